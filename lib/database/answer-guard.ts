@@ -4,7 +4,7 @@
  */
 import type { EventEmitter } from 'node:events'
 
-/** The used part of a stream: a socket, TLS, or the embedded database's own. */
+/** The parts of a stream that are used here: a socket, TLS, or the embedded database's own stream. */
 export type GuardedStream = Pick<EventEmitter, 'listeners' | 'removeListener' | 'on'> & { destroy(error: Error): unknown }
 
 type Listener = (this: unknown, chunk: unknown) => void

@@ -1,6 +1,6 @@
 /**
- * Limits failing tries: passwords, one-time codes. Tries are counted in the database before they are made, so that concurrent tries on
- * several servers cannot exceed the rule.
+ * Limits failed attempts: passwords, one-time codes. Attempts are counted in the database before they are made, so that
+ * concurrent attempts on several servers cannot exceed the rule.
  */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -11,31 +11,35 @@ import { removal, sweep } from './retention.js'
 import { failure } from '../errors.js'
 
 export interface AttemptRule {
-  /** The kind of try, such as `password`; each kind has its own counts. */
+  /** The kind of attempt, such as `password`; each kind has its own counts. */
   readonly kind: string
-  /** Tries within any window. */
+  /** The maximum attempts within any window. */
   readonly max: number
   /** The window, in milliseconds. */
   readonly windowMs: number
   /**
-   * The pause after so many tries, in milliseconds; then one try is allowed, and the next pause follows, until a window has fewer. Default:
-   * a window, after which all tries are available again.
+   * The pause after that many attempts, in milliseconds. Then one attempt is allowed and the next pause follows, until a window
+   * has fewer attempts. Default: a window, after which all attempts are available again.
    */
   readonly pauseMs?: number
 }
 
 export interface AttemptLimiter {
   /**
-   * Counts a try of the subject, any text, before it is made; throws `tooManyAttempts` beyond the rule. `tenant`: empty for the platform's.
+   * Counts an attempt before it is made; throws `tooManyAttempts` beyond the rule. The subject is any text. `tenant` is empty for
+   * the platform's subjects.
    */
   consume(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
-  /** Whether the next try would be refused, without a lock, so that a flood of tries need not write. Only `take` is exact. */
+  /**
+   * Whether the next attempt would be rejected. It takes no lock, so that a flood of attempts need not write. Only `consume` is
+   * exact.
+   */
   isSpent(rule: AttemptRule, tenant: Owner, subject: string): Promise<boolean>
-  /** The subject has authenticated: its tries are forgotten. */
+  /** The subject has authenticated: its attempts are deleted. */
   reset(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
   /**
-   * The try succeeded or was not made. Failed tries of others still count. During a rule's pause nothing is returned, since each success
-   * would allow an attacker another try.
+   * The attempt succeeded or was not made. Failed attempts of others still count. During a rule's pause nothing is refunded,
+   * because each success would allow an attacker another attempt.
    */
   refund(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
   /** Removes expired counts; false if another server does so now. */
@@ -48,7 +52,7 @@ export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => numbe
     async consume ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
       const time = now()
       const [at, paused] = [new Date(time), new Date(time - pauseMs)]
-      // The latest admitted tries come first; a refused one writes nothing.
+      // The latest admitted attempts come first; a rejected attempt writes nothing.
       const { rows } = await sql`
         insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
         values (${tenant}, ${kind}, ${digest(subject)}, array[${at}]::timestamptz[], ${new Date(time + windowMs)})
@@ -93,7 +97,7 @@ export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => numbe
   }
 }
 
-/** Of fixed length, and without the text: subjects are e-mail addresses. */
+/** A hash has a fixed length, and hides the text: subjects are e-mail addresses. */
 function digest (subject: string): Buffer {
   return createHash('sha256').update(subject).digest()
 }

@@ -100,11 +100,11 @@ export type AuditAction = typeof auditActions[number]
 export interface Actor {
   /** The `sub`; null for the server itself, and for callers without credentials. */
   readonly userId: string | null
-  /** The address of the request; null without one, or if the tenant must not see it. */
+  /** The address of the request; null without one, or if it is hidden from the tenant. */
   readonly address: string | null
   /** The id of the tenant's API key that replaced a token; it is `apiKey` in the details of the entry. */
   readonly apiKey?: string | undefined
-  /** The request holds an idempotency key, which the transaction of a successful entry marks. */
+  /** Set if the request has an idempotency key; the transaction of a successful entry marks it. */
   readonly claim?: IdempotencyClaim | undefined
 }
 
@@ -154,7 +154,7 @@ insert into tenantry.audit_log (tenant_id, action, user_id, address, target, out
 select tenant_id, action, user_id, address, target, outcome, details, created_at from given
 where tenant_id = '' or tenant_id in (select id from live) order by place`
 
-/** Adds the entries, of those tenants that are not being deleted. */
+/** Adds the entries, except those of tenants that are being deleted. */
 export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly AuditEntry[]): Promise<void> {
   const claim = entries.find(({ actor, outcome }) => actor.claim !== undefined && outcome !== 'failure')?.actor.claim
   if (claim !== undefined && db.isTransaction) await markClaim(db, claim)
@@ -162,7 +162,7 @@ export async function writeAudit (db: Kysely<SystemTables>, ...entries: readonly
   await db.executeQuery(CompiledQuery.raw(text, [...values]))
 }
 
-/** The same as a statement, for callers without kysely. */
+/** As `writeAudit`, but returns a statement for callers without kysely. */
 export function auditStatement (entries: readonly AuditEntry[]): { readonly text: string, readonly values: readonly unknown[] } {
   return {
     text,

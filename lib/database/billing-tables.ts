@@ -57,7 +57,7 @@ export interface BillingEventsTable {
 export interface BillingUnclaimedTable {
   provider: string
   id: string
-  /** In the order of arrival. */
+  /** The order of arrival. */
   place: Generated<string>
   /** The tenant in the event; null if it names none. */
   tenant: string | null

@@ -108,7 +108,7 @@ where c.relnamespace = (select oid from pg_namespace where nspname = $1)
   and not exists (select from pg_depend d where d.classid = 'pg_class'::regclass and d.objid = c.oid and d.deptype = 'e')
 order by c.relname`
 
-/** PostgreSQL's own come last: they take precedence over others of the same name. */
+/** PostgreSQL's own configurations come last: they take precedence over others of the same name. */
 const searchText = `
 select c.cfgname as name, n.nspname as schema from pg_ts_config c join pg_namespace n on n.oid = c.cfgnamespace
 where n.nspname in ('pg_catalog', $1) order by n.nspname = 'pg_catalog', c.cfgname`

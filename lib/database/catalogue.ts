@@ -15,7 +15,7 @@ export interface Column {
   readonly notNull: boolean
   /** The column has a default, or is an identity column. */
   readonly hasDefault: boolean
-  /** Generated always: it can be read and never written. */
+  /** A generated column: it can be read but not written. */
   readonly generated: boolean
   /** The labels of an enum. */
   readonly labels?: readonly string[]
@@ -35,7 +35,7 @@ export interface ForeignKey {
   readonly referencedColumns: readonly string[]
   /** Deleting the referenced row changes rows of this table: `on delete cascade`, `set null` or `set default`. Default: false. */
   readonly followsDelete?: boolean
-  /** The same for a change of the referenced columns. */
+  /** As `followsDelete`, for a change of the referenced columns. */
   readonly followsUpdate?: boolean
 }
 
@@ -47,7 +47,7 @@ export interface Table {
   /** Unique constraints and unique indexes without a condition, each as its columns; the primary key is not repeated. */
   readonly uniqueKeys: readonly (readonly string[])[]
   readonly foreignKeys: readonly ForeignKey[]
-  /** It has a `tenant_id` column: every query on it carries the request's tenant. */
+  /** It has a `tenant_id` column: every query on it is restricted to the request's tenant. */
   readonly tenantScoped: boolean
   /** It has `deleted` (boolean) and `deleted_at` (timestamp) columns. */
   readonly softDelete: boolean
@@ -96,9 +96,9 @@ export interface Catalogue {
   /** The schema that holds the application's tables, `public` by default. */
   readonly schema: string
   readonly tables: ReadonlyMap<string, Table>
-  /** By name, each with its overloads. Default: unknown, and calls are compiled without them. */
+  /** Functions by name, each with its overloads. Default: unknown, and calls are compiled without them. */
   readonly functions?: ReadonlyMap<string, readonly DatabaseFunction[]>
-  /** Policies keep the rows of tenants apart in every statement. Default: false. */
+  /** Policies separate the rows of tenants in every statement. Default: false. */
   readonly rowLevelSecurity?: boolean
   /** Text search configurations by name, each as its quoted name with its schema. Default: unknown. */
   readonly searchConfigurations?: ReadonlyMap<string, string>

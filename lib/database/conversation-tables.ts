@@ -9,11 +9,11 @@ export interface ConversationsTable {
   /** The user belongs to the platform, not to the tenant. */
   platform: boolean
   title: string
-  /** That of the last message. */
+  /** The position of the last message. */
   last_position: number
   /** The number of kept messages. */
   messages: number
-  /** Their bytes. */
+  /** The size of the kept messages, in bytes. */
   bytes: number
   created_at: ColumnType<Date, Date, never>
   updated_at: ColumnType<Date, Date, Date>
@@ -27,7 +27,7 @@ export interface ConversationMessagesTable {
   content: string
   /** The chunks of documents that the response could use; null without any. */
   citations: ColumnType<ReadonlyArray<{ id: string, chunk: number, score: number }> | null, string | null, never>
-  /** Of the content. */
+  /** The size of the content, in bytes. */
   bytes: number
   created_at: ColumnType<Date, Date, never>
 }

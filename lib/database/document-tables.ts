@@ -49,9 +49,9 @@ export interface AgentBatchesTable {
 export interface AgentBatchDocumentsTable {
   tenant_id: string
   batch_id: string
-  /** In the request. */
+  /** The position in the request. */
   position: number
-  /** The document as it was sent; null when it is finished. */
+  /** The document as sent; null once it is processed. */
   input: ColumnType<Record<string, unknown> | null, string, null>
   status: 'waiting' | 'done' | 'failed'
   /** The reason of the failure. */
@@ -67,7 +67,7 @@ export interface VectorTable {
   readonly dimensions: number
 }
 
-/** With its schema. */
+/** The table's name with its schema. */
 export function vectorTableName (dimensions: number): string {
   return `tenantry.agent_vectors_${dimensions}`
 }

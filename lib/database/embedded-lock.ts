@@ -12,7 +12,7 @@ interface Holder {
 }
 
 const guardPauseMs = 20
-const guardAbandonedAfterMs = 2000 // it is held for a few file operations
+const guardAbandonedAfterMs = 2000 // it is held only for a few file operations
 
 /** Takes the lock, or throws an error that names the folder and the process that holds it. Returns the function that releases it. */
 export async function takeLock (folder: string): Promise<() => Promise<void>> {

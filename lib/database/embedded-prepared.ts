@@ -1,8 +1,8 @@
 /**
- * The prepared data folder: a new database with the system's tables. PGlite makes an empty cluster in about 4 s, and the
- * migrations take 1 s more; unpacking takes 1.3 s. The file, 1.6 MB, is in `lib/database` of the package. The build makes it; a
- * working copy makes it at its first start. No cache folder of the user or the system holds it: it decides the content of a
- * new database, so it must be as trusted as the code.
+ * The prepared data folder: a new database with the system's tables. PGlite needs about 4 s to create an empty cluster, and the
+ * migrations take 1 s more; unpacking takes 1.3 s. The file has 1.6 MB and is in `lib/database` of the package. The build creates
+ * it; a working copy creates it at its first start. It is not in a cache folder of the user or the system: it determines the
+ * content of a new database, so it must be as trusted as the code.
  */
 import { createHash, randomBytes } from 'node:crypto'
 import { readdir, readFile, rename, rm, writeFile } from 'node:fs/promises'
@@ -13,7 +13,7 @@ import { systemMigrations } from './migrations/system/index.js'
 import { connectPglite, loadPglite, type Pglite } from './pglite.js'
 import { createPoolEngine } from './pool-engine.js'
 
-/** A cluster fits the PGlite that made it; a test compares this with the installed one. */
+/** A cluster fits only the PGlite that created it; a test compares this version with the installed one. */
 export const pgliteVersion = '0.5.14'
 
 /** The date of the migrations of the data. */
@@ -30,7 +30,7 @@ const compression = {
 
 const chunkSize = 1024 * 1024 // bytes: in the usual 16 kB, 40 MB take twice as long
 
-/** The name of the file. Other migrations make another file, which an older version does not open. */
+/** The name of the file. It depends on the migrations, so that an older version does not open it. */
 export function preparedFile (): string {
   const statements = systemMigrations.map((migration) => [migration.description, migration.statements({ policies: true })])
   const digest = createHash('sha256').update(JSON.stringify(statements)).digest('hex').slice(0, 8)

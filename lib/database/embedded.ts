@@ -9,12 +9,12 @@ import { preparedData, preparedDate } from './embedded-prepared.js'
 import { connectPglite, loadPglite, type Pglite } from './pglite.js'
 import { mkdirSync, truncateSync, writeFileSync } from 'node:fs'
 
-const blockSize = 512 // bytes; headers are one, contents are padded to whole ones
+const blockSize = 512 // bytes; a header is one block, and contents are padded to whole blocks
 const directory = '5'
 
 /**
- * The folder is made where it is missing; all is for its owner only. The archive must be one that is trusted. It is done
- * synchronously: a thousand small files take a third of the time that they take one promise each.
+ * Creates the folder if it is missing, with access for its owner only. The archive must be trusted. The files are written
+ * synchronously: for a thousand small files, one promise each would take three times as long.
  */
 function unpack (archive: Buffer, folder: string): void {
   mkdirSync(folder, { recursive: true, mode: 0o700 })
@@ -31,7 +31,7 @@ function unpack (archive: Buffer, folder: string): void {
   }
 }
 
-/** Zeros at the end, of which a fresh write-ahead log has 16 MB, take neither time nor room. */
+/** Skips trailing zeros, of which a new write-ahead log has 16 MB: they take neither time nor space. */
 function writeSparse (path: string, content: Buffer): void {
   let end = content.length
   while (end > 0 && content[end - 1] === 0) end--
@@ -79,7 +79,7 @@ async function openMemory (pglite: Pglite): Promise<PGlite> {
 async function openFolder (pglite: Pglite, folder: string): Promise<PGlite> {
   const data = join(folder, 'data')
   if (!await exists(join(data, 'PG_VERSION'))) {
-    // The data gets its name when it is complete: an interrupted first start begins again.
+    // The data gets its final name when it is complete, so that an interrupted first start begins again.
     const unfinished = join(folder, 'data.unfinished')
     await rm(unfinished, { recursive: true, force: true })
     unpack(await preparedData(pglite), unfinished)

@@ -39,7 +39,10 @@ export interface SessionOptions {
 }
 
 export interface TextOptions extends SessionOptions {
-  /** Runs before the statement, in the same transaction and round trip, so that the statement sees its effects. Its rows are dropped. */
+  /**
+   * Runs before the statement, in the same transaction and round trip, so that the statement sees its effects. Its rows are
+   * discarded.
+   */
   readonly first?: { readonly statement: Statement, readonly values: readonly unknown[] } | undefined
 }
 
@@ -50,7 +53,7 @@ export interface TransactionOptions extends SessionOptions {
   readonly isolation?: Isolation | undefined
 }
 
-/** The used part of a logger. */
+/** The part of a logger that is used here. */
 export interface EngineLog {
   info(object: object, message: string): void
   warn(object: object, message: string): void
@@ -77,16 +80,16 @@ export interface Migration {
 }
 
 /**
- * A database. It throws errors of the catalogue: `databaseUnavailable`, `databaseBusy`, `conflict`, `constraintViolated`, `invalidValue`,
- * `schemaChanged`; any other error is a bug and answers 500.
+ * A database. It throws errors of the error catalogue: `databaseUnavailable`, `databaseBusy`, `conflict`, `constraintViolated`,
+ * `invalidValue`, `schemaChanged`. Any other error is a bug and gives 500.
  */
 export interface Engine {
   readonly kind: 'postgres' | 'embedded'
   /** The absolute path of an embedded database's data; undefined for one in memory, and on PostgreSQL. */
   readonly folder: string | undefined
   /**
-   * Statements of a tenant see the tenant's rows, those of the platform and of requests without a tenant see the platform's, and the
-   * server's own statements see all.
+   * Statements of a tenant see the tenant's rows. Statements of the platform, and of requests without a tenant, see the
+   * platform's rows. The server's own statements see all rows.
    */
   readonly rowLevelSecurity: boolean
   /** The tables of the platform's roles; null without them. */
@@ -96,9 +99,9 @@ export interface Engine {
   /** Typed access to the system tables, as `app.db`. */
   readonly kysely: Kysely<SystemTables>
   /**
-   * The same for statements of a tenant on the system tables: they wait in the tenant's turn for a connection, like those of its routes,
-   * and see the same rows as `kysely`. The platform's users have their own turn, since anybody can be one with an account of an identity
-   * provider. Use `kysely` for look-ups that requests of all tenants wait for.
+   * As `kysely`, for statements of a tenant on the system tables: they see the same rows, but wait for a connection in the
+   * tenant's turn, like the statements of its routes. The platform's users have a turn of their own, because anyone with an
+   * account of an identity provider can be such a user. Use `kysely` for look-ups that requests of all tenants wait for.
    */
   kyselyFor(tenant: TenantRef): Kysely<SystemTables>
   /** Changes of tenants' data, as `app.events`. */
@@ -112,18 +115,21 @@ export interface Engine {
   readonly catalogue: Catalogue
   /** Reads the catalogue again, and calls `onCatalogue` listeners. Calls during a read share the next read. */
   refresh(): Promise<Catalogue>
-  /** Calls back after each refresh with a change; returns the function that ends it. */
+  /** Calls back after each refresh with a change; returns a function that removes the listener. */
   onCatalogue(listener: (catalogue: Catalogue) => void): () => void
   /** One statement in its own transaction; repeated like a transaction. */
   text(statement: Statement, values: readonly unknown[], options: TextOptions): Promise<string | null>
   /**
-   * Runs the work in one transaction: committed when it resolves, rolled back when it rejects. After a serialization failure or a deadlock
-   * the work runs again, up to three times more, so it must be repeatable. It must use its session only: another statement of the engine
-   * may wait for the connection that the work has.
+   * Runs the work in one transaction: it commits when the work resolves, and rolls back when it rejects. After a serialization
+   * failure or a deadlock the work runs again, at most three times more, so it must be repeatable. The work must use only its
+   * session: another statement of the engine may wait for the connection that the work holds.
    */
   transaction<T>(options: TransactionOptions, work: (session: Session) => Promise<T>): Promise<T>
   readonly migration: Migration
-  /** The names of missing migrations that routes wait for, system and declared tables alike; policies count with `rowLevelSecurity`. */
+  /**
+   * The names of missing migrations that routes wait for, of system tables and declared tables; policies count with
+   * `rowLevelSecurity`.
+   */
   pendingMigrations(): Promise<string[]>
   /** Resolves when the database answers within the time, in milliseconds; rejects with `databaseUnavailable` otherwise. */
   ping(timeoutMs: number): Promise<void>

@@ -3,9 +3,9 @@ import type { Owner } from '../identity/tenant-ref.js'
 import { topics, type Change, type Events, type Topic } from './events.js'
 
 export interface EventListeners extends Pick<Events, 'on' | 'onGap'> {
-  /** A change. */
+  /** Reports a change. */
   tell(change: Change): void
-  /** Notices may have been missed. */
+  /** Reports that notices may have been missed. */
   tellGap(): void
 }
 

@@ -24,7 +24,7 @@ export interface DatabaseEvents extends Events {
   close(): Promise<void>
 }
 
-const channel = 'tenantry' // of the database: no other has the schema of that name
+const channel = 'tenantry' // unique per database, because the schema of that name is
 const maxUnsure = 1000
 const times = { beatMs: 250, answerMs: 750, probeMs: 30_000 } // a connection that falls silent is noticed within a second
 

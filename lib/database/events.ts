@@ -44,11 +44,11 @@ export interface Events {
    * topic `tenant`, in the turn of the server itself.
    */
   change<T>(notice: Notice, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T>
-  /** Calls back for each change of the topic with its tenant; returns the function that ends it. */
+  /** Calls back with the tenant of each change of the topic; returns a function that removes the listener. */
   on(topic: Topic, listener: (tenant: Owner) => void): () => void
   /**
-   * Calls back when notices may have been missed, after their connection was lost and restored: data in memory may be outdated and must be
-   * dropped. Returns the function that ends it.
+   * Calls back when notices may have been missed, after their connection was lost and restored. Data in memory may be outdated
+   * and must be dropped. Returns a function that removes the listener.
    */
   onGap(listener: () => void): () => void
 }

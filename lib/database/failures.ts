@@ -1,4 +1,7 @@
-/** Database failures as errors of the catalogue, without SQL, values and other rows. The driver's error is their `cause`, for the log. */
+/**
+ * Turns database failures into errors of the error catalogue, without SQL, values and other rows. The driver's error is their
+ * `cause`, for the log.
+ */
 import { catalogue, failure, isFailure, TenantryError, type CatalogueEntry } from '../errors.js'
 import { tenantColumn } from './catalogue.js'
 import { tenantSetting } from './connections.js'
@@ -39,7 +42,7 @@ export class ColumnsError extends TenantryError {
     this.#columns = columns
   }
 
-  /** The same for a caller who gave the columns in these places. */
+  /** The same error for a caller whose columns come from these places. */
   at (places: ReadonlyMap<string, string>): ColumnsError {
     return new ColumnsError(this.#entry, this.table, this.#columns, this.cause, places)
   }
@@ -57,7 +60,7 @@ export function isRetryable (error: unknown): boolean {
   return state === '40001' || state === '40P01'
 }
 
-/** A prepared statement no longer fits the tables, or is gone: nothing has run, and preparing it again helps. */
+/** A prepared statement no longer fits the tables, or no longer exists. Nothing has run, and preparing it again helps. */
 export function isStalePlan (error: unknown): boolean {
   const state = sqlStateOf(error)
   // 0A000 is "feature not supported" in general; here it means a formerly valid prepared statement.
@@ -70,7 +73,7 @@ export function isLostSetting (error: unknown): boolean {
   return error instanceof Error && sqlStateOf(error) === '42704' && error.message.includes(tenantSetting)
 }
 
-/** The catalogue's error for a driver's error; an unknown one is returned unchanged, and answers 500. */
+/** The error of the error catalogue for a driver's error. An unknown error is returned unchanged, and gives 500. */
 export function translate (error: unknown, constraints: ConstraintReader): unknown {
   if (error instanceof TenantryError) return error
   const state = sqlStateOf(error)
@@ -95,10 +98,10 @@ export function isOutage (error: unknown): error is TenantryError {
   return isFailure(error, 'databaseUnavailable') || isFailure(error, 'databaseBusy')
 }
 
-/** The driver's texts of errors without values. */
+/** The driver's messages of errors that are reported without values. */
 const fullTexts = new WeakMap<Error, string>()
 
-/** PostgreSQL's text with its values: for the platform's operator who changes tables, never for the log. */
+/** PostgreSQL's message with its values: for the platform's operator who changes tables, never for the log. */
 export function fullTextOf (error: Error): string | undefined {
   return fullTexts.get(error) ?? (sqlStateOf(error) === undefined ? undefined : error.message)
 }
@@ -113,7 +116,7 @@ export class DatabaseRefusal extends Error {
   }
 }
 
-/** The loggable part of a refusal: its place and its rule. The driver's texts quote the value, which may be a secret. */
+/** The loggable part of a refusal: its place and its rule. The driver's messages quote the value, which may be a secret. */
 function withoutValue (error: unknown, state: string): Error {
   const place = (['table', 'column', 'constraint', 'routine'] as const).flatMap((field) => {
     const value = fieldOf(error, field)
@@ -142,7 +145,7 @@ function translateState (state: string, error: unknown, constraints: ConstraintR
   switch (state) {
     case '23505':
       return broken(catalogue.conflict, error, cause, constraints, 'unique', (columns) => `another record has the same ${columns}`)
-    // The second is PostgreSQL's code for `on delete restrict`, from version 18.
+    // 23001 is PostgreSQL's code for `on delete restrict`, from version 18.
     case '23503':
     case '23001':
       return broken(
@@ -267,7 +270,7 @@ function required (error: unknown, cause: unknown): TenantryError {
   )
 }
 
-/** A field of PostgreSQL's error; names have their own fields, since its texts are translated. */
+/** A field of PostgreSQL's error. Names have their own fields; the message is translated. */
 function fieldOf (error: unknown, field: 'table' | 'column' | 'constraint' | 'routine' | 'position'): string | undefined {
   const value: unknown = error instanceof Error ? Object.getOwnPropertyDescriptor(error, field)?.value : undefined
   return typeof value === 'string' ? value : undefined

@@ -13,7 +13,7 @@ export type FileStatus = 'pending' | 'receiving' | 'resumable' | 'quarantined' |
 
 export interface FilesTable {
   tenant_id: string
-  /** Also of the object: `<tenant_id>/<id>`. */
+  /** Also a part of the object's key: `<tenant_id>/<id>`. */
   id: string
   status: FileStatus
   bucket: string
@@ -22,7 +22,7 @@ export interface FilesTable {
   content_type: string
   /** Bytes; the announced ones for a signed upload. */
   size: ColumnType<string, number, number>
-  /** Its bytes in the usage of the tenant. */
+  /** The bytes that count towards the tenant's usage. */
   counted: ColumnType<string, number, number>
   /** In hexadecimal; null until it is ready. */
   sha256: string | null
@@ -32,15 +32,15 @@ export interface FilesTable {
   /** The `sub` of the uploader. */
   created_by: string
   created_at: ColumnType<Date, Date, Date>
-  /** When the sweep removes it; null for never. */
+  /** The time at which the sweep removes it; null for never. */
   expires_at: ColumnType<Date | null, Date | null, Date | null>
   /** The time of the next scan, or of the timeout of a running one; null without a scan. */
   scan_at: ColumnType<Date | null, never, Date | null>
-  /** For a file that stays in quarantine. */
+  /** Set for a file that stays in quarantine. */
   scan_result: ColumnType<'infected' | 'tooLarge' | null, never, 'infected' | 'tooLarge'>
   /** The scanner's name of the malware. */
   scan_signature: ColumnType<string | null, never, string>
-  /** The workflow step that created it, `<run id>:<step id>`; null for others. */
+  /** The workflow step that created it, `<run id>:<step id>`; otherwise null. */
   origin: ColumnType<string | null, never, string | null>
 }
 
@@ -61,7 +61,7 @@ export interface FileTransformsTable {
 export interface FilePartsTable {
   tenant_id: string
   file_id: string
-  /** Of the object: `<tenant_id>/<file_id>-<id>`. */
+  /** Also a part of the object's key: `<tenant_id>/<file_id>-<id>`. */
   id: string
   /** The offset of its bytes in the file. */
   start: ColumnType<string, number, number>

@@ -6,7 +6,7 @@ import { tenantSetting } from './connections.js'
 interface Row extends Record<string, unknown> {
   name: string
   arguments: { name: string, type: string, mode: string }[]
-  /** The number of the last arguments with a default. */
+  /** The number of arguments with a default; they are the last ones. */
   defaults: number
   returns: string
   type: string
@@ -18,7 +18,7 @@ interface Row extends Record<string, unknown> {
   variadic: boolean
   definer: boolean
   allowed: boolean
-  /** It changes the setting with the visible tenant. */
+  /** The function changes the setting with the visible tenant. */
   scopes: boolean
 }
 

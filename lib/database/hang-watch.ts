@@ -1,23 +1,24 @@
 /**
- * Detects a database that accepts connections and answers nothing: a frozen machine, a stalled disk, a network that drops packets. A slow
- * statement is not such a sign, so the server sends `select 1` on a separate connection if nothing else ends.
+ * Detects a database that accepts connections but does not respond: a frozen machine, a stalled disk, a network that drops
+ * packets. A slow statement is not such a sign. Therefore the server sends `select 1` on a separate connection if no statement
+ * ends.
  */
 import type { ClientConfig } from 'pg'
 import pg from 'pg'
 import { settlesWithin } from '../concurrency/with-timeout.js'
 
-const checkMs = 250 // without the end of any statement, while some are running
-const probeMs = 1000 // the time to answer `select 1`, as for /health
-const endAfter = 2 // probes without an answer, after which running statements are ended: they survive a short stall
+const checkMs = 250 // ms without the end of any statement, while some are running
+const probeMs = 1000 // ms to answer `select 1`, as for /health
+const endAfter = 2 // unanswered probes until running statements are ended: they survive a short stall
 
 export interface HangWatchParts {
-  /** Of the probe's connection; undefined where the database lives in this process. */
+  /** The options of the probe's connection; undefined if the database runs in this process. */
   readonly connection: ClientConfig | undefined
   /** Whether statements are running, or wait for a connection. */
   readonly isBusy: () => boolean
   /** The number of ended statements. */
   readonly ended: () => number
-  /** The database has begun to hang: waiting statements are refused. */
+  /** The database has begun to hang: waiting statements are rejected. */
   readonly onHang: () => void
   /** It still hangs: running statements are ended. */
   readonly onLongHang: () => void
@@ -69,8 +70,8 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
   }
 
   /**
-   * Whether there is an answer in time. Connecting, which starts a process of the database, has the same time again. An error is an answer
-   * too: statements will meet its cause themselves, at once.
+   * Whether there is an answer in time. Connecting starts a process of the database and has the same time again. An error is an
+   * answer too: statements will fail with it at once.
    */
   async function isAnswered (config: ClientConfig): Promise<boolean> {
     const own = client ?? new pg.Client(config)
@@ -99,7 +100,7 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
   function drop (): void {
     const own = client
     client = null
-    // It may hang, so nothing waits for an orderly end.
+    // The connection may hang, so it is not closed in order.
     own?.connection.stream.destroy()
   }
 

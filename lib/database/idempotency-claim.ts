@@ -7,7 +7,7 @@ import { CompiledQuery } from 'kysely'
 import { failure } from '../errors.js'
 
 export interface IdempotencyClaim {
-  /** The statement that marks the claim. It returns no row if another request holds the key by now. */
+  /** The statement that marks the claim. It returns no row if another request has taken over the key. */
   readonly mark: { readonly text: string, readonly values: readonly unknown[] }
 }
 

@@ -92,7 +92,7 @@ class PoolConnection implements DatabaseConnection {
     const step = stepOf({ text: sql }, parameters, this.options.settings)
     const { rows, tag } = await this.run(this.inTransaction ? [step] : [...this.options.preludes(serverRef), step])
     const affected = /^(?:INSERT 0|UPDATE|DELETE|MERGE) (\d+)$/.exec(tag)?.[1]
-    // The type of the rows is kysely's, which wrote the statement.
+    // kysely wrote the statement and knows the type of its rows.
     return { rows: rows as R[], ...affected !== undefined && { numAffectedRows: BigInt(affected) } }
   }
 

@@ -1,11 +1,11 @@
 /**
- * Reads large results of the database in turns: the driver copies each chunk, and makes one string of a large value. Bytes of smaller
- * results are only counted.
+ * Reads large results of the database in turns, because the driver copies each chunk and makes one string of a large value. The
+ * bytes of smaller results are only counted.
  */
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
 
 const largeAnswer = 524_288 // bytes
-const copies = 3 // of each byte: the buffer of pg grows by doubling, and becomes a text
+const copies = 3 // of each byte: the buffer of pg grows by doubling, and becomes a string
 
 type Listener = (this: unknown, chunk: Buffer) => void
 
@@ -19,7 +19,7 @@ export interface AnswerStream {
   resume(): unknown
 }
 
-/** The results that one connection reads. */
+/** Tracks the results on one connection. */
 export class AnswerReader {
   readonly #stream: AnswerStream
   readonly #yielderOf: () => Yielder

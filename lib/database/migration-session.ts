@@ -14,13 +14,13 @@ import { runRows, TransactionSession } from './session.js'
 /** The key of the advisory lock: a number that other programs are unlikely to choose. */
 const lockKey = 7_236_815_402
 
-const firstPauseMs = 100 // between attempts to get a lock that another server holds
+const firstPauseMs = 100 // ms between attempts to get a lock that another server holds
 const longestPauseMs = 1000
 
 export interface MigrationConnections {
   readonly config: ClientConfig
   readonly settings: SessionSettings
-  /** How long a statement outside a transaction waits for one lock. */
+  /** The longest wait of a statement outside a transaction for one lock, in milliseconds. */
   readonly patienceMs: number
   readonly translate: (error: unknown) => unknown
   /** Aborted when the engine closes: no attempt to get the lock and no step begins after that. */
@@ -28,9 +28,9 @@ export interface MigrationConnections {
 }
 
 /**
- * Runs the work while it holds the lock. A transaction on a separate session holds it: it lasts while others commit, also behind a pooler.
- * A waiting server tries again and again, since an index that is built concurrently waits for every statement that began before it,
- * including one that waits for a lock.
+ * Runs the work while it holds the lock. A transaction on a separate session holds the lock: it lasts while others commit, also
+ * behind a pooler. A waiting server polls the lock: a statement that waits for it would block an index that is built
+ * concurrently, because the index waits for every earlier statement.
  */
 export async function withMigrationSession<T> (
   connections: MigrationConnections,

@@ -15,9 +15,9 @@ export interface NoticeConnection {
   close(): Promise<void>
 }
 
-const minPauseMs = 50 // before the first of several attempts to connect again
-const maxPauseMs = 150 // so that notices return within a second, even if the first packet of an attempt is lost
-const maxUnheardPauseMs = 5000 // if reconnecting will hardly help
+const minPauseMs = 50 // ms before the first of several attempts to reconnect
+const maxPauseMs = 150 // ms, so that notices return within a second, even if the first packet of an attempt is lost
+const maxUnheardPauseMs = 5000 // ms, if reconnecting is unlikely to help
 
 export function createNoticeConnection (options: NoticeConnectionOptions): NoticeConnection {
   const { log, onGap } = options

@@ -8,11 +8,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 
 export interface NoticeTimes {
-  /** The time between an answer and the next check of the connection. */
+  /** The time between an answer and the next check of the connection, in milliseconds. */
   readonly beatMs: number
-  /** The time for an answer, a notice to oneself and a new connection's first packet. */
+  /** The time for an answer, for a notice to itself, and for a new connection's first packet, in milliseconds. */
   readonly answerMs: number
-  /** Between notices to oneself through the pool. */
+  /** The time between notices to itself through the pool, in milliseconds. */
   readonly probeMs: number
 }
 
@@ -20,9 +20,9 @@ export interface NoticeSessionOptions {
   readonly client: ClientConfig
   /** Receives notices for all listeners. */
   readonly channel: string
-  /** A channel of this server alone. */
+  /** A channel for this server only. */
   readonly ownChannel: string
-  /** Notifies through the pool's connections; its errors concern these, not this connection. */
+  /** Sends a notice through the pool's connections; its errors concern these connections, not this one. */
   readonly notify: (channel: string, payload: string) => Promise<unknown>
   readonly onPayload: (payload: string) => void
   /** Called when notices arrive, after a test. */
@@ -30,15 +30,15 @@ export interface NoticeSessionOptions {
   readonly times: NoticeTimes
 }
 
-const connectMs = 5000 // for finding the address, which may take several name servers
-const handshakeMs = 2000 // for TLS and the password, which take several turns
-const probeAgainMs = 1000 // when the pool had no answer to a probe
+const connectMs = 5000 // ms to resolve the address, which may need several name servers
+const handshakeMs = 2000 // ms for TLS and the password, which need several round trips
+const probeAgainMs = 1000 // ms after a probe that the pool could not send
 
-/** The connection answers, and notices do not arrive on it. */
+/** The connection responds, but notices do not arrive on it. */
 export class Unheard extends Error {}
 
 export class NoticeSession {
-  /** Resolves with the reason when the connection is lost or ended. */
+  /** Resolves with the reason when the connection is lost or closed. */
   readonly lost: Promise<Error>
   private readonly options: NoticeSessionOptions
   private readonly socket = new Socket()
@@ -87,8 +87,8 @@ export class NoticeSession {
   }
 
   /**
-   * Sends a notice as writes do, and resolves with true when it arrives. If it does not arrive, the connection is ended: a transaction
-   * pooler gave the listening session to another client. Resolves with false if it could not be sent.
+   * Sends a notice as writes do, and resolves with true when it arrives. If it does not arrive, the connection is closed: a
+   * transaction pooler has given the listening session to another client. Resolves with false if the notice could not be sent.
    */
   async confirm (): Promise<boolean> {
     const { notify, ownChannel, onHeard, times } = this.options
@@ -137,7 +137,7 @@ export class NoticeSession {
     this.socket.unref()
   }
 
-  /** A silent connection is lost; one that answers without the notice by then never delivers it. */
+  /** A silent connection is lost. A connection that responds without the notice never delivers it. */
   private async missing (arrived: Promise<void>): Promise<void> {
     await within(this.client.query('select'), this.options.times.answerMs)
     if (!await settles(arrived, 0)) throw new Unheard('a notice was sent and did not arrive')

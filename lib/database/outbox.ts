@@ -1,6 +1,6 @@
 /**
- * Events for webhooks, written in the transaction of the change: a rolled back change has none, and a committed one has one, even if its
- * process ends. plugins/webhooks sends them.
+ * Events for webhooks, written in the transaction of the change: a rolled back change has no event, and a committed change always
+ * has its event, even if the process ends. plugins/webhooks sends them.
  */
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'

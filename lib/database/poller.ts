@@ -1,16 +1,16 @@
-/** Polls the database: at once while there is more to do, else after a pause, or when it is woken. */
+/** Polls the database: at once while more work is waiting, else after a pause or when it is woken. */
 import type { EngineLog } from './engine.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isFailure } from '../errors.js'
 import { isOutage } from './failures.js'
 
-const outagePauseMs = 1000 // before a lost or busy database is polled again,
-const faultPauseMs = 5000 // and one that is not migrated, for example
+const outagePauseMs = 1000 // ms until a lost or busy database is polled again
+const faultPauseMs = 5000 // ms after any other failure, such as missing migrations
 
 export interface PollerParts {
-  /** Does the work; resolves with the milliseconds until the next poll. With `Infinity` it waits until it is woken. */
+  /** Does the work; resolves with the milliseconds until the next poll. With `Infinity` the poller waits until it is woken. */
   readonly look: () => Promise<number>
-  /** Ends it. */
+  /** Stops the poller. */
   readonly signal: AbortSignal
   readonly log: EngineLog
   /** The log messages when polls begin to fail, and when one succeeds again. */
@@ -21,9 +21,9 @@ export interface Poller {
   start(): void
   /** There may be work. */
   wake(): void
-  /** Logs it once until a poll succeeds. */
+  /** Logs the error, once until a poll succeeds. */
   failed(error: unknown): void
-  /** Resolves when it has ended. */
+  /** Resolves when the poller has stopped. */
   ended(): Promise<void>
 }
 
@@ -53,7 +53,7 @@ export function createPoller ({ look, signal, log, messages }: PollerParts): Pol
     }
   }
 
-  /** Until it is woken, or the time is over. */
+  /** Waits until it is woken or the time is over. */
   async function idle (ms: number): Promise<void> {
     await new Promise<void>((resolve) => {
       const timer = Number.isFinite(ms) ? setTimeout(resolve, ms).unref() : undefined

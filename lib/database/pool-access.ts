@@ -14,21 +14,21 @@ import { AnswerReader } from './large-answers.js'
 type Acquired = (error: unknown, client: PoolClient | null) => void
 
 export interface PoolAccessOptions {
-  /** The caller's error for a driver's error. */
+  /** Translates a driver's error for the caller. */
   readonly translate: (error: unknown) => unknown
   readonly log?: EngineLog | undefined
   readonly warn: (error: unknown, message: string) => void
 }
 
 export interface PoolAccess {
-  /** A connection in the turn of the tenant. */
+  /** Waits for a connection in the turn of the tenant. */
   acquire(tenant: TenantRef, done: Acquired): void
   connected(tenant: TenantRef): Promise<PoolClient>
   release(client: PoolClient, broken?: boolean): void
-  /** Statements on it have no time limit until its release. */
+  /** Exempts the connection's statements from the time limit until its release. */
   keep(client: PoolClient): void
   readonly waiting: number
-  /** Refuses new work, and gives running work `timeoutMs`; then ends it. */
+  /** Rejects new work, gives running work `timeoutMs`, and then ends it. */
   close(timeoutMs: number): Promise<void>
 }
 
@@ -41,7 +41,7 @@ export function createPoolAccess (
   const patient = new Set<PoolClient>()
   const readers = new WeakMap<PoolClient, AnswerReader>()
   const connecting = new Set<(error: unknown) => void>()
-  let asked = 0 // connections of the pool that are not there yet
+  let asked = 0 // requested connections that the pool has not handed out yet
   let running = 0
   let ended = 0
   let closing = false
@@ -84,7 +84,7 @@ export function createPoolAccess (
     })
   }
 
-  /** A new connection, within the remaining time: the wait for a place counts. */
+  /** Waits for a new connection within the remaining time: waiting for a place has used up some of it. */
   function connect (party: Party, withinMs: number, done: Acquired): void {
     let abandoned = false
     const abandon = (error: unknown) => {
@@ -127,7 +127,7 @@ export function createPoolAccess (
 
   function release (client: PoolClient, broken = false): void {
     const party = busy.get(client)
-    // The end of the engine, or a hanging database, may have taken it from a running statement.
+    // Closing the engine, or a hanging database, may have released the connection already.
     if (party === undefined) return
     busy.delete(client)
     patient.delete(client)

@@ -24,12 +24,12 @@ import { SlowReads, type Place } from './slow-reads.js'
 import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 
-const maxRetries = 3 // of a serialization failure or a deadlock
-const closingMs = 500 // for running statements when the engine closes; no request waits for them by then
+const maxRetries = 3 // after a serialization failure or a deadlock
+const closingMs = 500 // ms for running statements when the engine closes; no request waits for them by then
 const patienceFactor = 2 // times the longest statement of a request: a longer lock does not belong to a request
-const refreshPauseMs = 1000 // between refreshes after failing statements
+const refreshPauseMs = 1000 // ms between refreshes after failed statements
 
-const poolerWarningPauseMs = 10_000 // each request would write the same line
+const poolerWarningPauseMs = 10_000 // ms between warnings, because each request would write the same line
 const lostSetting =
   `a session has lost its setting ${tenantSetting}: a pooler between this server and the database gives statements to other sessions; the connection is made again. ` +
   `The settings postgres.preparedStatements and postgres.rowLevelSecurity tell how sessions are used: ${poolerAdvice}`
@@ -63,7 +63,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const access = createPoolAccess(connections, { translate: fail, log: options.log, warn: options.warn })
   const { acquire, connected, release } = access
   const slowReads = new SlowReads(connections.max, connections.acquireTimeoutMs)
-  // A running read may have begun before the caller's change of the tables: it waits for the next one.
+  // A running read may have begun before the caller's change of the tables, so the caller waits for the next read.
   const refresh = together<void, Catalogue>(read)
 
   pool.on('error', (error) => options.warn(error, 'a database connection broke while it was idle'))
@@ -143,7 +143,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
         await session.commit()
         return result
       } catch (error) {
-        // If this fails too, the connection is gone, and the transaction with it.
+        // If the rollback fails too, the connection is gone, and the transaction with it.
         await session.rollback().catch(() => {})
         if (attempts < maxRetries && (isRetryable(fault ?? error) || isStalePlan(fault))) continue
         throw fail(error)
@@ -269,7 +269,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       plan,
       async apply (actor, onProgress) {
         const applied = await applyLacking({ ...planOptions, actor, onProgress })
-        // Even if nothing was missing: another program may have changed the tables.
+        // Even if nothing was missing, another program may have changed the tables.
         await refresh()
         return applied
       }

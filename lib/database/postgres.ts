@@ -11,8 +11,8 @@ export type PostgresOptions = Static<ReturnType<typeof Postgres>> & { readonly c
 
 const defaults = { max: 10, acquireTimeoutMs: 5000, statementTimeoutMs: 30_000 }
 const timeToTell = 1000 // ms for the database to report a statement's timeout
-const keepAliveAfterMs = 10_000 // without traffic; then the system's probes detect a vanished peer
-const idleAfterMs = 60_000 // an unused connection is closed
+const keepAliveAfterMs = 10_000 // ms without traffic, after which the system's probes detect a vanished peer
+const idleAfterMs = 60_000 // ms until an unused connection is closed
 
 export function connectPostgres (
   {

@@ -1,7 +1,7 @@
 /**
- * The prepared statements of one connection. A prepared statement saves its parsing and most of its planning, and uses memory in the
- * server. Tenants who write their own routes bring more texts than a server has room for. So a statement is prepared when it repeats, the
- * least recently used one is dropped, and statements of tenants have room apart from those of the platform.
+ * The prepared statements of one connection. A prepared statement saves parsing and most of its planning, but uses memory in the
+ * server. Tenants who write their own routes bring more texts than a server has room for. Therefore a statement is prepared when
+ * it repeats, and the least recently used one is closed. Statements of tenants have separate room from the platform's.
  */
 
 /** The most statements in each of a connection's two rooms. docs/operations/engines.md describes their memory. */
@@ -14,8 +14,8 @@ export const maxCharacters = 300_000
 /** A longer text is never prepared, so that one statement cannot displace a tenth of the others. */
 const maxLength = maxCharacters / 10
 /**
- * The use that prepares a statement, counted while it is among the last `maxStatements` unprepared ones of its room. With the second use,
- * evenly distributed statements out of some thousand would displace each other by chance.
+ * The use that prepares a statement, counted while it is among the last `maxStatements` unprepared ones of its room. If the
+ * second use prepared it, some thousand evenly used statements would displace each other by chance.
  */
 const preparedAtUse = 3
 
@@ -37,7 +37,7 @@ export class PreparedStatements {
     return this.#roomOf(name).use(name, text, close)
   }
 
-  /** It is unknown whether the server has the statement: it keeps its room, and is closed before its name is used again. */
+  /** The server may or may not have the statement: it keeps its room, and is closed before its name is used again. */
   doubt (name: string): void {
     this.#roomOf(name).doubt(name)
   }

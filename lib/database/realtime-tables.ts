@@ -10,7 +10,7 @@ export interface RealtimeOutboxTable {
   kind: RealtimeChangesTable['kind']
   /** The columns of the key. */
   keys: string[]
-  /** The row after the change, of a delete before it. */
+  /** The row after the change; for a delete, before it. */
   record: ColumnType<unknown, string, never>
   /** The row before an update. */
   before: ColumnType<unknown, string | null, never>
@@ -20,16 +20,16 @@ export interface RealtimeOutboxTable {
 export interface RealtimeRecordedTable {
   tenant_id: string
   table_name: string
-  /** Changes behind this position are all recorded; null until that is so. */
+  /** All changes after this position are recorded; null until recording is complete. */
   start: ColumnType<string | null, number | null, number | null>
   until: Date
 }
 
-/** A change of a row, as clients get it. */
+/** A change of a row, as clients receive it. */
 export interface RealtimeChangesTable {
   tenant_id: string
   place: GeneratedAlways<string>
-  /** Orders the changes of a tenant as clients see them, from the commit on. */
+  /** The order in which clients see a tenant's changes, from the commit on. */
   position: ColumnType<string | null, number, never>
   table_name: string
   /** Insert, update or delete. */
@@ -64,7 +64,7 @@ export interface RealtimeInstancesTable {
 export interface RealtimeMembersTable {
   tenant_id: string
   room: string
-  /** Of the connection. */
+  /** The id of the connection. */
   id: string
   instance_id: string
   state: ColumnType<unknown, string | null, string | null>

@@ -1,4 +1,4 @@
-/** The tables for work that is done once, in the `tenantry` schema, as kysely sees them: a part of the system tables. */
+/** The tables for work that must run only once, in the `tenantry` schema, as kysely sees them: a part of the system tables. */
 import type { ColumnType } from 'kysely'
 
 type Timestamp = ColumnType<Date, Date, Date>
@@ -26,7 +26,7 @@ export interface IdempotencyKeysTable {
   id: Buffer
   /** The request that holds the key. */
   holder: string
-  /** `running`: nothing is written yet. `written`: the write is committed, and the response is not kept yet. */
+  /** `running`: nothing is written yet. `written`: the write has committed, but the response is not stored yet. */
   state: 'running' | 'written' | 'answered'
   /** The caller sent no credentials. */
   stranger: boolean

@@ -3,7 +3,7 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 import { sql } from 'kysely'
 
-const every = 3_600_000 // ms; expiry is checked at use, so only rows wait for it
+const every = 3_600_000 // ms; expired rows have no effect, so removing them can wait
 
 /** The most rows that one statement of a sweep removes. */
 export const maxSweptRows = 10_000
@@ -25,7 +25,7 @@ export function removal (table: keyof SystemTables, condition: ReturnType<typeof
 export async function sweep (db: Kysely<SystemTables>, name: string, parts: readonly SweepPart[]): Promise<boolean> {
   for (const part of parts) {
     for (let rows = maxSweptRows; rows >= maxSweptRows;) {
-      // Others get their turn between the statements.
+      // Separate transactions give other statements their turn.
       rows = await db.transaction().execute(async (transaction) => {
         const { rows: [row] } = await sql<{ locked: boolean }>`select pg_try_advisory_xact_lock(hashtextextended(${name}, 0)) as locked`
           .execute(transaction)
@@ -53,7 +53,7 @@ export function everyHour (work: () => Promise<unknown>, onError: (error: unknow
     timer = setInterval(run, every).unref()
   }, Math.random() * every).unref()
   return async () => {
-    // Node clears either kind of timer with either function.
+    // Node accepts both kinds of timers in either function.
     clearTimeout(timer)
     await running
   }

@@ -13,7 +13,7 @@ import {
   type Transaction
 } from 'kysely'
 
-/** Runs the work with the session's transaction, which the work neither commits nor rolls back. */
+/** Runs the work in the session's transaction. The work must neither commit nor roll back. */
 export async function withinSession<T> (session: Session, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T> {
   const db = new Kysely<SystemTables>({
     dialect: {
@@ -55,7 +55,7 @@ class SessionConnection implements DatabaseConnection {
 
   async executeQuery<Row> ({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
     const rows = await this.#session.rows({ text: sql }, parameters)
-    // The type of the rows is kysely's, which wrote the statement.
+    // kysely wrote the statement and knows the type of its rows.
     return { rows: rows as Row[] }
   }
 

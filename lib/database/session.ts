@@ -51,7 +51,7 @@ export function runRows (client: ClientBase, steps: readonly Step[], silenceMs: 
   })
 }
 
-/** Whose statements these are. */
+/** The owner of the statements. */
 export interface Paced {
   readonly tenant: TenantRef
   readonly slowReads: SlowReads
@@ -101,7 +101,7 @@ export class TransactionSession implements Session {
     return rows as Row[]
   }
 
-  /** Rejects if the transaction cannot be committed, since one of its statements failed. */
+  /** Rejects if the transaction cannot commit, because one of its statements failed. */
   async commit (): Promise<void> {
     this.ended = true
     if (!this.begun) return

@@ -1,35 +1,36 @@
 /**
- * Reads of a tenant that run much longer than the statements of another tenant keep the processors of the database busy. While
- * the other tenant uses the database, few of them run at a time. Writes wait for disks and locks too: they do not count.
+ * Limits slow reads. Reads of a tenant that run much longer than the statements of another tenant keep the database's processors
+ * busy. While the other tenant uses the database, few of them run at a time. Writes also wait for disks and locks, so they do not
+ * count.
  */
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import { FairSemaphore, type Party } from '../concurrency/fair-semaphore.js'
 import { databaseBusy } from './failures.js'
 
-const slowMs = 20 // a shorter statement is not slow
-const quickMs = 5 // only shorter runs make a slow statement forgotten: alone it may take less than beside others
-const slower = 4 // and neither is one of less than so many times the time of the other tenant's statements
-const weight = 0.1 // of a statement in the mean time of its tenant
-const besideMs = 250 // after a statement, its tenant counts as one that uses the database
-const remembered = 20 // quick runs after which a statement is no longer slow
-const maxSlow = 1000 // statements of a tenant
-const connectionsPerRead = 8 // one slow read at a time for each so many connections
+const slowMs = 20 // ms; a shorter statement is not slow
+const quickMs = 5 // ms; only shorter runs count as quick, because a slow statement may take less time alone than beside others
+const slower = 4 // a slow statement takes at least this many times the mean of the other tenant's statements
+const weight = 0.1 // of a new statement in its tenant's moving average
+const besideMs = 250 // ms after a statement in which its tenant counts as using the database
+const remembered = 20 // quick runs until a statement is no longer slow
+const maxSlow = 1000 // slow statements per tenant
+const connectionsPerRead = 8 // pool connections per slow read that may run at a time
 
 interface SlowTenant {
   readonly gate: FairSemaphore
-  /** How many quick runs each statement may have until it is forgotten. */
+  /** The remaining quick runs of each statement until it is no longer slow. */
   readonly statements: Map<string, number>
 }
 
-/** A tenant whose statements ended last. */
+/** One of the two tenants with the latest statements. */
 interface Recent {
   tenant: TenantRef
-  /** Mean of its statements, in milliseconds. */
+  /** The moving average of its statements, in milliseconds. */
   ms: number
   at: number
 }
 
-/** A started statement: the place that it has, or null where it needs none. */
+/** The place of a started statement; null if it needs none. */
 export type Place = Party | null
 
 export class SlowReads {
@@ -40,21 +41,21 @@ export class SlowReads {
   #last: Recent = { tenant: serverRef, ms: 0, at: -Infinity }
   #other: Recent = { tenant: serverRef, ms: 0, at: -Infinity }
 
-  /** `connections`: of the pool; `timeoutMs`: how long a read waits. */
+  /** `connections`: the size of the pool; `timeoutMs`: the longest wait of a read. */
   constructor (connections: number, timeoutMs: number, now: () => number = () => performance.now()) {
     this.#atOnce = Math.max(1, Math.floor(connections / connectionsPerRead))
     this.#timeoutMs = timeoutMs
     this.#now = now
   }
 
-  /** Calls `start` when the statement may run, or `refused` when that took too long. Each start ends with `ended` or `leave`. */
+  /** Calls `start` when the statement may run, or `refused` after the timeout. Each start ends with `ended` or `leave`. */
   enter (tenant: TenantRef, text: string, start: (place: Place) => void, refused: () => void): void {
     const slow = this.#tenants.size === 0 ? undefined : this.#tenants.get(tenant)
     if (slow === undefined || !slow.statements.has(text) || !this.#isBeside(tenant, this.#now())) return start(null)
     slow.gate.acquire(tenant, start, refused)
   }
 
-  /** Runs the statement when it may run; rejects with `databaseBusy` when that took too long. */
+  /** Runs the statement when it may run; rejects with `databaseBusy` after the timeout. */
   async run<T> (tenant: TenantRef, text: string, statement: () => Promise<T>): Promise<T> {
     const place = await new Promise<Place>((resolve, reject) => this.enter(tenant, text, resolve, () => reject(databaseBusy())))
     const began = this.#now()
@@ -65,7 +66,7 @@ export class SlowReads {
     }
   }
 
-  /** The statement has ended, after so many milliseconds. */
+  /** The statement has ended after `ms` milliseconds. */
   ended (tenant: TenantRef, text: string, ms: number, place: Place): void {
     const now = this.#now()
     const other = this.#heard(tenant, ms, now)
@@ -83,7 +84,7 @@ export class SlowReads {
     for (const { gate } of this.#tenants.values()) gate.close()
   }
 
-  /** Returns the other tenant. The server's own statements are no reason to hold up a tenant. */
+  /** Updates the tenant's average and returns the other tenant. The server's own statements do not slow down a tenant. */
   #heard (tenant: TenantRef, ms: number, now: number): Recent {
     if (tenant === serverRef) return this.#other
     if (this.#last.tenant !== tenant) {

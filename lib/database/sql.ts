@@ -7,7 +7,7 @@ export function identifier (name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-/** Several quoted identifiers, with commas. */
+/** Several quoted identifiers, separated by commas. */
 export function identifiers (names: readonly string[]): string {
   return names.map(identifier).join(', ')
 }
@@ -18,5 +18,5 @@ export function literal (text: string): string {
   return text.includes('\\') ? `E${quoted.replaceAll('\\', '\\\\')}` : quoted
 }
 
-/** The column `tenant_id` of a system table, in the selection of a statement. */
+/** The column `tenant_id` of a system table, for a select list. */
 export const tenantColumn = sql<Owner>`tenant_id`.as('tenant')

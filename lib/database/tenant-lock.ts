@@ -1,4 +1,4 @@
-/** Data of a tenant is written only while the tenant exists and is not being deleted: a late write must not outlive it. */
+/** A tenant's data is written only while the tenant exists and is not being deleted, so that a late write does not outlive it. */
 import { platformRef, type Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'

@@ -1,9 +1,8 @@
 import type { SystemTables } from './system-tables.js'
 
 /**
- * The system tables that hold the rows of tenants, in the order in which the deletion of a tenant empties them. The entries of
- * the audit log
- * are archived instead. The list has every table with a column `tenant_id`, except those whose names come from the document
+ * The system tables with rows of tenants, in the order in which the deletion of a tenant empties them. The entries of the audit
+ * log are archived instead. The list has every table with a column `tenant_id`, except tables whose names come from the document
  * (role-tables.ts, document-tables.ts), which are emptied last. A test compares the list with the database.
  */
 export const tenantOwnedTables = [

@@ -14,21 +14,24 @@ export interface UsersTable {
   password_hash: string
   role: string
   status: Generated<'active' | 'disabled'>
-  /** When the user confirmed the address. */
+  /** The time at which the user confirmed the address. */
   email_verified_at: ColumnType<Date | null, Date | null | undefined, Date | null>
   created_at: Timestamp
   updated_at: Timestamp
 }
 
-/** Tokens that were ended early. */
+/** Tokens that were revoked before they expired. */
 export interface RevocationsTable {
   /** Empty for the platform. */
   tenant_id: string
   /** SHA-256 of the `sub`; empty for all users of the tenant. */
   subject: Buffer
-  /** SHA-256 of what was signed; empty for all tokens of the user. */
+  /** SHA-256 of the token's signed part; empty for all tokens of the user. */
   token: Buffer
-  /** Of all tokens: when they were ended, and their session sequence. Of one: when it was issued, if that is in the future. */
+  /**
+   * For all tokens: the time of the revocation, and their session sequence. For one token: its time of issue, if that is in the
+   * future.
+   */
   revoked_before: ColumnType<Date | null, Date | null | undefined, Date | null>
   expires_at: ColumnType<Date, Date, Date>
 }
@@ -51,7 +54,7 @@ export interface UserLinksTable {
   expires_at: ColumnType<Date, Date, Date>
 }
 
-/** Sessions that refresh tokens prolong. */
+/** Sessions with refresh tokens. */
 export interface RefreshTokensTable {
   /** Empty for the platform. */
   tenant_id: string
@@ -60,9 +63,9 @@ export interface RefreshTokensTable {
   user_id: string
   /** SHA-256 of the common part of the session's refresh tokens. */
   secret: Buffer
-  /** SHA-256 of the part that only the newest one has. */
+  /** SHA-256 of the part that is unique to the newest token. */
   token: Buffer
-  /** How the user logged in (RFC 8176). */
+  /** The user's login methods (RFC 8176). */
   amr: string[]
   expires_at: ColumnType<Date, Date, Date>
 }
@@ -74,7 +77,7 @@ export interface UserMfaTable {
   user_id: string
   /** Encrypted, see lib/secrets, in base64; null until it is enabled. */
   secret: string | null
-  /** The number of the secret among all that the user had; 0 without one. */
+  /** The ordinal of the secret among all secrets of the user; 0 without one. */
   version: Generated<number>
   enabled: Generated<boolean>
   /** SHA-256 of each unused code, in hexadecimal. */

@@ -6,15 +6,15 @@ type OptionalTime = ColumnType<Date | null, Date | null | undefined, Date | null
 
 /** An event, written in the transaction of its change. */
 export interface WebhookEventsTable {
-  /** In the order of writing, which is, for one subject, the order of the commits. */
+  /** The order of writing; for one subject, it is the order of the commits. */
   place: Generated<string>
-  /** What receivers see as `webhook-id`. */
+  /** The receivers' `webhook-id`. */
   id: Generated<string>
   /** Empty for the platform. */
   tenant_id: string
   type: string
   subject: string
-  /** JSON, members in their order. */
+  /** JSON, with its members in order. */
   data: ColumnType<unknown, string, string>
   at: Timestamp
   /** Every subscribed webhook has a delivery. */
@@ -44,7 +44,8 @@ export interface WebhookDeliveriesTable {
   last_status: number | null
   last_error: string | null
   /**
-   * The time of the next attempt, or of the takeover by others during one. null while another of its subject goes first, and after its end.
+   * The time of the next attempt. During an attempt, the time at which other servers take it over. null while an earlier delivery
+   * of the subject is pending, and after the end.
    */
   next_attempt_at: OptionalTime
   /** The running attempt. */

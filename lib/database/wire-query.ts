@@ -1,6 +1,7 @@
 /**
- * One statement on the wire. pg accepts any object that speaks the protocol; these send less than its own queries: no description of a
- * known result, no event emitter, and the preceding steps (the tenant of the transaction) share the round trip.
+ * Sends one statement on the wire. pg accepts any object that speaks the protocol. These objects send less than pg's own queries:
+ * no description of a known result, and no event emitter. The preceding steps (the tenant of the transaction) share the round
+ * trip.
  */
 import type { Connection, Submittable } from 'pg'
 import type { Parameter } from './encode.js'
@@ -27,12 +28,12 @@ export interface RowsResult {
 /** The prepared statements of connections. */
 const preparedOn = new WeakMap<Connection, PreparedStatements>()
 
-/** Sockets that end if nothing arrives while a result is pending. */
+/** Sockets that are closed if nothing arrives while a result is pending. */
 const watched = new WeakSet<Socket>()
 
 /**
- * Ends the connection if nothing arrives for that long. PostgreSQL ends slow statements itself; if it is silent, its machine or the network
- * is gone, and the system would keep trying for a quarter of an hour.
+ * Closes the connection if nothing arrives within the time. PostgreSQL ends slow statements itself. If it is silent, its machine
+ * or the network is gone, and the system would retry for a quarter of an hour.
  */
 function expectAnswer (socket: Socket, withinMs: number): void {
   if (!watched.has(socket)) {
@@ -49,8 +50,8 @@ function preparedStatementsOf (connection: Connection): PreparedStatements {
 }
 
 /**
- * Sends the steps in one batch up to one Sync: they are one transaction, unless one of them changes that. The results of all but the last
- * are dropped.
+ * Sends the steps in one batch up to one Sync: they form one transaction, unless one of them changes that. Only the last step's
+ * result is kept.
  */
 abstract class Exchange implements Submittable {
   private readonly steps: readonly Step[]
@@ -81,7 +82,7 @@ abstract class Exchange implements Submittable {
     }
     connection.stream.cork?.()
     try {
-      // For all of them before the first is sent: statements are closed before anything that may fail.
+      // The ways of all steps are determined before the first is sent: statements are closed before anything that may fail.
       this.ways = steps.map((step) => this.wayOf(step, connection))
       for (let index = 0; index < steps.length; index++) this.send(connection, steps[index]!, this.ways[index]!, index === steps.length - 1)
       connection.sync()
@@ -122,7 +123,7 @@ abstract class Exchange implements Submittable {
   handleCopyData (): void {}
 
   handleError (error: unknown): void {
-    // It is unknown whether the server prepared the statement, and a plan that no longer fits must go.
+    // The server may or may not have prepared the statement, and a plan that no longer fits must be closed.
     const stale = isStalePlan(error)
     this.steps.forEach(({ name }, index) => {
       const way = this.ways[index]

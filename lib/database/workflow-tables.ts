@@ -25,7 +25,7 @@ export interface WorkflowRunsTable {
   /** The parts of the request that its templates read, as JSON, without secrets. */
   scope: string
   status: Generated<'queued' | 'running' | 'completed' | 'failed' | 'canceled'>
-  /** Counts its processes: only the last one writes how a step ended. */
+  /** Counts the processes that have run it: only the last one records how a step ended. */
   attempt: Generated<number>
   /** JSON. */
   result: string | null
@@ -40,9 +40,9 @@ export interface WorkflowRunsTable {
 export interface WorkflowSchedulesTable {
   /** Empty for the platform's own. */
   tenant_id: string
-  /** Its id. */
+  /** The id of the workflow. */
   workflow: string
-  /** The pattern and the time zone that `next_at` was made from. */
+  /** The pattern and the time zone that determine `next_at`. */
   schedule: string
   next_at: ColumnType<Date, Date, Date>
   /** The last run that it started; null before the first. */
@@ -53,7 +53,7 @@ export interface WorkflowSchedulesTable {
 export interface WorkflowStepsTable {
   tenant_id: string
   run_id: string
-  /** Its id. */
+  /** The id of the step. */
   step: string
   status: 'running' | 'completed' | 'failed' | 'skipped'
   /** JSON. */
