@@ -58,7 +58,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     return file
   }
 
-  // In a child context, since its parser would apply to other routes too.
+  // In a child context, since the multipart parser would apply to other routes too.
   await group.register(async (app) => {
     const { default: multipart } = await import('@fastify/multipart')
     await app.register(multipart, { limits: formLimits, throwFileSizeLimit: false })

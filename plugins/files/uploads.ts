@@ -42,7 +42,7 @@ export interface UploadTenant {
 
 export interface Incoming {
   readonly bytes: Readable
-  /** The bytes of the request's remainder, which may include fields after the file. null if unknown. */
+  /** The expected bytes of the file, which may include form fields after it. null if unknown. */
   readonly expected: number | null
   readonly declaredType: string | undefined
   /** null if not known yet. */
