@@ -1,9 +1,9 @@
-/** Subtests that spend their time waiting, each of them with what it asks of its own. */
+/** Concurrent subtests, for tests that mostly wait. Each has its own requirements. */
 import type { Test } from 'tap'
 
 /**
- * Runs the subtests at the same time; their output comes one after the other. Not for what changes something of the
- * whole process, such as its clock or its environment.
+ * Runs the subtests concurrently; their output is printed one after another. Not for subtests that change the whole process, such as
+ * its clock or its environment.
  */
 export async function atOnce (t: Test, subtests: Readonly<Record<string, (t: Test) => Promise<unknown>>>): Promise<void> {
   const entries = Object.entries(subtests)

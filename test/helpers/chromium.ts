@@ -1,6 +1,6 @@
 /**
- * Real Chromium for tests. Where it is not installed a test skips and says which command installs it (test/run.ts makes
- * that a failure with CI=true).
+ * Real Chromium for tests. If it is not installed, the test skips and names the command that installs it (test/run.ts makes that a
+ * failure with CI=true).
  */
 import type { Test } from 'tap'
 import { existsSync } from 'node:fs'
@@ -10,16 +10,16 @@ import { chromium, type Page } from 'playwright-core'
 
 const programs = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
 
-/** Opens pages, each with storage and caches of its own. The browser ends with the test. */
+/** Opens pages, each with its own storage and caches. The browser ends with the test. */
 export async function startChromium (t: Test): Promise<(url: string) => Promise<Page>> {
   const executablePath = programs.find((path) => existsSync(path))
   if (executablePath === undefined) {
     t.plan(0, 'chromium is missing: run "apt-get install --no-install-recommends chromium"')
-    // The throw ends the body of the test, which is skipped and must not turn into a failure.
+    // The throw ends the test's body. The test is skipped, and must not become a failure.
     t.threw = () => undefined
     throw new Error('chromium is missing')
   }
-  // Root, as in containers, has no sandbox.
+  // The sandbox does not run as root, the usual user in containers.
   const browser = await chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] })
   t.teardown(() => browser.close())
   return async (url) => {
@@ -29,7 +29,7 @@ export async function startChromium (t: Test): Promise<(url: string) => Promise<
   }
 }
 
-/** An empty page on a port of its own; returns its origin. The name `localhost` and the address are two origins. */
+/** An empty page on its own port; returns its origin. The name `localhost` and the address are different origins. */
 export async function startPage (t: Test, host: '127.0.0.1' | 'localhost' = '127.0.0.1'): Promise<string> {
   const server = createServer((_request, response) => {
     response.setHeader('content-type', 'text/html').end('<!doctype html><title>page</title>')

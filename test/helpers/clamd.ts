@@ -1,4 +1,4 @@
-/** A real clamd for tests, with one signature of its own instead of ClamAV's database. Where it is not installed a test skips. */
+/** A real clamd for tests, with one test signature instead of ClamAV's database. If it is not installed, the test skips. */
 import type { Test } from 'tap'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -6,15 +6,15 @@ import { once } from 'node:events'
 import { daemonFolder, listensOn, startDaemon } from './daemon.js'
 import { freePort } from './free-port.js'
 
-/** A file with this text is malware to the scanner. */
+/** A text that the scanner detects as malware. */
 export const malware = 'tenantry-test-malware'
 
-const startTime = 30_000 // ms in which it takes connections
+const startTime = 30_000 // ms until clamd accepts connections
 
 /**
- * Starts it, or starts it again on the same port. It ends with the test.
+ * Starts clamd, or restarts it on the same port. It ends with the test.
  *
- * @param maxMB  the largest stream that it takes
+ * @param maxMB  the largest stream that it accepts
  */
 export async function startClamd (
   t: Test,

@@ -1,4 +1,4 @@
-/** A real server program for a test: it ends with the test, and a missing program skips the test. */
+/** A real server program for a test. It ends with the test. If the program is missing, the test skips. */
 import type { Test } from 'tap'
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -10,7 +10,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 
 export interface Daemon {
   readonly program: string
-  /** Debian's packages of it. Default: one that is named as the program. */
+  /** The Debian packages of the program. Default: one with the program's name. */
   readonly packages?: string
   readonly args: readonly string[]
   /** A temporary folder of the test. */
@@ -24,7 +24,7 @@ export function daemonFolder (program: string): string {
 
 /** Starts the program, and removes its folder when the test ends. With CI=true test/run.ts makes a skip a failure. */
 export async function startDaemon (t: Test, { program, packages = program, args, folder }: Daemon): Promise<ChildProcess> {
-  // Debian has such programs where only root looks.
+  // Debian installs such programs in folders that only root's PATH has.
   const env = { ...process.env, PATH: `${process.env['PATH']}:/usr/sbin:/usr/local/sbin` }
   const child = spawn(program, args, { env, stdio: ['ignore', 'ignore', 'pipe'] })
   t.teardown(async () => {
@@ -43,7 +43,7 @@ export async function startDaemon (t: Test, { program, packages = program, args,
   return child
 }
 
-/** Skips the test. The caller then throws, which ends its body. */
+/** Skips the test. The caller then throws, to end the test's body. */
 export function skipMissing (t: Test, program: string, packages: string): void {
   t.plan(0, `${program} is missing: run "apt-get install --no-install-recommends ${packages}"`)
   // The test is skipped: the throw must not turn it into a failure.
@@ -51,10 +51,10 @@ export function skipMissing (t: Test, program: string, packages: string): void {
 }
 
 /**
- * Resolves when the program takes connections on the port; rejects if it ends, or does not in time.
+ * Resolves when the program accepts connections on the port. Rejects if the program ends or takes too long.
  *
  * @param timeoutMs  milliseconds
- * @param log  what the program wrote, for the error
+ * @param log  returns the program's output, for the error
  */
 export async function listensOn (port: number, child: ChildProcess, timeoutMs: number, log: () => string = () => ''): Promise<void> {
   for (const end = performance.now() + timeoutMs; !await takesConnections(port);) {

@@ -1,6 +1,6 @@
 /**
- * Firestore for tests: an emulator from npm that runs in the process, or Google's own where FIRESTORE_EMULATOR_HOST names
- * it. The one from npm cannot show all that Firestore does: a test that needs more is skipped there by name.
+ * Firestore for tests: an emulator from npm in this process, or Google's emulator at FIRESTORE_EMULATOR_HOST. The one from npm lacks
+ * some features of Firestore; tests of those skip there, with a reason.
  */
 import type { Test } from 'tap'
 import { randomBytes } from 'node:crypto'
@@ -9,22 +9,22 @@ import { FirestoreServer } from '@firestore-emulator/server'
 export interface TestFirestore {
   /** `host:port` */
   readonly emulatorHost: string
-  /** One of this test's own: its database is empty. */
+  /** A project of this test alone: its database is empty. */
   readonly projectId: string
-  /** Google's emulator. */
+  /** Whether this is Google's emulator. */
   readonly isComplete: boolean
-  /** The emulator from npm goes away; nothing for Google's. */
+  /** Stops the emulator from npm; no effect on Google's. */
   stop(): void
 }
 
 const google = process.env['FIRESTORE_EMULATOR_HOST'] ?? ''
 
-/** The tests have Google's emulator. */
+/** Whether the tests have Google's emulator. */
 export const isGoogle = google !== ''
 
 type Bind = (address: string, credentials: unknown, done: (error: Error | null, port: number) => void) => void
 
-/** The emulator's `host:port`, and its end; Google's stays. */
+/** The emulator's `host:port`, and a function that stops it. Google's is not stopped. */
 export async function startEmulator (): Promise<{ readonly host: string, stop(): void }> {
   if (isGoogle) return { host: google, stop () {} }
   const server = new FirestoreServer()
@@ -39,7 +39,7 @@ export async function firestoreServer (t: Test): Promise<TestFirestore> {
   return { emulatorHost: host, projectId, isComplete: isGoogle, stop }
 }
 
-/** The emulator would listen on every interface; it asks its gRPC server for an address. */
+/** Without an address, the emulator would listen on every interface. It takes the address from its gRPC server. */
 async function listenLocally (server: FirestoreServer): Promise<number> {
   const grpc: { bindAsync: Bind } = Reflect.get(server, 'server')
   const bind = grpc.bindAsync.bind(grpc)

@@ -1,9 +1,9 @@
-/** A port for a server that stops and starts again. */
+/** A port for a server that stops and restarts. */
 import { randomInt } from 'node:crypto'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
 
-/** Below the ports that outgoing connections take: it must be free again when a stopped server starts. */
+/** Below the ports of outgoing connections: the port must still be free when a stopped server restarts. */
 export async function freePort (): Promise<number> {
   for (;;) {
     const port = randomInt(12_000, 32_000)

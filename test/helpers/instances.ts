@@ -1,4 +1,4 @@
-/** Several processes that serve one document from one PostgreSQL, as behind a load balancer. */
+/** Several processes that serve one document from one PostgreSQL, like instances behind a load balancer. */
 import type { Test } from 'tap'
 import type { DatabaseSection } from './postgres.js'
 import { setImmediate } from 'node:timers/promises'
@@ -7,7 +7,7 @@ import { testDocument, testEnv, type TestDocument } from './server.js'
 
 const program = 'test/programs/server.ts'
 
-/** Starts them one after the other: the first migrates the database. */
+/** Starts the instances one after another: the first migrates the database. */
 export async function startInstances (
   t: Test,
   document: TestDocument,
@@ -24,23 +24,20 @@ export function startInstance (t: Test, document: TestDocument, engine: Database
   return startProgram(t, program, { ...testEnv, ...env, TEST_DOCUMENT: JSON.stringify(testDocument(document, engine)) })
 }
 
-/** What waiting for another instance came to. */
+/** How long a wait for another instance took. */
 export interface Wait {
   readonly milliseconds: number
   readonly tries: number
 }
 
-const deadline = 60_000 // ms after which a change that has not come will not come,
-const leastTries = 50 // and as many requests, for a machine that is busy with other things
+const deadline = 60_000 // ms until a missing change fails the test
+const leastTries = 50 // and this many requests, in case the machine is busy
 
-/**
- * Asks until the answer is the one that is waited for; the test fails when it has not come within a minute. The
- * time is for the report, not for an assertion.
- */
+/** Polls until the condition is true. Fails the test after a minute. The measured time is for the report, not for an assertion. */
 export async function until (t: Test, what: string, isThere: () => Promise<boolean>): Promise<Wait> {
   const start = performance.now()
   for (let tries = 1; ; tries++) {
-    // Servers of this process that answer from memory would never come to hear of anything.
+    // Lets servers of this process receive events: responses from memory would otherwise block them.
     await setImmediate()
     const there = await isThere()
     const milliseconds = Math.round(performance.now() - start)

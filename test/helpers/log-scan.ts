@@ -1,16 +1,16 @@
 /**
- * No secret in any log: what tests use as secrets, tokens and passwords is remembered, and every log of a test is
- * searched for it when the test ends. The servers and programs of tests log at `trace`, so that there is something to find.
+ * Checks that no log contains a secret. Tests mark their secrets, tokens and passwords, and each log is searched for them when its
+ * test ends. Servers and programs of tests log at `trace`, so that the search covers every log line.
  */
 import type { Test } from 'tap'
 
-const shortest = 8 // characters of a secret: a shorter one would be found by chance
-const maxHeld = 16 * 1024 * 1024 // characters of one log that wait for the end of the test; then they are searched, and let go
+const shortest = 8 // characters of a secret; a shorter one could be found by chance
+const maxHeld = 16 * 1024 * 1024 // characters of one log that are kept until the test ends; beyond them they are searched and dropped
 
-/** Texts that no log of this process's tests may hold, and what to call them. */
+/** The forbidden texts of this process's tests, with their names. */
 const remembered = new Map<string, string>()
 
-/** Marks a value that no log may hold, and returns it. `name` is what a failure calls it. */
+/** Marks a value that no log may contain, and returns it. `name`: its name in a failure. */
 export function secretText (value: string, name = 'a secret'): string {
   if (value.length < shortest) throw new Error(`a secret of a test has at least ${shortest} characters`)
   for (
@@ -19,7 +19,7 @@ export function secretText (value: string, name = 'a secret'): string {
   return value
 }
 
-/** Marks a JSON Web Token: its signature is what makes it one. */
+/** Marks a JSON Web Token by its signature, without which it is useless. */
 export function secretToken (token: string): string {
   const signature = token.slice(token.lastIndexOf('.') + 1)
   if (signature.length >= shortest) remembered.set(signature, 'a token')
@@ -27,10 +27,9 @@ export function secretToken (token: string): string {
 }
 
 /**
- * Marks the secrets in what a server was asked and answered: those that are stored, passwords, and what the server makes: API
- * keys and tokens.
+ * Marks the secrets of a request and its response: stored secrets, passwords, API keys and tokens.
  *
- * @param path of the request; a query string does not matter
+ * @param path of the request; a query string has no effect
  * @param answer the body as it was sent
  */
 export function secretsOfExchange (method: string, path: string, body: unknown, answer: unknown): void {
@@ -70,7 +69,7 @@ export interface LogScan {
   write(text: string): void
 }
 
-/** A log that is searched when the test ends: after whatever the test tears down later than this call. */
+/** A log that is searched when the test ends, after the teardowns that are added later than this call. */
 export function scanLog (t: Test, what: string): LogScan {
   let held = ''
   const found = new Set<string>()

@@ -1,12 +1,12 @@
-/** The names of migrations as an empty database gets them. */
+/** Names of migrations in the order in which an empty database gets them. */
 import { planSql, recordSql } from '../../lib/database/migrations/plan.js'
 import { make } from '../../lib/database/migrations/steps.js'
 import { systemMigrations } from '../../lib/database/migrations/system/index.js'
 
-/** Those of the server's own tables, in order. */
+/** The migrations of the server's own tables, in order. */
 export const systemNames: readonly string[] = systemMigrations.map(({ description }, index) => numbered(index + 1, description))
 
-/** One that comes after the server's own, the first of those or a later one. */
+/** The name of a migration after the server's own: the first, or a later one. */
 export function nameAfterSystem (description: string, place = 1): string {
   return numbered(systemNames.length + place, description)
 }
@@ -15,7 +15,7 @@ function numbered (number: number, description: string): string {
   return `${String(number).padStart(3, '0')}_${description}`
 }
 
-/** SQL that gives an empty database the server's own tables, so that a server that starts on it has none to make. */
+/** SQL that creates the server's own tables in an empty database, so that a server that starts on it has no migration to run. */
 export const systemSql: string = planSql({
   migrations: systemMigrations.map(({ description, tables, statements }, index) => {
     const name = numbered(index + 1, description)

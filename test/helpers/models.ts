@@ -1,4 +1,4 @@
-/** Embedding models for tests, whose vectors are counts of words: texts that share words are near each other. */
+/** Embedding models for tests. A vector holds counts of words, so that texts with common words are near each other. */
 import type { EmbedCall, Embedded, Models } from '../../lib/models/types.js'
 import { hash } from 'node:crypto'
 import { definePlugin } from '../../lib/plugin/define.js'
@@ -8,7 +8,7 @@ const countTokens = (text: string) => Math.ceil(text.length / 4)
 export interface FakeModels extends Models {
   /** Every call. */
   readonly calls: EmbedCall[]
-  /** Called before each call, which fails as it does. */
+  /** Called before each call; if it rejects, so does the call. */
   before: (call: EmbedCall) => Promise<void> | undefined
 }
 

@@ -1,18 +1,15 @@
 /**
- * Real nginx for tests: one process of a test's own, on unprivileged ports, with its files in a temporary folder. Where
- * nginx is not installed a test skips and says which command installs it (test/run.ts makes that a failure with CI=true).
+ * Real nginx for one test: one process on unprivileged ports, with its files in a temporary folder. If nginx is not installed, the
+ * test skips and names the command that installs it (test/run.ts makes that a failure with CI=true).
  */
 import type { Test } from 'tap'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { daemonFolder, listensOn, startDaemon } from './daemon.js'
 
-const startTime = 10_000 // ms in which it takes connections
+const startTime = 10_000 // ms until nginx accepts connections
 
-/**
- * Starts it with what the block `http` of its configuration holds, and resolves when it takes connections on the port; it
- * ends with the test.
- */
+/** Starts nginx with the given content of the `http` block. Resolves when it accepts connections on the port. It ends with the test. */
 export async function startNginx (t: Test, http: string, port: number): Promise<void> {
   const folder = daemonFolder('nginx')
   const log = join(folder, 'error.log')
@@ -22,10 +19,7 @@ export async function startNginx (t: Test, http: string, port: number): Promise<
   await listensOn(port, child, startTime, () => readFileSync(log, 'utf8'))
 }
 
-/**
- * One process, which a signal ends whole; it ends no connection of a caller by itself. Of root's own files only root's workers
- * may write.
- */
+/** Runs as one process, so that one signal ends all of it. As root, the workers must be root too, to write root's files. */
 function configuration (http: string): string {
   return `daemon off;
 master_process off;

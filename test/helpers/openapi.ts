@@ -3,7 +3,7 @@ interface Schemas {
   readonly components: { readonly schemas: Readonly<Record<string, unknown>> }
 }
 
-/** A schema of the document with every referred schema in place of its reference. */
+/** A schema of the document, with each reference replaced by its schema. */
 export function schemaWithoutReferences ({ components: { schemas } }: Schemas, schema: unknown): unknown {
   const inline = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(inline)

@@ -2,7 +2,7 @@ import type { Test } from 'tap'
 import { tenantAccount, turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
-/** Keeps the long work of a tenant in its pause, as if it had worked for long beside others, until `end` is called. */
+/** Holds a tenant's long work at its yields until `end` is called, as if others had their turn. */
 export function holdInPause (t: Test, tenant: string): { end(): void } {
   const held = tenantAccount(tenantIdOf(tenant))
   const yielderOf = turns.yielder.bind(turns)

@@ -1,26 +1,29 @@
 /**
- * What the tests need of a payment provider's local server, whichever protocol it speaks: `payprov/` has Polar's,
- * `altprov/` Stripe's.
+ * The common interface of the local payment servers, for tests of every provider: `payprov/` speaks Polar's protocol, `altprov/`
+ * Stripe's.
  */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Cycle, PaymentProvider, ProviderSettings } from '../../plugins/billing/providers/provider.js'
 
-/** A request that came, refused ones and those that fared badly too. */
+/** A received request, including refused and failed ones. */
 export interface ReceivedCall {
   readonly method: string
-  /** With the query string. */
+  /** The path with the query string. */
   readonly path: string
   readonly headers: IncomingHttpHeaders
   readonly body: string
 }
 
 /**
- * How a request fares instead of being answered:
- * a status with the provider's documented error body and, for 429, `Retry-After`;
- * `reset`: the connection ends without an answer; `lost`: so, but what was asked for has been done (of the next requests
- * that change something: what only reads comes through);
- * `silent`: no answer comes; `nonsense`: a success whose JSON is not documented; `text`: a success that is no JSON;
- * `huge`: a success of 6 MB; `redirect`: to the same path of another server, whose requests are in `strayed`.
+ * An injected failure of a request:
+ * - a status, with the provider's documented error body and, for 429, `Retry-After`
+ * - `reset`: the connection ends without a response
+ * - `lost`: the request takes effect, then the connection ends; only for requests that change something
+ * - `silent`: no response
+ * - `nonsense`: a success with undocumented JSON
+ * - `text`: a success that is not JSON
+ * - `huge`: a success of 6 MB
+ * - `redirect`: to the same path of another server, whose requests are in `strayed`
  */
 export type Misfortune =
   | { readonly status: number, readonly retryAfter?: number, readonly message?: string }
@@ -38,60 +41,62 @@ export interface Sold {
 }
 
 /**
- * What happens to a subscription at the provider:
- * `renew`: the period's end comes, and what was to happen then does: it is paid for the next one, or ends where it was
- * canceled, or changes its product; `pastDue`: the end of the period came and the payment failed; `recover`: it was paid
- * after all; `unpaid`: the provider gave up; `end`: it ends now, by the provider's dashboard.
+ * A change of a subscription at the provider:
+ * - `renew`: the period ends; the subscription is paid again, ends if it was canceled, or changes its product as planned
+ * - `pastDue`: the period ended and the payment failed
+ * - `recover`: the overdue payment succeeded
+ * - `unpaid`: the provider gave up the payment
+ * - `end`: the subscription ends now, by the provider's dashboard
  */
 export type Change = 'renew' | 'pastDue' | 'recover' | 'unpaid' | 'end'
 
-/** Kinds of events, whatever the provider calls them. `other`: one that the adapter ignores. */
+/** Kinds of events, independent of the provider's names. `other`: one that the adapter ignores. */
 export type EventKind = 'created' | 'updated' | 'ended' | 'paid' | 'refunded' | 'other'
 
 export interface SignOptions {
   /** The time of the signature. Default: now. */
   readonly at?: number
-  /** One signature with each, in this order. Default: the world's secret. */
+  /** One signature with each secret, in this order. Default: the provider's own secret. */
   readonly secrets?: readonly string[]
 }
 
 export interface SignedEvent {
   readonly body: Buffer
-  /** Names in lower case, as Node has them. */
+  /** Names in lower case, as in Node. */
   readonly headers: Record<string, string>
 }
 
 export interface World {
-  /** Made by `loadProvider` with the world's key, secret and address, which the settings override. */
+  /** Opens the adapter with `loadProvider`. The settings override the server's key, secret and address. */
   open(settings?: Partial<ProviderSettings>): Promise<PaymentProvider>
   readonly baseUrl: string
   readonly apiKey: string
   /** The secret that signs the webhooks. */
   readonly webhookSecret: string
-  /** The clock of the provider, in milliseconds since 1970; it stands still until it is moved. */
+  /** The provider's clock, in milliseconds since 1970. Only `advance` moves it. */
   now(): number
   advance(milliseconds: number): void
 
-  /** A recurring product that is sold. */
+  /** Adds a recurring product. */
   sell(product: { readonly name: string, readonly amount: number, readonly currency: string, readonly cycle: Cycle }): Sold
-  /** The tenant has paid for the product: the id of its new subscription. `trialDays`: it begins with a trial. */
+  /** Adds a paid subscription of the tenant, and returns its id. `trialDays`: it begins with a trial. */
   subscribe(tenant: string, sold: Sold, options?: { readonly trialDays?: number }): string
-  /** The customer pays a checkout: the id of the new subscription. */
+  /** Pays a checkout, and returns the id of the new subscription. */
   pay(checkout: string): string
   change(subscription: string, change: Change): void
-  /** How often money was asked for a subscription: its start, renewals, and changes of product that charge at once. */
+  /** The number of charges of a subscription: its start, renewals, and changes of product with an immediate charge. */
   charges(subscription: string): number
 
-  /** The next requests fare so, `times` of them (default 1). */
+  /** Makes the next requests fail in this way. Default of `times`: 1. */
   misfortune(misfortune: Misfortune, times?: number): void
-  /** In the order in which they came. */
+  /** In order of arrival. */
   readonly calls: readonly ReceivedCall[]
-  /** Forgets the calls that came. */
+  /** Clears `calls`. */
   forget(): void
   /** Requests that followed a redirect. */
   readonly strayed: readonly ReceivedCall[]
 
-  /** An event about the subscription as it is now, signed as the provider signs. Each has an id of its own. */
+  /** A signed event about the subscription's current state. Each event has its own id. */
   event(kind: EventKind, subscription: string, options?: SignOptions): SignedEvent
   /** Signs any bytes. */
   sign(body: Buffer, options?: SignOptions): SignedEvent

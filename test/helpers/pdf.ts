@@ -7,7 +7,7 @@ export interface PdfOptions {
   readonly pages?: number
 }
 
-/** A PDF whose pages have this content. */
+/** A PDF with one page for each content. */
 export function pdfOf (content: string | Buffer, { deflate = false, pages = 1 }: PdfOptions = {}): Buffer {
   const data = deflate ? deflateSync(content) : Buffer.from(content)
   const kids = Array.from({ length: pages }, (_, index) => `${index + 5} 0 R`)
@@ -42,7 +42,7 @@ export function pdfOf (content: string | Buffer, { deflate = false, pages = 1 }:
   return Buffer.concat(parts)
 }
 
-/** The content of a page with these lines. */
+/** Page content with the given lines. */
 export function pdfLines (lines: readonly string[]): string {
   return `BT /F1 12 Tf 14 TL 50 750 Td ${lines.map((line) => `(${line.replace(/[\\()]/g, '\\$&')}) Tj T*`).join(' ')} ET`
 }

@@ -1,6 +1,6 @@
 /**
- * Real PgBouncer for tests: one process of a test's own, on an unprivileged port, with its files in a temporary folder.
- * Without PgBouncer a test skips and says which command installs it (test/run.ts makes that a failure with CI=true).
+ * Real PgBouncer for one test: one process on an unprivileged port, with its files in a temporary folder. If PgBouncer is not
+ * installed, the test skips and names the command that installs it (test/run.ts makes that a failure with CI=true).
  */
 import type { Test } from 'tap'
 import { chmodSync, writeFileSync } from 'node:fs'
@@ -14,9 +14,9 @@ const startTimeMs = 10_000
 
 export interface PgBouncer {
   readonly connectionString: string
-  /** Runs a command of its console, such as `reconnect`. */
+  /** Runs a command of PgBouncer's console, such as `reconnect`. */
   command(text: string): Promise<void>
-  /** Changes how it gives sessions away, for sessions that begin from now on. */
+  /** Changes the pool mode for new sessions. */
   poolMode(mode: PoolMode): Promise<void>
 }
 

@@ -1,6 +1,6 @@
 /**
- * A PostgreSQL server with pgvector, which the server of npm lacks: a package of the system has both. Without it a test skips
- * and says which command installs it (test/run.ts makes that a failure with CI=true).
+ * A PostgreSQL server with pgvector, from a system package, since the server from npm lacks pgvector. If it is missing, the test skips
+ * and names the command that installs it (test/run.ts makes that a failure with CI=true).
  */
 import type { Test } from 'tap'
 import { randomBytes } from 'node:crypto'
@@ -12,7 +12,7 @@ export const installCommand = 'apt-get install --no-install-recommends postgresq
 const packages = '/usr/lib/postgresql'
 const shared = '/usr/share/postgresql'
 
-/** The folder of the programs of the newest server that has pgvector; null without one. */
+/** The folder with the programs of the newest server that has pgvector; null if there is none. */
 export function pgvectorPrograms (): string | null {
   const versions = existsSync(packages) ? readdirSync(packages).map(Number).sort((one, other) => other - one) : []
   const major = versions.find((version) =>
@@ -21,12 +21,12 @@ export function pgvectorPrograms (): string | null {
   return major === undefined ? null : join(packages, String(major), 'bin')
 }
 
-/** An empty database with pgvector available and not created; the address is a superuser's. */
+/** An empty database in which pgvector is available but not created. The address is a superuser's. */
 export async function pgvectorDatabase (t: Test): Promise<{ readonly connectionString: string, readonly owner: string }> {
   const programs = pgvectorPrograms()
   if (programs === null) {
     t.plan(0, `a PostgreSQL server with pgvector is missing: run "${installCommand}" (Debian 13; .ci/run builds it on Debian 12)`)
-    // The throw below ends the test's body; the test itself has ended, as skipped, and must not turn into a failure.
+    // The throw below ends the test's body. The test is already skipped, and must not become a failure.
     t.threw = () => undefined
     throw new Error('no pgvector')
   }

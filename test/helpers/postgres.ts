@@ -1,7 +1,7 @@
 /**
- * Real PostgreSQL for tests, from npm: no installation, no container, a second for the first test of a run and some
- * tens of milliseconds for each database after it. Where PostgreSQL's programs are not installed a test skips and says
- * which command installs them (with CI=true it fails).
+ * Real PostgreSQL for tests, from npm: no installation and no container. The first test of a run takes about a second, each further
+ * database some tens of milliseconds. If PostgreSQL's programs are missing, the test skips and names the command that installs
+ * them (with CI=true it fails).
  */
 import type { Test } from 'tap'
 import type { ClusterOptions, StopMode } from './postgres/cluster.js'
@@ -15,46 +15,46 @@ import { sharedServerPort } from './postgres/shared.js'
 
 export type Row = Record<string, unknown>
 
-/** Runs SQL outside of what is under test: to prepare a table, or to look at what was written. */
+/** Runs SQL independently of the tested code: to prepare a table, or to check what was written. */
 export type RunSql = (sql: string, values?: readonly unknown[]) => Promise<Row[]>
 
 export interface DatabaseOptions {
   /**
-   * SQL that the database starts with, after the server's own tables. It runs once for all tests that name the same text:
-   * each gets a copy of the database that it made.
+   * SQL that runs after the server's own tables are created. It runs once for all tests with the same text; each test gets a copy of
+   * the resulting database.
    */
   readonly sql?: string
-  /** Without the server's own tables, which a server that starts on it then makes. Default: false. */
+  /** Leaves out the server's own tables, so that a server that starts on the database creates them. Default: false. */
   readonly empty?: boolean
   /**
-   * `superuser` (the default) bypasses row-level security; `owner` is an ordinary role that owns the database and is
-   * bound by policies, as a role in production should be.
+   * `superuser` (the default) bypasses row-level security. `owner` is an ordinary role that owns the database and obeys policies, as a
+   * role in production should.
    */
   readonly role?: 'superuser' | 'owner'
 }
 
-/** A database of one test's own, dropped when the test ends. */
+/** A database for one test, dropped when the test ends. */
 export interface TestDatabase {
   readonly name: string
   readonly connectionString: string
-  /** As the role of `connectionString`. */
+  /** Runs SQL as the role of `connectionString`. */
   readonly query: RunSql
-  /** As a superuser, whom no policy hides anything from. */
+  /** Runs SQL as a superuser, who bypasses all policies. */
   readonly admin: RunSql
-  /** Ends every connection to this database, as a failover does; new ones are accepted. Returns how many there were. */
+  /** Ends every connection to this database, as a failover does; new ones are accepted. Returns the number of ended connections. */
   disconnect(): Promise<number>
 }
 
-/** A server of one test's own, removed when the test ends. */
+/** A server for one test, removed when the test ends. */
 export interface TestServer {
   readonly port: number
   readonly connectionString: string
   readonly query: RunSql
-  /** `fast` (the default) ends the sessions in order, `immediate` drops them; resolves when the server is gone. */
+  /** `fast` (the default) ends sessions in order, `immediate` drops them. Resolves when the server has stopped. */
   stop(mode?: StopMode): Promise<void>
-  /** Starts it again on the same port, with its data; resolves when it takes connections. */
+  /** Restarts the server on the same port, with its data. Resolves when it accepts connections. */
   start(): Promise<void>
-  /** A crash: SIGKILL. */
+  /** Crashes the server with SIGKILL. */
   kill(): Promise<void>
 }
 
@@ -66,7 +66,7 @@ export type DatabaseSection =
   }
   | { provider: 'embedded' }
 
-const acquireTimeoutMs = 60_000 // the default, 5 s, passes on a busy machine while many requests wait for their turn
+const acquireTimeoutMs = 60_000 // ms; the default of 5 s is too short on a busy machine while many requests wait for a connection
 
 const ownerRole = 'tenantry_owner'
 
@@ -112,20 +112,20 @@ export async function postgresServer (t: Test, options?: ClusterOptions): Promis
   }
 }
 
-/** A database of the test's own as a document names it. The embedded engine takes a second of processor time to start. */
+/** The `database` section for a new database. The embedded engine takes a second of CPU time to start. */
 export async function postgresSection (t: Test, options: DatabaseOptions = {}): Promise<DatabaseSection> {
   const { connectionString } = await postgresDatabase(t, options)
   return { provider: 'postgres', postgres: { connectionString, pool: { acquireTimeoutMs } } }
 }
 
 export interface EngineOptions extends DatabaseOptions {
-  /** Both at the same time, for tests that wait more than they do (at-once.ts). Default: false. */
+  /** Runs both engines at the same time, for tests that mostly wait (at-once.ts). Default: false. */
   readonly atOnce?: boolean
 }
 
 /**
- * Runs the same test on each engine, as subtests `postgres` and `embedded` with a database each.
- * TENANTRY_TEST_ENGINE=postgres (or embedded) keeps to one while you work.
+ * Runs the same test on each engine, as subtests `postgres` and `embedded` with separate databases. With
+ * TENANTRY_TEST_ENGINE=postgres (or embedded), runs only that one.
  */
 export async function forEachEngine (
   t: Test,
@@ -152,7 +152,7 @@ async function skipWithoutBinaries<T> (t: Test, start: () => Promise<T>): Promis
     if (!skipped.has(t)) {
       skipped.add(t)
       t.plan(0, error.message)
-      // The throw below ends the test's body; the test itself has ended, as skipped, and must not turn into a failure.
+      // The throw below ends the test's body. The test is already skipped, and must not become a failure.
       t.threw = () => undefined
     }
     throw error
@@ -163,13 +163,13 @@ function address (port: number, database: string, role: string): string {
   return `postgres://${role}:${role}@127.0.0.1:${port}/${database}`
 }
 
-/** A connection a call: the tests' own look at the database never holds one of its connections. */
+/** Opens a connection for each call, so that the tests' own SQL never holds a connection of the database. */
 async function run (port: number, database: string, sql: string, values?: readonly unknown[], role = 'postgres'): Promise<Row[]> {
   const client = new pg.Client({ connectionString: address(port, database, role) })
   await client.connect()
   try {
     const result = await client.query<Row>(sql, values === undefined ? undefined : [...values])
-    // Several statements in one text have a result each; the last one's rows count.
+    // With several statements in one text, pg returns one result for each; the rows of the last count.
     const last = Array.isArray(result) ? result.at(-1) : result
     return last?.rows ?? []
   } finally {
@@ -191,7 +191,7 @@ async function ensureTemplate (port: number, sql: string, role: 'superuser' | 'o
   await underLock(port, name, async client => {
     const { rowCount } = await client.query('select from pg_database where datname = $1', [name])
     if (rowCount !== 0) return
-    // It gets its name when it is complete: SQL that fails leaves no half template.
+    // Renamed when it is complete: failing SQL leaves no unfinished template.
     const draft = `draft_${randomBytes(8).toString('hex')}`
     await client.query(`create database ${draft} owner ${owner}`)
     try {

@@ -1,6 +1,6 @@
 /**
- * Programs that tests start as a user would, each in a process of its own. The package that they import by its name is
- * the source: the "paths" of the root's tsconfig.json say so, or `dist` in its compiled copy.
+ * Starts programs as a user would, each in its own process. Their import of this package by name resolves to the source by the "paths"
+ * of the root's tsconfig.json, or to `dist` in the compiled copy.
  */
 import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
@@ -8,7 +8,7 @@ import { once } from 'node:events'
 import { scanLog } from './log-scan.js'
 import { programArguments, root } from './typescript.js'
 
-/** Settings that a developer's shell may hold and that no test wants; a program logs all it can, and none of it may be a secret. */
+/** Removes settings of a developer's shell. A program logs at the lowest level, so that any secret in its log is found. */
 const settings = {
   NODE_ENV: undefined,
   JWT_SECRET: undefined,
@@ -23,16 +23,16 @@ const settings = {
 }
 
 export interface Program {
-  /** What the line `listening on` names. */
+  /** The address in the line `listening on`. */
   readonly address: string
   readonly pid: number
   /** Standard output and standard error so far. */
   output(): string
-  /** Sends SIGTERM, or the signal, and resolves with the exit code; null where the signal ended it. */
+  /** Sends SIGTERM, or the given signal. Resolves with the exit code; null if the signal ended the program. */
   stop(signal?: NodeJS.Signals): Promise<number | null>
 }
 
-/** Starts a TypeScript program on a free port and resolves when it listens; the test's end stops it. */
+/** Starts a TypeScript program on a free port. Resolves when it listens. It ends with the test. */
 export async function startProgram (t: Test, file: string, env: NodeJS.ProcessEnv = {}): Promise<Program> {
   const { child, output, exited } = launch(t, file, env)
   const listening = new Promise<string>((resolve) => {
@@ -59,7 +59,7 @@ export async function startProgram (t: Test, file: string, env: NodeJS.ProcessEn
   }
 }
 
-/** Runs a TypeScript program that is meant to end by itself. */
+/** Runs a TypeScript program until it ends by itself. */
 export async function runProgram (t: Test, file: string, env: NodeJS.ProcessEnv = {}): Promise<{ code: number | null, output: string }> {
   const { output, exited } = launch(t, file, env)
   return { code: await exited, output: output() }

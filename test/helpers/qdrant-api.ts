@@ -1,7 +1,6 @@
 /**
- * The form of Qdrant's requests and responses. No package of npm has its present openapi.json, so it is read back from the
- * types that @qdrant/js-client-rest generates from it. An object has no members but those of the types, which do not say
- * bounds of numbers.
+ * The schemas of Qdrant's requests and responses. No npm package has its current openapi.json, so they are derived from the types that
+ * @qdrant/js-client-rest generates from it. Objects allow no other members. The types do not contain bounds of numbers.
  */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
@@ -28,7 +27,7 @@ interface Operation {
 
 const known = new Map<string, Operation>()
 
-/** Throws for a request that is not in the description. `body` is undefined without one. */
+/** Throws for a request that does not match the description. `body`: undefined without one. */
 export function checkQdrantRequest (method: string, path: string, query: URLSearchParams, body: unknown): void {
   const operation = operationOf(method, path)
   const parameters = Object.fromEntries([...query].map(([name, value]) => [name, /^(true|false|[0-9.]+)$/.test(value) ? JSON.parse(value) : value]))
@@ -37,7 +36,7 @@ export function checkQdrantRequest (method: string, path: string, query: URLSear
   else if (body !== undefined) throw new Error(`${method} ${path} has no body`)
 }
 
-/** Throws for a response that the operation does not have. */
+/** Throws for a response that the operation does not describe. */
 export function checkQdrantResponse (method: string, path: string, status: number, body: unknown): void {
   const { responses } = operationOf(method, path)
   const form = responses.get(String(status)) ?? responses.get(`${String(status)[0]}XX`) ?? responses.get('default')
@@ -103,7 +102,7 @@ function schemaOf (node: ts.Node): Schema {
   throw new Error(`a type of Qdrant's API is not known: ${type.getText()}`)
 }
 
-/** The format stands with the member, and holds for the numbers within. */
+/** The format is in the comment of the member, and applies to the numbers in its type. */
 function withFormat (node: ts.TypeNode, format: string): Schema {
   const schema = schemaOf(node)
   return schema['type'] === 'number' && /^u?int/.test(format) ? { type: 'integer', ...format.startsWith('u') && { minimum: 0 } } : schema
@@ -112,7 +111,7 @@ function withFormat (node: ts.TypeNode, format: string): Schema {
 function generic ({ typeName, typeArguments: [first, second] = ts.factory.createNodeArray() }: ts.TypeReferenceNode): Schema {
   const name = typeName.getText()
   if (name === 'OneOf' && first !== undefined && ts.isTupleTypeNode(first)) return { anyOf: first.elements.map(schemaOf) }
-  // The generator writes what JSON Schema calls `nullable` without a type as any object.
+  // For `nullable` without a type, the generator writes a type for any object.
   if (name === 'Record' && second !== undefined) return second.kind === ts.SyntaxKind.NeverKeyword ? { type: 'object' } : { type: 'null' }
   throw new Error(`a type of Qdrant's API is not known: ${name}`)
 }
@@ -157,7 +156,7 @@ function formatOf (node: ts.Node): string {
   return /Format: (\w+)/.exec(text)?.[1] ?? ''
 }
 
-/** Members by their names; they are the property signatures, which hold the comments. */
+/** Members by name: the property signatures, whose comments are needed. */
 function membersOf (node: ts.Node | undefined): Map<string, ts.Node> {
   const type = node === undefined ? undefined : typeOf(node)
   const list = type !== undefined && (ts.isInterfaceDeclaration(type) || ts.isTypeLiteralNode(type)) ? [...type.members] : []

@@ -1,7 +1,6 @@
 /**
- * A stand-in for Qdrant, which cannot be installed by npm or apt: the endpoints that tenantry uses, over HTTP. It refuses
- * requests that are not as Qdrant describes them, answers as it describes, and refuses a search without the condition of a
- * tenant.
+ * A stand-in for Qdrant, which npm and apt do not have: the HTTP endpoints that tenantry uses. It validates requests and responses
+ * against Qdrant's description. It refuses a search without a condition for the tenant.
  */
 import type { Test } from 'tap'
 import type { AddressInfo } from 'node:net'
@@ -32,7 +31,7 @@ export interface Qdrant {
   readonly collections: ReadonlyMap<string, Collection>
   /** `METHOD /path` of each request. */
   readonly requests: string[]
-  /** Requests that this fails are answered 500. */
+  /** A request for which this throws gets a 500. */
   fails: (request: string) => boolean
 }
 

@@ -1,6 +1,6 @@
 /**
- * Real Redis for tests: a server of one test's own, which keeps nothing on disk unless it is sent SAVE. Where Redis is not installed a test
- * skips and says which command installs it (test/run.ts makes that a failure with CI=true).
+ * A real Redis server for one test. It writes to disk only on SAVE. If Redis is not installed, the test skips and names the command
+ * that installs it (test/run.ts makes that a failure with CI=true).
  */
 import type { Test } from 'tap'
 import { spawn, type ChildProcess } from 'node:child_process'
@@ -13,25 +13,25 @@ import { Redis } from 'ioredis'
 import { freePort } from './free-port.js'
 
 const installCommand = 'apt-get install redis-server'
-const startTime = 10_000 // ms in which a server that starts answers
+const startTime = 10_000 // ms until a started server responds
 
 export interface TestRedis {
   /** `redis://127.0.0.1:<port>` */
   readonly url: string
   readonly port: number
-  /** Sends a command on a connection of its own: to look at what is there. */
+  /** Sends a command on a separate connection, to inspect the data. */
   command(name: string, ...values: (string | number)[]): Promise<unknown>
-  /** Ends it, as a crash does: connections break, and what it held since the last SAVE is gone. Resolves when it is gone. */
+  /** Crashes the server: connections break, and data since the last SAVE is lost. Resolves when the server has ended. */
   stop(): Promise<void>
-  /** Starts it again on the same port, with what was saved; resolves when it answers. */
+  /** Restarts the server on the same port, with the saved data. Resolves when it responds. */
   start(): Promise<void>
-  /** It hangs: connections stay open, nothing is answered (SIGSTOP). */
+  /** Freezes the server with SIGSTOP: connections stay open without responses. */
   pause(): void
-  /** It goes on where it was paused. */
+  /** Continues a frozen server. */
   resume(): void
 }
 
-/** Starts a server on a free port; it ends with the test. */
+/** Starts a server on a free port. It ends with the test. */
 export async function startRedis (t: Test): Promise<TestRedis> {
   const port = await freePort()
   const folder = mkdtempSync(join(tmpdir(), 'tenantry-redis-'))
@@ -82,7 +82,7 @@ async function launch (t: Test, port: number, folder: string): Promise<ChildProc
     await once(child, 'spawn')
   } catch (error) {
     t.plan(0, `redis-server is missing: run "${installCommand}"`)
-    // What is thrown ends the test's body; the test itself has ended, as skipped, and must not turn into a failure.
+    // The throw ends the test's body. The test is already skipped, and must not become a failure.
     t.threw = () => undefined
     throw error
   }

@@ -1,4 +1,4 @@
-/** Other services, for what calls them: servers of HTTP on the loopback that tell what reached them. */
+/** Stand-ins for other services: local HTTP servers that record the requests they receive. */
 import type { AddressInfo, Socket } from 'node:net'
 import type { Test } from 'tap'
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
@@ -14,12 +14,12 @@ export interface Remote {
   readonly port: number
   /** `http://127.0.0.1:<port>` */
   readonly origin: string
-  /** Connections that were opened so far. */
+  /** The number of connections opened so far. */
   readonly connections: number
   readonly requests: Arrived[]
 }
 
-/** The server answers as the handler does; it is gone when the test ends. */
+/** Starts a server with this handler. It ends with the test. */
 export async function remote (
   t: Test,
   answer: (request: Arrived, response: ServerResponse) => void | Promise<void>,

@@ -8,32 +8,32 @@ import { createServer, type ServerOptions } from '../../lib/server.js'
 import { scanLog, secretsOfExchange, secretText, secretToken } from './log-scan.js'
 import { testSecret } from './tokens.js'
 
-/** The master key of tests' secrets: 32 bytes, base64. */
+/** The master key for the tests' secrets: 32 bytes, base64. */
 export const testMasterKey = secretText(Buffer.from('a master key of the tests, 32 by').toString('base64'), 'the master key')
 
-/** The settings of a test's server: what PostgreSQL refuses to start without. */
+/** The settings of a test's server: those without which a server on PostgreSQL does not start. */
 export const testEnv = Object.freeze({ SECRETS_MASTER_KEY: testMasterKey })
 
-/** A tenant that a test begins with; one that is named by its id alone is on the plan `free`. */
+/** A tenant that exists when the test begins. A tenant given only by its id is on the plan `free`. */
 export type TestTenant = string | { readonly id: string, readonly plan?: string }
 
 export interface TestServerOptions extends ServerOptions {
-  /** What `forEachEngine` hands out, or the section of a `postgresDatabase`. Default: a PostgreSQL database of its own. */
+  /** The engine from `forEachEngine`, or the section of a `postgresDatabase`. Default: a new PostgreSQL database. */
   readonly engine?: DatabaseSection
-  /** Tenants that are there when the server is ready. */
+  /** Tenants that exist when the server is ready. */
   readonly tenants?: readonly TestTenant[]
-  /** Adds to the app before it is ready. */
+  /** Called with the app before it is ready. */
   readonly prepare?: (app: FastifyInstance) => void
 }
 
-/** A document of a test: what it leaves out is the test's database, `testSecret`, and no limit of requests, that of plans neither. */
+/** A test's document. Defaults: the test's database, `testSecret`, and no rate limits, not even those of plans. */
 export type TestDocument = Partial<ConfigInput>
 
 /**
- * A server of the document, ready, and closed when the test ends (before the test's database is dropped, where that
- * was made first). Its environment is `testEnv` with what the options say on top. `app.inject` asks it without a port;
- * `listen` gives it one. It logs at `trace` into memory, and the test fails where a secret stands in that log or in the audit log; a test
- * that gives a `logger` reads its log itself.
+ * Creates a server of the document. It is ready, and closed when the test ends, before an earlier created database is dropped. The
+ * environment is `testEnv` with the members of the options. `app.inject` needs no port; `listen` opens one. The server logs at
+ * `trace` into memory. The test fails if that log or the audit log contains a secret. A test with its own `logger` reads its log
+ * itself.
  */
 export async function testServer (
   t: Test,
@@ -60,7 +60,7 @@ export async function testServer (
   return app
 }
 
-/** Two servers on one PostgreSQL, as two instances behind a load balancer; the tenants are there for both. */
+/** Two servers on one PostgreSQL, like two instances behind a load balancer. Both have the tenants. */
 export async function testServers (
   t: Test,
   document: TestDocument,
@@ -70,7 +70,7 @@ export async function testServers (
   return [first, await testServer(t, document, { ...options, tenants: [] })]
 }
 
-/** The whole document, for tests that call `createServer` or `checkConfig` themselves. */
+/** The complete document, for tests that call `createServer` or `checkConfig` themselves. */
 export function testDocument (document: TestDocument, engine: DatabaseSection = { provider: 'embedded' }): ConfigInput {
   const database = engine.provider === 'postgres'
     ? { databaseProvider: engine.provider, postgres: engine.postgres }
@@ -78,12 +78,12 @@ export function testDocument (document: TestDocument, engine: DatabaseSection = 
   return { ...database, jwt: { secret: testSecret }, rateLimit: { enabled: false }, routes: [], ...document }
 }
 
-/** Opens a port that is free; returns the origin, `http://127.0.0.1:<port>`. */
+/** Listens on a free port. Returns the origin, `http://127.0.0.1:<port>`. */
 export async function listen (app: FastifyInstance): Promise<string> {
   return await app.listen({ port: 0, host: '127.0.0.1' })
 }
 
-/** The audit log as it is when the test ends; nothing where the test has stopped the server, or the database. */
+/** The audit log at the end of the test; empty if the test has stopped the server or the database. */
 async function auditOf (app: FastifyInstance): Promise<string> {
   try {
     return JSON.stringify(await app.db.selectFrom('tenantry.audit_log').selectAll().execute())
@@ -92,7 +92,7 @@ async function auditOf (app: FastifyInstance): Promise<string> {
   }
 }
 
-/** Whoever asks, and however: tokens and keys that are sent, secrets that are stored, keys that are made. */
+/** Marks the secrets of every request: sent tokens and keys, stored secrets, and created keys. */
 function rememberSecrets (app: FastifyInstance): void {
   app.addHook('onRequest', (request, _reply, done) => {
     const { authorization, 'x-api-key': key } = request.headers

@@ -1,4 +1,4 @@
-/** Skips that continuous integration lets through. */
+/** Skips that are allowed in continuous integration. */
 
-/** The reason of a skip of what the emulator of Firestore from npm cannot show. */
+/** The reason to skip tests that the Firestore emulator from npm does not support. */
 export const needsGoogle = "needs Google's emulator: start it and set FIRESTORE_EMULATOR_HOST"

@@ -1,6 +1,6 @@
 /**
- * Real object storage for tests: OpenStack Swift with its S3 interface, four processes of a test's own. It checks
- * signatures, as Amazon's does. Where Swift is not installed a test skips and names the command that installs it.
+ * Real object storage for one test: OpenStack Swift with its S3 interface, in four processes. It checks signatures like Amazon S3. If
+ * Swift is not installed, the test skips and names the command that installs it.
  */
 import type { Test } from 'tap'
 import type { S3Options } from '../../lib/files/s3.js'
@@ -15,16 +15,16 @@ import { daemonFolder, skipMissing, startDaemon } from './daemon.js'
 import { freePort } from './free-port.js'
 
 const run = promisify(execFile)
-const startTime = 60_000 // ms in which it takes requests
+const startTime = 60_000 // ms until Swift accepts requests
 const rings = ['account', 'container', 'object'] as const
 
 export interface Swift extends S3Options {
   readonly endpoint: string
-  /** Ends the processes, as an outage does. */
+  /** Ends the processes, to simulate an outage. */
   stop(): void
 }
 
-/** Starts it with an empty bucket. It ends with the test. */
+/** Starts Swift with an empty bucket. It ends with the test. */
 export async function startSwift (t: Test): Promise<Swift> {
   const folder = daemonFolder('swift')
   writeFileSync(join(folder, 'swift.conf'), '[swift-hash]\nswift_hash_path_suffix = tests\nswift_hash_path_prefix = tests\n')
@@ -64,7 +64,7 @@ export async function startSwift (t: Test): Promise<Swift> {
 
 const packages = 'swift-proxy swift-account swift-container swift-object'
 
-/** One program makes all three: `swift-ring-builder` takes nine runs of a second. */
+/** One program creates all three rings. With `swift-ring-builder` it takes nine runs of a second each. */
 const ringProgram = `
 import sys
 from swift.common.ring import RingBuilder
@@ -88,7 +88,7 @@ async function makeRings (t: Test, folder: string, ports: readonly number[]): Pr
   }
 }
 
-/** What all four have in common, and the pipeline of one. */
+/** The settings that all four processes share, and the pipeline of one. */
 function configuration (folder: string, port: number, pipeline: string, further = ''): string {
   return `[DEFAULT]
 bind_ip = 127.0.0.1
@@ -129,7 +129,7 @@ async function makeBucket ({ endpoint, region, bucket, accessKeyId, secretAccess
   const client = new S3Client({ endpoint, region, forcePathStyle: true, credentials: { accessKeyId, secretAccessKey }, maxAttempts: 1 })
   try {
     await onceReady(() => client.send(new CreateBucketCommand({ Bucket: bucket })))
-    // The server of objects may start after that of buckets.
+    // The object server may start after the container server.
     await onceReady(() => client.send(new PutObjectCommand({ Bucket: bucket, Key: 'first', Body: '' })))
     await client.send(new DeleteObjectCommand({ Bucket: bucket, Key: 'first' }))
   } finally {

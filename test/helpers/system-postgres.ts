@@ -1,6 +1,6 @@
 /**
- * A PostgreSQL server whose package has `pg_dump` and `pg_restore` too, which that of npm lacks. Without one a test skips
- * and says which command installs it (test/run.ts makes that a failure with CI=true).
+ * A PostgreSQL server from a system package, with `pg_dump` and `pg_restore`, which the server from npm lacks. If it is missing, the
+ * test skips and names the command that installs it (test/run.ts makes that a failure with CI=true).
  */
 import type { Test } from 'tap'
 import { randomBytes } from 'node:crypto'
@@ -14,11 +14,11 @@ const packages = '/usr/lib/postgresql'
 
 export interface SystemPostgres {
   readonly server: TestServer
-  /** The folder of its programs. */
+  /** The folder of the server's programs. */
   readonly programs: string
   /** The major version. */
   readonly major: number
-  /** Makes an empty database that an ordinary role owns, whom policies bind. */
+  /** Creates an empty database. Its owner is an ordinary role, which obeys policies. */
   makeDatabase(): Promise<{ readonly name: string, readonly connectionString: string }>
 }
 
@@ -29,7 +29,7 @@ export async function systemPostgres (t: Test): Promise<SystemPostgres> {
   )
   if (major === undefined) {
     t.plan(0, `PostgreSQL's server and client programs are missing: run "${installCommand}"`)
-    // The throw below ends the test's body; the test itself has ended, as skipped, and must not turn into a failure.
+    // The throw below ends the test's body. The test is already skipped, and must not become a failure.
     t.threw = () => undefined
     throw new Error('no programs')
   }

@@ -1,4 +1,4 @@
-/** `app.tenantDocuments` without the plugin tenant-config: tenants without documents, but for the given members. */
+/** `app.tenantDocuments` without the plugin tenant-config. Tenants have no documents; the given members replace the defaults. */
 import type {} from '../../plugins/integrations/index.js'
 import type {} from '../../plugins/openapi/index.js'
 import type {} from '../../plugins/tools/index.js'

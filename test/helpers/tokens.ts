@@ -1,4 +1,4 @@
-/** JSON Web Tokens for tests, made by a signer that has nothing to do with the code that verifies them. */
+/** JSON Web Tokens for tests. The signer is independent of the code that verifies them. */
 import type { Algorithm } from 'fast-jwt'
 import { generateKeyPairSync } from 'node:crypto'
 import { createSigner } from 'fast-jwt'
@@ -27,7 +27,7 @@ export interface TokenOptions {
   header?: Record<string, string>
 }
 
-/** Signs a token, which no log may hold; `sub` is `user-1` where the claims name none. */
+/** Signs a token, and marks it as forbidden in logs. The default of `sub` is `user-1`. */
 export function signToken (
   claims: TokenClaims = {},
   { key = testSecret, algorithm = 'HS256', expiresIn = 3600, header }: TokenOptions = {}
@@ -35,7 +35,7 @@ export function signToken (
   const now = Math.floor(Date.now() / 1000)
   const payload = { sub: 'user-1', iat: Math.min(now, now + expiresIn), exp: now + expiresIn, ...claims }
   if (algorithm === 'none') return `${encode({ alg: 'none', typ: 'JWT' })}.${encode(payload)}.`
-  // It would add `iat` by itself where the claims leave it out on purpose; told not to, it drops one that is there.
+  // Without `noTimestamp`, the signer would add the `iat` that a test left out; with it, the signer drops an existing one.
   const sign = createSigner({
     algorithm,
     key,
@@ -50,7 +50,7 @@ export function bearer (claims?: TokenClaims, options?: TokenOptions): { authori
   return { authorization: `Bearer ${signToken(claims, options)}` }
 }
 
-/** A fresh key pair in PEM, for documents with `jwt.publicKey` and for keys that nobody trusts. */
+/** A new key pair in PEM, for documents with `jwt.publicKey` and as an untrusted key. */
 export function keyPair (algorithm: 'RS256' | 'ES256'): { publicKey: string, privateKey: string } {
   const publicKeyEncoding = { type: 'spki', format: 'pem' } as const
   const privateKeyEncoding = { type: 'pkcs8', format: 'pem' } as const

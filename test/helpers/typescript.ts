@@ -1,18 +1,18 @@
 /**
- * How tests start the TypeScript programs of the project: as they themselves run, which is compiled where `npm test` runs
- * them (test/compile.ts), and else by tsx, which takes each process a second.
+ * Starts the TypeScript programs of the project in the same way as the tests: compiled under `npm test` (test/compile.ts), otherwise
+ * with tsx, which takes a second for each process.
  */
 import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 
-/** The folder of the project: where this run of the tests is compiled, that of its compiled copy. */
+/** The folder of the project, or of its compiled copy if the tests run there. */
 export const root = fileURLToPath(new URL('../../', import.meta.url))
 
 const isCompiled = import.meta.url.endsWith('.js')
 
 /**
- * A test ends before much of its code, and of the WebAssembly that is the embedded engine, pays for being optimised; and
- * the links to packages need not be followed, of which there is one copy each.
+ * Most tests end before optimized code, or an optimized embedded engine (WebAssembly), pays off. Links to packages need not be
+ * followed, since each package exists once.
  */
 const quickFlags = [
   '--liftoff-only',
@@ -22,12 +22,12 @@ const quickFlags = [
   '--preserve-symlinks-main'
 ]
 
-/** What Node is told to run a program, for `spawn`. `file` is its path in the project. */
+/** Node's arguments to run a program, for `spawn`. `file`: its path in the project. */
 export function programArguments (file: string): string[] {
   return isCompiled ? compiledArguments(root, file) : ['--import', import.meta.resolve('tsx'), join(root, file)]
 }
 
-/** The same for a program in the folder that `compileProject` has made. */
+/** Node's arguments for a program in a folder of `compileProject`. */
 export function compiledArguments (folder: string, file: string): string[] {
   return [...quickFlags, join(folder, file.replace(/\.ts$/, '.js'))]
 }

@@ -1,4 +1,4 @@
-/** What services that sign their webhooks would send. */
+/** Webhook requests as other services sign them. */
 import { createHmac, randomUUID } from 'node:crypto'
 
 export interface Signed {
@@ -8,7 +8,7 @@ export interface Signed {
 
 const json = { 'content-type': 'application/json' }
 
-/** By the scheme of GitHub; an id of its own unless one is given. */
+/** In GitHub's scheme. The default id is unique. */
 export function byGithub (secret: string, payload: string, id: string = randomUUID(), type = 'application/json'): Signed {
   return {
     headers: {
@@ -20,14 +20,14 @@ export function byGithub (secret: string, payload: string, id: string = randomUU
   }
 }
 
-/** By Standard Webhooks, at a time in ms. */
+/** In the scheme of Standard Webhooks, at a time in ms. */
 export function byStandard (secret: string, payload: string, id: string = randomUUID(), at = Date.now()): Signed {
   const time = Math.floor(at / 1000)
   const signature = createHmac('sha256', secret).update(`${id}.${time}.${payload}`).digest('base64')
   return { headers: { ...json, 'webhook-id': id, 'webhook-timestamp': String(time), 'webhook-signature': `v1,${signature}` }, payload }
 }
 
-/** By the scheme of Stripe. */
+/** In Stripe's scheme. */
 export function byStripe (secret: string, payload: string, at = Date.now()): Signed {
   const time = Math.floor(at / 1000)
   return {
@@ -36,7 +36,7 @@ export function byStripe (secret: string, payload: string, at = Date.now()): Sig
   }
 }
 
-/** By the scheme of Slack. */
+/** In Slack's scheme. */
 export function bySlack (secret: string, payload: string, type = 'application/json', at = Date.now()): Signed {
   const time = String(Math.floor(at / 1000))
   return {
@@ -49,7 +49,7 @@ export function bySlack (secret: string, payload: string, type = 'application/js
   }
 }
 
-/** A form by the scheme of Twilio, for the address that it calls. */
+/** A form in Twilio's scheme, for the called address. */
 export function byTwilio (secret: string, url: string, fields: Readonly<Record<string, string>>): Signed {
   const text = Object.keys(fields).sort().map((name) => `${name}${fields[name]}`).join('')
   return {

@@ -1,4 +1,4 @@
-/** The worst that one tenant can do to the others of its server: the document that it needs, and its attacks. */
+/** The worst attacks of one tenant on the other tenants of its server, and the document for them. */
 import type { Socket } from 'node:net'
 import type { ConfigInput } from '../../lib/configuration/index.js'
 import { once } from 'node:events'
@@ -7,7 +7,7 @@ import { connect, type AddressInfo } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 
 export const worstTenant = 'worst'
-/** Characters of the large text; its record is the response of `GET /texts/1`. */
+/** Characters of the large text, whose record is the response of `GET /texts/1`. */
 export const largeText = 10_000_000
 
 /** Tables and rows of the attacked routes: `texts` has one large text for each tenant, `items` has many rows. */
@@ -19,11 +19,11 @@ export const neighbourSql = `
   insert into items select t, n, 'Item ' || n, jsonb_build_object('n', n, 'text', repeat('x', 200)) from unnest(array['${worstTenant}', 'quiet']) t, generate_series(1, 20000) n;
   analyze texts, items;`
 
-/** What the platform's document has for it. `upstream`: the origin of what `startUpstream` starts. */
+/** The sections of the platform's document for the attacks. `upstream`: the origin that `startUpstream` returns. */
 export function neighbourSections (upstream: string): Pick<ConfigInput, 'customIntegrations' | 'rateLimit' | 'server' | 'routes'> {
   return {
     server: { writeTimeoutMs: 5000 },
-    // What every platform has: a flood ends there, all else passes.
+    // Every platform has such a limit. It stops a flood, and other requests pass.
     rateLimit: { enabled: true, default: { max: 500, windowMs: 1000 } },
     customIntegrations: [{ name: 'upstream', baseUrl: upstream, actions: { get: { method: 'GET', path: '/' } } }],
     routes: [
@@ -52,7 +52,7 @@ export function neighbourSections (upstream: string): Pick<ConfigInput, 'customI
   }
 }
 
-/** A service whose answer has 300,000 keys. */
+/** A service whose response has 300,000 keys. */
 export async function startUpstream (): Promise<{ readonly origin: string, close(): void }> {
   const body = members(300_000)
   const server = createServer((_request, response) => response.writeHead(200, { 'content-type': 'application/json' }).end(body))
@@ -69,11 +69,11 @@ export async function startUpstream (): Promise<{ readonly origin: string, close
 
 export interface Target {
   readonly url: string
-  /** Of an administrator of the worst tenant. */
+  /** The token of an administrator of the worst tenant. */
   readonly authorization: string
 }
 
-/** How often each status was answered; `closed` for lost connections. */
+/** The number of responses by status; `closed` for lost connections. */
 export type Statuses = Record<string, number>
 
 /** Attacks until the signal is aborted. */
@@ -106,7 +106,7 @@ export const attacks = {
       socket.on('error', () => {})
       socket.pause()
       socket.write(request)
-      // Reads what has arrived after the server had time to close the connection.
+      // Reads data that arrived after the server had time to close the connection.
       const drop = setTimeout(() => socket.destroy(), 8000)
       await once(socket, 'close')
       clearTimeout(drop)
@@ -178,7 +178,7 @@ async function send (
     })
     count(statuses, String(response.status))
     await response.arrayBuffer()
-    // As fast as a caller that obeys no refusal, and no faster than one machine of the attacker can send.
+    // Simulates a caller that ignores refusals, at the highest rate that one attacking machine can send.
     if (response.status === 429) await sleep(5)
   } catch {
     if (signal.aborted) return
@@ -191,7 +191,7 @@ async function send (
 
 const openOf = new WeakMap<AbortSignal, Set<AbortController>>()
 
-/** The requests that the signal ends. Each has a signal of its own: fetch leaves its listener on a signal until that is collected. */
+/** The requests that the signal aborts. Each has its own signal: fetch keeps its listener on a signal until garbage collection. */
 function openRequests (signal: AbortSignal): Set<AbortController> {
   const known = openOf.get(signal)
   if (known !== undefined) return known

@@ -1,4 +1,4 @@
-/** What a Stripe account holds, and what happens to it: by its dashboard, by its customers, and when a period is over. */
+/** A Stripe account: its objects, and their changes by its dashboard, its customers and the end of periods. */
 import type { Change, Sold } from '../payment-world.js'
 import type { Cycle } from '../../../plugins/billing/providers/provider.js'
 import type { Customer, PaymentMethod, Phase, Price, Product, Schedule, Session, StoredObject, Subscription } from './objects.js'
@@ -11,9 +11,9 @@ export class Account {
   readonly objects = new Map<string, StoredObject>()
   readonly #charges = new Map<string, number>()
   #milliseconds = Math.floor(Date.now() / 1000) * 1000
-  /** Milliseconds until a search finds what was made. */
+  /** Milliseconds until a search finds new objects. */
   searchLag = 0
-  /** Payments are declined. */
+  /** Whether payments are declined. */
   declines = false
 
   now (): number {
@@ -89,7 +89,7 @@ export class Account {
     return customer
   }
 
-  /** A subscription that is paid, or in its trial. */
+  /** Adds a subscription that is paid, or in its trial. */
   addSubscription (
     customer: string,
     price: Price,
@@ -137,7 +137,7 @@ export class Account {
     return subscription
   }
 
-  /** Asks for money. Throws where the payment is declined. */
+  /** Charges the customer. Throws if the payment is declined. */
   charge (subscription: Subscription): void {
     if (this.declines) throw new Refusal(402, 'Your card was declined.', { type: 'card_error', code: 'card_declined' })
     this.#charges.set(subscription.id, this.charges(subscription.id) + 1)
@@ -156,7 +156,7 @@ export class Account {
     return subscription
   }
 
-  /** A change of its price at once, which is charged; another interval begins a period. */
+  /** Changes the price at once, with a charge. A new interval begins a new period. */
   changePrice (subscription: Subscription, price: Price): void {
     const [item] = subscription.items.data
     if (item.price.id === price.id) return
@@ -229,7 +229,7 @@ export class Account {
     schedule.current_phase = null
   }
 
-  /** A schedule with one phase: the subscription as it is until its period ends. */
+  /** A schedule with one phase: the current subscription until its period ends. */
   schedule (subscription: Subscription): Schedule {
     const [{ price, quantity, current_period_start: start, current_period_end: end }] = subscription.items.data
     const phase: Phase = {
@@ -258,7 +258,7 @@ export class Account {
   }
 }
 
-/** The end of the price's period that begins then: the same day of a later month, or its last day. */
+/** The end of a period of the price: the same day of a later month, or that month's last day. */
 export function periodAfter (start: number, { recurring }: Pick<Price, 'recurring'>): number {
   const months = (recurring?.interval === 'year' ? 12 : 1) * (recurring?.interval_count ?? 1)
   const date = new Date(start * 1000)

@@ -1,4 +1,4 @@
-/** The endpoints of Stripe's API that the platform uses, with the parameters that they document. */
+/** The endpoints of Stripe's API that the platform uses, with their documented parameters. */
 import type { Account } from './account.js'
 import type { Discount, Phase, Session, StoredObject, Subscription } from './objects.js'
 import { periodAfter } from './account.js'
@@ -68,7 +68,7 @@ const endpoints: readonly (readonly [method: 'GET' | 'POST', path: RegExp, run: 
   }]
 ]
 
-/** Runs the endpoint of that path. What it answers is expanded as was asked for. Throws a Refusal. */
+/** Runs the endpoint of the path, and expands its response as requested. Throws a Refusal. */
 export function answer (account: Account, method: string, path: string, params: Params): unknown {
   for (const [endpointMethod, pattern, run] of endpoints) {
     const match = endpointMethod === method ? pattern.exec(path) : null
@@ -155,7 +155,7 @@ function checkout (account: Account, params: Params): Session {
 
 const prices = new WeakMap<Session, string>()
 
-/** The price that a session sells. */
+/** The price of a session. */
 export function priceOfSession (session: Session): string {
   return prices.get(session) ?? ''
 }
@@ -229,7 +229,7 @@ function updateSchedule (account: Account, params: Params, id: string) {
   return schedule
 }
 
-/** `start`: when the phase before it ends. */
+/** @param start the end of the phase before */
 function phaseOf (account: Account, params: Params, start: number | undefined): Phase {
   const from = params.integer('start_date') ?? start
   if (from === undefined) throw new Refusal(400, 'The first phase needs a start_date.', { param: 'phases[0][start_date]' })
@@ -274,7 +274,7 @@ function discountsOf (params: Params): Discount[] {
   ) ?? []
 }
 
-/** Puts objects where their ids stand; a path through a list goes through each of it. Four levels at most. */
+/** Replaces ids by their objects. A path through a list applies to each of its items. Allows at most four levels. */
 function expandIn (account: Account, value: unknown, path: string): void {
   const names = path.split('.')
   if (names.length > 4) throw new Refusal(400, 'You cannot expand more than 4 levels of a property.', { param: 'expand' })

@@ -1,4 +1,4 @@
-/** Bodies and query strings as Stripe reads them: `a[b][0][c]=x`; and what it says of those that it does not accept. */
+/** Bodies and query strings as Stripe parses them: `a[b][0][c]=x`; and its errors for invalid ones. */
 
 export type Form = string | FormList | FormMap
 export interface FormMap {
@@ -6,7 +6,7 @@ export interface FormMap {
 }
 export interface FormList extends ReadonlyArray<Form> {}
 
-/** A refusal in Stripe's form of errors. */
+/** An error in Stripe's form. */
 export class Refusal extends Error {
   readonly status: number
   readonly type: string
@@ -62,7 +62,7 @@ export function isList (form: Form | undefined): form is FormList {
   return Array.isArray(form)
 }
 
-/** Parameters of one object. Every one has to be asked for: `done` refuses those that nobody did. */
+/** The parameters of one object. The endpoint must read each: `done` rejects parameters that were not read. */
 export class Params {
   readonly #form: FormMap
   readonly #path: string

@@ -1,4 +1,4 @@
-/** The world of `altprov` for tests: a local server that speaks Stripe's protocol, and what happens in its account. */
+/** The `altprov` provider for tests: a local server that speaks Stripe's protocol, with its account. */
 import type { Test } from 'tap'
 import type { EventKind, SignedEvent, SignOptions, World } from '../payment-world.js'
 import { createHmac } from 'node:crypto'
@@ -9,9 +9,9 @@ import { priceOfSession } from './endpoints.js'
 import { startServer } from './server.js'
 
 export interface AltprovWorld extends World {
-  /** For what no other provider has. */
+  /** For changes that only this provider has. */
   readonly account: Account
-  /** An event of Stripe's own kind, signed. */
+  /** Signs an event with Stripe's own type. */
   stripeEvent(type: string, object: unknown, options?: SignOptions): SignedEvent
 }
 

@@ -1,4 +1,4 @@
-/** A local server that speaks Stripe's documented protocol: keys, form bodies, idempotency keys, errors, and misfortunes. */
+/** A local server that speaks Stripe's documented protocol: keys, form bodies, idempotency keys, errors, and injected failures. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { AddressInfo } from 'node:net'
 import type { Test } from 'tap'
@@ -46,7 +46,7 @@ export async function startServer (t: Test, account: Account, apiKey: string): P
     response.writeHead(status).end(body)
   })
 
-  /** What the next request suffers; `lost` is for those that change something. */
+  /** The failure of the next request. `lost` applies only to requests that change something. */
   function next (method: string): Misfortune | undefined {
     for (const entry of misfortunes.values()) {
       if (entry.times === 0 || (entry.misfortune === 'lost' && method === 'GET')) continue
@@ -90,7 +90,7 @@ export async function startServer (t: Test, account: Account, apiKey: string): P
   }
 }
 
-/** What is refused for its parameters has not begun, and is not kept for its key. */
+/** A request with invalid parameters is not started, and its response is not kept for its idempotency key. */
 function run (account: Account, { method, path, body }: ReceivedCall): Answer {
   const { pathname, search } = new URL(path, 'http://altprov')
   const params = new Params(parseForm(method === 'GET' ? search.slice(1) : body))

@@ -1,4 +1,4 @@
-/** An organization of Polar: what it sells, and to whom. */
+/** A Polar organization: its products and its customers. */
 import type { models } from '@polar-sh/sdk/2026-04'
 import type { Change, Sold } from '../payment-world.js'
 import { randomUUID } from 'node:crypto'
@@ -30,7 +30,7 @@ export interface CheckoutInput {
   readonly products: readonly string[]
   readonly external_customer_id?: string
   readonly customer_email?: string
-  /** Of the product's prices the one in that currency is sold. */
+  /** The currency that selects among the product's prices. */
   readonly currency?: string | null
   readonly metadata?: Metadata
   readonly success_url?: string
@@ -80,7 +80,7 @@ export class Account {
     return product
   }
 
-  /** The customer of that external id, or of that address, or a new one: an address has one customer. */
+  /** The customer with this external id or address, else a new one. An address belongs to one customer. */
   customerFor (externalId: string | null, email: string, name: string | null = null): Customer {
     const all = [...this.customers.values()]
     const known = (externalId === null ? undefined : all.find((customer) => customer.external_id === externalId)) ??
@@ -136,7 +136,7 @@ export class Account {
     return this.subscribe(customer, checkout.product_id, { metadata: checkout.metadata, checkout: id })
   }
 
-  /** As Polar documents the update of a subscription, and its refusals. */
+  /** Updates a subscription, with the rules and errors that Polar documents. */
   update (id: string, update: Update): Subscription {
     const subscription = this.subscription(id)
     const hasEnded = subscription.ended_at !== null
@@ -219,7 +219,7 @@ export class Account {
     return found(this.subscriptions.get(id))
   }
 
-  /** What Polar tells of a customer at once; the SDK's type of it mistakes the statuses. */
+  /** The state of a customer in Polar's form. The SDK's type has wrong statuses. */
   state (id: string): object {
     const customer = found(this.customers.get(id))
     const active = [...this.subscriptions.values()].filter(({ customer_id: owner, status }) =>

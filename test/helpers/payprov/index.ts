@@ -28,11 +28,11 @@ export interface PayprovWorld extends World {
   readonly account: Account
   /** Another organization, with its own access token. */
   addAccount(token: string): Account
-  /** An event of any kind, about a subscription or an order of it. */
+  /** Signs an event of any type about a subscription, or about an order of it. */
   eventOf(type: string, subscription: string, options?: SignOptions): SignedEvent
 }
 
-/** The server, until the test ends. Its clock stands at `now` (default: a day in January 2026). */
+/** Starts the server until the test ends. Its clock starts at `now` (default: a day in January 2026). */
 export async function payprovWorld (t: Test, { now: begin = start }: { readonly now?: number } = {}): Promise<PayprovWorld> {
   const clock = { now: begin }
   const accounts = new Map<string, Account>()
@@ -73,7 +73,7 @@ export async function payprovWorld (t: Test, { now: begin = start }: { readonly 
     else send(response, status, body)
   }
 
-  /** What is lost does something: a request that only reads is answered. */
+  /** `lost` applies only to requests that change something; others get their response. */
   function misfortuneOf (method: string): Misfortune | undefined {
     if (misfortunes.left === 0 || (misfortunes.next === 'lost' && method === 'GET')) return undefined
     misfortunes.left--

@@ -1,4 +1,4 @@
-/** Polar's records, complete as its SDK types them. */
+/** Polar's records, with all members of the SDK's types. */
 import type { models } from '@polar-sh/sdk/2026-04'
 import { randomUUID } from 'node:crypto'
 
@@ -9,10 +9,10 @@ export type Checkout = models.Checkout
 export type Order = models.Order
 export type Metadata = models.MetadataOutputType
 
-/** Times are text of ISO 8601, as `iso` makes it of milliseconds since 1970. */
+/** Times are ISO 8601 texts; `iso` converts milliseconds since 1970. */
 export const iso = (time: number): string => new Date(time).toISOString()
 
-/** A month has 30 days and a year 365 here: nobody counts on more. */
+/** A month has 30 days and a year 365, which is exact enough for the tests. */
 export const intervalDays = { day: 1, week: 7, month: 30, year: 365 } as const satisfies Record<models.RecurringInterval, number>
 
 export interface NewPrice {

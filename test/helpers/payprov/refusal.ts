@@ -1,4 +1,4 @@
-/** Polar's errors: `{error, detail}`, and 422 with what is wrong where. */
+/** Polar's errors: `{error, detail}`, and 422 with the place of each fault. */
 export class Refusal extends Error {
   readonly status: number
   readonly body: object

@@ -1,4 +1,4 @@
-/** The part of Polar's API that is used, as it is documented: paths, parameters, bodies, pages. */
+/** The used part of Polar's API, as documented: paths, parameters, bodies and pages. */
 import type { TSchema } from 'typebox'
 import { Type } from 'typebox'
 import { compileValidator, type PartValidator } from '../../../lib/validation/validator.js'
@@ -11,7 +11,7 @@ export interface Asked {
   readonly id: string
   readonly query: URLSearchParams
   readonly body: unknown
-  /** Where the server is. */
+  /** The address of the server. */
   readonly address: string
 }
 
@@ -200,7 +200,7 @@ function listSubscriptions ({ account, query }: Asked): object {
   )
 }
 
-/** A page as documented: `page` from 1, `limit` up to 100, `sorting`, and how many pages there are. */
+/** A page as documented: `page` from 1, `limit` up to 100, `sorting`, and the number of pages. */
 function page<T extends object> (
   items: T[],
   query: URLSearchParams,

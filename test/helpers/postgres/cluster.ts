@@ -1,4 +1,4 @@
-/** One PostgreSQL server with a data folder of its own, for tests: quick to start, and nothing in it survives. */
+/** One PostgreSQL server for tests, with its own data folder. It starts quickly, and its data is not durable. */
 import type { ChildProcess } from 'node:child_process'
 import type { Binaries } from './binaries.js'
 import { spawn } from 'node:child_process'
@@ -8,19 +8,19 @@ import { join } from 'node:path'
 import { freePort } from '../free-port.js'
 import { prepareBinaries } from './binaries.js'
 
-/** How long a server may take to start before it counts as failed; a busy machine takes some seconds. */
+/** Milliseconds until a server that has not started counts as failed. A busy machine takes some seconds. */
 const startTimeoutMs = 60_000
 
-/** Where Linux keeps files in memory: a database is a thousand small files, which a disk's file system takes ten times as long to copy. */
+/** Linux's folder for files in memory. A database has a thousand small files, which take ten times as long to copy on a disk. */
 const memoryFolder = '/dev/shm'
-const leastRoom = 2 ** 31 // bytes; the databases and the log of a whole run take a quarter of it
+const leastRoom = 2 ** 31 // bytes; the databases and the log of a whole run take a quarter of this
 
 const settings = {
   listen_addresses: '127.0.0.1',
   unix_socket_directories: '',
   max_connections: '200',
   shared_buffers: '64MB',
-  // Nothing here outlives a crash, so nothing waits for the disk.
+  // No data must survive a crash, so the server does not wait for the disk.
   fsync: 'off',
   synchronous_commit: 'off',
   full_page_writes: 'off',
@@ -29,23 +29,23 @@ const settings = {
   max_wal_senders: '0',
   autovacuum: 'off',
   jit: 'off',
-  // Not UTC: an answer that depends on the server's time zone fails a test instead of a user.
+  // Not UTC, so that a result that depends on the server's time zone fails a test.
   timezone: 'America/New_York'
 }
 
-/** How a server stops: `fast` ends its sessions in order, `immediate` drops them, `kill` is a crash. */
+/** How to stop a server: `fast` ends its sessions in order, `immediate` drops them, `kill` is a crash. */
 export type StopMode = 'fast' | 'immediate' | 'kill'
 
 const stopSignals = { fast: 'SIGINT', immediate: 'SIGQUIT', kill: 'SIGKILL' } as const satisfies Record<StopMode, NodeJS.Signals>
 
 export interface ClusterOptions {
-  /** Server settings over those of the tests. */
+  /** Server settings that override those of the tests. */
   readonly settings?: Readonly<Record<string, string>>
-  /** The folder of other programs than those of the package. */
+  /** The folder of other programs, instead of the package's. */
   readonly programs?: string
 }
 
-/** A PostgreSQL server. `start` and `stop` may be called in turn; the port stays the same. */
+/** A PostgreSQL server. It can be stopped and started again; the port stays the same. */
 export class Cluster {
   readonly port: number
   readonly #binaries: Binaries
@@ -60,7 +60,7 @@ export class Cluster {
     this.#settings = { ...settings, ...options.settings }
   }
 
-  /** Makes the data folder; the server is not started yet. */
+  /** Creates the data folder, without starting the server. */
   static async create (options: ClusterOptions = {}): Promise<Cluster> {
     const { programs } = options
     const prepared = await prepareBinaries()
@@ -108,7 +108,7 @@ export class Cluster {
         if (this.#server === server) this.#server = undefined
         fail()
       })
-      // After the start the log still has to be read, or a full pipe would stop the server.
+      // The log must be read after the start too: a full pipe would block the server.
       server.once('spawn', () => server.stdout?.resume())
     })
   }
@@ -151,7 +151,7 @@ export class Cluster {
   }
 }
 
-/** The folder in memory where there is one with room, as containers often have not; else that of temporary files. */
+/** The folder in memory if it has enough room, which containers often lack; otherwise the folder for temporary files. */
 async function quickFolder (): Promise<string> {
   try {
     const { bavail, bsize } = await statfs(memoryFolder)

@@ -1,8 +1,7 @@
 /**
- * A process of its own that keeps one PostgreSQL server for the tests and ends it with its last user, so that nothing
- * leaks, whatever becomes of the tests. Two kinds:
- * - shared (started detached): test processes hold a connection to it; `idleMs` after the last one closed, it ends
- * - private (forked, with an IPC channel): it does what the test asks, and ends when the test's process does
+ * A separate process that keeps one PostgreSQL server for tests and ends it after its last user, so that nothing leaks if tests crash:
+ * - shared (started detached): test processes hold a connection to it; it ends `idleMs` after the last connection closes
+ * - private (forked, with an IPC channel): it follows the test's orders, and ends with the test's process
  */
 import type { Socket } from 'node:net'
 import type { ClusterOptions, StopMode } from './cluster.js'
@@ -10,9 +9,9 @@ import { createServer } from 'node:net'
 import { rename, writeFile } from 'node:fs/promises'
 import { Cluster } from './cluster.js'
 
-/** What a test asks of its private server. */
+/** An order of a test for its private server. */
 export type Order = { readonly id: number } & ({ readonly order: 'start' } | { readonly order: 'stop', readonly mode: StopMode })
-/** The answer to an order; the first one, with id 0, tells the port. */
+/** The response to an order. The first report, with id 0, has the port. */
 export interface Report {
   readonly id: number
   readonly port: number
@@ -44,7 +43,7 @@ async function keepShared (stateFile: string): Promise<void> {
     clients.add(socket)
     clearTimeout(timer)
     socket.setEncoding('utf8')
-    // The end of a test run says so: the server then goes with the last client.
+    // Sent at the end of a test run: the server then ends with the last client.
     socket.on('data', text => {
       leave ||= String(text).includes('leave')
     })
@@ -58,7 +57,7 @@ async function keepShared (stateFile: string): Promise<void> {
   server.listen(0, '127.0.0.1', async () => {
     const address = server.address()
     if (address === null || typeof address === 'string') throw new Error('no address')
-    // Whoever finds the file finds it whole.
+    // Renamed when it is complete, so that readers never see half a file.
     const draft = `${stateFile}.${process.pid}`
     await writeFile(draft, JSON.stringify({ keeperPort: address.port }))
     await rename(draft, stateFile)

@@ -1,4 +1,4 @@
-/** A PostgreSQL server of one test's own, to stop, start and crash at will. */
+/** A PostgreSQL server for one test, which can stop, start and crash it. */
 import type { ClusterOptions, StopMode } from './cluster.js'
 import type { Order, Report } from './keeper.js'
 import { spawn } from 'node:child_process'
@@ -11,15 +11,15 @@ type OrderBody = { order: 'start' } | { order: 'stop', mode: StopMode }
 
 export interface PrivateServer {
   readonly port: number
-  /** Starts the server again on the same port; resolves when it takes connections. */
+  /** Restarts the server on the same port. Resolves when it accepts connections. */
   start(): Promise<void>
-  /** Resolves when the server is gone. */
+  /** Resolves when the server has stopped. */
   stop(mode: StopMode): Promise<void>
   /** Stops the server, deletes its data and ends its keeper. */
   remove(): Promise<void>
 }
 
-/** Starts a server that lives no longer than this process. */
+/** Starts a server that ends with this process at the latest. */
 export async function startPrivateServer (options: ClusterOptions = {}): Promise<PrivateServer> {
   await findNativeFolder()
   const keeper = spawn(process.execPath, [...programArguments(keeperProgram), 'private', JSON.stringify(options)], {

@@ -1,6 +1,6 @@
 /**
- * The one PostgreSQL server that all test processes of a run share: the first that needs it starts its keeper, the
- * others find it, and a single test file that a developer runs finds the one of a minute ago.
+ * The PostgreSQL server that all test processes of a run share. The first process that needs it starts its keeper, and the others
+ * join. A later test run joins too if it starts within a minute.
  */
 import type { Socket } from 'node:net'
 import { spawn } from 'node:child_process'
@@ -14,11 +14,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { programArguments, root } from '../typescript.js'
 import { findNativeFolder } from './binaries.js'
 
-/** How long to wait for a server that this or another process starts. */
+/** Milliseconds to wait for a server that this or another process starts. */
 const startTimeoutMs = 90_000
 const pollMs = 50
 
-// One server a working copy (which its compiled copies link to) and user: two clones on one machine do not meet.
+// One server for each user and working copy, with its compiled copies: two clones on one machine have separate servers.
 const here = realpathSync(join(root, 'package.json'))
 const identity = createHash('sha256').update(`${here}\0${process.getuid?.() ?? ''}`).digest('hex').slice(0, 12)
 const folder = join(tmpdir(), `tenantry-test-${identity}`)
@@ -26,18 +26,18 @@ const stateFile = join(folder, 'state.json')
 const logFile = join(folder, 'keeper.log')
 const lockFolder = join(folder, 'starting')
 
-/** For `programArguments`. */
+/** The path for `programArguments`. */
 export const keeperProgram = 'test/helpers/postgres/keeper.ts'
 
 let shared: Promise<number> | undefined
 
-/** The port of the shared server, started where it does not run; it stays until this process ends. */
+/** The port of the shared server, which is started if necessary. It stays until this process ends. */
 export function sharedServerPort (): Promise<number> {
   shared ??= joinOrStart()
   return shared
 }
 
-/** Tells a running shared server to end with its last user, instead of a minute later. */
+/** Makes a running shared server end with its last user, instead of a minute later. */
 export async function leaveSharedServer (): Promise<void> {
   const keeper = await joinKeeper()
   if (keeper === null) return
@@ -54,7 +54,7 @@ async function joinOrStart (): Promise<number> {
   while (Date.now() < deadline) {
     const keeper = await joinKeeper()
     if (keeper !== null) {
-      // The connection tells the keeper that this process lives, and must not itself keep the process alive.
+      // The open connection shows the keeper that this process lives. It must not keep this process alive.
       keeper.socket.unref()
       return keeper.port
     }
@@ -81,8 +81,8 @@ async function takeLock (): Promise<boolean> {
     await mkdir(lockFolder)
     return true
   } catch {
-    // Its owner was killed while it started the server. Two processes that both find so start two servers, each of
-    // which ends by itself.
+    // The lock's owner was killed while it started the server. If two processes detect this at once, each starts a server, and each ⏎
+    // server ends by itself.
     const { mtimeMs } = await stat(lockFolder).catch(() => ({ mtimeMs: Date.now() }))
     if (Date.now() - mtimeMs > startTimeoutMs / 2) await rm(lockFolder, { recursive: true, force: true })
     return false
@@ -112,7 +112,7 @@ async function startKeeper (): Promise<void> {
   }
 }
 
-/** The keeper is no test: what tap hands to its children must not reach it. */
+/** Leaves out tap's variables for child processes: the keeper is not a test. */
 export function keeperEnvironment (): NodeJS.ProcessEnv {
   return Object.fromEntries(Object.entries(process.env).filter(([name]) => !/^(TAP|_TAPJS|NODE_OPTIONS)/.test(name)))
 }

@@ -1,4 +1,4 @@
-/** Stripe and Polar, as far as the connectors `payment` and `payprov` call them. */
+/** Stripe and Polar: the endpoints that the connectors `payment` and `payprov` call. */
 import type { Test } from 'tap'
 import type { Remote } from '../remote.js'
 import { formBody, jsonBody, Refusal, requireHeader, requireQuery, service, type Call, type Reply } from './service.js'

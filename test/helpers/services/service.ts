@@ -1,4 +1,4 @@
-/** Local servers that stand in for other services: strict about method, path, headers and body, and answering as the services document. */
+/** Local servers that stand in for other services. They check method, path, headers and body strictly, and respond as documented. */
 import type { Test } from 'tap'
 import type { Remote } from '../remote.js'
 import { Ajv } from 'ajv'
@@ -14,13 +14,13 @@ export interface Call {
 
 export interface Reply {
   readonly status: number
-  /** Written as JSON. */
+  /** A value that is sent as JSON. */
   readonly json?: unknown
   readonly text?: string
   readonly headers?: Readonly<Record<string, string>>
 }
 
-/** What a service answers in place of what was asked for. */
+/** Ends a request with this response instead. */
 export class Refusal extends Error {
   readonly reply: Reply
 
@@ -33,7 +33,7 @@ export class Refusal extends Error {
 /** By method and path, with `:name` for a parameter: `GET /v1/customers/:id`. */
 export type Endpoints = Readonly<Record<string, (call: Call) => Reply>>
 
-/** Serves the endpoints; anything else is 404. */
+/** Serves the endpoints. Other requests get 404. */
 export async function service (t: Test, endpoints: Endpoints): Promise<Remote> {
   const routes = Object.entries(endpoints).map(([name, answer]) => {
     const [method = '', path = ''] = name.split(' ')
@@ -86,7 +86,7 @@ export function requireHeader ({ headers }: Call, name: string, value: string | 
 
 const ajv = new Ajv({ allErrors: true, strict: false, validateFormats: false })
 
-/** The JSON body; refused where it is none, or is not what the schema says. */
+/** The JSON body. Refuses a body that is not JSON or does not match the schema. */
 export function jsonBody (call: Call, schema: object, refuse: (reason: string) => Reply): Record<string, unknown> {
   requireHeader(call, 'content-type', /^application\/json\b/, refuse('content-type'))
   const body: unknown = JSON.parse(call.body)
@@ -95,7 +95,7 @@ export function jsonBody (call: Call, schema: object, refuse: (reason: string) =
   return body
 }
 
-/** The fields of a form; refused where one is not among those that are known, or a required one is missing. */
+/** The fields of a form. Refuses unknown fields, and a form without a required field. */
 export function formBody (
   call: Call,
   fields: Readonly<Record<string, 'required' | 'optional'>>,
@@ -112,7 +112,7 @@ export function formBody (
   return form
 }
 
-/** A query string of known names only. */
+/** Refuses unknown query parameters. */
 export function requireQuery ({ query }: Call, names: readonly string[], refuse: (reason: string) => Reply): void {
   for (const name of Object.keys(query)) if (!names.includes(name)) throw new Refusal(refuse(`unknown ${name}`))
 }

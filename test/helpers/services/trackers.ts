@@ -1,4 +1,4 @@
-/** Jira Cloud and GitHub, as far as the connectors `issues` and `codehost` call them. */
+/** Jira Cloud and GitHub: the endpoints that the connectors `issues` and `codehost` call. */
 import type { Test } from 'tap'
 import type { Remote } from '../remote.js'
 import { jsonBody, requireHeader, requireQuery, service, type Call, type Reply } from './service.js'
@@ -12,7 +12,7 @@ const object = (properties: object, required: readonly string[] = []) => ({
   additionalProperties: false
 })
 
-/** https://developer.atlassian.com/cloud/jira/platform/apis/document/structure: paragraphs of texts that are not empty. */
+/** https://developer.atlassian.com/cloud/jira/platform/apis/document/structure: paragraphs with non-empty texts. */
 const document = object({
   type: { const: 'doc' },
   version: { const: 1 },
@@ -112,7 +112,7 @@ export async function jira (t: Test, email: string, token: string): Promise<Remo
 export async function github (t: Test, token: string): Promise<Remote> {
   const refuse = (message: string): Reply => ({ status: 422, json: { message, documentation_url: 'https://docs.github.com/rest' } })
   const authorized = (call: Call) => {
-    // A request without a user agent is refused, whoever sends it.
+    // GitHub refuses every request without a user agent.
     requireHeader(call, 'user-agent', /./, { status: 403, json: { message: 'Request forbidden by administrative rules.' } })
     requireHeader(call, 'authorization', `Bearer ${token}`, { status: 401, json: { message: 'Bad credentials' } })
     requireHeader(call, 'accept', 'application/vnd.github+json', { status: 415, json: { message: 'accept' } })
