@@ -1,5 +1,5 @@
 /** `app.audit`: the audit log. */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { auditActions, writeAudit, type AuditEntry } from '../../lib/database/audit.js'
@@ -42,7 +42,7 @@ export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): 
       if (deletedTenant !== undefined) return await readAudit(db, { ...filter, tenant: undefined, keptAt: new Date(now()) }, page)
       if (tenant === undefined) return await readAudit(db, filter, page)
       if (tenant === platformRef) return await readAudit(db, since(filter, retentionDays, now()), page)
-      return await readTenant(tenant, filter, page)
+      return await readTenant(tenantRef(tenant), filter, page)
     }
   }
 }

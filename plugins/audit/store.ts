@@ -29,7 +29,7 @@ export interface AuditRow {
 /** Filters of entries; missing members do not filter. */
 export interface AuditFilter {
   /** The tenant of the log; empty for the platform's own, undefined for all. */
-  readonly tenant?: Owner | undefined
+  readonly tenant?: string | undefined
   /** The archived entries of this deleted tenant. Not together with `tenant`. */
   readonly deletedTenant?: string | undefined
   /** Only archived entries that are kept beyond this time. */

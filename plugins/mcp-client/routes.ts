@@ -4,7 +4,7 @@ import type { McpServers } from './types.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { pageOf, slice } from '../../lib/http/page.js'
 import { actorOf } from '../auth/actor.js'
-import { leftOf } from '../models/left.js'
+import { leftOf } from '../../lib/http/caller-left.js'
 import { tenantOf } from '../tenancy/required.js'
 import { ExecuteAnswer, ExecuteBody, ServerList, ServerQuery, ToolList } from './schemas.js'
 

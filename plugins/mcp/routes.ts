@@ -4,7 +4,7 @@ import type { GuardOptions } from './guard.js'
 import type { McpService } from './service.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { Type } from 'typebox'
-import { leftOf } from '../models/left.js'
+import { leftOf } from '../../lib/http/caller-left.js'
 import { createGuard } from './guard.js'
 import { JsonRpcMessage, JsonRpcResponse, ResourceMetadata } from './schemas.js'
 

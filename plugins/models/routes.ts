@@ -9,7 +9,7 @@ import { pageOf, slice } from '../../lib/http/page.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
 import { sendEvents, type EventStreamOptions } from './event-stream.js'
-import { leftOf } from './left.js'
+import { leftOf } from '../../lib/http/caller-left.js'
 import { readMessages } from './images.js'
 import { ChatAnswer, ChatBody, ModelList, ModelQuery, StreamBody } from './schemas.js'
 

@@ -1,6 +1,6 @@
 /** Detects callers that leave before their response is complete. */
 import type { FastifyReply } from 'fastify'
-import { failure } from '../../lib/errors.js'
+import { failure } from '../errors.js'
 
 /** Aborts when the caller leaves. */
 export function leftOf ({ raw }: FastifyReply): AbortSignal {
