@@ -44,9 +44,9 @@ export interface Definition<Options extends object> {
   readonly routeDependencies?: readonly string[]
   /** Plugins that it uses if they are registered, before it or after; see `optional`. Default: none. */
   readonly optional?: readonly string[]
-  /** Plugins that it uses if they are registered before it. The start fails if one is registered after it. Default: none. */
+  /** Plugins that it uses if they are registered before it. The start fails if one of them is registered later. Default: none. */
   readonly after?: readonly string[]
-  /** It acts on routes that are registered after it: a server registers it before the endpoints of others. Default: false. */
+  /** It acts on routes that are registered after it, so a server registers it before the endpoints of others. Default: false. */
   readonly observesRoutes?: boolean
   readonly options: OptionChecks<Options>
   /** Adds hooks and decorators to the context that registers the plugin. Returns the endpoints; undefined if there are none. */
@@ -86,7 +86,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
       equip(group)
       compileLazily(group)
       closeQueries(group)
-      // Responses of these endpoints hold data of one caller. An endpoint that may be cached says so itself.
+      // The responses of these endpoints contain data of one caller. A cacheable endpoint overrides the header.
       group.addHook('onRequest', noStore)
       await endpoints(group)
     }, registerOptionsOf(options))

@@ -1,4 +1,4 @@
-/** Plugins that another plugin needs. A missing one fails the registration, with a message that says the order. */
+/** Plugins that another plugin needs. A missing one fails the registration with a message about the order. */
 import type { FastifyInstance } from 'fastify'
 
 /** The import path of a plugin: "tenantry/plugins/audit" for `audit`. */
@@ -12,8 +12,8 @@ export function fastifyNameOf (name: string): string {
 }
 
 /**
- * The `dependencies` of a plugin's metadata. Fastify calls `forEach` to check them, and its error names the plugins only;
- * the error of this list also says what to do.
+ * The `dependencies` of a plugin's metadata. Fastify calls `forEach` to check them, but its error only names the plugins. The
+ * error of this list also gives the remedy.
  */
 export class Dependencies extends Array<string> {
   readonly #plugin: string
@@ -40,7 +40,7 @@ export function requirePlugin (app: FastifyInstance, name: string, wanting: stri
   if (!app.hasPlugin(fastifyNameOf(name))) throw missing(name, wanting)
 }
 
-/** Fails the start if the plugin is registered from now on: `wanting` looks for it only once. */
+/** Fails the start if the plugin is registered from now on, because `wanting` looks for it only once. */
 export function refuseLater (app: FastifyInstance, name: string, wanting: string): void {
   if (app.hasPlugin(fastifyNameOf(name))) return
   app.addHook('onReady', async () => {

@@ -1,4 +1,4 @@
-/** An entry in the table of a server's plugins. The module of a plugin is loaded for the servers that use it. */
+/** An entry in the table of a server's plugins. A server loads only the modules of the plugins that it uses. */
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import { orderOf, type Order } from './define.js'
 

@@ -3,7 +3,7 @@ import type { Owner } from '../identity/tenant-ref.js'
 import type { FastifyInstance } from 'fastify'
 import { topics, type Events, type Topic } from '../database/events.js'
 
-/** The listener of each topic, which gets the tenant. `gap` is called when notices may be lost: remembered data may be old. */
+/** One listener per topic, called with the tenant. `gap` is called when notices may have been lost and cached data may be stale. */
 export type Listeners = { readonly [Name in Topic]?: (tenant: Owner) => void } & { readonly gap?: () => void }
 
 /** Calls the listeners until the app closes. */

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import { pathOf } from './dependencies.js'
 
-/** Returns a function for the decorator: null as long as no plugin has added it. */
+/** Returns a function for the decorator. It returns null until a plugin has added the decorator. */
 export function optional<Name extends keyof FastifyInstance & string> (
   app: FastifyInstance,
   name: Name
@@ -15,8 +15,8 @@ export function optional<Name extends keyof FastifyInstance & string> (
 }
 
 /**
- * Throws if the plugin that added the decorator `reader` belongs to a context above `app`. It would not see the decorators
- * that `plugin` adds to `app`.
+ * Throws if the plugin that added the decorator `reader` belongs to a context above `app`. That plugin would not see the
+ * decorators that `plugin` adds to `app`.
  */
 export function requireSameContext (app: FastifyInstance, reader: keyof FastifyInstance & string, plugin: string): void {
   if (!app.hasDecorator(reader) || Object.hasOwn(app, reader)) return

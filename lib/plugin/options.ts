@@ -4,10 +4,10 @@ import { FaultList, formatFault, nearest } from '../schema/faults.js'
 import { read } from '../document/reader.js'
 import { isRecord } from '../json/plain-value.js'
 
-/** Returns the expectation that a value does not meet, for example `expected a whole number from 1 to 100`. */
+/** Returns the expectation that a value violates, for example `expected a whole number from 1 to 100`. */
 export interface OptionCheck {
   (value: unknown): string | undefined
-  /** Names of the members, for options that are objects: they tell which option a misplaced name belongs to. */
+  /** The names of the members, for options that are objects. They tell to which option a misplaced name belongs. */
   readonly members?: readonly string[]
 }
 
@@ -44,7 +44,7 @@ export function oneOf (...names: readonly string[]): OptionCheck {
   }
 }
 
-/** A section of the document, or a member of one. Templates are text here: the caller has resolved its settings. */
+/** A section of the document, or a member of a section. Templates are plain text here: the caller has resolved its settings. */
 export function section (schema: SchemaNode): OptionCheck {
   return Object.assign((value: unknown) => {
     const faults = new FaultList()
@@ -89,7 +89,7 @@ function hintFor (name: string, checks: Readonly<Record<string, OptionCheck>>): 
   return known.length === 0 ? ': there are no options' : `: the options are ${known.join(', ')}`
 }
 
-/** Numbers and the like are shown. A text or an object may hold a secret. */
+/** Numbers and other scalars are shown. A text or an object may contain a secret. */
 function shown (value: unknown): string {
   return typeof value === 'object' || typeof value === 'string' ? '' : ` is ${String(value)}`
 }

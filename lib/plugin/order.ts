@@ -2,8 +2,8 @@
 import type { Order } from './define.js'
 
 /**
- * Sorts plugins so that each comes after those that it needs or uses early, and endpoints come after all plugins that act
- * on routes. Plugins that are free of each other keep their order. Throws an error that names the plugins of a circle.
+ * Sorts plugins so that each comes after the plugins that it needs or uses early, and endpoints come after all plugins that act
+ * on routes. Independent plugins keep their order. Throws an error that names the plugins of a circle.
  */
 export function sortPlugins<Entry extends { readonly order: Order }> (entries: readonly Entry[]): Entry[] {
   const sorted: Entry[] = []
@@ -26,6 +26,6 @@ function earlier (
   observers: readonly string[]
 ): string[] {
   const own = [...dependencies, ...routeDependencies, ...after]
-  // Plugins that act on routes and have endpoints too do not wait for each other.
+  // Plugins that act on routes and also have endpoints do not wait for each other.
   return hasEndpoints && !observesRoutes ? [...own, ...observers].filter((other) => other !== name) : own
 }

@@ -1,8 +1,8 @@
 /**
- * The way of a request before its body is read: address limit (where a route has one) -> identity -> tenant ->
- * rate limit -> permission. A tenant that is named without a token is looked up after the rate limit. With
- * `access: 'partial'` the token may be in the body: caller and tenant are identified when the body is read, before it is
- * validated. Each plugin adds its steps to the routes that need them. The order of registration does not matter.
+ * The steps of a request before its body is read: address limit (if the route has one) -> identity -> tenant -> rate limit ->
+ * permission. If a request without a token names a tenant, the look-up follows the rate limit. With `access: 'partial'` the token
+ * may be in the body: caller and tenant are identified when the body is read, before its validation. Each plugin adds its steps
+ * to the routes that need them. The order of registration does not matter.
  */
 import type { onRequestHookHandler, RouteOptions } from 'fastify'
 

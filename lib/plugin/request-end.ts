@@ -1,6 +1,6 @@
 /**
- * The end of each request, reported once, after an answer or an abort. Fastify's onResponse and onRequestAbort
- * both miss a caller who leaves when its body has been read, and neither comes for a hijacked reply that is cut off.
+ * Reports the end of each request once, after a response or an abort. Fastify's onResponse and onRequestAbort both miss callers
+ * that disconnect after their body was read. Neither reports a hijacked reply that is cut off.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ServerResponse } from 'node:http'
@@ -8,26 +8,26 @@ import type { Socket } from 'node:net'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** A rate limit refused it. Absent without the plugin rate-limit. */
+    /** A rate limit rejected the request. Absent without the plugin rate-limit. */
     rateLimited: boolean
   }
 }
 
-const refused = 429 // whatever status a rule of limits answers with
-const left = 499 // the caller was gone before there was an answer; the number is nginx's
+const refused = 429 // also if the rule of the limit sets another status
+const left = 499 // the caller disconnected before the response; the number is nginx's
 
-/** `ms` is how long the request took. What it throws is logged. The handler of a caller who left may still run. */
+/** `ms` is the duration of the request. Errors of the listener are logged. The handler of a disconnected caller may still run. */
 export type RequestEndListener = (request: FastifyRequest, reply: FastifyReply, ms: number) => void
 
 const listenersOf = new WeakMap<FastifyInstance, RequestEndListener[]>()
 
-/** Responses that wait behind others of their connection. */
+/** Responses that wait behind other responses of their connection. */
 const waitingOf = new WeakMap<Socket, Set<ServerResponse>>()
 
 /**
- * Has the listener called at the end of each request. All listeners of an app share one hook, that of the first: they hear
- * of the requests that it reaches, some of them perhaps of routes that were registered before the listener was, and
- * of none that an `onRequest` hook before it refuses.
+ * Calls the listener at the end of each request. All listeners of an app share the hook of the first one. They get every request
+ * that this hook sees, also on routes that were registered before the listener. They miss requests that an earlier `onRequest`
+ * hook rejects.
  */
 export function whenEnded (app: FastifyInstance, listener: RequestEndListener): void {
   const known = listenersOf.get(app)
@@ -49,29 +49,32 @@ export function whenEnded (app: FastifyInstance, listener: RequestEndListener): 
   }
 
   app.addHook('onRequest', (request, reply, done) => {
-    // That of the reply is 0 where nothing is logged.
+    // `reply.elapsedTime` is 0 if nothing is logged.
     const begun = performance.now()
     const { raw } = reply
     if (raw.socket === null) closeWith(request.raw.socket, raw)
-    // While a hook before this one took its time.
+    // The caller disconnected during an earlier hook.
     if (raw.destroyed) end(reply, 0)
     else raw.on('close', () => end(reply, performance.now() - begun))
     done()
   })
 }
 
-/** The status of a request that has ended: also of those that no caller has seen. */
+/** The status of an ended request, even if the caller received no response. */
 export function endStatusOf (request: FastifyRequest, reply: FastifyReply): number {
-  // There is none without the plugin rate-limit.
+  // `rateLimited` is undefined without the plugin rate-limit.
   return request.rateLimited === true ? refused : reply.raw.headersSent ? reply.statusCode : left
 }
 
-/** Whether the last byte of the answer was handed over. An injected request's never leaves its socket, which is open to the end. */
+/**
+ * Whether the last byte of the response was handed to the system. The response to an injected request never leaves its socket,
+ * which stays open.
+ */
 export function wasSent ({ raw }: FastifyReply): boolean {
   return raw.writableFinished || raw.socket?.destroyed === false
 }
 
-/** Node closes the response that has the connection when that is closed, and none of those that wait behind it. */
+/** When a connection closes, Node closes the response that uses it, but not the responses that wait behind it. */
 function closeWith (socket: Socket, response: ServerResponse): void {
   const waiting = waitingOf.get(socket) ?? new Set<ServerResponse>()
   if (!waitingOf.has(socket)) {
@@ -85,7 +88,7 @@ function closeWith (socket: Socket, response: ServerResponse): void {
   if (socket.closed) close(response)
 }
 
-/** Does nothing where the response has had its turn. */
+/** Does nothing if the response already had the connection. */
 function close (response: ServerResponse): void {
   if (response.socket !== null || response.destroyed) return
   response.destroy()

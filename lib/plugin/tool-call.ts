@@ -1,4 +1,4 @@
-/** Requests that run the tool of another request: they are part of it, and no further API call. */
+/** Requests that run a tool for another request: they are part of that request, and do not count as API calls. */
 import type { FastifyRequest } from 'fastify'
 
 const calls = new WeakSet<FastifyRequest>()

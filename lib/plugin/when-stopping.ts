@@ -13,8 +13,8 @@ export interface Stopping {
   /** Aborted when the app begins to stop. */
   readonly signal: AbortSignal
   /**
-   * Aborted when the time to stop is over and the app has not closed. Waits that still hang, of a database for example, must be
-   * given up.
+   * Aborted when the time to stop is over and the app has not closed. Work that still waits, for example for a database, must
+   * give up.
    */
   readonly overdue: AbortSignal
   /** Skips the delay of the stop, now or later. */
@@ -23,7 +23,10 @@ export interface Stopping {
   until(work: Promise<void>): void
 }
 
-/** The options that `Fastify(...)` needs with the plugin stop: requests in the last moment before the server closes reach it too. */
+/**
+ * The options of `Fastify(...)` that the plugin stop needs, so that requests in the last moment before the server closes still
+ * reach it.
+ */
 export const serverOptions = Object.freeze({ return503OnClosing: false })
 
 /** Runs the work once when the app begins to stop. The app closes after it. Works without the plugin stop. */
@@ -35,7 +38,7 @@ export function whenStopping (app: FastifyInstance, work: () => Promise<void>): 
   }
   const stopping = optional(app, 'stopping')()
   stopping?.signal.addEventListener('abort', () => stopping.until(begin()))
-  // Without that plugin, and where the app was never ready.
+  // Without the plugin stop, and if the app was never ready.
   app.addHook('preClose', async () => {
     begin()
   })
