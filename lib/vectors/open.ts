@@ -1,4 +1,4 @@
-/** Opens the store of vectors that the configuration names. */
+/** Opens the configured vector store. */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { Engine } from '../database/engine.js'
 import type { VectorSpace, VectorStore } from './types.js'
@@ -21,7 +21,7 @@ export interface OpenStoreOptions {
   readonly section: VectorStoreSection
   readonly space: VectorSpace
   readonly warn: (error: unknown, message: string) => void
-  /** Chunks of a tenant that pgvector searches exactly. Default: 2,000. */
+  /** The number of a tenant's chunks up to which pgvector searches exactly. Default: 2,000. */
   readonly exactUpTo?: number | undefined
   /** Milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined

@@ -1,7 +1,7 @@
 /**
- * Vectors in the SQL database, in its extension vector (pgvector). A tenant with few chunks is searched exactly: an index of
- * all tenants' vectors with a filter finds few of its rows, or none. Larger tenants use the index, which goes on
- * (`iterative_scan`) until it has found enough of them.
+ * Vectors in the SQL database, in its extension vector (pgvector). A tenant with few chunks is searched exactly, because a
+ * filtered search in the index of all tenants' vectors would find few of its rows, or none. Larger tenants use the index, which
+ * continues (`iterative_scan`) until it has found enough rows.
  */
 import { platformRef, type Owner } from '../identity/tenant-ref.js'
 import type { Kysely, RawBuilder } from 'kysely'
@@ -10,15 +10,15 @@ import type { Nearest, VectorIndex, VectorQuery, VectorSpace } from './types.js'
 import { sql } from 'kysely'
 import { vectorTableName } from '../database/document-tables.js'
 
-export const exactUpTo = 2000 // chunks of a tenant
+export const exactUpTo = 2000 // chunks per tenant
 
-const candidates = '100' // of each step through the index; pgvector's own 40 miss more of the nearest chunks
-const perStatement = 100 // vectors of 1,536 numbers have 20 kB as text
+const candidates = '100' // per step through the index; pgvector's default of 40 misses more of the nearest chunks
+const perStatement = 100 // vectors per statement; a vector of 1,536 numbers has 20 kB as text
 
 export interface PgvectorParts {
   readonly space: VectorSpace
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  /** Chunks of a tenant that are searched exactly. Default: 2,000. */
+  /** The number of a tenant's chunks up to which the search is exact. Default: 2,000. */
   readonly exactUpTo?: number | undefined
 }
 
@@ -54,7 +54,7 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
     return (row?.count ?? 0) > most
   }
 
-  /** An index does not fit the expression that is sorted by. */
+  /** The expression in `order by` prevents the use of the index. */
   async function exact (tenant: Owner, given: RawBuilder<unknown>, query: VectorQuery): Promise<readonly NearestRow[]> {
     return (await rowsOf(tenant, sql`(v.embedding <=> ${given}) + 0`, query).execute(dbFor(tenant))).rows
   }
@@ -89,7 +89,7 @@ export function createPgvectorIndex ({ space, dbFor, exactUpTo: most = exactUpTo
     async nearest (tenant, embedding, query) {
       const given = sql`${textOf(embedding)}::${type}`
       let rows = await isLarge(tenant) ? await indexed(tenant, given, query) : null
-      // The index gives up after 20,000 rows, of which a filter may have left few.
+      // The index gives up after 20,000 rows, and the filter may have removed most of them.
       if (rows === null || rows.length < query.limit) rows = await exact(tenant, given, query)
       const { threshold = -Infinity } = query
       return rows.map(({ id, chunk, distance }): Nearest => ({ id, chunk, score: Math.min(1, 1 - distance) })).filter(({ score }) =>

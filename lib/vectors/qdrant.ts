@@ -1,7 +1,7 @@
 /**
- * Vectors in Qdrant. All tenants share a collection; the tenant is a payload field that the collection indexes as such, and
- * is the first condition of every request. The filter of a caller only adds conditions: hashes of names and values, so that no
- * text of a caller is a path or an operator.
+ * Vectors in Qdrant. All tenants share a collection. The tenant is a payload field, which the collection indexes as the tenant,
+ * and the first condition of every request. The caller's filter only adds conditions: hashes of names and values, so that no text
+ * of a caller becomes a path or an operator.
  */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { QdrantClient } from '@qdrant/js-client-rest'
@@ -9,7 +9,7 @@ import type { Nearest, VectorIndex, VectorSpace } from './types.js'
 import { createHash } from 'node:crypto'
 import { failure } from '../errors.js'
 
-const perRequest = 128 // vectors of 1,536 numbers have 20 kB as JSON
+const perRequest = 128 // vectors per request; a vector of 1,536 numbers has 20 kB as JSON
 const timeoutMs = 10_000
 
 export interface QdrantOptions {
@@ -25,7 +25,10 @@ interface Condition {
   readonly match: { readonly value: string }
 }
 
-/** Makes the collection if it is missing. Rejects if Qdrant cannot be reached, or its vectors have other dimensions. */
+/**
+ * Creates the collection if it is missing. Rejects if Qdrant is unreachable, or if the collection's vectors have other
+ * dimensions.
+ */
 export async function openQdrantIndex ({ url, apiKey, collection = 'tenantry', space }: QdrantOptions): Promise<VectorIndex> {
   const client = await connect(url, apiKey)
   await prepare(client, collection, space.dimensions)
@@ -104,7 +107,7 @@ async function prepare (client: QdrantClient, collection: string, dimensions: nu
   const { exists } = await reached(client.collectionExists(collection))
   if (!exists) {
     const vectors = { size: dimensions, distance: 'Cosine' } as const
-    // A graph for each tenant, and none of all.
+    // One graph for each tenant, and no global one.
     const made = client.createCollection(collection, { vectors, hnsw_config: { payload_m: 16, m: 0 } })
     await reached(made.catch(async (error: unknown) => {
       if (!(await client.collectionExists(collection)).exists) throw error
@@ -139,7 +142,7 @@ function factOf (name: string, value: string | number | boolean | null): string 
   return createHash('sha256').update(JSON.stringify([name, Object.is(value, -0) ? 0 : value])).digest('base64url')
 }
 
-/** A UUID of the place of the vector: writing it again replaces it. */
+/** A UUID derived from the position of the vector, so that writing it again replaces it. */
 function pointId (tenant: Owner, id: string, version: string, position: number): string {
   const hex = createHash('sha256').update(JSON.stringify([tenant, id, version, position])).digest('hex')
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-5${hex.slice(13, 16)}-8${hex.slice(17, 20)}-${hex.slice(20, 32)}`
@@ -153,7 +156,7 @@ function nearestOf (score: number, payload: Readonly<Record<string, unknown>> | 
   return { id: document, chunk, version, score: Math.min(1, score) }
 }
 
-/** The text of Qdrant stays in the log. */
+/** Qdrant's error message goes only to the log. */
 async function reached<Result> (work: Promise<Result>): Promise<Result> {
   try {
     return await work

@@ -11,12 +11,12 @@ import { tenantColumn } from '../database/sql.js'
 
 type Writer = Transaction<SystemTables>
 
-const perStatement = 200 // chunks that one statement writes
-const maxRanked = 10_000 // chunks that hold the words, of which the best are found
+const perStatement = 200 // chunks per statement
+const maxRanked = 10_000 // chunks with the words, among which the best are selected
 
 export type DocumentRecords = ReturnType<typeof createDocumentRecords>
 
-/** What a write replaced. */
+/** The replaced version of a write. */
 export interface Replaced {
   /** null if the document is new. */
   readonly version: string | null
@@ -34,7 +34,7 @@ export function createDocumentRecords (
   return {
     dbFor,
 
-    /** Writes the document and its text in place of those before; null if it does not have the version `only`. */
+    /** Replaces the document and its text; null if its version is not `only`. */
     async write (
       writer: Writer,
       tenant: Owner,
@@ -66,7 +66,7 @@ export function createDocumentRecords (
       return { version: before }
     },
 
-    /** The version that was removed; null if there is no such document. */
+    /** The removed version; null if there is no such document. */
     async remove (writer: Writer, tenant: Owner, id: string): Promise<string | null> {
       const row = await writer.deleteFrom(documents).where('tenant_id', '=', tenant).where('id', '=', id).returning('version')
         .executeTakeFirst()
@@ -100,7 +100,7 @@ export function createDocumentRecords (
       return row === undefined ? null : { id, ...row, contents: row.contents ?? [] }
     },
 
-    /** The chunks that were found, in their order, without those whose version is not current. */
+    /** The found chunks, in their order, without chunks of outdated versions. */
     async found (tenant: Owner, nearest: readonly Nearest[]): Promise<Found[]> {
       if (nearest.length === 0) return []
       const { rows } = await sql<Found>`
@@ -116,7 +116,7 @@ export function createDocumentRecords (
     },
 
     async byText (tenant: Owner, text: string, { limit, threshold = 0, filter }: VectorQuery): Promise<Found[]> {
-      // The lexeme of the tenant; an id of a tenant has no character that must be escaped.
+      // The lexeme of the tenant; a tenant's id has no character that needs escaping.
       const own = `' ${tenant}'`
       const { rows } = await sql<Found>`
         with asked as materialized (select websearch_to_tsquery('simple', ${searchText(text)}) as words),
@@ -133,7 +133,7 @@ export function createDocumentRecords (
       return rows
     },
 
-    /** Two reads of an index: one of its keys is before or after those of this space. */
+    /** Two index reads: documents of another space have a key below or above the keys of this space. */
     async stale (limit: number): Promise<StaleDocument[]> {
       const here = sql`(${model}::text, ${dimensions}::integer, ${store}::text)`
       const { rows } = await sql<StaleDocument>`
@@ -144,7 +144,7 @@ export function createDocumentRecords (
       return rows
     },
 
-    /** Notes that an external index may have vectors of the version. */
+    /** Records that an external index may have vectors of the version. */
     async mark (writer: Kysely<SystemTables>, tenant: Owner, id: string, version: string, dueAt: Date): Promise<void> {
       await writer.insertInto('tenantry.agent_stale_vectors').values({ tenant_id: tenant, document_id: id, version, due_at: dueAt })
         .execute()

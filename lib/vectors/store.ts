@@ -1,17 +1,17 @@
-/** Documents in SQL with an index of vectors. */
+/** Stores documents in SQL, with an index of their vectors. */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { DocumentRecords } from './records.js'
 import type { VectorIndex, VectorStore } from './types.js'
 import { randomUUID } from 'node:crypto'
 
-const uploadMs = 600_000 // in which vectors of a version are written and the version becomes current
+const uploadMs = 600_000 // ms from writing a version's vectors until the version becomes current
 const perSweep = 100
-const spare = 50 // vectors of versions that were current, which an external index may find beside those that are
+const spare = 50 // outdated vectors that an external index may return beside the current ones
 
 export interface StoreParts {
   readonly records: DocumentRecords
   readonly index: VectorIndex
-  /** Called with a failure of what can be done later. */
+  /** Called with a failure of work that can be repeated later. */
   readonly warn: (error: unknown, message: string) => void
   /** Milliseconds since 1970. */
   readonly now: () => number
@@ -20,7 +20,7 @@ export interface StoreParts {
 export function createVectorStore ({ records, index, warn, now }: StoreParts): VectorStore {
   const { dbFor } = records
 
-  /** The sweep tries again. */
+  /** If this fails, the sweep tries again. */
   async function discard (tenant: Owner, id: string, version: string): Promise<void> {
     try {
       await index.discard(tenant, id, version)
@@ -37,7 +37,7 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
       const document = { ...input, version: randomUUID() }
       const { id, version } = document
       if (index.external) {
-        // Whatever becomes of this process, the sweep finds these vectors if no document gets them.
+        // If this process ends, the sweep finds the vectors without a document.
         await records.mark(dbFor(tenant), tenant, id, version, new Date(now() + uploadMs))
         await index.write(tenant, document, null)
       }
@@ -46,7 +46,7 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
         const replaced = await records.write(transaction, tenant, document, at, only)
         if (replaced === null) return null
         if (index.external) {
-          // The sweep may have taken the vectors of an upload that took too long.
+          // The sweep may have removed the vectors of an upload that took too long.
           if (!await records.unmark(transaction, tenant, version, id)) throw new Error('the vectors of a document were written too slowly')
           if (replaced.version !== null) await records.mark(transaction, tenant, id, replaced.version, at)
         } else {
@@ -91,7 +91,7 @@ export function createVectorStore ({ records, index, warn, now }: StoreParts): V
         const marked = await records.marked(new Date(now()), perSweep)
         count = marked.length
         for (const { tenant, id, version } of marked) {
-          // First the mark: an upload that is late then finds that its vectors are gone.
+          // The mark is removed first, so that a late upload detects that its vectors are gone.
           if (!await records.unmark(dbFor(tenant), tenant, version, id)) continue
           try {
             await index.discard(tenant, id, version)

@@ -1,8 +1,7 @@
 /**
- * A store of chunks of documents with their vectors. The tenant is part of every query, and no input can change it.
- *
- * The text is always in the SQL database, which says which version of a document is current. The vectors are in an index
- * behind a small interface: pgvector, or Qdrant.
+ * A store of chunks of documents with their vectors. The tenant is part of every query, and no input can change it. The text is
+ * always in the SQL database, which also holds the current version of each document. The vectors are in an index behind a small
+ * interface: pgvector, or Qdrant.
  */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { Transaction } from 'kysely'
@@ -12,7 +11,7 @@ export interface Chunk {
   /** Position in its document, from 0. */
   readonly position: number
   readonly content: string
-  /** Finite numbers that are not all 0. */
+  /** Finite numbers, at least one of them not 0. */
   readonly embedding: readonly number[]
 }
 
@@ -20,7 +19,7 @@ export interface StoredDocument {
   readonly id: string
   readonly contentType: string
   readonly metadata: Readonly<Record<string, unknown>>
-  /** Chunks of it. */
+  /** The number of its chunks. */
   readonly chunks: number
   readonly createdAt: Date
 }
@@ -32,7 +31,7 @@ export interface DocumentInput {
   readonly chunks: readonly Chunk[]
 }
 
-/** What is embedded how: documents of another space cannot be compared. */
+/** The model and the dimensions of vectors: documents of different spaces cannot be compared. */
 export interface VectorSpace {
   readonly model: string
   readonly dimensions: number
@@ -42,14 +41,14 @@ export type FilterValue = string | number | boolean | null
 
 export interface VectorQuery {
   readonly limit: number
-  /** The least score, 0 to 1. Default: none. */
+  /** The minimum score, 0 to 1. Default: none. */
   readonly threshold?: number | undefined
   /** Members that the metadata of a document must equal. */
   readonly filter: Readonly<Record<string, FilterValue>>
 }
 
 export interface Found {
-  /** Of the document. */
+  /** The id of the document. */
   readonly id: string
   /** The position of the chunk. */
   readonly chunk: number
@@ -59,7 +58,7 @@ export interface Found {
   readonly metadata: Readonly<Record<string, unknown>>
 }
 
-/** Writes in the transaction that changes the documents: an entry of the audit log. */
+/** Writes in the transaction that changes the documents, for example an entry of the audit log. */
 export type AlsoWrite = (transaction: Transaction<SystemTables>, isNew: boolean) => Promise<void>
 
 export interface PutOptions {
@@ -68,7 +67,7 @@ export interface PutOptions {
   readonly version?: string | undefined
 }
 
-/** A document that another model embedded, or whose vectors are in another store. */
+/** A document with vectors of another model, or in another store. */
 export interface StaleDocument extends VectorSpace {
   readonly tenant: Owner
   readonly id: string
@@ -85,25 +84,25 @@ export interface VectorStore {
   /** `pgvector`, or `qdrant:<collection>`. */
   readonly name: string
   /**
-   * Replaces all chunks of the document at once: `new` or `replaced`; `changed` if it does not have the `version`. Rejects
-   * with `tenantUnknown`.
+   * Replaces all chunks of the document at once. Resolves with `new` or `replaced`, or with `changed` if the document does not
+   * have the `version`. Rejects with `tenantUnknown`.
    */
   put(tenant: Owner, document: DocumentInput, options?: PutOptions): Promise<'new' | 'replaced' | 'changed'>
   /** false if the tenant has no such document. */
   remove(tenant: Owner, id: string, also?: AlsoWrite): Promise<boolean>
-  /** The newest first. */
+  /** The newest documents first. */
   list(tenant: Owner, page: { readonly limit: number, readonly offset: number }): Promise<{ data: StoredDocument[], total: number }>
   read(tenant: Owner, id: string): Promise<DocumentText | null>
   byVector(tenant: Owner, embedding: readonly number[], query: VectorQuery): Promise<Found[]>
-  /** The syntax of the text is that of `websearch_to_tsquery`. */
+  /** The text has the syntax of `websearch_to_tsquery`. */
   byText(tenant: Owner, text: string, query: VectorQuery): Promise<Found[]>
   /** Documents of all tenants that are not in this space and store. */
   stale(limit: number): Promise<StaleDocument[]>
-  /** Deletes the vectors of a tenant whose documents are gone. */
+  /** Deletes the remaining vectors of a tenant after its documents. */
   removeAll(tenant: Owner): Promise<void>
-  /** Deletes vectors that no document has, which writes left that were cut off. */
+  /** Deletes vectors without a document, which interrupted writes have left. */
   sweep(): Promise<void>
-  /** Resolves if the store can be reached. */
+  /** Resolves if the store is reachable. */
   check(): Promise<void>
   close(): Promise<void>
 }
@@ -118,7 +117,7 @@ export interface Nearest {
   readonly chunk: number
   /** Cosine similarity. */
   readonly score: number
-  /** Of the document that the vector belongs to; undefined where an index has vectors of current versions only. */
+  /** The version of the vector's document; undefined if the index has only vectors of current versions. */
   readonly version?: string
 }
 
@@ -126,13 +125,16 @@ export interface Nearest {
 export interface VectorIndex {
   readonly name: string
   readonly space: VectorSpace
-  /** Its vectors are not in the SQL database: they are written before a version becomes current, and deleted after it was. */
+  /**
+   * The vectors are outside the SQL database: they are written before their version becomes current, and deleted after it is
+   * outdated.
+   */
   readonly external: boolean
-  /** Of an external index: before the transaction. Otherwise: in it, after the text. */
+  /** For an external index, called before the transaction; otherwise called within it, after the text is written. */
   write(tenant: Owner, document: VectorDocument, transaction: Transaction<SystemTables> | null): Promise<void>
-  /** Of an external index: deletes the vectors of a version. */
+  /** For an external index: deletes the vectors of a version. */
   discard(tenant: Owner, id: string, version: string): Promise<void>
-  /** In the order of similarity. An external index may find versions that are not current. */
+  /** Sorted by similarity. An external index may return outdated versions. */
   nearest(tenant: Owner, embedding: readonly number[], query: VectorQuery): Promise<Nearest[]>
   removeAll(tenant: Owner): Promise<void>
   check(): Promise<void>
