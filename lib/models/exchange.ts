@@ -1,39 +1,39 @@
 /**
- * Requests to providers, whose addresses the platform's document fixes. Each is bounded in bytes of its answer, in time, and
- * in time without a byte; it ends at once when it is aborted.
+ * Requests to providers at the addresses of the platform's document. Each request is limited in response bytes, in time, and in
+ * time without a byte. It ends at once when it is aborted.
  */
 import type { Readable } from 'node:stream'
 import { failure } from '../errors.js'
 import { connectionFailure, statusFailure, type KeyOwner } from './failures.js'
 
 const connectMs = 5000
-const keepMs = 30_000 // an idle connection
+const keepMs = 30_000 // ms for an idle connection
 
 export interface ExchangeOptions {
   readonly owner: KeyOwner
-  /** Bytes of the answer. */
+  /** The maximum bytes of the response. */
   readonly maxBytes: number
   /** Milliseconds for the whole exchange. */
   readonly totalMs: number
-  /** Milliseconds without a byte. Default: no bound but `totalMs`. */
+  /** Milliseconds without a byte. Default: limited by `totalMs` only. */
   readonly idleMs?: number | undefined
-  /** Ends the exchange with its reason. */
+  /** Aborts the exchange with its reason. */
   readonly signal: AbortSignal
 }
 
 export interface Exchange {
-  /** Goes with the call of an SDK, and tells its request from those of other exchanges. */
+  /** Passed to the SDK's call. It distinguishes the request from those of other exchanges. */
   readonly signal: AbortSignal
-  /** How far the request came: `answered` with a status of 200 to 299. */
+  /** The progress of the request; `answered` means a status of 200 to 299. */
   readonly state: 'new' | 'sent' | 'answered'
-  /** Why the request failed, whatever the SDK made of it; null if it did not. */
+  /** The original error of the request, whatever error the SDK throws; null without an error. */
   readonly error: unknown
-  /** Ends what is left of the exchange. Call it always. */
+  /** Ends the rest of the exchange. Always call it. */
   end(): void
 }
 
 export interface Connections {
-  /** For the SDKs of providers. A request without the signal of an exchange rejects. */
+  /** The `fetch` for SDKs of providers. It rejects requests without the signal of an exchange. */
   readonly fetch: typeof globalThis.fetch
   open(options: ExchangeOptions): Exchange
   close(): Promise<void>
@@ -118,7 +118,7 @@ function openExchange (
     return new Response(bounded(body), { status: 200, headers: { 'content-type': String(headers['content-type'] ?? '') } })
   }
 
-  /** Read as fast as the SDK takes it. */
+  /** Reads only as fast as the SDK consumes the body. */
   function bounded (body: Readable): ReadableStream<Uint8Array> {
     const chunks: AsyncIterator<unknown> = body[Symbol.asyncIterator]()
     let bytes = 0

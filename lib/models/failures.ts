@@ -1,4 +1,4 @@
-/** Failures of a provider for callers. No error has text of the provider: it may repeat the key or the prompt. */
+/** Errors for failures of a provider. They contain no text of the provider, because it may repeat the key or the prompt. */
 import { failure, TenantryError } from '../errors.js'
 
 const defaultRetryAfter = 5 // s
@@ -12,15 +12,15 @@ export function markCharged (error: unknown): void {
   if (error instanceof Error) charged.add(error)
 }
 
-/** Another try of the call would be charged again. */
+/** Whether a retry of the call would be charged again. */
 export function isCharged (error: unknown): boolean {
   return error instanceof Error && charged.has(error)
 }
 
-/** Whose key a call uses. */
+/** The owner of a call's API key. */
 export type KeyOwner = 'tenant' | 'platform'
 
-/** The error for a response of the provider with a status outside 200 to 299. */
+/** The error for a provider's status outside 200 to 299. */
 export function statusFailure (status: number, retryAfter: string | undefined, owner: KeyOwner, now = Date.now()): TenantryError {
   switch (status) {
     case 401:
@@ -50,14 +50,17 @@ export function statusFailure (status: number, retryAfter: string | undefined, o
   }
 }
 
-/** Seconds, 1 to 3,600, of a `Retry-After` header in either form. */
+/** Seconds, 1 to 3,600, from a `Retry-After` header in either form. */
 function secondsOf (text: string | undefined, now: number): number {
   if (text === undefined) return defaultRetryAfter
   const seconds = /^\d{1,9}(?:\.\d+)?$/.test(text) ? Number(text) : text.endsWith(' GMT') ? (Date.parse(text) - now) / 1000 : NaN
   return Number.isFinite(seconds) ? Math.min(maxRetryAfter, Math.max(1, Math.ceil(seconds))) : defaultRetryAfter
 }
 
-/** The error for a connection that failed. Only the code of the error is kept: its members may hold bytes of the response. */
+/**
+ * The error for a failed connection. It keeps only the code of the original error, whose members may contain bytes of the
+ * response.
+ */
 export function connectionFailure (error: unknown): TenantryError {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown'
   return failure(code === 'UND_ERR_CONNECT_TIMEOUT' ? 'providerTimeout' : 'providerFailed', {
@@ -65,7 +68,7 @@ export function connectionFailure (error: unknown): TenantryError {
   })
 }
 
-/** The error for an answer that the SDK cannot read. */
+/** The error for a response that the SDK cannot read. */
 export function unreadable (error: unknown): TenantryError {
   if (error instanceof TenantryError) return error
   const name = error instanceof Error ? error.name : typeof error

@@ -1,4 +1,4 @@
-/** The cost of calls of models, in millionths of a USD: the unit of the ledger. */
+/** The cost of model calls in millionths of a USD, the unit of the ledger. */
 import type { ModelInfo, ModelUsage } from './types.js'
 
 const microPerUSD = 1_000_000
@@ -8,7 +8,7 @@ export interface Tokens {
   readonly output: number
 }
 
-/** A price is in USD for a million tokens, so it is in millionths of a USD for one. 0 without a price. */
+/** A price in USD per million tokens equals millionths of a USD per token. 0 without a price. */
 export function costOf ({ input, output }: Tokens, price: ModelInfo['price']): number {
   return price === null ? 0 : Math.min(Math.ceil(input * price.input + output * price.output), Number.MAX_SAFE_INTEGER)
 }
@@ -24,7 +24,7 @@ export function addUsage (left: ModelUsage, right: ModelUsage): ModelUsage {
     inputTokens: left.inputTokens + right.inputTokens,
     outputTokens: left.outputTokens + right.outputTokens,
     totalTokens: left.totalTokens + right.totalTokens,
-    // Sums of millionths stay exact.
+    // Rounding keeps sums of millionths exact.
     cost: Math.round((left.cost + right.cost) * microPerUSD) / microPerUSD
   }
 }

@@ -1,15 +1,18 @@
-/** Messages of callers, checked and in the form of the SDKs. */
+/** Checks callers' messages and converts them to the SDKs' form. */
 import type { LanguageModelV3Prompt } from '@ai-sdk/provider'
 import type { MessagePart, ModelMessage } from './types.js'
 import { failure, type TenantryError } from '../errors.js'
 import { storable } from '../json/storable.js'
 
-export const maxMessages = 1000 // of a call
-export const maxText = 2_000_000 // characters of all messages
-export const maxImages = 20 // of a call
-export const maxParts = 100 // of a message
+export const maxMessages = 1000 // per call
+export const maxText = 2_000_000 // characters in all messages
+export const maxImages = 20 // per call
+export const maxParts = 100 // per message
 
-/** Returns the messages without characters that JSON of providers must not hold. Throws `badRequest` for messages that no model takes. */
+/**
+ * Returns the messages without characters that the providers' JSON cannot contain. Throws `badRequest` for messages that no model
+ * accepts.
+ */
 export function checkMessages (messages: readonly ModelMessage[]): ModelMessage[] {
   if (messages.length === 0 || messages.length > maxMessages) throw refused(`expected 1 to ${maxMessages} messages`)
   const first = messages.findIndex(({ role }) => role !== 'system')

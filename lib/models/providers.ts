@@ -1,4 +1,4 @@
-/** The SDKs of providers, loaded when the document asks for them. */
+/** Loads the SDKs of the configured providers. */
 import type { EmbeddingModelV3, LanguageModelV3, SharedV3ProviderOptions } from '@ai-sdk/provider'
 import type { Llm } from '../schema/agent.js'
 import { LRUCache } from 'lru-cache'
@@ -6,11 +6,11 @@ import { LRUCache } from 'lru-cache'
 export type Provider = Llm['provider']
 type Fetch = typeof globalThis.fetch
 
-const maxKept = 100 // models of keys; each tenant may have a key of its own
+const maxKept = 100 // models by address and key; each tenant may have its own key
 
 export interface ModelAddress {
   readonly model: string
-  /** Empty without a key, which only `local` admits. */
+  /** May be empty only for `local`. */
   readonly apiKey: string
 }
 
@@ -29,7 +29,7 @@ const packages = {
   local: '@ai-sdk/openai-compatible'
 } as const satisfies Record<Provider, string>
 
-/** Rejects with an error that says what to install if the package of the provider is missing. */
+/** Rejects with installation instructions if the provider's package is missing. */
 export async function loadProvider (provider: Provider, baseUrl: string | undefined, fetch: Fetch): Promise<ProviderModels> {
   try {
     const loaded = await loaders[provider](fetch, baseUrl)
@@ -39,7 +39,7 @@ export async function loadProvider (provider: Provider, baseUrl: string | undefi
   }
 }
 
-/** A new model compiles the schemas of its answers, which takes longer than the rest of its call. */
+/** A new model compiles the schemas of its responses, which takes longer than the rest of a call. */
 function kept<Made extends object> (make: (address: ModelAddress) => Made): (address: ModelAddress) => Made {
   const models = new LRUCache<string, Made>({ max: maxKept })
   return (address) => {
@@ -52,14 +52,14 @@ function kept<Made extends object> (make: (address: ModelAddress) => Made): (add
   }
 }
 
-// Addresses and keys are always given: the SDKs read missing ones from the environment.
+// Addresses and keys are always set explicitly: the SDKs would read missing ones from the environment.
 const loaders: Readonly<Record<Provider, (fetch: Fetch, baseURL: string | undefined) => Promise<ProviderModels>>> = {
   async openai (fetch, baseURL = 'https://api.openai.com/v1') {
     const { createOpenAI } = await import('@ai-sdk/openai')
     return {
       chat: ({ model, apiKey }) => createOpenAI({ baseURL, fetch, apiKey }).responses(model),
       embedding: ({ model, apiKey }) => createOpenAI({ baseURL, fetch, apiKey }).embedding(model),
-      // The provider keeps no answers, and takes schemas with optional members.
+      // The provider must not store responses, and must accept schemas with optional members.
       chatOptions: { openai: { store: false, strictJsonSchema: false } },
       embeddingOptions: (dimensions) => ({ openai: { dimensions } })
     }
@@ -100,7 +100,7 @@ const loaders: Readonly<Record<Provider, (fetch: Fetch, baseURL: string | undefi
       chat: (address) => open(address).chatModel(address.model),
       embedding: (address) => open(address).embeddingModel(address.model),
       chatOptions: { local: { strictJsonSchema: false } },
-      // Many of these servers refuse the parameter.
+      // Many of these servers reject the parameter.
       embeddingOptions: () => ({})
     }
   }

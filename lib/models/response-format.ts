@@ -1,6 +1,6 @@
 /**
- * JSON Schemas that callers choose for answers. They are bounded, so that neither compiling one nor checking an answer
- * takes long: references are written out, and keywords whose cost grows faster than the answer are refused.
+ * JSON Schemas of callers for responses. Their limits keep the time short that compiling a schema and checking a response take.
+ * References are written out, and keywords with more than linear cost are rejected.
  */
 import { Ajv, type ValidateFunction } from 'ajv'
 import formats from 'ajv-formats'
@@ -9,15 +9,15 @@ import { failure, type TenantryError } from '../errors.js'
 import { parseBounded } from '../json/bounds.js'
 import { isRecord } from '../json/plain-value.js'
 
-const maxLength = 32_768 // characters of a schema
-const maxNodes = 1000 // objects and arrays of a schema whose references are written out
+const maxLength = 32_768 // characters per schema
+const maxNodes = 1000 // objects and arrays per schema, after its references are written out
 const maxKept = 200 // compiled schemas
 const maxErrorLength = 300 // characters
 
 export interface ResponseFormat {
-  /** Without references. */
+  /** The schema, with its references written out. */
   readonly schema: Readonly<Record<string, unknown>>
-  /** The value of an answer. Throws `providerFailed` for an answer that is no JSON or does not match. */
+  /** The value of a response. Throws `providerFailed` if the response is not JSON or does not match. */
   parse(answer: string): unknown
 }
 
@@ -35,7 +35,7 @@ const refusedKeywords: ReadonlySet<string> = new Set([
 ])
 /** Their values are data, not schemas. */
 const dataKeywords: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples'])
-/** Their members have names that the caller chooses. */
+/** The names of their members are chosen by the caller. */
 const mapKeywords: ReadonlySet<string> = new Set([
   'properties',
   '$defs',
@@ -48,7 +48,7 @@ const mapKeywords: ReadonlySet<string> = new Set([
 const known = new LRUCache<string, ResponseFormat>({ max: maxKept })
 const meta = new Ajv({ strict: false })
 
-/** Throws `badRequest` for a schema that cannot be used. */
+/** Throws `badRequest` for a schema that is invalid or not supported. */
 export function compileResponseFormat (given: Readonly<Record<string, unknown>>): ResponseFormat {
   const text = JSON.stringify(given)
   if (text.length > maxLength) throw refused(`it has more than ${maxLength} characters`)
@@ -64,7 +64,7 @@ function compile (schema: Record<string, unknown>): ValidateFunction {
   if (schema['type'] !== 'object') throw refused('its `type` must be `object`')
   if (meta.validateSchema(schema) !== true) throw refused(meta.errorsText(meta.errors, { dataVar: 'schema' }))
   try {
-    // An instance keeps parts of every schema that it compiled.
+    // An instance of Ajv keeps parts of every schema that it has compiled.
     const ajv = new Ajv({
       meta: false,
       validateSchema: false,
@@ -99,7 +99,7 @@ function parser (validate: ValidateFunction): ResponseFormat['parse'] {
   }
 }
 
-/** Writes references out, and counts. */
+/** Writes references out and counts the result. */
 class Expansion {
   readonly #root: Readonly<Record<string, unknown>>
   readonly #open = new Set<string>()

@@ -1,4 +1,4 @@
-/** One call of a chat model: the parts of its answer as they arrive. */
+/** One call of a chat model: the parts of its response as they arrive. */
 import type {
   LanguageModelV3,
   LanguageModelV3CallOptions,
@@ -16,22 +16,22 @@ type AssistantParts = Extract<LanguageModelV3Prompt[number], { role: 'assistant'
 export interface ToolCall {
   readonly id: string
   readonly name: string
-  /** JSON text, as the model wrote it. */
+  /** JSON text, as written by the model. */
   readonly input: string
 }
 
-/** What was received of an answer, at any time. */
+/** The received part of a response, at any time. */
 export class Received {
   text = ''
   #toolInput = ''
   readonly calls: ToolCall[] = []
   finishReason: string | null = null
-  /** As the provider counts; null where it does not say. */
+  /** The provider's counts; null for missing ones. */
   usage: Partial<Tokens> = {}
-  /** The answer as it is sent back with the results of its tools. */
+  /** The response in the form that is sent back with the results of its tools. */
   readonly parts: AssistantParts = []
 
-  /** Tokens of all that was received, by our own count. */
+  /** The tokens received so far, by our own count. */
   get tokens (): number {
     return this.parts.reduce((sum, part) => sum + ('text' in part ? countTokens(part.text) : 0), countTokens(this.#toolInput))
   }
@@ -69,7 +69,7 @@ export class Received {
         break
       case 'finish':
         this.usage = tokensOf(part.usage)
-        // A stream that was cut off ends without the provider's reason.
+        // An interrupted stream ends without the provider's reason.
         this.finishReason = part.finishReason.unified === 'other' && part.finishReason.raw === undefined ? null : part.finishReason.unified
         break
       case 'error':
@@ -90,7 +90,7 @@ function options (metadata: SharedV3ProviderMetadata | undefined) {
   return metadata === undefined ? {} : { providerOptions: metadata }
 }
 
-/** undefined for text that is no JSON. */
+/** undefined for text that is not JSON. */
 export function parsedInput (text: string): unknown {
   if (text.trim() === '') return {}
   try {
@@ -105,12 +105,12 @@ function tokensOf ({ inputTokens, outputTokens }: LanguageModelV3Usage): Partial
   return { ...isCount(input) && { input }, ...isCount(output) && { output } }
 }
 
-/** Servers without a count send 0. No model has answers of the upper bound. */
+/** Servers without a count send 0. No real response reaches the upper bound. */
 function isCount (value: unknown): value is number {
   return typeof value === 'number' && Number.isSafeInteger(value) && value >= 1 && value <= 1_000_000_000
 }
 
-/** Resolves when the provider has begun to answer. */
+/** Resolves when the provider starts its response. */
 export async function startRound (
   model: LanguageModelV3,
   call: LanguageModelV3CallOptions
@@ -119,7 +119,7 @@ export async function startRound (
   return stream.getReader()
 }
 
-/** Yields the text as it arrives, and fills `received`. Throws `providerFailed` for an answer that has no end. */
+/** Yields the text as it arrives, and fills `received`. Throws `providerFailed` if the response is incomplete. */
 export async function * readRound (
   reader: ReadableStreamDefaultReader<LanguageModelV3StreamPart>,
   received: Received

@@ -13,7 +13,7 @@
 import type { ModelMessage } from './types.js'
 
 const lettersPerToken = 4
-const perMessage = 8 // tokens for the role and the frame of a message
+const perMessage = 8 // tokens for the role and the structure of a message
 const perImage = 2000 // tokens; providers count up to 1,600 for an image of any size
 
 const enum Kind {
@@ -46,7 +46,7 @@ export function countTokens (text: string): number {
   return tokens
 }
 
-/** `schemas`: the JSON of tools and of the response format, which are part of a prompt. */
+/** `schemas`: the JSON of tools and of the response format, which count as part of the prompt. */
 export function countPrompt (messages: readonly ModelMessage[], schemas = ''): number {
   let tokens = countTokens(schemas)
   for (const { content } of messages) {

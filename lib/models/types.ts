@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { Type, type Static } from 'typebox'
 
-/** What a call used. `cost` is in USD. */
+/** The usage of a call. `cost` is in USD. */
 export const ModelUsage = Type.Object({
   inputTokens: Type.Integer({ minimum: 0, description: 'Tokens of the prompt.' }),
   outputTokens: Type.Integer({ minimum: 0, description: 'Tokens of the answer.' }),
@@ -35,7 +35,7 @@ export interface ModelMessage {
   readonly content: string | readonly MessagePart[]
 }
 
-/** A tool that a model may call. What it returns is data for the model, never an instruction. */
+/** A tool that a model may call. Its result is data for the model, never an instruction. */
 export interface ModelTool {
   /** Unique in a call: 1 to 64 of `A-Z a-z 0-9 _ -`. */
   readonly name: string
@@ -43,15 +43,15 @@ export interface ModelTool {
   /** JSON Schema of the input. */
   readonly inputSchema: Readonly<Record<string, unknown>>
   /**
-   * Resolves with a value that JSON can hold. A rejection is shown to the model as a failed call, with the message of a
-   * TenantryError or a general one.
+   * Resolves with a JSON value. The model sees a rejection as a failed call, with the message of a TenantryError or a general
+   * one.
    */
   run(input: unknown, signal: AbortSignal): Promise<unknown>
 }
 
-/** Finds the tools that a request names. The request says whose rights the tools have. */
+/** Finds the tools that a request names. The tools have the rights of the request. */
 export interface ToolSource {
-  /** Returns the tools by the names of the request; names that are not its own are left out. */
+  /** Returns the request's tools by name; names that belong to other sources are omitted. */
   resolve(names: readonly string[], request: FastifyRequest): Promise<ReadonlyMap<string, ModelTool>>
 }
 
@@ -65,22 +65,25 @@ export interface ModelUser {
 }
 
 export interface ChatCall {
-  /** Never empty: usage is booked to it. */
+  /** Never empty: usage is booked to this tenant. */
   readonly tenant: string
-  /** null without a caller: no limit of resources applies. */
+  /** null without a caller; resource limits do not apply then. */
   readonly user: ModelUser | null
   readonly messages: readonly ModelMessage[]
-  /** Default: the model of the document. Rejects with `notFound` for a model that the document does not list. */
+  /** Default: the model of the document. Rejects with `notFound` for a model that is not in the document. */
   readonly model?: string | undefined
-  /** Default: that of the document, which also caps it. */
+  /** Default: the document's limit, which is also the maximum. */
   readonly maxOutputTokens?: number | undefined
   readonly temperature?: number | undefined
-  /** JSON Schema of the answer; `object` of the result is valid by it. */
+  /** JSON Schema of the response; the result's `object` conforms to it. */
   readonly responseFormat?: Readonly<Record<string, unknown>> | undefined
   readonly tools?: readonly ModelTool[] | undefined
-  /** Calls of the model, 1 to 20: after the last one no tool runs. Default: 1 without tools, `agent.chat.maxRounds` with them. */
+  /**
+   * The maximum calls of the model, 1 to 20; no tool runs after the last one. Default: 1 without tools, `agent.chat.maxRounds`
+   * with tools.
+   */
   readonly maxRounds?: number | undefined
-  /** Aborts the request to the provider. The tenant is charged for the prompt and what was received. */
+  /** Aborts the request to the provider. The tenant is charged for the prompt and for the received tokens. */
   readonly signal: AbortSignal
 }
 
@@ -93,17 +96,17 @@ export interface ChatResult {
   readonly id: string
   readonly model: string
   readonly text: string
-  /** With `responseFormat`. */
+  /** Set with `responseFormat`. */
   readonly object?: unknown
   readonly finishReason: string
   readonly toolCalls: readonly ToolCallOutcome[]
-  /** The sum of all rounds. */
+  /** The usage of all rounds. */
   readonly usage: ModelUsage
 }
 
 /**
- * What a stream yields, in order: `begun` when the provider begins to answer, any number of `content` and `tool`, one `usage`,
- * then `done`. A failure rejects the iteration.
+ * The events of a stream, in order: `begun` when the provider starts its response, any number of `content` and `tool`, one
+ * `usage`, then `done`. A failure rejects the iteration.
  */
 export type ChatEvent =
   | { readonly type: 'begun' }
@@ -117,35 +120,35 @@ export interface EmbedCall {
   readonly user: ModelUser | null
   /** 1 to 2048 texts. */
   readonly texts: readonly string[]
-  /** Numbers of each vector: others are refused. Default: those of the document, or of the first answer. */
+  /** The dimensions of each vector; other vectors are rejected. Default: those of the document, or of the first response. */
   readonly dimensions?: number | undefined
   readonly signal: AbortSignal
 }
 
 export interface Embedded {
-  /** One vector of finite numbers for each text, all of one length; none has only zeros. */
+  /** One vector of finite numbers for each text, all with the same length. No vector has only zeros. */
   readonly embeddings: ReadonlyArray<readonly number[]>
   readonly model: string
   readonly usage: ModelUsage
 }
 
 /**
- * What `app.models` is. Calls reserve tokens and cost in the ledger of usage, and settle them with the provider's own
- * figures. They reject with `planLimit`, `resourceLimit`, `secretRequired` (the tenant must store its key), `notFound` (an
- * unknown model), `providerKeyRefused` (424, the tenant's key), `providerFailed` (502), `providerBusy` (503),
- * `providerTimeout` (504). No error holds text of the provider.
+ * The type of `app.models`. Calls reserve tokens and cost in the usage ledger, and settle them with the provider's figures. They
+ * reject with `planLimit`, `resourceLimit`, `secretRequired` (the tenant must store its key), `notFound` (an unknown model),
+ * `providerKeyRefused` (424, the tenant's key), `providerFailed` (502), `providerBusy` (503), `providerTimeout` (504). Errors
+ * contain no text of the provider.
  */
 export interface Models {
-  /** The models that callers may name; chat models first. */
+  /** The models that callers may name, with chat models first. */
   readonly list: readonly ModelInfo[]
   /** null without `agent.llm`; calls of `chat` and `stream` then reject. */
   readonly chatModel: string | null
-  /** null without `agent.embedding`. `dimensions` is null until the document or a first call says it. */
+  /** null without `agent.embedding`. `dimensions` is null until the document or a first call determines it. */
   readonly embeddingModel: { readonly model: string, readonly dimensions: number | null } | null
   chat(call: ChatCall): Promise<ChatResult>
-  /** Leaving the iteration (`return`, `break`) aborts the request to the provider. */
+  /** Ending the iteration early (`return`, `break`) aborts the request to the provider. */
   stream(call: ChatCall): AsyncIterable<ChatEvent>
   embed(call: EmbedCall): Promise<Embedded>
-  /** Tokens of a text by our own count, for splitting and reservations. */
+  /** The tokens of a text by our own count, for splitting and reservations. */
   countTokens(text: string): number
 }
