@@ -1,15 +1,15 @@
 /**
- * Files on the local disk and in S3. An upload succeeds when the disk has it; S3 follows before the response. If S3 fails,
- * the file is served from the disk, and `restore` copies it later.
+ * Stores files on the local disk and in S3. An upload succeeds when the disk has it; the copy to S3 follows before the response.
+ * If S3 fails, the disk serves the file, and `restore` copies it later.
  */
 import type { ObjectStore, StoredObject } from './store.js'
 
 export interface MirroredStore extends ObjectStore {
-  /** Copies an object to the store that lacks it. `lost`: neither has it. */
+  /** Copies an object to the store that lacks it. `lost` means that neither store has it. */
   restore(key: string, contentType: string): Promise<'complete' | 'copied' | 'lost'>
 }
 
-/** `onFailure` gets the errors of `second` that callers do not. */
+/** `onFailure` receives errors of `second` that callers do not see. */
 export function createMirroredStore (
   first: ObjectStore,
   second: ObjectStore,
@@ -22,7 +22,7 @@ export function createMirroredStore (
     return true
   }
 
-  /** The answer of the first store. If it has none or fails, that of the second. */
+  /** Asks the first store; if it lacks the object or fails, asks the second one. */
   async function either<T> (ask: (store: ObjectStore) => Promise<T | null>): Promise<T | null> {
     let failed: { readonly error: unknown } | undefined
     const found = await ask(first).catch((error: unknown) => {
@@ -63,7 +63,7 @@ export function createMirroredStore (
         yield page.filter((_object: StoredObject, index) => present[index] === null)
       }
     },
-    // A signed request would reach one of the two alone.
+    // A signed request would reach only one of the two stores.
     sign: () => Promise.resolve(null),
     async check () {
       await first.check()

@@ -1,12 +1,12 @@
-/** Scans of bytes by clamd, which gets them over TCP (clamd(8), "INSTREAM"). */
+/** Scans bytes with clamd over TCP (clamd(8), "INSTREAM"). */
 import type { Readable } from 'node:stream'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
 
 const connectTime = 5_000 // ms
-const silence = 180_000 // ms without an answer: clamd takes up to 120 s for a scan
-const keepAlive = 5_000 // ms after which a silent connection is probed, so that a lost one is known before that
+const silence = 180_000 // ms without a response: clamd takes up to 120 s for a scan
+const keepAlive = 5_000 // ms after which a silent connection is probed, so that a lost one is detected before the timeout
 const maxReply = 1_024 // bytes
 
 export interface ScannerAddress {
@@ -14,13 +14,13 @@ export interface ScannerAddress {
   readonly port: number
 }
 
-/** `tooLarge`: the scanner takes fewer bytes (its setting StreamMaxLength). */
+/** `tooLarge`: the file exceeds the scanner's limit (its setting StreamMaxLength). */
 export type Verdict = { readonly status: 'clean' | 'tooLarge' } | { readonly status: 'infected', readonly signature: string }
 
-/** The scanner cannot be reached, or ended the connection without an answer. */
+/** The scanner is unreachable, or has closed the connection without an answer. */
 export class ScannerUnavailable extends Error {}
 
-/** Rejects with `ScannerUnavailable`, with the error of the bytes, or where the scanner gives no verdict. The stream is destroyed. */
+/** Rejects with `ScannerUnavailable`, with the error of the stream, or if the scanner gives no verdict. The stream is destroyed. */
 export async function scan (address: ScannerAddress, bytes: Readable, signal?: AbortSignal): Promise<Verdict> {
   try {
     return verdictOf(await ask(address, 'INSTREAM', silence, bytes, signal))
@@ -44,7 +44,7 @@ async function ask (
 ): Promise<string> {
   const socket = connect({ host, port, keepAlive: true, keepAliveInitialDelay: keepAlive })
   const reply = readReply(socket)
-  // The scanner may answer and close before it has all bytes: the answer counts, and the error of the write does not.
+  // The scanner may answer and close before it has received all bytes. Its answer counts, and the error of the write is ignored.
   reply.catch(() => {})
   const end = () => socket.destroy(new Error('the scan was ended'))
   signal?.addEventListener('abort', end, { once: true })
@@ -68,7 +68,7 @@ async function ask (
 
 async function send (socket: Socket, bytes: Readable, reply: Promise<string>): Promise<void> {
   for await (const chunk of bytes) {
-    // An answer that has come is read before a write finds the connection closed, which destroys it.
+    // Reads an answer that has arrived, before a write detects the closed connection and destroys it.
     await turn()
     if (!socket.writable || socket.readableEnded) return
     const length = Buffer.alloc(4)
@@ -82,7 +82,7 @@ async function send (socket: Socket, bytes: Readable, reply: Promise<string>): P
   if (socket.writable) socket.write(Buffer.alloc(4))
 }
 
-/** Whatever ends the connection after the answer. */
+/** Errors after the answer are ignored. */
 function readReply (socket: Socket): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = ''

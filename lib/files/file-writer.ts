@@ -1,16 +1,15 @@
 /**
- * Writes a stream to a new file, and flushes it to the disk while more bytes come in. Chunks are copied into two blocks that
- * are used again: chunks that wait for the disk outlive collections of the young heap, and cost one of the whole heap for
- * every 64 MB.
+ * Writes a stream to a new file, and flushes it to the disk while more bytes arrive. Chunks are copied into two reused blocks.
+ * Chunks that wait for the disk would survive young-generation garbage collections, and cause a full one for every 64 MB.
  */
 import { open, type FileHandle } from 'node:fs/promises'
 import { Writable } from 'node:stream'
 
 const blockSize = 262_144 // bytes
-const waiting = 131_072 // bytes of chunks that wait for a block
-const flushStep = 67_108_864 // bytes that are flushed at a time, so that little is left for the end
+const waiting = 131_072 // bytes of chunks that may wait for a block
+const flushStep = 67_108_864 // bytes per flush, so that little is left at the end
 
-/** One for all writers: flushes of many would take all threads that Node has for files. */
+/** Shared by all writers: many concurrent flushes would occupy all of Node's file threads. */
 let isFlushing = false
 
 type Callback = (error?: Error | null) => void
@@ -24,10 +23,10 @@ export class FileWriter extends Writable {
   #unflushed = 0
   #writing: Promise<void> = Promise.resolve()
   #flushing: Promise<void> = Promise.resolve()
-  /** Bytes of the file, all of them on the disk. Known when the stream has finished. */
+  /** The size of the file in bytes, all of them on the disk. Valid after the stream has finished. */
   size = 0
 
-  /** Fails if there is a file with the path. */
+  /** Fails if the file exists. */
   constructor (path: string) {
     super({ highWaterMark: waiting })
     this.#path = path
@@ -49,7 +48,7 @@ export class FileWriter extends Writable {
   }
 
   override _destroy (error: Error | null, callback: Callback): void {
-    // It waits for what the system still writes.
+    // Closing waits for the system's running writes.
     const closed = this.#file?.close() ?? Promise.resolve()
     closed.then(() => callback(error), callback)
   }
@@ -63,7 +62,7 @@ export class FileWriter extends Writable {
     }
   }
 
-  /** Begins to write the block, when the one before it is written. */
+  /** Writes the block after the previous one is written. */
   async #writeBlock (): Promise<void> {
     await this.#writing
     const block = this.#block.subarray(0, this.#filled)
@@ -86,7 +85,7 @@ export class FileWriter extends Writable {
     this.#flushing = file.datasync().finally(() => {
       isFlushing = false
     })
-    // The system reports an error of the disk once.
+    // The system reports a disk error only once.
     this.#flushing.catch((error: Error) => this.destroy(error))
   }
 

@@ -1,18 +1,18 @@
-/** Images in other sizes and formats, made by sharp. */
+/** Converts images to other sizes and formats with sharp. */
 import type { Readable } from 'node:stream'
 import type Sharp from 'sharp'
 import { Type, type Static } from 'typebox'
 import { failure } from '../errors.js'
 
-const maxSide = 4096 // pixels of a result
-const maxPixels = 50_000_000 // of an original, all its pages together
-const maxBytes = 104_857_600 // of an original, which is decoded from memory
+const maxSide = 4096 // pixels per side of a result
+const maxPixels = 50_000_000 // pixels of an original, in all its pages together
+const maxBytes = 104_857_600 // bytes of an original, which is decoded from memory
 const maxSeconds = 20
 
-/** The content types of originals. SVG is no member: a program that draws it reads whatever it refers to. */
+/** The content types of originals. SVG is excluded: a renderer reads every resource that the file refers to. */
 export const imageTypes: ReadonlySet<string> = new Set(['image/jpeg', 'image/png', 'image/webp', 'image/avif', 'image/gif'])
 
-/** The parameters of a transform, as members of a query string. */
+/** The parameters of a transform, as query string members. */
 export const imageQuery = {
   width: Type.Optional(
     Type.Integer({
@@ -42,15 +42,15 @@ export interface TransformedImage {
   readonly contentType: string
 }
 
-/** The text by which equal transforms are recognised; null without any parameter. */
+/** Identifies equal transforms; null without parameters. */
 export function transformName ({ width, height, fit, format, quality }: ImageTransform): string | null {
   const parts = [['w', width], ['h', height], ['fit', fit], ['f', format], ['q', quality]].filter(([, value]) => value !== undefined)
   return parts.length === 0 ? null : parts.map((part) => part.join('-')).join('_')
 }
 
 /**
- * Throws `badRequest` for an image that cannot be read or has more than 50 megapixels, and an error that names the
- * package if sharp is missing.
+ * Throws `badRequest` for an image that is unreadable or has more than 50 megapixels. Throws an error that names the package if
+ * sharp is not installed.
  */
 export async function transformImage (
   original: Readable,
@@ -59,7 +59,7 @@ export async function transformImage (
   const sharp = await loadSharp()
   const bytes = await bytesOf(original)
   try {
-    // One page: an animation becomes its first image.
+    // Reads one page: of an animation, the first image remains.
     const image = sharp(bytes, { limitInputPixels: maxPixels, failOn: 'error', pages: 1 })
     const { format: found, width: sourceWidth, height: sourceHeight, pages = 1 } = await image.metadata()
     if (!imageTypes.has(`image/${found === 'heif' ? 'avif' : found}`)) throw new Error(`sharp reads it as ${found}`)
@@ -92,7 +92,7 @@ async function bytesOf (original: Readable): Promise<Buffer> {
 
 let loaded: Promise<typeof Sharp> | undefined
 
-/** The package takes one thread for each processor: images wait for each other, not other work for images. */
+/** sharp gets one thread per processor: images wait for each other, but other work does not wait for images. */
 function loadSharp (): Promise<typeof Sharp> {
   loaded ??= import('sharp').then(({ default: sharp }) => {
     sharp.cache(false)

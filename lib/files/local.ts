@@ -1,6 +1,6 @@
 /**
- * Files on the local disk: one folder, a subfolder for each tenant. Bytes are written beside the objects and renamed when
- * they are complete and flushed, so that a process that is killed leaves no part of an object under its key.
+ * Stores files on the local disk: one folder, with a subfolder for each tenant. Bytes are written outside the objects' folders
+ * and renamed when they are complete and flushed. A killed process therefore leaves no partial object under its key.
  */
 import type { ObjectStore, StoredObject } from './store.js'
 import type { Readable } from 'node:stream'
@@ -14,23 +14,23 @@ import { dayMs, hourMs } from '../time/spans.js'
 import { FileWriter } from './file-writer.js'
 import { checkKey } from './store.js'
 
-const incoming = '.incoming' // no tenant's id begins with a point
+const incoming = '.incoming' // no tenant's id begins with a period
 const pageSize = 1000
 
-/** `folder` is made if it does not exist. Several processes may use it. */
+/** Creates the `folder` if it is missing. Several processes may use it. */
 export function createLocalStore (folder: string): ObjectStore {
   const pathOf = (key: string) => join(folder, checkKey(key))
   let cleaned = -Infinity
 
-  /** Now and then, with an upload: a server may run for long after another one was killed. */
+  /** Cleans up occasionally, during an upload: a server may run long after another one was killed. */
   function clean (): void {
     if (performance.now() - cleaned < hourMs) return
     cleaned = performance.now()
-    // The next upload after an hour tries again.
+    // After a failure, the next upload after an hour tries again.
     removeLeftovers(join(folder, incoming)).catch(() => {})
   }
 
-  /** Makes the file of the key from a file that `write` makes and flushes. Resolves with what `write` does. */
+  /** Creates the file of the key from a file that `write` creates and flushes. Resolves with the result of `write`. */
   async function place<T> (key: string, write: (path: string) => Promise<T>): Promise<T> {
     const path = pathOf(key)
     const beside = join(folder, incoming, randomUUID())
@@ -110,8 +110,8 @@ export function createLocalStore (folder: string): ObjectStore {
 }
 
 /**
- * Resolves with the number of bytes. Rejects with the error of the stream that failed first: pipeline passes it on to the
- * other one.
+ * Resolves with the number of bytes. Rejects with the error of the stream that failed first, because pipeline also passes it to
+ * the other stream.
  */
 async function writeAll (path: string, bytes: Readable, sourceError: () => unknown): Promise<number> {
   const file = new FileWriter(path)
@@ -137,14 +137,14 @@ async function copyFlushed (from: string, to: string): Promise<void> {
   }
 }
 
-/** Writes the names of a folder to the disk, where the system can. */
+/** Flushes the names in a folder to the disk, if the system supports it. */
 async function flushFolder (path: string): Promise<void> {
   const folder = await open(path, 'r').catch(() => null)
   await folder?.sync().catch(() => {})
   await folder?.close()
 }
 
-/** Removes the bytes of uploads whose process ended a day ago or longer. */
+/** Removes bytes of uploads whose process ended at least a day ago. */
 async function removeLeftovers (folder: string): Promise<void> {
   for (const { name } of await entriesOf(folder)) {
     const path = join(folder, name)
@@ -180,7 +180,7 @@ function codeOf (error: unknown): string | undefined {
 
 const full = new Set(['ENOSPC', 'EDQUOT'])
 
-/** The error that callers get for one of the file system. */
+/** The caller's error for a file system error. */
 export function translateDiskError (error: unknown): unknown {
   const code = codeOf(error)
   if (code === undefined) return error

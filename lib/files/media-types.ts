@@ -1,6 +1,6 @@
-/** Media types that a bucket, or a part of a form, takes. */
+/** Media types that a bucket, or a part of a form, accepts. */
 
-/** Only uploaders say that a file is SVG, and it may hold scripts: `image/*` does not admit it. */
+/** `image/*` does not include SVG: it may contain scripts, and only the uploader declares the type. */
 export function admitsType (types: readonly string[] | undefined, contentType: string): boolean {
   return types === undefined || types.some((type) => matches(type, contentType))
 }

@@ -1,4 +1,4 @@
-/** The store of files that the document names. */
+/** Opens the configured file store. */
 import type { ObjectStore } from './store.js'
 import { createMirroredStore, type MirroredStore } from './both.js'
 import { createLocalStore } from './local.js'
@@ -8,7 +8,7 @@ export interface StoreLog {
   warn(details: object, text: string): void
 }
 
-/** `supabase` and `r2` are services that speak S3. `both`: the local disk and S3. */
+/** `supabase` and `r2` are S3-compatible services. `both` is the local disk and S3. */
 export type StorageProvider = 'local' | 's3' | 'supabase' | 'r2' | 'both'
 
 export interface FileStoreOptions {
@@ -16,17 +16,17 @@ export interface FileStoreOptions {
   readonly provider?: StorageProvider | undefined
   /** The folder of the local disk. */
   readonly path: string
-  /** Required by every provider but `local`. */
+  /** Required by every provider except `local`. */
   readonly s3?: S3Options | undefined
 }
 
-/** The folder of a document that names none. */
+/** The default folder. */
 export const defaultFolder = './files'
 
-/** `restore` if it is two stores. */
+/** A store with `restore`, if it consists of two stores. */
 export type RepairableStore = ObjectStore & Partial<Pick<MirroredStore, 'restore'>>
 
-/** Rejects if the store cannot be used. */
+/** Rejects if the store is not usable. */
 export async function openFileStore ({ provider = 'local', path, s3 }: FileStoreOptions, log: StoreLog): Promise<RepairableStore> {
   const store = await createStore(provider, path, s3, log)
   await store.check()

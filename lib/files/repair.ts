@@ -1,6 +1,6 @@
 /**
- * Mends a store of files by the rows of the database: objects that one of two stores lacks are copied from the other, and
- * objects without a row are deleted. Servers may serve meanwhile.
+ * Repairs a file store from the rows of the database. It copies objects that one of two stores lacks from the other, and deletes
+ * objects without a row. Servers may keep serving.
  */
 import { tenantRef, type Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -9,8 +9,8 @@ import type { RepairableStore } from './open.js'
 import { dayMs } from '../time/spans.js'
 
 const pageSize = 500 // rows
-const atOnce = 8 // objects
-const leastAgeMs = dayMs // of an object that is deleted: that of an upload may come before its row is seen
+const atOnce = 8 // objects at a time
+const leastAgeMs = dayMs // minimum age of a deleted object: an upload's object may exist before its row is visible
 
 export interface RepairReport {
   /** Files whose object is in every store. */
@@ -43,7 +43,7 @@ export async function repairFiles (db: Kysely<SystemTables>, store: RepairableSt
     const key = `${tenant}/${id}`
     const result = await store.restore?.(key, contentType) ?? (await store.stat(key) === null ? 'lost' : 'complete')
     if (result === 'complete') report.complete++
-    // The file may have been deleted meanwhile.
+    // The file may have been deleted in the meantime.
     else if (!await isReadable(db, tenantRef(tenant), id)) await store.delete(key)
     else if (result === 'copied') report.copied++
     else report.lost.push(key)
@@ -82,7 +82,7 @@ async function isReadable (db: Kysely<SystemTables>, tenant: Owner, id: string):
 const objectKey = /^([^/]+)\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(.+))?$/
 const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
-/** The file of the object has a row, and so has the image or the part that it is. Objects of others are taken to have one. */
+/** Whether the file of the object, or its image or part, has a row. Objects with other keys are assumed to have one. */
 async function hasRow (db: Kysely<SystemTables>, key: string): Promise<boolean> {
   const [, tenant, id, name] = objectKey.exec(key) ?? []
   if (tenant === undefined || id === undefined) return true
@@ -90,7 +90,7 @@ async function hasRow (db: Kysely<SystemTables>, key: string): Promise<boolean> 
     return await db.selectFrom('tenantry.files').select('id').where('tenant_id', '=', tenant).where('id', '=', id).executeTakeFirst() !==
       undefined
   }
-  // Bytes that came past the server: of no use once the file is confirmed.
+  // A signed upload bypasses the server; its object is not needed once the file is confirmed.
   if (name === 'upload') {
     return await db.selectFrom('tenantry.files').select('id')
       .where('tenant_id', '=', tenant).where('id', '=', id).where('status', 'not in', readable).executeTakeFirst() !== undefined

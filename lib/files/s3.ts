@@ -1,4 +1,4 @@
-/** Files in a bucket of S3, or of a service that speaks S3: R2, Supabase Storage, MinIO, Swift. */
+/** Stores files in a bucket of S3, or of an S3-compatible service: R2, Supabase Storage, MinIO, Swift. */
 import type { Readable as Stream } from 'node:stream'
 import type { ObjectStore, StoredObject } from './store.js'
 import { Agent as HttpAgent } from 'node:http'
@@ -11,18 +11,18 @@ export interface S3Options {
   /** The address of the service. Default: Amazon's, for the region. */
   readonly endpoint?: string | undefined
   readonly region: string
-  /** A bucket that exists. */
+  /** The bucket must exist. */
   readonly bucket: string
   readonly accessKeyId: string
   readonly secretAccessKey: string
-  /** The bucket is the first part of the path instead of a subdomain. Default: true if there is an `endpoint`. */
+  /** The bucket is the first part of the path instead of a subdomain. Default: true with an `endpoint`. */
   readonly forcePathStyle?: boolean | undefined
 }
 
-const partSize = 8_388_608 // bytes of one part of an upload: with two in memory, and 10,000 of them
+const partSize = 8_388_608 // bytes per part of an upload: two are in memory, and an upload has at most 10,000
 const connectionTimeout = 5_000 // ms
 const socketTimeout = 30_000 // ms without a byte
-const maxSockets = 1_000 // downloads hold one each
+const maxSockets = 1_000 // each download holds one
 
 /** Rejects if the packages are missing. */
 export async function createS3Store (
@@ -34,7 +34,7 @@ export async function createS3Store (
     ...endpoint !== undefined && { endpoint },
     forcePathStyle,
     credentials: { accessKeyId, secretAccessKey },
-    // Services other than Amazon's store the checksums of streams as part of the bytes.
+    // Services other than Amazon's would store the checksums of streams as part of the bytes.
     requestChecksumCalculation: 'WHEN_REQUIRED',
     responseChecksumValidation: 'WHEN_REQUIRED',
     requestHandler: {
@@ -61,13 +61,13 @@ export async function createS3Store (
             isSuspended = false
           }
         } catch (error) {
-          // An upload that fails throws its own error into the suspended generator.
+          // A failed upload throws its own error into the suspended generator.
           if (!isSuspended) sourceError = error
           throw error
         }
       }
       const params = { ...at(key), Body: Readable.from(counted(), { objectMode: false }), ContentType: contentType }
-      // The iteration reports errors of the source. An upload that fails ends the source with an error that is not of the source.
+      // The iteration reports errors of the source. A failed upload also ends the source, with an error that does not come from it.
       bytes.on('error', () => {})
       try {
         await new Upload({ client, params, partSize, queueSize: 1, leavePartsOnError: false }).done()
