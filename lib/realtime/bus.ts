@@ -1,45 +1,45 @@
-/** Carries what happens in rooms to the other processes. Two adapters: PostgreSQL and Redis. */
+/** Sends the events of rooms to the other processes. There are two adapters: PostgreSQL and Redis. */
 import type { Owner } from '../identity/tenant-ref.js'
 
-/** What happened in a room. */
+/** An event in a room. */
 export type RoomEvent =
   & (
-    /** A message as its receivers get it, as JSON. */
+    /** A message in its final form for the receivers, as JSON. */
     | { readonly kind: 'message', readonly room: string, readonly text: string }
     /** A member joined, left, or changed its state. */
     | { readonly kind: 'presence', readonly room: string }
   )
   & {
-    /** The process that sent it and its count of events, where an event may arrive on two ways. */
+    /** The sending process and its count of events; set if an event may arrive twice, over different paths. */
     readonly mark?: readonly [from: string, number: number]
   }
 
 export type RoomListener = (tenant: Owner, event: RoomEvent) => void
 
 /**
- * Events of one process arrive in their order at each other process, at most once, and never at the process itself. The
- * tenant is never empty, and no event of a tenant arrives under another one.
+ * Events of one process arrive in order at each other process, at most once, and never at the process itself. The tenant is never
+ * empty, and a tenant's event never arrives under another tenant.
  */
 export interface RoomBus {
-  /** Prepares it. Resolves when it is ready, or when that was tried. */
+  /** Opens the bus. Resolves when it is ready, or after a failed attempt. */
   open(): Promise<void>
-  /** Events of others arrive from now on. Without this the process looks for none. */
+  /** Starts to receive events of other processes. Before this call the process does not look for any. */
   hear(): Promise<void>
-  /** Events of others are not needed any more. */
+  /** Stops receiving events of other processes. */
   rest(): void
   send(tenant: Owner, event: RoomEvent): void
-  /** Ends it, after what was sent has left, or could not. */
+  /** Closes the bus after its events have been sent, or have failed. */
   close(): Promise<void>
 }
 
-const maxWaitingBytes = 16_777_216 // of events that could not leave yet
+const maxWaitingBytes = 16_777_216 // of events that wait to be sent
 
-/** Events that wait to leave, in order. Those beyond the bound are lost. */
+/** Events that wait to be sent, in order. Events beyond the limit are lost. */
 export class Outgoing {
   #events: (readonly [tenant: Owner, event: RoomEvent])[] = []
   #bytes = 0
 
-  /** False where there was no room for it. */
+  /** Returns false if there is no room for the event. */
   add (tenant: Owner, event: RoomEvent): boolean {
     const bytes = event.kind === 'message' ? event.text.length : 0
     if (this.#bytes + bytes > maxWaitingBytes) return false
@@ -52,7 +52,7 @@ export class Outgoing {
     return this.#events.length === 0
   }
 
-  /** All of them by tenant, in order. */
+  /** Removes and returns all events by tenant, in order. */
   take (): ReadonlyMap<string, readonly RoomEvent[]> {
     const byTenant = new Map<string, RoomEvent[]>()
     for (const [tenant, event] of this.#events) {

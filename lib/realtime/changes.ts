@@ -1,4 +1,4 @@
-/** From a recorded change to what one watch sees of it. */
+/** Converts a recorded change to the view of one watch. */
 import type { ChangeAction } from '../schema/realtime.js'
 import type { Table } from '../database/catalogue.js'
 import { changeKeys } from '../database/migrations/change-triggers.js'
@@ -6,7 +6,7 @@ import { parseJson } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
 import { isRecord } from '../json/plain-value.js'
 
-/** A change as the database has it. */
+/** A change, as stored in the database. */
 export interface StoredChange {
   readonly position: number
   readonly table: string
@@ -20,13 +20,13 @@ export interface StoredChange {
 
 type Row = Readonly<Record<string, unknown>>
 
-/** A column and the JSON text that it must have. */
+/** A column and its required JSON text. */
 export interface Condition {
   readonly column: string
   readonly text: string
 }
 
-/** The rules of a table that the document lists, and its columns. */
+/** A table under the document's `realtime.tables`, with its columns. */
 export interface WatchedTable {
   readonly table: Table
   readonly excluded: ReadonlySet<string>
@@ -34,7 +34,7 @@ export interface WatchedTable {
   readonly actions: ReadonlySet<ChangeAction> | null
 }
 
-/** A change that several watches may see: each part is made once. */
+/** A change that several watches may see: each part is computed once. */
 export class Change {
   readonly position: number
   readonly #stored: StoredChange
@@ -51,7 +51,7 @@ export class Change {
     this.#earlier = stored.before === null ? this.#row : { ...this.#row, ...rowOf(stored.before) }
   }
 
-  /** What happened to the rows that meet the conditions; null for nothing. */
+  /** The action for rows that meet the conditions; null if they are not affected. */
   actionFor (conditions: readonly Condition[]): ChangeAction | null {
     const { kind } = this.#stored
     const is = kind !== 'D' && this.#isVisible(this.#row) && meets(this.#row, conditions)
@@ -65,7 +65,7 @@ export class Change {
     return action !== null && (actions === null || actions.has(action)) ? action : null
   }
 
-  /** The message for a watch of this id, as JSON. */
+  /** The message to the watch with this id, as JSON. */
   messageFor (watch: string, action: ChangeAction): string {
     let tail = this.#tails.get(action)
     if (tail === undefined) this.#tails.set(action, tail = this.#tailOf(action))

@@ -1,6 +1,6 @@
-/** Waits for readers that are slower than what is sent to them. */
+/** Waits for slow readers. */
 
-const pauseMs = 20 // between looks
+const pauseMs = 20 // ms between checks
 
 /** Resolves when the function returns false. */
 export async function whileTrue (isBusy: () => boolean): Promise<void> {

@@ -1,4 +1,4 @@
-/** The messages of realtime: what clients send and what the server sends, as schemas. */
+/** The schemas of realtime messages, from clients and from the server. */
 import { Type, type Static } from 'typebox'
 import { changeActions } from '../schema/realtime.js'
 
@@ -59,7 +59,7 @@ export const RoomMessage = Type.Object(
 )
 export const Ping = Type.Object({ type: Type.Literal('ping'), ref: optionalRef }, closed)
 
-/** What clients send, by `type`. */
+/** Messages of clients, by `type`. */
 export const clientMessages = {
   auth: Auth,
   watch: Watch,
@@ -74,7 +74,7 @@ export type ClientMessage = Static<typeof clientMessages[keyof typeof clientMess
 export type WatchMessage = Static<typeof Watch>
 export type Ref = Static<typeof ref>
 
-/** What the server sends, by `type`. */
+/** Messages of the server, by `type`. */
 export const serverMessages = {
   ready: Type.Object({ type: Type.Literal('ready'), connectionId: Type.String({ format: 'uuid' }) }),
   ack: Type.Object({ type: Type.Literal('ack'), ref: optionalRef, watch: Type.Optional(watchId), position: Type.Optional(position) }),
@@ -114,5 +114,5 @@ export const serverMessages = {
   pong: Type.Object({ type: Type.Literal('pong'), ref: optionalRef })
 } as const
 
-/** A message of the server; `type` says which one. */
+/** A message of the server, discriminated by `type`. */
 export type ServerMessage = Static<typeof serverMessages[keyof typeof serverMessages]>

@@ -1,4 +1,4 @@
-/** Reads a message of a client. */
+/** Reads a client's message. */
 import type { ClientMessage, Ref } from './messages.js'
 import { failure, type TenantryError } from '../errors.js'
 import { jsonExcess } from '../json/bounds.js'
@@ -7,7 +7,7 @@ import { isRecord } from '../json/plain-value.js'
 import { lazyValidator, validationError, type PartValidator } from '../validation/validator.js'
 import { clientMessages, maxRefLength } from './messages.js'
 
-/** A message, or the error that its sender gets. */
+/** A message, or the error for its sender. */
 export type Read = { readonly message: ClientMessage } | { readonly error: TenantryError, readonly ref: Ref | undefined }
 
 const validators: ReadonlyMap<string, PartValidator> = new Map(
@@ -41,7 +41,7 @@ function refOf (value: unknown): Ref | undefined {
   return (typeof value === 'string' && value.length <= maxRefLength) || Number.isSafeInteger(value) ? value as Ref : undefined
 }
 
-/** Its schema has checked it. */
+/** The schema has checked the message. */
 function isMessage (value: unknown): value is ClientMessage {
   return isRecord(value) && types.includes(String(value['type']))
 }

@@ -1,4 +1,4 @@
-/** The rooms that the document allows, and their requirements of callers. */
+/** The allowed rooms of a document, and their requirements for callers. */
 import type { RealtimeRoom } from '../schema/realtime.js'
 
 const name = /^[\w.:@/-]{1,128}$/
@@ -12,7 +12,7 @@ export interface RoomRule {
 
 const open: RoomRule = Object.freeze({ join: Object.freeze([]), publish: Object.freeze([]) })
 
-/** The rule of a room; null where there may be no room of the name. Without rooms in the document any is open. */
+/** The rule of a room; null if the room is not allowed. If the document declares no rooms, all are open. */
 export function createRoomRules (rooms: Readonly<Record<string, RealtimeRoom>> | undefined): (room: string) => RoomRule | null {
   if (rooms === undefined) return () => open
   const rules = Object.entries(rooms).map(([pattern, { join = [], publish = [] }]) => ({
