@@ -1,4 +1,4 @@
-/** From a document to a configuration: every fault in one error, or everything in its place. */
+/** Checks a document and makes a configuration from it. One error holds all faults. */
 import type { Config } from '../document/config.js'
 import { deepFreeze, isRecord } from '../json/plain-value.js'
 import { assemble } from './normalize.js'
@@ -12,27 +12,27 @@ import { Sections } from '../document/sections.js'
 import { versionOfDocument } from '../document/version.js'
 
 export interface CheckOptions {
-  /** What `{{env.NAME}}`, JWT_SECRET, DATABASE_URL and NODE_ENV are read from. Default: the process's environment. */
+  /** The source of `{{env.NAME}}`, JWT_SECRET, DATABASE_URL and NODE_ENV. Default: the process's environment. */
   readonly env?: Env | undefined
-  /** The routes go into an app that has its own tokens and endpoints: neither is asked of the document. Default: false. */
+  /** The routes are registered in an app with its own tokens and endpoints, so the document need not declare them. Default: false. */
   readonly embedded?: boolean | undefined
-  /** Queries on tables that the document declares are compiled against them. Default: they wait for the database. */
+  /** Queries on declared tables are compiled against their declarations. Default: they wait for the database. */
   readonly declaredTables?: boolean | undefined
 }
 
-/** Where a configuration comes from. */
+/** The origin of a configuration. */
 interface Origin {
   readonly env: Env
   readonly version: () => string
 }
 
-/** The configurations that were made here. */
+/** The configurations that this module has created. */
 const checked = new WeakMap<object, Origin>()
 
 /**
- * Checks a document and fills in what it leaves out. The result is frozen. Throws a ConfigError that holds every fault
- * but those that only the database knows: tables and columns that routes name are judged when the routes are compiled.
- * Of a route whose members are wrong, templates, expressions and rules are judged once its members are right.
+ * Checks a document and fills in its defaults. The result is frozen. Throws a ConfigError with every fault, except those that
+ * only the database can show: a route's tables and columns are checked when the route is compiled. The templates, expressions and
+ * rules of a route are checked once its members are valid.
  */
 export function checkConfig (
   document: unknown,
@@ -56,29 +56,29 @@ export function checkConfig (
   return deepFreeze(config)
 }
 
-/** The value was returned by checkConfig or loadConfig. */
+/** Whether checkConfig or loadConfig returned the value. */
 export function isChecked (value: unknown): value is Config {
   return typeof value === 'object' && value !== null && checked.has(value)
 }
 
-/** A configuration with some of its sections replaced by others that are normalised as well. */
+/** Replaces some sections of a configuration by other normalized ones. */
 export function withSections (config: Config, sections: Partial<Config>): Config {
   const result = deepFreeze({ ...config, ...sections })
   checked.set(result, { env: environmentOf(config), version: () => versionOf(config) })
   return result
 }
 
-/** The environment that a configuration was checked with; that of loadConfig has the settings of `.env` in it. */
+/** The environment of a configuration's check. For loadConfig it includes the settings of `.env`. */
 export function environmentOf (config: Config): Env {
   return checked.get(config)?.env ?? process.env
 }
 
-/** Identifies the document as it is written. Of a thousand routes it takes some 30 ms, so it is made when it is needed. */
+/** Identifies the document as written. It is computed on demand, because it takes about 30 ms for a thousand routes. */
 export function versionOf (config: Config): string {
   return checked.get(config)?.version() ?? versionOfDocument(config)
 }
 
-/** Settings stand in for what the document leaves out, as templates, so that faults in them name the setting. */
+/** Adds settings for members that the document omits. They are added as templates, so that their faults name the setting. */
 function withSettings (document: Readonly<Record<string, unknown>>, provider: Provider, env: Env): Readonly<Record<string, unknown>> {
   const result = { ...document }
   const { [provider]: section = {}, jwt = {} } = document

@@ -1,4 +1,4 @@
-/** The document of an API: loading, checking and its types. */
+/** The document of an API: loading, checking, and its types. */
 export { checkConfig, environmentOf, isChecked, versionOf, withSections, type CheckOptions } from './check.js'
 export type { Config, DatabaseConfig } from '../document/config.js'
 export type { Env } from '../expressions/environment.js'

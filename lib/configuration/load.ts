@@ -1,4 +1,4 @@
-/** Documents from files. */
+/** Loads documents from files. */
 import type { Config } from '../document/config.js'
 import type { Env } from '../expressions/environment.js'
 import type { ConfigInput } from '../schema/root.js'
@@ -13,36 +13,36 @@ import { parseJson } from '../document/json.js'
 import { unreadable } from '../document/unreadable.js'
 
 export interface LoadOptions {
-  /** The environment, which goes before the `.env` beside the document. Default: the process's. */
+  /** The environment, which overrides the `.env` beside the document. Default: the process's. */
   readonly env?: Env | undefined
 }
 
-/** Gives a document in a module its type: `export default defineConfig({ ... })`. */
+/** Types a document in a module: `export default defineConfig({ ... })`. */
 export function defineConfig (document: ConfigInput): ConfigInput {
   return document
 }
 
 /**
- * Loads and checks a document: JSON (`.json`, `.jsonc`; comments and trailing commas are allowed) or a module (`.js`,
- * `.mjs`, `.cjs`, `.ts`, `.mts`; Node.js before 22.18 needs the package tsx for the last two) whose default export is the
- * document. Settings of a `.env`
- * beside it count where the environment does not have them. Throws a ConfigError as checkConfig does.
+ * Loads and checks a document. The source is JSON (`.json`, `.jsonc`; comments and trailing commas are allowed) or a module
+ * (`.js`, `.mjs`, `.cjs`, `.ts`, `.mts`) with the document as its default export. Node.js before 22.18 needs the package tsx for
+ * TypeScript. A `.env` beside the document provides settings that the environment lacks. Throws a ConfigError as checkConfig
+ * does.
  */
 export async function loadConfig (source: string, { env }: LoadOptions = {}): Promise<Config> {
   return await loadAndCheck(source, { env })
 }
 
-/** The same with all options of the check. */
+/** As `loadConfig`, with all options of the check. */
 export async function loadAndCheck (source: string, options: CheckOptions): Promise<Config> {
   return await checkDocument(await readDocument(source), source, options)
 }
 
-/** Checks what was read from a file. */
+/** Checks a document that was read from a file. */
 export async function checkDocument (document: unknown, source: string, { env = process.env, ...options }: CheckOptions): Promise<Config> {
   return checkConfig(document, { ...options, env: await withDotEnv(dirname(resolve(source)), env) })
 }
 
-/** Node.js 22.18 and later read TypeScript. An older one needs the package tsx, installed beside the document. */
+/** Node.js 22.18 and later can import TypeScript. Earlier versions need the package tsx, installed beside the document. */
 async function importModule (file: string): Promise<Readonly<Record<string, unknown>>> {
   const url = pathToFileURL(file)
   try {
@@ -55,14 +55,14 @@ async function importModule (file: string): Promise<Readonly<Record<string, unkn
     } catch (cause) {
       throw new Error(`Node.js ${process.version} does not read TypeScript: run "npm i -D tsx", or use Node.js 22.18 or later`, { cause })
     }
-    // From now on this process reads TypeScript. Node keeps the failed import under its URL.
+    // Registers tsx for the rest of the process. Node caches the failed import under its URL.
     await import(pathToFileURL(loader).href)
     url.searchParams.set('by', 'tsx')
     return await import(url.href)
   }
 }
 
-/** The document of a file as it is written. A module is evaluated once in each thread. */
+/** The document of a file, as written. A module is evaluated once per thread. */
 export async function readDocument (source: string): Promise<unknown> {
   const file = resolve(source)
   switch (extname(file).toLowerCase()) {
@@ -89,7 +89,7 @@ async function readText (file: string, source: string): Promise<string> {
 }
 
 async function importDefault (file: string, source: string): Promise<unknown> {
-  // A missing file is another fault than a missing import in it.
+  // Distinguishes a missing file from a missing import in it.
   await readText(file, source)
   let module: Readonly<Record<string, unknown>>
   try {
@@ -100,7 +100,7 @@ async function importDefault (file: string, source: string): Promise<unknown> {
   if (module.default === undefined) {
     throw unreadable(source, 'the module has no default export: expected `export default defineConfig({ ... })`')
   }
-  // A module in a folder without "type": "module" is compiled to CommonJS.
+  // In a folder without "type": "module", a module is compiled to CommonJS.
   const { default: document } = module
   return isRecord(document) && document['__esModule'] === true ? document['default'] : document
 }

@@ -1,4 +1,4 @@
-/** Puts a configuration together from the sections of a document, and checks what they mean. */
+/** Assembles a configuration from the sections of a document, and checks their meaning. */
 import type { Config } from '../document/config.js'
 import type { ConnectorSet } from '../connectors/types.js'
 import type { Env } from '../expressions/environment.js'
@@ -71,24 +71,24 @@ import { Tenancy } from '../schema/tenancy.js'
 import { Workflow } from '../schema/workflow.js'
 import { Webhooks } from '../schema/webhook.js'
 
-const defaultLimit = 20 // rows a page
+const defaultLimit = 20 // rows per page
 
-/** What sections are put together for. */
+/** The options of the assembly. */
 export interface Assembly {
   readonly provider: Provider
   readonly env: Env
   readonly faults: FaultList
-  /** The routes go into an app that has its own tokens and endpoints. */
+  /** The routes are registered in an app with its own tokens and endpoints. */
   readonly embedded: boolean
-  /** Queries on tables that the document declares are compiled against them. */
+  /** Queries on declared tables are compiled against their declarations. */
   readonly declaredTables: boolean
 }
 
-/** Checks the meaning of each section that could be read; undefined where one could not, which has its fault already. */
+/** Checks the meaning of each valid section; undefined if any section is invalid, which has been reported already. */
 export function assemble (sections: Sections, { provider, env, faults, embedded, declaredTables }: Assembly): Config | undefined {
   const database = databaseOf(sections, provider, faults)
   const firebase = firebaseOf(sections, faults)
-  // What an app of its own has, and a section with faults, is not known here.
+  // The parts of an embedding app, and sections with faults, are unknown here.
   const firestoreRules = firebase !== undefined
     ? { isDefault: firebase.isDefault, sharedCollections: new Set(firebase.sharedCollections) }
     : embedded || sections.has('firebase')
@@ -101,7 +101,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const providers = sections.get('authProviders', AuthProviders)
   const authProviders = providers && checkAuthProviders(providers, jwt?.issuer, faults)
   const tables = sections.entries('tables', TableDefinition)
-  // An app has tables of its own, which its sections do not declare.
+  // An embedding app may have tables that the document does not declare.
   const complete = !embedded && provider === 'embedded' && tables.length === sections.size('tables')
   checkTables(tables, complete, faults)
   const declared = sections.entries('routes', Route)
@@ -116,7 +116,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   )
   const agent = sections.get('agent', Agent)
   const agentSettings = agent && agentOf(agent, { env, off }, faults)
-  // A route that does not read well may be the tool that a name means.
+  // A name may refer to the tool of an invalid route.
   if (declared.length === sections.size('routes')) {
     checkChatTools(
       agent?.chat?.tools ?? [],
@@ -130,7 +130,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const connectors = connectorsOf(sections, env, faults)
   if (auth !== undefined && !embedded) checkMail(auth, { env, connectors }, faults)
   const files = sections.get('files', Files)
-  // What an app of its own runs is not known here.
+  // The files of an embedding app are unknown here.
   const fileRules = embedded || files === undefined ? undefined : fileRulesOf(files, off.has('files'))
   const realtime = sections.get('realtime', Realtime)
   const realtimeOn = realtime?.enabled !== false && !off.has('realtime')
@@ -160,7 +160,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     fileRules,
     firestore: firestoreRules,
     stepKinds,
-    // One that does not read well may be the one that a query names.
+    // A query may name an invalid function.
     functions: sections.size('functions') === functions.length ? declaredFunctions : undefined,
     messages: embedded ? undefined : realtimeOn
   })
@@ -168,7 +168,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const rateLimit = rateLimitOf(sections)
   checkRedisUrl(cache?.redis, '/cache/redis', faults)
   checkRedisUrl(rateLimit?.redis, '/rateLimit/redis', faults)
-  // A route that does not read well may be the one that a limit names.
+  // A limit may name an invalid route.
   if (rateLimit !== undefined && webhooks !== undefined && declared.length === sections.size('routes')) {
     checkEndpoints(rateLimit, routes, off, faults)
   }
@@ -247,7 +247,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   }
 }
 
-/** The declared tables, which are all tables of the embedded engine; of tables with faults nothing is known. */
+/** The declared tables, which are all tables of the embedded engine. Tables with faults are unknown. */
 function declaredCatalogue (
   database: Config['database'] | undefined,
   tables: readonly Entry<TableDefinition>[],
@@ -269,7 +269,7 @@ function authOf (sections: Sections, jwt: Jwt | undefined, off: ReadonlySet<stri
   const section = sections.get('auth', Auth)
   if (section === undefined) return undefined
   const auth = filled(section, 'registration', 'refreshDays')
-  // Of a section `jwt` with faults nothing is known.
+  // A section `jwt` with faults counts as unknown.
   checkAuth(auth, { signs: jwt === undefined ? sections.has('jwt') : canSign(jwt), off }, faults)
   return auth
 }
@@ -309,7 +309,7 @@ function egressOf (sections: Sections, faults: FaultList): Egress | undefined {
   return egress
 }
 
-/** What routes and workflows can call. */
+/** The connectors for routes and workflows. */
 function connectorsOf (sections: Sections, env: Env, faults: FaultList): ConnectorSet {
   const credentials = sections.get('credentials', Credentials)
   const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
