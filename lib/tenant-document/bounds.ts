@@ -1,19 +1,19 @@
-/** Bounds of a tenant's document. They are checked before it is read, and in turns, whatever its size. */
+/** Limits the size of a tenant's document. The limits are checked before the document is read, and in turns, whatever its size. */
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
 import { ConfigError, pointerTo, type Fault } from '../schema/faults.js'
 import { ExactNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
 import { maxRoutes, maxWorkflows } from './schema.js'
 
-/** Of the document. */
+/** The limits of the whole document. */
 const maxTotal = { bytes: 1_048_576, values: 100_000, templates: 10_000 }
-/** With this fault the count ends. */
+/** The count stops at this number of faults. */
 export const maxFaults = 100
 
-const maxMembers = 50 // of the document itself; it knows ten
-const maxDepth = 64 // objects and arrays within each other
+const maxMembers = 50 // of the document itself; ten are defined
+const maxDepth = 64 // nested objects and arrays
 
-/** Of one piece, since it is read in one turn. */
+/** The limits of one piece, which is read in one turn. */
 interface Bounds {
   readonly what: string
   readonly bytes: number
@@ -27,7 +27,7 @@ const workflow: Bounds = { ...route, what: 'a workflow' }
 const section: Bounds = { what: 'a section', bytes: 131_072, values: 3000, templates: 500, depth: maxDepth - 1 }
 const settings: Bounds = { what: 'the section `settings`', bytes: 65_536, values: 10_000, templates: Infinity, depth: 16 }
 
-/** What is counted: bytes of JSON without white space; objects, arrays, texts, numbers and the rest; templates in texts. */
+/** The counted size: bytes of JSON without white space; objects, arrays, strings, numbers and other values; templates in strings. */
 interface Size {
   bytes: number
   values: number
@@ -35,9 +35,8 @@ interface Size {
 }
 
 /**
- * The members of a document that holds no more than it may: 1 MB of JSON, 500 routes and 100 workflows of 64 KB each, 10,000
- * templates, 100,000
- * values, 64 levels. Rejects with a ConfigError where it holds more, or is no object.
+ * The members of a document within the limits: 1 MB of JSON, 500 routes and 100 workflows of 64 KB each, 10,000 templates,
+ * 100,000 values, 64 levels. Rejects with a ConfigError if the document exceeds them or is not an object.
  */
 export async function membersOf (document: unknown, yielder: Yielder): Promise<Readonly<Record<string, unknown>>> {
   if (!isRecord(document)) throw new ConfigError([{ pointer: '', message: 'expected an object' }])
@@ -51,7 +50,7 @@ export async function membersOf (document: unknown, yielder: Yielder): Promise<R
   if (Object.keys(document).length > maxMembers) {
     throw new ConfigError([{ pointer: '', message: `the document has at most ${maxMembers} members` }])
   }
-  const total: Size = { bytes: 1, values: 1, templates: 0 } // each member brings a comma; the last one's is the closing brace
+  const total: Size = { bytes: 1, values: 1, templates: 0 } // a comma is counted per member; the last one stands for the brace
   const faults: Fault[] = []
   for (const { pointer, value, bounds, name } of piecesOf(document)) {
     total.bytes += name
@@ -66,19 +65,22 @@ export async function membersOf (document: unknown, yielder: Yielder): Promise<R
   return document
 }
 
-/** Rejects with a ConfigError where a value that is read as one, as a route is, holds more than a route may. */
+/** Rejects with a ConfigError if a single piece, such as a route, exceeds the limits of a route. */
 export async function requireBounds (value: unknown, pointer: string, yielder: Yielder): Promise<void> {
   const message = await overstep(value, { ...route, what: 'it' }, { bytes: 0, values: 0, templates: 0 }, yielder)
   if (message !== null) throw new ConfigError([{ pointer, message }])
 }
 
-/** What is read as one: each route and each workflow, and each other member of the document; `name` are the bytes that it takes besides. */
+/**
+ * The pieces that are read at once: each route, each workflow, and each other member of the document. `name` is the additional
+ * bytes of its name.
+ */
 function * piecesOf (
   document: Readonly<Record<string, unknown>>
 ): Generator<{ pointer: string, value: unknown, bounds: Bounds, name: number }> {
   for (const [name, value] of Object.entries(document)) {
     const pointer = pointerTo('', name)
-    const bytes = jsonBytes(name) + 2 // with colon and comma
+    const bytes = jsonBytes(name) + 2 // with the colon and the comma
     if (!(name === 'routes' || name === 'workflows') || !Array.isArray(value)) {
       yield { pointer, value, bounds: name === 'settings' ? settings : section, name: bytes }
       continue
@@ -91,7 +93,7 @@ function * piecesOf (
   }
 }
 
-/** Adds a piece to the total; why it is too large, or null. Stops where either is. */
+/** Adds a piece to the total. Returns the reason if the piece or the total is too large, else null; stops at the first excess. */
 async function overstep (piece: unknown, bounds: Bounds, total: Size, yielder: Yielder): Promise<string | null> {
   const size: Size = { bytes: 0, values: 0, templates: 0 }
   const waiting = [piece]
@@ -121,7 +123,7 @@ async function overstep (piece: unknown, bounds: Bounds, total: Size, yielder: Y
   return result
 }
 
-/** Counts a value without its members, which are returned; what is too much by its length is not looked at. */
+/** Counts a value without its members, and returns the members. Members of an array or object that is too long are skipped. */
 function count (value: unknown, size: Size, bounds: Bounds): readonly unknown[] {
   size.values++
   if (typeof value === 'string') {
@@ -137,10 +139,10 @@ function count (value: unknown, size: Size, bounds: Bounds): readonly unknown[] 
     size.bytes += String(value).length
     return []
   }
-  size.bytes += 2 // its brackets, and a comma between two members
+  size.bytes += 2 // its brackets; commas are counted below
   if (Array.isArray(value)) {
     size.bytes += Math.max(0, value.length - 1)
-    // An array can be long without holding anything.
+    // A sparse array can be long without any items.
     if (value.length > bounds.values) size.values += value.length
     return value.length > bounds.values ? [] : value
   }
@@ -158,7 +160,7 @@ function jsonBytes (text: string): number {
   return Buffer.byteLength(JSON.stringify(text))
 }
 
-/** With their further alternatives, which cost as much. */
+/** Counts templates with their alternatives, which cost as much. */
 function templatesIn (text: string): number {
   let found = 0
   for (const opening of ['{{', '${', '||']) {

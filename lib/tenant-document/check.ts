@@ -1,4 +1,4 @@
-/** From what a tenant saves to its document: every fault in one error, or everything in its place. */
+/** Checks the document that a tenant saves, and adds its defaults. One error holds all faults. */
 import type { Static, TSchema } from 'typebox'
 import type { SchemaNode } from '../schema/annotations.js'
 import type { Entry } from '../document/sections.js'
@@ -34,24 +34,24 @@ import { compose, readingOf, readSections } from './read.js'
 import { TenantRoute } from './schema.js'
 import { secretParts } from './secret-parts.js'
 
-// Of a path: making the router of hundreds of routes takes their product.
+// The maximum segments of a path: the cost of building a router grows with their number times the number of routes.
 const maxSegments = 32
 const maxParameters = 16
-const maxSuggestions = 5 // for endpoints that are none: each is a look at every route
+const maxSuggestions = 5 // for unknown endpoints, because each suggestion compares all routes
 
 export interface CheckedTenantDocument {
-  /** With its defaults, frozen. */
+  /** With defaults, frozen. */
   readonly document: TenantDocument
-  /** The keys that it names as secrets, sorted. */
+  /** The keys of the secrets that it names, sorted. */
   readonly secrets: readonly string[]
-  /** JSON Pointers of the parts that decide what happens with a secret. */
+  /** JSON Pointers of the parts that determine the use of a secret. */
   readonly secretParts: readonly string[]
 }
 
 /**
- * Checks a document that a tenant saves, against the tables of the database as well. It compiles every route, in turns of
- * 2 ms. Rejects with a ConfigError that holds every fault, 100 at most, or where there is none with `routeConflict`,
- * which names each route that would stand in the place of one of the server's own.
+ * Checks a document that a tenant saves, also against the tables of the database. It compiles every route, in turns of 2 ms.
+ * Rejects with a ConfigError of at most 100 faults. If there are none, it may reject with `routeConflict`, which names each route
+ * that would shadow one of the server's own.
  */
 export async function checkTenantDocument (
   input: unknown,
@@ -122,7 +122,7 @@ async function compileWorkflows (workflows: readonly Entry<Workflow>[], context:
   return set
 }
 
-/** The items that read well; a fault in one keeps none of the others back. */
+/** The valid items; a fault in one item does not exclude the others. */
 async function readEach<Schema extends TSchema & SchemaNode> (
   written: unknown,
   of: string,
@@ -132,7 +132,7 @@ async function readEach<Schema extends TSchema & SchemaNode> (
 ): Promise<Entry<Static<Schema>>[]> {
   if (!Array.isArray(written)) return []
   const items: Entry<Static<Schema>>[] = []
-  // Not `entries`: of an array with holes those are items too.
+  // `entries` would also visit the holes of a sparse array.
   for (let index = 0; index < written.length; index++) {
     const pointer = pointerTo(of, index)
     const value = readAs(schema, toPlain(written[index], reading.faults, pointer), pointer, reading)
@@ -142,7 +142,7 @@ async function readEach<Schema extends TSchema & SchemaNode> (
   return items
 }
 
-/** What the platform's own paths may have, and a stranger's may not. */
+/** Rejects path syntax that is allowed only in the platform's own paths. */
 function checkPath (path: string, pointer: string, faults: FaultList): void {
   if (path.includes(';')) faults.add(pointer, 'a path has no ";", which some proxies end it with')
   const segments = path.split('/').slice(1)
@@ -153,7 +153,7 @@ function checkPath (path: string, pointer: string, faults: FaultList): void {
   }
 }
 
-/** A tool of the platform would take the calls of a tenant's tool with its name. */
+/** A platform tool would receive the calls of a tenant's tool with the same name. */
 function checkNames (routes: readonly Entry<Route>[], taken: ReadonlySet<string>, faults: FaultList): void {
   for (const { pointer, value } of routes) {
     const name = toolOf(value)?.name
@@ -161,7 +161,7 @@ function checkNames (routes: readonly Entry<Route>[], taken: ReadonlySet<string>
   }
 }
 
-/** Each rule of an endpoint names one of the document. */
+/** Each rule of an endpoint must name an endpoint of the document. */
 async function checkEndpoints (
   { perEndpoint = {} }: TenantRateLimit,
   routes: readonly Route[],

@@ -1,4 +1,4 @@
-/** Routes of a tenant that would stand in the place of one of the server's own. */
+/** Finds routes of a tenant that would shadow one of the server's own. */
 import type { HTTPMethod } from 'find-my-way'
 import type { Route } from '../schema/route.js'
 import type { TakenRoute } from './context.js'
@@ -10,15 +10,15 @@ import { reservedBy } from '../document/reserved.js'
 
 type Router = ReturnType<typeof findMyWay>
 
-/** Stands for whatever a request may have in the place of a parameter; no path is made of it. */
+/** Stands for any value of a parameter; no real path contains it. */
 const anything = '\u{10FFFD}'
 
 const routers = new WeakMap<readonly TakenRoute[], { readonly router: Router, readonly size: number }>()
 
 /**
- * Finds the server's route that would take every request of a tenant's one: the same path, or one that a parameter or a
- * wildcard of it covers, however upper and lower case are mixed. The paths of built-in endpoints are taken for every method,
- * and whether this server has them or not. The answer says whose the path is.
+ * Finds the server's route that would match every request of the tenant's route: a route with the same path, or with a parameter
+ * or wildcard that covers it, ignoring case. The paths of built-in endpoints are reserved for every method, even if this server
+ * disables them. Returns a description of the route.
  */
 export function conflictOf (route: Route, taken: readonly TakenRoute[]): string | null {
   const segments = parsePath(route.path)
@@ -33,13 +33,13 @@ export function conflictOf (route: Route, taken: readonly TakenRoute[]): string 
   return typeof own === 'string' ? `the server's own route ${own}` : null
 }
 
-/** Fastify's own router says what its paths take. Routes that are added to the list later make a new one. */
+/** Uses find-my-way, Fastify's router, to match paths. If routes were added to the list, a new router is built. */
 function routerOf (taken: readonly TakenRoute[]): Router {
   const known = routers.get(taken)
   if (known?.size === taken.length) return known.router
   const router = findMyWay({ caseSensitive: false, allowUnsafeRegex: true, maxParamLength: 2048 })
   for (const { method, path } of taken) {
-    // The same path may stand there for several hosts or versions, and in upper and lower case.
+    // The same path may be registered for several hosts or versions, and in upper and lower case.
     if (isMethod(method) && router.findRoute(method, path) === null) router.on(method, path, () => {}, `${method} ${path}`)
   }
   routers.set(taken, { router, size: taken.length })

@@ -1,4 +1,4 @@
-/** The context that a tenant's document is checked and compiled in. */
+/** The context for checking and compiling a tenant's document. */
 import type { RouteContext } from '../compiler/route.js'
 import type { SecretUses } from '../expressions/secret-uses.js'
 import type { Env } from '../expressions/environment.js'
@@ -14,49 +14,49 @@ import { setting } from '../expressions/environment.js'
 import { FaultList } from '../schema/faults.js'
 import { compileConnectors } from '../connectors/index.js'
 
-/** A route of the server itself: a built-in one, the platform's, or one of the app around it. */
+/** A route of the server itself: a built-in one, one of the platform's document, or one of the embedding app. */
 export interface TakenRoute {
   /** `GET`, `POST`, ... */
   readonly method: string
-  /** As Fastify's router takes it: with `:name` and `*`. */
+  /** In the syntax of Fastify's router, with `:name` and `*`. */
   readonly path: string
 }
 
 export interface TenantDocumentContext {
-  /** The server's; tenants see what `tenancy.env` names. */
+  /** The server's environment; tenants see only the settings in `tenancy.env`. */
   readonly env: Env
   readonly tenancy: Tenancy
   readonly pagination: Pagination
   readonly catalogue: Catalogue
   readonly taken: readonly TakenRoute[]
-  /** The names of the platform's identity providers. Default: there are none. */
+  /** The names of the platform's identity providers. Default: none. */
   readonly authProviders?: readonly string[]
-  /** Outbound webhooks are sent. Default: true. */
+  /** The server sends outbound webhooks. Default: true. */
   readonly sendsWebhooks?: boolean
-  /** The names of the platform's tools. Default: there are none. */
+  /** The names of the platform's tools. Default: none. */
   readonly tools?: ReadonlySet<string> | undefined
-  /** Calls of other origins are answered where documents allow it. Default: true. */
+  /** The server supports CORS, if documents allow it. Default: true. */
   readonly hasCors?: boolean
-  /** The platform's `cache`: a tenant turns it off, never on. Default: on, 60 s. */
+  /** The platform's `cache`. A tenant can disable it but not enable it. Default: enabled, 60 s. */
   readonly cache?: { readonly enabled: boolean, readonly ttl: number }
   /** The SQL functions of the platform's document. Default: none. */
   readonly functions?: Functions
-  /** Kinds of steps that the server runs. Default: none. */
+  /** The step kinds that the server supports. Default: none. */
   readonly stepKinds?: StepKinds | undefined
-  /** Whether routes can send messages to rooms. Default: it is not judged. */
+  /** Whether routes can send messages to rooms. Default: not checked. */
   readonly messages?: boolean
-  /** What the server does with files; null where it keeps none. Default: it is not judged. */
+  /** The server's rules of files; null if it stores none. Default: not checked. */
   readonly fileRules?: FileRules | null
-  /** null where the platform has no Firestore. Default: it is not judged. */
+  /** null if the platform has no Firestore. Default: not checked. */
   readonly firestore?: RouteContext['firestore']
 }
 
 const platformCache = { enabled: true, ttl: 60 } // s
 
 /**
- * What the routes of a tenant's document are compiled against.
+ * The context for the routes of a tenant's document.
  *
- * @param checked the document was accepted when it was saved: its bounds are not counted again. Default: false.
+ * @param checked the document was accepted when it was saved, so its limits are not checked again. Default: false.
  */
 export function routeContextOf (
   document: Pick<TenantDocument, 'cache' | 'credentials' | 'customIntegrations'>,
@@ -84,8 +84,8 @@ export function routeContextOf (
 }
 
 /**
- * What a tenant's document can call: with its own credentials, whatever the platform's are. Faults go to the list; without one
- * the document was checked.
+ * The connectors of a tenant's document. They use its own credentials, never the platform's. Faults are added to the list;
+ * without a list the document must have been checked.
  */
 export function connectorsOf (
   document: Pick<TenantDocument, 'credentials' | 'customIntegrations'>,

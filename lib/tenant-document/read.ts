@@ -1,4 +1,4 @@
-/** From what a tenant wrote to its document with defaults. */
+/** Reads a tenant's document and adds its defaults. */
 import type { Reading } from '../document/reader.js'
 import type { Route } from '../schema/route.js'
 import type { Workflow } from '../schema/workflow.js'
@@ -14,8 +14,8 @@ import { deepFreeze, isRecord } from '../json/plain-value.js'
 import { Settings, TenantCache, TenantDocument, TenantRateLimit } from './schema.js'
 
 /**
- * The document that was checked when it was saved, with its defaults and frozen; its routes and workflows are taken as they stand.
- * Throws a ConfigError where another section is not what this version knows.
+ * Reads a document that was checked when it was saved, adds its defaults, and freezes it; its routes and workflows are taken
+ * unchanged. Throws a ConfigError if another section is invalid for this version.
  */
 export function readTenantDocument (stored: unknown): TenantDocument {
   const faults = new FaultList()
@@ -27,21 +27,21 @@ export function readTenantDocument (stored: unknown): TenantDocument {
   return compose(sections, routes.map(deepFreeze), workflows.map(deepFreeze))
 }
 
-/** How a tenant's document is read: nothing in it is resolved before it is compiled. */
+/** The options for reading a tenant's document: templates are not resolved before compilation. */
 export function readingOf (faults: FaultList): Reading {
   return { faults, env: {}, settings: false }
 }
 
-/** Reads all members but the routes and the workflows, which are read one by one. */
+/** Reads all members except routes and workflows, which are read one by one. */
 export function readSections (members: Readonly<Record<string, unknown>>, reading: Reading): Sections {
-  // What is no array has its fault here as well.
+  // Routes and workflows that are not arrays are reported here too.
   const rest = Object.fromEntries(Object.entries(members).filter(([name, value]) => !(listed.has(name) && Array.isArray(value))))
   return new Sections(read(TenantDocument, rest, '', reading), reading.faults.faults)
 }
 
 const listed: ReadonlySet<string> = new Set(['routes', 'workflows'])
 
-/** Puts the document together from sections that were read without faults. */
+/** Composes the document from valid sections. */
 export function compose (sections: Sections, routes: Route[], workflows: Workflow[]): TenantDocument {
   const credentials = sections.get('credentials', Credentials)
   const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
@@ -61,7 +61,7 @@ export function compose (sections: Sections, routes: Route[], workflows: Workflo
   })
 }
 
-/** Of a document that was checked, routes are routes. */
+/** The items need no check, because the saved document has been checked. */
 function isList<Item> (value: unknown): value is Item[] {
   return Array.isArray(value)
 }

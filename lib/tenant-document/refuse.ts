@@ -3,7 +3,7 @@ import { ConfigError } from '../schema/faults.js'
 
 const maxDetails = 100
 
-/** Throws `configInvalid` for a ConfigError, with its faults as the details of a body, and any other error as it is. */
+/** Throws a ConfigError as `configInvalid`, with its faults as details, and any other error unchanged. */
 export function refuse (error: unknown): never {
   if (!(error instanceof ConfigError)) throw error
   const details = error.faults.slice(0, maxDetails).map(({ pointer, message, suggestion }) => ({

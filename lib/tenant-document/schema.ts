@@ -1,4 +1,4 @@
-/** The document that a tenant saves. */
+/** The schema of the documents that tenants save. */
 import type { SchemaNode } from '../schema/annotations.js'
 import { Type, type Static, type TSchema } from 'typebox'
 import { MapOf, Section } from '../schema/annotations.js'
@@ -13,10 +13,10 @@ import { Workflows, type Workflow } from '../schema/workflow.js'
 
 export const maxRoutes = 500
 export const maxWorkflows = 100
-const maxIntegrations = 10 // of a route
+const maxIntegrations = 10 // per route
 const maxCustomIntegrations = 20
 
-/** A member of the platform's schema with smaller bounds, since tenants are not trusted. */
+/** A member of the platform's schema with lower limits, because tenants are not trusted. */
 function Bounded<Schema extends TSchema> (schema: Schema, bounds: Pick<SchemaNode, 'maxItems' | 'maxLength' | 'items'>) {
   return Type.Unsafe<Static<Schema>>({ ...schema, ...bounds })
 }
@@ -24,7 +24,7 @@ function Bounded<Schema extends TSchema> (schema: Schema, bounds: Pick<SchemaNod
 const Names = (schema: TSchema, maxItems: number) =>
   Type.Optional(Bounded(Type.Array(Type.String(), { ...schema }), { maxItems, items: Type.String({ maxLength: 128 }) }))
 
-/** A route of a tenant: the platform's, bounded; what its compilation costs is bounded by the compiler. */
+/** The schema of a tenant's route: the platform's, with limits. The compiler limits the cost of its compilation. */
 export const TenantRoute = Type.Object({
   ...Route.properties,
   path: Bounded(Route.properties.path, { maxLength: 500 }),
@@ -94,11 +94,11 @@ export interface TenantDocument {
   readonly settings: Readonly<Record<string, unknown>>
   readonly credentials?: Credentials
   readonly customIntegrations?: CustomIntegrations
-  /** Without it the platform's rules apply. */
+  /** Default: the platform's rules. */
   readonly rateLimit?: TenantRateLimit
-  /** Without it the platform's cache is used as it is. */
+  /** Default: the platform's cache settings. */
   readonly cache?: TenantCache
-  /** Pages of other origins that may call the API for this tenant. */
+  /** The origins that may call the API for this tenant. */
   readonly cors?: TenantCors
   readonly webhooks: Webhooks
   readonly workflows: readonly Workflow[]

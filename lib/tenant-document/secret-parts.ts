@@ -1,4 +1,4 @@
-/** The parts of a tenant's document that only a caller who may use secrets can change. */
+/** The parts of a tenant's document that only callers with permission for secrets can change. */
 import type { SecretUses } from '../expressions/secret-uses.js'
 import type { TenantDocument } from './schema.js'
 import { pointerTo } from '../schema/faults.js'
@@ -6,8 +6,8 @@ import { stringifyJson } from '../json/stringify.js'
 import { isRecord } from '../json/plain-value.js'
 
 /**
- * JSON Pointers of the parts that read a secret, and of what these parts depend on: the connectors that they call could
- * send the secret to another address, and so could the settings that they read.
+ * JSON Pointers of the parts that read a secret, and of the connectors and settings that these parts use. A changed connector or
+ * setting could send the secret to another address.
  */
 export function secretParts ({ credentials = {}, customIntegrations = [] }: TenantDocument, uses: SecretUses): string[] {
   const pointers = new Set<string>()
@@ -19,13 +19,13 @@ export function secretParts ({ credentials = {}, customIntegrations = [] }: Tena
   }
   for (const name of Object.keys(credentials)) if (called.has(name)) pointers.add(pointerTo('/credentials', name))
   for (const [index, { name, auth }] of customIntegrations.entries()) {
-    // Tokens of OAuth 2.0 are kept as secrets, which the definition need not name.
+    // OAuth 2.0 tokens are stored as secrets, even if the definition names no secret.
     if (called.has(name) || auth?.type === 'oauth2') pointers.add(pointerTo('/customIntegrations', index))
   }
   return [...pointers]
 }
 
-/** Whether each of the parts stands in the document before as it stands in this one. */
+/** Whether the previous document contains each of the parts unchanged. */
 export function keepsParts (pointers: readonly string[], document: unknown, before: unknown): boolean {
   const known = new Map<string, ReadonlySet<string>>()
   const listed = (section: string): ReadonlySet<string> => {

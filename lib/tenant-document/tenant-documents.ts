@@ -1,4 +1,4 @@
-/** `app.tenantDocuments`, which the plugin tenant-config adds: what documents of tenants declare, for other plugins. */
+/** `app.tenantDocuments` of the plugin tenant-config: the declarations in tenants' documents, for other plugins. */
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -6,5 +6,5 @@ declare module 'fastify' {
   }
 }
 
-/** Each plugin that reads documents of tenants declares its own member. */
+/** Each plugin that reads tenants' documents declares its own member. */
 export interface TenantDocuments {}
