@@ -12,11 +12,11 @@ import { settingsOf, type MigrationStep } from './steps.js'
 import { madeBy } from './system-steps.js'
 import { platformRef } from '../../identity/tenant-ref.js'
 
-const firstPauseMs = 100 // between attempts to get a lock; requests that queued behind the last attempt go first
+const firstPauseMs = 100 // ms between attempts to get a lock; requests that queued behind the last attempt go first
 const longestPauseMs = 1000
 
 export interface ApplyOptions extends PlanOptions {
-  /** The longest wait of a step for locks of other sessions, over all its attempts. */
+  /** The longest wait of a step for locks of other sessions, over all its attempts, in milliseconds. */
   readonly patienceMs: number
   /** The caller who requested it, for the audit log; undefined for a start of the server. */
   readonly actor?: Actor | undefined
@@ -34,7 +34,7 @@ export interface MigrationSession {
   transaction<T>(work: (session: Session) => Promise<T>): Promise<T>
   /** Runs the statements in one transaction with these settings, in one round trip: no lock is held while a statement is in transit. */
   batch(settings: Readonly<Record<string, string>>, statements: readonly MigrationStatement[]): Promise<void>
-  /** Runs a statement that PostgreSQL refuses in a transaction. */
+  /** Runs a statement that PostgreSQL rejects in a transaction. */
   alone(text: string): Promise<void>
 }
 
@@ -83,7 +83,8 @@ async function patiently (
       for (const text of step.statements) await session.alone(text)
       return
     } catch (error) {
-      // The step fails for the first reason; an index that cannot be removed here is removed before the next attempt.
+      // The error of the step is reported, whatever `undo` does. An index that cannot be removed here is removed before the next
+      // attempt.
       if (step.undo !== undefined && !isFailure(error, 'databaseUnavailable')) await session.alone(step.undo).catch(() => {})
       if (!isContended(error, step)) throw refused(migration, step, error)
       if (Date.now() + pauseMs > end) throw await overdue(session, migration, step, options.patienceMs, error)

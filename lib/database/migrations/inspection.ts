@@ -39,7 +39,7 @@ export interface Inspection {
   readonly states: ReadonlyMap<string, TableState>
   /** Tables of the server's own schemas, with their schema. */
   readonly systemTables: ReadonlySet<string>
-  /** Those of them with data of tenants. */
+  /** The system tables with data of tenants. */
   readonly tenantOwned: readonly OwnedTable[]
 }
 

@@ -9,7 +9,7 @@ export interface PlannedMigration {
   readonly steps: readonly MigrationStep[]
   /** The tables that it creates or changes; those of the server with their schema. */
   readonly tables: readonly string[]
-  /** Routes wait for it. Others only harden a working database. */
+  /** Whether routes wait for it. Other migrations only harden a working database. */
   readonly required: boolean
 }
 

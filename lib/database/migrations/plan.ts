@@ -63,7 +63,10 @@ export async function planMigration (session: Session, options: PlanOptions): Pr
   }
 }
 
-/** The first of the plan; null if nothing is missing. Until the server's own tables all exist, only their records are read. */
+/**
+ * The first migration of the plan; null if nothing is missing. Until the server's own tables all exist, only their records are
+ * read.
+ */
 export async function planNext (session: Session, options: PlanOptions): Promise<PlannedMigration | null> {
   const applied = await appliedMigrations(session)
   refuseNewer(applied)
@@ -76,7 +79,7 @@ export function planSql ({ migrations }: Pick<MigrationPlan, 'migrations'>): str
   return migrations.map(({ name, steps }) => `-- ${name}\n${steps.map(stepSql).join('')}`).join('\n')
 }
 
-/** Whether the script has statements that PostgreSQL refuses in a transaction. */
+/** Whether the script has statements that PostgreSQL rejects in a transaction. */
 export function hasLoneStatements ({ migrations }: Pick<MigrationPlan, 'migrations'>): boolean {
   return migrations.some(({ steps }) => steps.some(({ kind }) => kind === 'alone'))
 }
@@ -266,7 +269,7 @@ function policyDraft ({ catalogue, states, tenantOwned }: Inspection, options: P
   return tables.length === 0 ? [] : [draftOf(describe('isolate', tables), tables, steps, options.rowLevelSecurity, options)]
 }
 
-/** Triggers on watched tables. Routes do not wait for them: a watch is refused until they exist. */
+/** Triggers on watched tables. Routes do not wait for them: watches are rejected until they exist. */
 function triggerDraft ({ catalogue, states }: Inspection, options: PlanOptions, warnings: string[]): Draft[] {
   const { schema, wanted, watched = {} } = options
   const tables: string[] = []
@@ -290,7 +293,7 @@ function triggerDraft ({ catalogue, states }: Inspection, options: PlanOptions, 
   return tables.length === 0 ? [] : [draftOf(describe('record_changes_of', tables), tables, steps, false, options)]
 }
 
-/** The opposite, for development: policies stay but are disabled. */
+/** The opposite of `policyDraft`, for development: policies stay but are disabled. */
 function insecureDraft ({ catalogue, states, tenantOwned }: Inspection, options: PlanOptions): Draft[] {
   const found = [...securable(catalogue, states)].filter(({ state }) => state.enabled && state.owned)
   const names = [

@@ -1,6 +1,6 @@
 /**
- * Documents for search: what they are, and the text of their chunks. Their vectors are in a table of their own
- * (vector-tables.ts), or in another store.
+ * Documents for search, and the text of their chunks. Their vectors are in a separate table (vector-tables.ts), or in another
+ * store.
  */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
@@ -31,10 +31,10 @@ export const agentDocuments: SystemMigration = {
   primary key (tenant_id, id)
 )`,
     'create index on tenantry.agent_documents (tenant_id, created_at, id)',
-    // For the start, and for documents that another model embedded.
+    // For the check at the start, and for documents with vectors of another model.
     'create index on tenantry.agent_documents (model, dimensions, store)',
-    // The lexeme of the tenant makes an index of words one of tenants and words without the extension btree_gin. The parser
-    // of texts makes no lexeme that begins with a space.
+    // The lexeme of the tenant turns the index of words into an index of tenants and words, without the extension btree_gin. The text
+    // parser creates no lexeme that begins with a space.
     `create table tenantry.agent_chunks (
   tenant_id text not null,
   document_id text not null,

@@ -1,4 +1,4 @@
-/** API keys of tenants; of the key itself only a hash. */
+/** API keys of tenants, each stored as a hash. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

@@ -1,4 +1,4 @@
-/** Tries of passwords and codes within a window. */
+/** Attempts with passwords and codes within a window. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
@@ -6,7 +6,7 @@ export const attempts: SystemMigration = {
   description: 'attempts',
   tables: ['tenantry.attempts'],
   statements: ({ policies }) => [
-    // The empty tenant is the platform; the subject is a hash of what was tried for.
+    // The empty tenant is the platform; the subject is stored as a hash.
     `create table tenantry.attempts (
   tenant_id text not null,
   kind text not null,

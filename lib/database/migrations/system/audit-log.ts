@@ -21,18 +21,18 @@ export const auditLog: SystemMigration = {
   details jsonb,
   created_at timestamptz not null default now()
 )`,
-    // Of a tenant: pages of all entries, of a user's and of an action's, and the sweep.
+    // For one tenant: pages of all entries, of a user's and of an action's entries, and the sweep.
     'create index on tenantry.audit_log (tenant_id, created_at, id)',
     'create index on tenantry.audit_log (tenant_id, user_id, created_at, id)',
     'create index on tenantry.audit_log (tenant_id, action, created_at, id)',
-    // Of a user's action, and a target's: in an order of their own, so that no other index is taken for such a page.
+    // For a user's action, and for a target: their order differs, so that PostgreSQL chooses no other index for such a page.
     'create index on tenantry.audit_log (tenant_id, user_id, action, created_at desc nulls last, id desc nulls last)',
     'create index on tenantry.audit_log (tenant_id, target, action, created_at desc nulls last, id desc nulls last)',
-    // Of all tenants: the same pages for the platform's administrators.
+    // For all tenants: the same pages for the platform's administrators.
     'create index on tenantry.audit_log (created_at, id)',
     'create index on tenantry.audit_log (user_id, created_at, id)',
     'create index on tenantry.audit_log (action, created_at, id)',
-    // The one entry an hour that counts the uses of a secret.
+    // One entry per hour counts the uses of a secret.
     "create unique index on tenantry.audit_log (tenant_id, target, hour) where action = 'secret.access'",
     ...policies ? policyStatements('tenantry.audit_log', 'text', noSecurity) : []
   ]

@@ -52,7 +52,7 @@ export const billing: SystemMigration = {
 )`,
     'create index on tenantry.billing_events (tenant_id)',
     'create index on tenantry.billing_events (received_at)',
-    // Not a tenant's: the one that an event names is not there.
+    // Not tenant-scoped: the tenant in the event does not exist.
     `create table tenantry.billing_unclaimed (
   provider text not null,
   id text not null,

@@ -22,7 +22,7 @@ export const conversations: SystemMigration = {
   updated_at timestamptz not null,
   primary key (tenant_id, id)
 )`,
-    // For the list of a user.
+    // For a user's list.
     `create index on ${conversationsTable} (tenant_id, user_id, platform, updated_at desc, id)`,
     `create table ${messagesTable} (
   tenant_id text not null,

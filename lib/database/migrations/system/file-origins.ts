@@ -1,4 +1,4 @@
-/** The origin of a file that a workflow step made: a step that runs again finds its file. */
+/** The workflow step that created a file: a repeated step finds its file. */
 import type { SystemMigration } from './system-migration.js'
 
 export const fileOrigins: SystemMigration = {

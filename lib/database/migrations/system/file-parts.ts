@@ -15,7 +15,7 @@ export const fileParts: SystemMigration = {
   primary key (tenant_id, file_id, id),
   foreign key (tenant_id, file_id) references tenantry.files (tenant_id, id) on delete cascade
 )`,
-    // Of two requests that bring the same bytes, one counts.
+    // If two requests bring the same bytes, only one counts.
     'create unique index on tenantry.file_parts (tenant_id, file_id, start) where size is not null',
     ...policies ? policyStatements('tenantry.file_parts', 'text', noSecurity) : []
   ]

@@ -1,4 +1,4 @@
-/** Scans of files: those in quarantine, when the next scan is due, and its result. */
+/** Scans of quarantined files: the time of the next scan, and its result. */
 import type { SystemMigration } from './system-migration.js'
 
 export const fileScans: SystemMigration = {

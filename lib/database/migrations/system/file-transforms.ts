@@ -1,4 +1,4 @@
-/** Images that were made of files, and are kept as objects beside them. Their bytes are in `counted` of the file. */
+/** Images derived from files, stored as objects beside them. Their bytes are part of the file's `counted`. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

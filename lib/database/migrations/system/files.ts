@@ -1,4 +1,4 @@
-/** Files: what they are called, whose they are, and how far they have come. Their bytes are in a store of objects. */
+/** Files: their names, owners and states. Their bytes are in an object store. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

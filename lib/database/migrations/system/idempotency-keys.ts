@@ -1,4 +1,4 @@
-/** Idempotency keys of requests, with the answers that are given again. */
+/** Idempotency keys of requests, with the responses to replay. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

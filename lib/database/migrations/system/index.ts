@@ -1,6 +1,6 @@
 /**
- * The migrations of the server's own tables, in order. One that was released is never changed. Its number is given when
- * it is applied, since the document's tables have migrations in the same order; `description` is what tells it apart.
+ * The migrations of the server's own tables, in order. A released migration never changes. Its number is assigned when it is
+ * applied, because the document's tables have migrations in the same sequence; `description` identifies it.
  */
 import type { SystemMigration } from './system-migration.js'
 import { agentDocuments } from './agent-documents.js'
@@ -49,7 +49,7 @@ import { workflowStatusTokens } from './workflow-status-tokens.js'
 import { workflowStepCalls } from './workflow-step-calls.js'
 import { workflows } from './workflows.js'
 
-/** In the order of their numbers. New ones are added at the end. */
+/** In the order of their numbers; append new ones at the end. */
 export const systemMigrations: readonly SystemMigration[] = [
   systemTables,
   tenants,

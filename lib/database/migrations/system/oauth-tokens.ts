@@ -1,4 +1,4 @@
-/** The renewal of a tenant's tokens of OAuth 2.0: its holder and its time. The tokens themselves are secrets. */
+/** The renewal of a tenant's OAuth 2.0 tokens: its holder and its time. The tokens themselves are secrets. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
@@ -8,7 +8,7 @@ export const oauthTokens: SystemMigration = {
   description: 'oauth_tokens',
   tables,
   statements: ({ policies }) => [
-    // `key` is that of the secret that the access token is, `token_hash` its SHA-256.
+    // `key` is the key of the secret that holds the access token, and `token_hash` its SHA-256.
     `create table tenantry.oauth_tokens (
   tenant_id text not null references tenantry.tenants (id) on delete cascade,
   key text not null,

@@ -1,7 +1,7 @@
 /**
- * Jobs that are sent together are noticed together: no longer by a trigger, which made of every commit one of those that
- * PostgreSQL commits one after the other ("NOTIFY"), but by who sends them (plugins/queue/insert.ts, notices.ts). And the
- * indexes by which jobs are listed, and those of a tenant that wait are counted.
+ * Moves the notices of new jobs from a trigger to the sender (plugins/queue/insert.ts, notices.ts), which sends one notice for
+ * several jobs. With the trigger, every transaction with new jobs sent a notice, and PostgreSQL commits such transactions one
+ * after the other ("NOTIFY"). Adds indexes for lists of jobs, and for counts of a tenant's waiting jobs.
  */
 import type { SystemMigration } from './system-migration.js'
 

@@ -1,4 +1,4 @@
-/** The number of processes that ended while they ran a job: after two it is set aside. */
+/** The number of processes that ended while running a job: after two the job is set aside. */
 import type { SystemMigration } from './system-migration.js'
 
 export const queueLosses: SystemMigration = {

@@ -1,8 +1,7 @@
 /**
- * Background jobs: the tables that pg-boss 10 works on (its schema 24), as its `getConstructionPlans` makes them, a test
- * holds one against the other. What differs is ours:
- * all jobs are in one queue, `jobs`, and one table, so that no role of a running server has to make any; a job's tenant
- * and task are columns, which are read from its data; and there are indexes for what the workers of plugins/queue ask.
+ * Background jobs: the tables of pg-boss 10 (its schema 24), as its `getConstructionPlans` creates them; a test compares the two.
+ * The differences: all jobs are in one queue, `jobs`, and one table, so that a running server's role need not create any. A job's
+ * tenant and task are columns generated from its data. Further indexes serve the queries of the workers of plugins/queue.
  */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
@@ -12,7 +11,7 @@ export const queue: SystemMigration = {
   tables: ['tenantry_queue.version', 'tenantry_queue.queue', 'tenantry_queue.job'],
   statements: ({ policies }) => [
     'create schema if not exists tenantry_queue',
-    // In the order in which a job has them: what is less than `active` waits, what is more has ended.
+    // In the order of a job's states: states before `active` wait, and states after it have ended.
     "create type tenantry_queue.job_state as enum ('created', 'retry', 'active', 'completed', 'cancelled', 'failed')",
     `create table tenantry_queue.version (
   version int primary key,
@@ -61,17 +60,17 @@ export const queue: SystemMigration = {
   task text collate "C" not null generated always as (data->>'task') stored,
   primary key (name, id)
 )`,
-    // One job of a key waits for its first attempt, one runs, and one is made in a slot of time.
+    // Per key, one job may wait for its first attempt, one may run, and one may be created in each time slot.
     "create unique index job_waiting_key on tenantry_queue.job (tenant_id, task, singleton_key) where state = 'created' and singleton_key is not null",
     "create unique index job_active_key on tenantry_queue.job (tenant_id, task, singleton_key) where state = 'active' and singleton_key is not null",
     "create unique index job_slot on tenantry_queue.job (tenant_id, task, singleton_on, coalesce(singleton_key, '')) where state <> 'cancelled' and singleton_on is not null",
-    // What can be run now, and what has to wait until a time: the workers take the one into the other when it has come.
+    // Jobs that can run now, and jobs that wait for a time: the workers move the latter to the former when their time has come.
     "create index job_ready on tenantry_queue.job (task, tenant_id, (-priority), created_on) where state < 'active' and start_after <= created_on",
     "create index job_delayed on tenantry_queue.job (start_after) where state < 'active' and start_after > created_on",
     "create index job_active on tenantry_queue.job (started_on) where state = 'active'",
     "create index job_ended on tenantry_queue.job (completed_on) where state > 'active'",
     'create index job_tenant on tenantry_queue.job (tenant_id)',
-    // Workers of every process hear of new jobs when they are committed; a notice as lib/database/notice.ts reads it.
+    // Workers of every process are notified of new jobs at the commit, with a notice in the format of lib/database/notice.ts.
     `create function tenantry_queue.notify_workers() returns trigger language plpgsql as $$
 begin
   perform pg_notify('tenantry', '{"topic":"queue","tenant":"","from":"","number":0}');

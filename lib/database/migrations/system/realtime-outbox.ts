@@ -1,7 +1,7 @@
 /**
- * Changes are recorded only where a client may ask for them. `realtime_recorded` has an entry for each table of a tenant
- * that is watched, or was until lately. A trigger writes to `realtime_outbox`; the change moves to `realtime_changes` with
- * its position after the commit.
+ * Changes are recorded only if a client may watch them. `realtime_recorded` has an entry for each table of a tenant that is
+ * watched, or was watched recently. A trigger writes to `realtime_outbox`. After the commit, the change moves to
+ * `realtime_changes` with its position.
  */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
@@ -10,9 +10,9 @@ const owned = ['tenantry.realtime_outbox', 'tenantry.realtime_recorded']
 const filters = Array.from({ length: 16 }, (_, index) => `tenantry.realtime_filter_${index}`)
 
 /**
- * A look-up of the entry would cost a write 3 % of its CPU. So the entries are also in a Bloom filter of 1,024 bits, which a
- * trigger reads in less than a microsecond: the last values of sequences, which are visible at once, whatever the snapshot.
- * A change that passes it by chance is dropped when the others move.
+ * A look-up of the entry would cost a write 3 % of its CPU. Therefore the entries are also in a Bloom filter of 1,024 bits, which
+ * a trigger reads in less than a microsecond. The bits are the last values of sequences, which are visible at once, whatever the
+ * snapshot. A change that passes the filter by chance is dropped when the others move.
  */
 const filterStatements = [
   ...filters.map((name) => `create sequence ${name} minvalue ${-(2n ** 63n)} start 0`),
@@ -27,8 +27,8 @@ return (pg_sequence_last_value(tenantry.realtime_filter(tenant, name)) & tenantr
 ]
 
 /**
- * Arguments: the name of the table, which is not that of a partition; `all`, or `own` for the sessions of this server, which
- * have the setting `app.tenant_id`; the columns of the key. Each expression costs a write of one row half a microsecond, so
+ * Arguments: the name of the table (for a partition, its root's name); `all`, or `own` for only the sessions of this server,
+ * which have the setting `app.tenant_id`; the columns of the key. Each expression costs a write of one row half a microsecond, so
  * the most frequent cases come first.
  */
 const recordRow = `create function tenantry.record_row() returns trigger language plpgsql security definer
@@ -78,7 +78,7 @@ begin
 end
 $body$`
 
-/** Triggers of the version before call it until they are replaced. A table that still has one cannot be watched. */
+/** Triggers of the previous version call it until they are replaced. A table with such a trigger cannot be watched. */
 const earlierFunction = `create or replace function tenantry.record_change() returns trigger language plpgsql as $body$
 begin
   return null;
@@ -89,7 +89,7 @@ export const realtimeOutbox: SystemMigration = {
   description: 'realtime_outbox',
   tables: owned,
   statements: ({ policies }) => [
-    // A single index: each one, and each condition of one, costs the write that is recorded.
+    // A single index, because each index, and each condition of an index, adds cost to the recorded write.
     `create table tenantry.realtime_outbox (
   tenant_id text collate "C" not null,
   place bigint generated always as identity,

@@ -1,6 +1,6 @@
 /**
- * Realtime: changes of rows, which a trigger writes beside the rows themselves (record-change.ts); the head of each
- * tenant's changes; who is in which room; and messages of rooms on their way to other processes.
+ * Realtime: row changes, which a trigger writes in the transaction of the row (record-change.ts); the head of each tenant's
+ * changes; the members of rooms; and room messages on their way to other processes.
  */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
@@ -11,7 +11,7 @@ export const realtime: SystemMigration = {
   description: 'realtime',
   tables: [...owned, 'tenantry.realtime_instances'],
   statements: ({ policies }) => [
-    // `place` orders the changes of a transaction; `position` is given after the commit, and is what clients see.
+    // `place` orders the changes of a transaction. `position` is assigned after the commit, and clients see it.
     `create table tenantry.realtime_changes (
   tenant_id text collate "C" not null,
   place bigint generated always as identity,
@@ -33,7 +33,7 @@ export const realtime: SystemMigration = {
   floor bigint not null default 0,
   stamp bigint not null
 )`,
-    // Which tenants have changes since a process looked last.
+    // For the tenants with changes since a process last looked.
     'create index realtime_heads_news on tenantry.realtime_heads (stamp)',
     'create sequence tenantry.realtime_stamps',
     'create table tenantry.realtime_instances (id uuid primary key, seen_at timestamptz not null)',

@@ -4,10 +4,10 @@ import type { SystemMigration } from './system-migration.js'
 const maxChangeBytes = 262_144
 
 /**
- * Arguments: the columns of the key. A row that gets another tenant or key is two changes. `before` has the old values of
- * changed columns. A row that is too large keeps its short columns. A session of another program has no `app.tenant_id`,
- * which the policies ask for. Each expression costs a write of one row some microseconds, so the most frequent case comes
- * first, and only an update is read as jsonb.
+ * Arguments: the columns of the key. A row whose tenant or key changes is recorded as two changes. `before` has the old values of
+ * changed columns. A row that is too large keeps only its short columns. Sessions of other programs lack `app.tenant_id`, which
+ * the policies require. Each expression costs a write of one row some microseconds. Therefore the most frequent case comes first,
+ * and only an update is read as jsonb.
  */
 const recordChange = `create or replace function tenantry.record_change() returns trigger language plpgsql security definer
 set search_path = pg_catalog, pg_temp set timezone = 'UTC' as $body$

@@ -1,4 +1,4 @@
-/** Sessions that refresh tokens prolong. */
+/** Sessions with refresh tokens. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
@@ -6,8 +6,8 @@ export const refreshTokens: SystemMigration = {
   description: 'refresh_tokens',
   tables: ['tenantry.refresh_tokens'],
   statements: ({ policies }) => [
-    // The empty tenant is the platform. One row for each session: `secret` is a hash of the part that all of its refresh
-    // tokens share, `token` of the part that only the newest has.
+    // The empty tenant is the platform. One row per session: `secret` is a hash of the part that all of its refresh tokens share, and
+    // `token` of the part that is unique to the newest one.
     `create table tenantry.refresh_tokens (
   tenant_id text not null,
   id uuid not null,

@@ -6,7 +6,7 @@ export const requestStats: SystemMigration = {
   description: 'request_stats',
   tables: ['tenantry.request_stats', 'tenantry.request_stats_writers'],
   statements: ({ policies }) => [
-    // The empty tenant is the platform, whose figures are those of all requests.
+    // The empty tenant is the platform, whose figures cover all requests.
     `create table tenantry.request_stats (
   tenant_id text not null,
   hour timestamptz not null,
@@ -19,9 +19,9 @@ export const requestStats: SystemMigration = {
   counts bigint[] not null,
   primary key (tenant_id, hour, service, method, route, status)
 ) with (fillfactor = 70)`,
-    // For the sweep. Rows are added in the order of hours, so that their ranges are all that it needs.
+    // For the sweep. Rows are added in the order of hours, so a BRIN index is enough.
     'create index on tenantry.request_stats using brin (hour) with (pages_per_range = 16)',
-    // The batch that a process wrote last, so that one whose answer was lost is not written twice.
+    // The last batch of each process, so that a batch whose response was lost is not written twice.
     `create table tenantry.request_stats_writers (
   id uuid primary key,
   batch bigint not null,

@@ -1,10 +1,10 @@
-/** Limits that tenants set for their users, and what these have used. */
+/** Limits of tenants for their users, and the users' consumption. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
 const tables = ['tenantry.resource_usage', 'tenantry.resource_limits']
 
-/** Of each period the one that was counted last: when it began (null: none), and how much was used in it. */
+/** For each kind of period: the start of the last counted period (null without one), and the amount used in it. */
 const periods = ['minute', 'hour', 'day', 'week', 'month', 'total']
 
 export const resourceLimits: SystemMigration = {
@@ -28,7 +28,7 @@ ${
     }  ends_at timestamptz not null,
   primary key (tenant_id, user_id, resource, metric)
 )`,
-    // For the sweep, which reads what has ended.
+    // For the sweep of ended periods.
     'create index on tenantry.resource_usage (ends_at)',
     ...policies ? tables.flatMap((table) => policyStatements(table, 'text', noSecurity)) : []
   ]

@@ -1,4 +1,4 @@
-/** Tokens that were ended before their time. */
+/** Tokens that were revoked before they expired. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
@@ -6,8 +6,8 @@ export const revocations: SystemMigration = {
   description: 'revocations',
   tables: ['tenantry.revocations'],
   statements: ({ policies }) => [
-    // The empty tenant is the platform. Of one user the subject is a hash of the `sub`, of all of the tenant it is empty;
-    // of one token `token` is a hash of what was signed, of all it is empty.
+    // The empty tenant is the platform. `subject` is a hash of the user's `sub`; empty for all users of the tenant. `token` is a hash
+    // of the token's signed part; empty for all tokens.
     `create table tenantry.revocations (
   tenant_id text not null,
   subject bytea not null,

@@ -1,11 +1,8 @@
 /**
- * The tables of the platform's roles. The document gives their names, so each table has a
- * migration of its own, which its name is a part of: a document that names another table gets that one beside those that
- * are there, and a server knows the migrations of documents that are not its own.
- *
- * No table has a foreign key to another: `role_permissions` serves whichever tables the document names, and what a row
- * belongs to is removed with it in one transaction (plugins/rbac). A table of another use that has the name already makes
- * the migration fail.
+ * The tables of the platform's roles. The document names them, so each table has its own migration, whose name includes the
+ * table's. A document with another name adds another table, and a server accepts migrations of other documents. The tables have
+ * no foreign keys to each other, because `role_permissions` serves whichever tables the document names. plugins/rbac deletes
+ * dependent rows in the same transaction. The migration fails if the name belongs to a table with another purpose.
  */
 import type { RoleTables } from '../../role-tables.js'
 import type { SystemMigration } from './system-migration.js'
@@ -15,7 +12,7 @@ import { noSecurity, policyStatements } from '../policies.js'
 
 const named = /^(?:roles|permissions|user_roles)_table_[a-z_][a-z0-9_]*$/
 
-/** The migration is one of these, of whatever document. */
+/** Whether the migration creates such a table, for any document. */
 export function isOfRoleTables (description: string): boolean {
   return description === rolePermissions || named.test(description)
 }
@@ -24,7 +21,7 @@ export function roleTableMigrations ({ roles, permissions, userRoles }: RoleTabl
   return [listMigration('roles', roles), listMigration('permissions', permissions), rolePermissionsMigration, userRolesMigration(userRoles)]
 }
 
-/** Roles and permissions are alike: a name, and what it is for. */
+/** Roles and permissions have the same columns: a name and a description. */
 function listMigration (kind: 'roles' | 'permissions', name: string): SystemMigration {
   return {
     description: `${kind}_table_${name}`,
@@ -58,7 +55,7 @@ function userRolesMigration (name: string): SystemMigration {
     description: `user_roles_table_${name}`,
     tables: [`tenantry.${name}`],
     statements: ({ policies }) => [
-      // The empty tenant is the platform, whose own users are theirs alone.
+      // The empty tenant is the platform, with its own users.
       `create table ${table} (
   tenant_id text not null default '',
   user_id text not null,

@@ -1,4 +1,4 @@
-/** Values of secrets that earlier rotations promised to accept for a while; the latest of them stays in tenantry.secrets. */
+/** Values of secrets that earlier rotations keep valid for a while; the latest of them stays in tenantry.secrets. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

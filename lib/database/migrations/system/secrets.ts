@@ -26,7 +26,7 @@ export const secrets: SystemMigration = {
   updated_at timestamptz not null default now(),
   primary key (tenant_id, key)
 )`,
-    // For the sweep, which reads what has ended.
+    // For the sweep of expired secrets.
     'create index on tenantry.secrets (expires_at) where expired_at is null and deleted_at is null',
     'create index on tenantry.secrets (previous_valid_until) where previous_valid_until is not null',
     'create index on tenantry.secrets (deleted_at) where deleted_at is not null',

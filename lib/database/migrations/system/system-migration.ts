@@ -1,8 +1,8 @@
 /** A migration of the server's own tables. */
 export interface SystemMigration {
-  /** In snake_case: with its number it is the name of the migration. */
+  /** In snake_case; the migration's name is its number and this description. */
   readonly description: string
-  /** The tables that it makes, with their schema. */
+  /** The created tables, with their schema. */
   readonly tables: readonly string[]
   readonly statements: (options: { policies: boolean }) => readonly string[]
 }

@@ -1,4 +1,4 @@
-/** The documents that tenants saved. */
+/** The saved documents of tenants. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
@@ -8,7 +8,8 @@ export const tenantConfigs: SystemMigration = {
   description: 'tenant_configs',
   tables,
   statements: ({ policies }) => [
-    // `settings` beside the document, which has up to 1 MB: every look at a tenant reads them, and from it that takes milliseconds.
+    // `settings` is a separate column because every look-up of a tenant reads it. A document has up to 1 MB, and extracting the
+    // settings would take milliseconds.
     `create table tenantry.tenant_configs (
   tenant_id text not null references tenantry.tenants (id) on delete cascade,
   version integer not null,

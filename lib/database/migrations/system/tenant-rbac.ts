@@ -1,4 +1,4 @@
-/** Roles that tenants give to their users. */
+/** Tenants' roles for their users. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

@@ -1,4 +1,4 @@
-/** Tenants, and the ids of those that were deleted. */
+/** Tenants, and the ids of deleted tenants. */
 import type { SystemMigration } from './system-migration.js'
 
 export const tenants: SystemMigration = {

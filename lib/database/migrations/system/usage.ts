@@ -8,7 +8,7 @@ export const usage: SystemMigration = {
   description: 'usage',
   tables: ['tenantry.usage_instances', ...tables],
   statements: ({ policies }) => [
-    // Room in each page, since rows are written again every second.
+    // Free space in each page, because rows are updated every second.
     `create table tenantry.usage_counters (
   tenant_id text not null references tenantry.tenants (id) on delete cascade,
   counter text not null,

@@ -1,4 +1,4 @@
-/** One-time links in mails: resets of passwords, confirmations of addresses, invitations. */
+/** One-time links in mails: password resets, address confirmations, invitations. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
@@ -6,8 +6,8 @@ export const userLinks: SystemMigration = {
   description: 'user_links',
   tables: ['tenantry.user_links'],
   statements: ({ policies }) => [
-    // The empty tenant is the platform. The token is a hash, and null until the mail is sent. The user of an invitation is
-    // not there yet: the id is that of the user to come.
+    // The empty tenant is the platform. The token is stored as a hash, and is null until the mail is sent. The user of an invitation
+    // does not exist yet: the id is reserved for the future user.
     `create table tenantry.user_links (
   tenant_id text not null,
   kind text not null check (kind in ('reset', 'verify', 'invite')),

@@ -1,4 +1,4 @@
-/** The time at which users proved that they receive mail at their address. */
+/** The time at which users confirmed their address. */
 import type { SystemMigration } from './system-migration.js'
 
 export const usersEmailVerified: SystemMigration = {

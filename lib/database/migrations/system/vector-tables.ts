@@ -1,7 +1,7 @@
 /**
- * Vectors of chunks, in PostgreSQL's extension vector (pgvector). The configuration gives the dimensions, so each number of
- * dimensions has a table and migrations of its own: another number adds a table beside the others, and a server knows the
- * migrations of configurations that are not its own.
+ * Vectors of chunks, in PostgreSQL's extension vector (pgvector). The configuration determines the dimensions, and each number of
+ * dimensions has its own table and migrations. Another number adds another table, and a server accepts migrations of other
+ * configurations.
  */
 import type { SystemMigration } from './system-migration.js'
 import { vectorTableName, type VectorTable } from '../../document-tables.js'
@@ -9,7 +9,7 @@ import { noSecurity, policyStatements } from '../policies.js'
 
 const named = /^agent_vectors_(?:index_)?\d+$/
 
-/** The migration is one of these, of any configuration. */
+/** Whether the migration creates such a table, for any configuration. */
 export function isOfVectorTables (description: string): boolean {
   return named.test(description)
 }
@@ -19,7 +19,7 @@ export function vectorTableMigrations ({ dimensions }: VectorTable, indexed: boo
   return indexed ? [tableMigration(dimensions), indexMigration(dimensions)] : [tableMigration(dimensions)]
 }
 
-/** The messages are for the operator: they are also those of the script that `tenantry migrate --print` writes. */
+/** The messages are for the operator. The script of `tenantry migrate --print` has them too. */
 const extension = `do $$
 declare
   found text;

@@ -1,4 +1,4 @@
-/** Deliveries of inbound webhooks, so that each is handled once. */
+/** Deliveries of inbound webhooks, so that each is handled only once. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

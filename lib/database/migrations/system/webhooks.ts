@@ -1,4 +1,4 @@
-/** Outbound webhooks: events as they were written beside what they tell of, and their deliveries. */
+/** Outbound webhooks: events, written in the transaction of their changes, and their deliveries. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
@@ -20,7 +20,7 @@ export const webhooks: SystemMigration = {
   at timestamptz not null,
   fanned_out boolean not null default false
 )`,
-    // Those that have no deliveries yet, by tenant.
+    // Events without deliveries, by tenant.
     'create index webhook_events_new on tenantry.webhook_events (tenant_id, place) where not fanned_out',
     'create index on tenantry.webhook_events (tenant_id)',
     'create index on tenantry.webhook_events (at)',
@@ -44,16 +44,17 @@ export const webhooks: SystemMigration = {
   delivered_at timestamptz,
   unique (event, tenant_id, endpoint)
 )`,
-    // What is to be tried, by tenant, and when the next is.
+    // Due deliveries by tenant, and the time of the next one.
     'create index webhook_deliveries_due on tenantry.webhook_deliveries (tenant_id, next_attempt_at) where next_attempt_at is not null',
     'create index webhook_deliveries_next on tenantry.webhook_deliveries (next_attempt_at) where next_attempt_at is not null',
-    // Those of one subject go one after the other.
+    // Deliveries of one subject run one after the other.
     "create index webhook_deliveries_order on tenantry.webhook_deliveries (tenant_id, endpoint, subject, event) where status = 'pending'",
-    // Pages of the log: all, those that ended in one way, and those of an event. Those that wait have their own order above.
+    // Pages of the log: all deliveries, those with one final status, and those of an event. Waiting deliveries have their own order
+    // above.
     'create index on tenantry.webhook_deliveries (tenant_id, created_at, id)',
     "create index on tenantry.webhook_deliveries (tenant_id, status, created_at, id) where status <> 'pending'",
     'create index on tenantry.webhook_deliveries (tenant_id, type, created_at, id)',
-    // For a new master key.
+    // For the change of the master key.
     'create index on tenantry.webhook_deliveries (id) where sealed is not null',
     `create table tenantry.webhook_secrets (
   tenant_id text primary key,

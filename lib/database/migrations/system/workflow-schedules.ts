@@ -1,4 +1,4 @@
-/** When workflows with a schedule run next. */
+/** The next run of workflows with a schedule. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

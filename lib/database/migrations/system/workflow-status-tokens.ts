@@ -1,4 +1,4 @@
-/** Lets a caller without credentials read the status of the run that it started. */
+/** Tokens that let a caller without credentials read the status of its own run. */
 import type { SystemMigration } from './system-migration.js'
 
 export const workflowStatusTokens: SystemMigration = {

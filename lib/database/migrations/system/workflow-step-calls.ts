@@ -1,4 +1,4 @@
-/** Notes that a step has made a call that is charged: after a crash it is not made again. */
+/** Records a step's call that is charged, so that it is not repeated after a crash. */
 import type { SystemMigration } from './system-migration.js'
 
 export const workflowStepCalls: SystemMigration = {

@@ -1,4 +1,4 @@
-/** Asynchronous runs of workflows, and the steps of each that have begun. */
+/** Asynchronous runs of workflows, and their started steps. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 
@@ -8,7 +8,7 @@ export const workflows: SystemMigration = {
   description: 'workflows',
   tables,
   statements: ({ policies }) => [
-    // The empty tenant is the platform. Declarations and inputs are texts, which keep their exact form: SQL never reads them.
+    // The empty tenant is the platform. Declarations and inputs are stored as text in their exact form, because SQL never reads them.
     `create table tenantry.workflow_runs (
   tenant_id text not null,
   id uuid not null,
