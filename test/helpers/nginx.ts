@@ -19,7 +19,10 @@ export async function startNginx (t: Test, http: string, port: number): Promise<
   await listensOn(port, child, startTime, () => readFileSync(log, 'utf8'))
 }
 
-/** Runs as one process, so that one signal ends all of it. As root, the workers must be root too, to write root's files. */
+/**
+ * Runs as one process, so that one signal ends all of it. It does not close idle connections of callers by itself. As root, the worker
+ * must be root too, to write root's files.
+ */
 function configuration (http: string): string {
   return `daemon off;
 master_process off;

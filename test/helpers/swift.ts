@@ -64,7 +64,7 @@ export async function startSwift (t: Test): Promise<Swift> {
 
 const packages = 'swift-proxy swift-account swift-container swift-object'
 
-/** One program creates all three rings. With `swift-ring-builder` it takes nine runs of a second each. */
+/** One program creates all three rings: with `swift-ring-builder` it takes nine runs of a second each. */
 const ringProgram = `
 import sys
 from swift.common.ring import RingBuilder
