@@ -7,7 +7,7 @@ import { maxAmount } from './metrics.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { dayOf } from './periods.js'
 
-const maxEntries = 100_000 // waiting entries, each of a tenant and a day; there are so many only while the database is unreachable
+const maxEntries = 100_000 // waiting entries, each of a tenant and a day; reached only while the database is unreachable
 
 /** Figures of tenants on a day, to add to the ledger. Each tenant has one index in all lists. */
 export interface Figures {
@@ -35,7 +35,7 @@ export interface Counts {
   since: number | null
   calls: number
   bandwidth: number
-  /** Bytes of storage. */
+  /** Bytes of freed storage. */
   freed: number
 }
 
@@ -47,13 +47,13 @@ export interface WaitingCounts {
    * `since` is null, the entry of any tenant of this id is used.
    */
   of(tenant: Owner, since: number | null): Counts | undefined
-  /** There are figures of the tenant today. */
+  /** Whether the tenant has figures of today. */
   has(tenant: Owner): boolean
   /** Removes and returns figures of one day, up to this number of entries; `more` if others are left. */
   take(entries: number): { figures: Figures, more: boolean }
   /** Entries: a tenant on a day. */
   readonly size: number
-  /** The number of figures that were not counted since the last call, because too many entries were waiting. */
+  /** The number of entries dropped since the last call, because too many were waiting. */
   dropped(): number
 }
 
@@ -118,7 +118,7 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
       const counts = today.get(tenant)
       if (counts === undefined) return make(tenant, since)
       if (counts.since === since || since === null) return counts
-      // The tenant was deleted since, and its last requests end; or it was created again.
+      // The tenant was deleted since then and its last requests end, or it was created again.
       if (counts.since !== null && since < counts.since) return undefined
       if (counts.since !== null) counts.calls = counts.bandwidth = counts.freed = 0
       counts.since = since

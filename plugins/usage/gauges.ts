@@ -1,6 +1,6 @@
 /**
- * The open resources of each tenant on this instance. The database knows those of all instances and admits each new one.
- * Releases are noted here and written with the next batch.
+ * The open resources of each tenant on this instance. The database has the counts of all instances and admits each new resource.
+ * Releases are counted here and written with the next batch.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
@@ -18,9 +18,9 @@ export interface Gauges {
   isChanged(): boolean
   /** The changed values that are not written yet. One batch at a time: `written` or `rewrite` ends it. */
   changed(): GaugeValue[]
-  /** The last batch is written. */
+  /** Call it when the last batch is written. */
   written(): void
-  /** The database may have wrong values: all are to be written. */
+  /** Call it when the database may have wrong values: all values are written again. */
   rewrite(): void
   readonly size: number
 }
@@ -29,7 +29,7 @@ export interface GaugesParts {
   readonly store: Pick<UsageStore, 'take'>
   readonly instance: string
   readonly plans: Plans
-  /** Resolves when the database knows the instance. */
+  /** Resolves when the database has a row for the instance. */
   readonly registered: () => void | Promise<void>
   /** Called for refusals. */
   readonly notices: Pick<Notices, 'reached'>
@@ -79,11 +79,11 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
     while (cell.waiting.length > 0) {
       const group = cell.waiting.splice(0, maxTaken)
       const answer = await admit(cell, group.length).catch((error: unknown): Answer => {
-        // It may have been written all the same.
+        // The admission may have been written all the same.
         cell.changed = true
         return ({ refuse }) => refuse(error)
       })
-      // So that their next step sees the current values.
+      // Yields first, so that their next step sees the current values.
       cell.taking = cell.waiting.length > 0
       group.forEach(answer)
     }
@@ -140,7 +140,7 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
     changed () {
       handedOut = []
       for (const cell of cells.values()) {
-        // A call that is being admitted writes the value; releases meanwhile wait.
+        // While an admission runs, it writes the value itself. Releases wait for it.
         if (!cell.changed || cell.taking) continue
         cell.changed = false
         handedOut.push(cell)

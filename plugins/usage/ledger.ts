@@ -9,7 +9,7 @@ import type { Batch, UsageStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
 import { together } from '../../lib/concurrency/batcher.js'
 
-const every = 1000 // ms; after thirty of them without a sign of life, others count this instance as gone
+const every = 1000 // ms; after thirty of them without a heartbeat, other instances count this one as gone
 const resolveEvery = 3 // beats
 const sweepEvery = 3600 // beats
 const maxEntries = 10_000 // of one batch
@@ -19,7 +19,7 @@ export interface LedgerParts {
   readonly instance: string
   readonly counts: WaitingCounts
   readonly gauges: Pick<Gauges, 'changed' | 'written' | 'rewrite' | 'isChanged'>
-  /** Ends reservations whose end could not be written. */
+  /** Ends reservations whose settlement or release could not be written. */
   readonly settleLate: () => Promise<void>
   readonly log: FastifyBaseLogger
 }
@@ -27,7 +27,7 @@ export interface LedgerParts {
 export interface Ledger {
   /** Writes all counts until now. Rejects if that fails; the counts are kept and tried again. Concurrent calls share a write. */
   flush(): Promise<void>
-  /** Resolves when the database knows the instance; at once if it already does. */
+  /** Resolves when the database has a row for the instance; at once if it already does. */
   registered(): void | Promise<void>
   /** Starts to write every second. */
   start(): void
@@ -36,7 +36,7 @@ export interface Ledger {
 }
 
 export function createLedger ({ store, instance, counts, gauges, settleLate, log }: LedgerParts): Ledger {
-  /** The batch that was sent, but is not known to be written. */
+  /** The batch that was sent and is not confirmed. */
   let pending: Batch | null = null
   let batches = 0
   let isKnown = false
@@ -57,7 +57,7 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
 
   async function writeWaiting (): Promise<void> {
     for (let more = true; more;) {
-      // After a kept batch the newer counts are written. Counts made from here on wait for the next flush.
+      // After an unconfirmed batch, the newer counts are written. Counts made from here on wait for the next flush.
       more = pending !== null
       if (pending === null) {
         const taken = counts.take(maxEntries)

@@ -17,9 +17,9 @@ import { limits, type Gauge, type Reserved } from './metrics.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { dayOf, monthOf } from './periods.js'
 
-const maxRemembered = 10_000 // notices that this process knows to be written
+const maxRemembered = 10_000 // notices that this process remembers as written
 const maxWriting = 50 // at a time; beyond them the next refusal writes the notice
-const keptFor = 62 * dayMs // the longest period, and its successor
+const keptFor = 62 * dayMs // the longest period and the one after it
 
 /** Monthly counts send one notice a month, gauges one a day. */
 const monthly: ReadonlySet<Reserved | Gauge> = new Set(['llm_tokens', 'ai_cost'])

@@ -1,4 +1,4 @@
-/** The answer of `GET /billing/usage`. */
+/** The response of `GET /billing/usage`. */
 import type { Plan } from '../../lib/plans/plans.js'
 import type { Standing } from './store.js'
 import { Type, type Static } from 'typebox'
@@ -58,7 +58,7 @@ export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gaug
   }
 }
 
-/** `given` is null, or -1, for no limit. */
+/** @param given null or -1 for no limit */
 function metricOf (current: number, given: number | null): Static<typeof Metric> {
   const limit = given ?? unlimited
   return { current, limit, percentage: percentageOf(current, limit) }

@@ -1,8 +1,8 @@
 /**
- * Counts requests and the bytes of their bodies, on every route of the app. A request counts when it is answered or when its
- * caller has left. It counts for its tenant, even if that becomes known after the caller has left. The writer of a hijacked
- * reply records its bytes. Requests without a token count for the named tenant only if it published something for them, so that
- * callers cannot run up the usage of another tenant. A request that runs a tool counts as part of the request that calls it.
+ * Counts requests and the bytes of their bodies, on every route of the app. A request counts when its response is complete or when
+ * its caller has left. It counts for its tenant, even if that becomes known after the caller has left. The writer of a hijacked
+ * reply records its bytes. Requests without a token count for the named tenant only on routes that it published for them, so that
+ * callers cannot run up the usage of another tenant. A tool call counts as part of the request that makes it.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Readable } from 'node:stream'
@@ -22,7 +22,7 @@ declare module 'fastify' {
   interface FastifyRequest {
     /** The bytes so far of bodies of unknown length; -1 once the request is counted. */
     streamedBytes: number
-    /** It has ended: later output of its handler is not read. */
+    /** The request has ended: later output of its handler is not counted. */
     ended: boolean
   }
   interface FastifyContextConfig {
@@ -38,7 +38,7 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
   const { trustHeader } = app.tenancy
   app.decorateRequest('streamedBytes', 0)
   app.decorateRequest('ended', false)
-  // Its hooks apply to the whole context: here routes are only marked as counted.
+  // Hooks here apply to the whole context, so this one only marks routes as counted.
   guardRoutes(app, 'usage', () => {})
 
   app.addHook('onRequest', (request, _reply, done) => {
@@ -54,14 +54,14 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
     if (payload instanceof Response) {
       return done(null, payload.body === null ? payload : new Response(observedWeb(request, payload.body), payload))
     }
-    // Other hooks may still change the payload: the final one is counted.
+    // Counts the final payload, since other hooks may still change it.
     reply.raw.once('pipe', (source) => observe(request, source))
     done()
   })
 
   whenEnded(app, (request, reply) => {
     const { streamedBytes }: { streamedBytes: number | undefined } = request
-    // A route that was registered before this plugin.
+    // The route was registered before this plugin.
     if (streamedBytes === undefined) return
     request.ended = true
     count(request, sentBytes(request, reply))
@@ -76,34 +76,34 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
   }
 }
 
-/** Whether the route serves strangers for the tenant: a route of the tenant, or of the platform's document. */
+/** Whether the route accepts callers without a token for the tenant: a tenant's route, or one of the platform's document. */
 function isPublished (request: FastifyRequest): boolean {
-  // Absent without the plugin tenant-config.
+  // undefined without the plugin tenant-config.
   const route: TenantRoute | null | undefined = request.tenantRoute
   return (route !== null && route !== undefined) || Boolean(request.routeOptions.config.countsStrangers)
 }
 
-/** A webhook whose signature was not verified: any caller can name any tenant in its address. */
+/** Whether this is a webhook without a verified signature: any caller can name any tenant in its address. */
 function isUnsigned ({ tenantRoute, routeOptions, signed }: FastifyRequest): boolean {
   const isWebhook = tenantRoute?.declared.webhook !== undefined || routeOptions.config.countsStrangers === 'signed'
   return isWebhook && !signed
 }
 
-/** For a body with a declared length: if it did not arrive as a whole, at most the bytes of the connection. */
+/** The bytes of a body with a declared length. Of an incomplete body, at most the bytes received on the connection. */
 function receivedBytes ({ headers, raw }: FastifyRequest): number {
   if (headers['transfer-encoding'] !== undefined) return 0
   const length = lengthOf(headers['content-length'])
   return raw.complete === false ? Math.min(length, raw.socket.bytesRead) : length
 }
 
-/** For a response with a declared length: if it was cut off, at most the bytes sent on the connection. */
+/** The bytes of a response with a declared length. Of an incomplete response, at most the bytes sent on the connection. */
 function sentBytes ({ method, raw: { socket } }: FastifyRequest, reply: FastifyReply): number {
   const { raw } = reply
-  // Such a response has no body, regardless of its declared length.
+  // These responses have no body, whatever length they declare.
   if (!raw.headersSent || method === 'HEAD' || reply.statusCode === 304) return 0
   const length = lengthOf(reply.getHeader('content-length'))
   if (raw.writableFinished) return length
-  // It has waited for its turn on the connection.
+  // The response still waited for its turn on the connection.
   if (raw.socket === null) return 0
   return raw.writableEnded ? length : Math.min(length, lengthOf(socket.bytesWritten))
 }
@@ -114,7 +114,7 @@ function lengthOf (header: unknown): number {
   return Number.isSafeInteger(length) && length > 0 ? length : 0
 }
 
-/** Counts the bytes that another reader takes. A listener added by the stream's own `on` would start the flow too early. */
+/** Counts bytes that another reader consumes. The stream's own `on` would start the flow too early. */
 function observe (request: FastifyRequest, stream: Readable): void {
   EventEmitter.prototype.on.call(stream, 'data', (chunk: Buffer | string) => add(request, chunk))
 }

@@ -20,8 +20,8 @@ const summed = ['llm_tokens', 'ai_cost'] as const
 /** An amount that an operation may use. The first call of either method ends it; later calls have no effect. */
 export interface Reservation {
   /**
-   * Books the used amount, 0 to 2^53 - 1, which may differ from the reserved one. It is never refused; if the database is
-   * unreachable it is written later. It counts for the day of the reservation.
+   * Books the used amount, 0 to 2^53 - 1, which may differ from the reserved one. It never rejects for a limit. If the database is
+   * unreachable, the amount is written later. It counts for the day of the reservation.
    *
    * @param within a transaction, which books it when it commits. After a rollback, `release` it. It rejects if the statement fails.
    */
@@ -43,7 +43,7 @@ export type Amounts = { readonly [counter in Exclude<Reserved, 'storage_bytes'>]
 export interface Reservations {
   reserve(tenant: Owner, counter: Reserved, amount: number): Promise<Reservation>
   reserveAll(tenant: Owner, amounts: Amounts): Promise<JointReservation>
-  /** Ends reservations whose end could not be written. */
+  /** Ends reservations whose settlement or release could not be written. */
   settleLate(): Promise<void>
   readonly late: number
 }
@@ -52,7 +52,7 @@ export interface ReservationsParts {
   readonly store: Pick<UsageStore, 'reserve' | 'settle'>
   readonly instance: string
   readonly plans: Plans
-  /** Resolves when the database knows the instance. */
+  /** Resolves when the database has a row for the instance. */
   readonly registered: () => void | Promise<void>
   /** Called for refusals. */
   readonly notices: Pick<Notices, 'reached'>
@@ -113,7 +113,7 @@ export function createReservations ({ store, instance, plans, registered, notice
     const placed = amounts.map((one) => ({ id: randomUUID(), ...one }))
     const limits = limitsOf(amounts.map(({ counter }) => counter))
     const found = await store.reserve({ instance, tenant, period, amounts: placed, limits }).catch((error: unknown) => {
-      // The reservations may exist all the same: they are released later.
+      // The reservations may exist all the same. They are released later.
       for (const { id } of placed) late.set(id, null)
       throw error
     })

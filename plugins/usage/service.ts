@@ -49,14 +49,14 @@ export interface Usage {
   /** Like `reserve`, for tokens and cost together: all amounts or none. */
   reserveAll(tenant: string, amounts: Amounts): Promise<JointReservation>
   /**
-   * Subtracts removed storage. Resolves when that is written; or when it failed, and then it is tried again every second.
+   * Subtracts removed storage. Resolves when that is written or has failed; after a failure it is retried every second.
    *
    * @param within a transaction, which subtracts it when it commits. It rejects if the statement fails.
    */
   free(tenant: string, counter: 'storage_bytes', amount: number, within?: Kysely<SystemTables>): Promise<void>
-  /** Opens one more, over all servers. Rejects with `planLimit` if the plan has no room for it, and with `tenantUnknown`. */
+  /** Opens one resource, counted over all servers. Rejects with `planLimit` if the plan has no room for it, and with `tenantUnknown`. */
   take(tenant: string, gauge: Gauge): Promise<void>
-  /** Closes an opened one. */
+  /** Closes one resource. */
   give(tenant: string, gauge: Gauge): void
   /** The current month. */
   summary(tenant: string): Promise<Summary>
@@ -66,9 +66,9 @@ export interface Usage {
   report(tenant: string): Promise<Report>
   /** The id of this server or worker, which changes with each start. */
   readonly instance: string
-  /** The servers and workers that the database has heard of in the last 30 seconds, by id, at most `limit`. */
+  /** Servers and workers with a heartbeat in the last 30 seconds, by id, at most `limit`. */
   instances(limit: number): Promise<Instance[]>
-  /** Writes all recorded amounts until now. Rejects if that fails; they are kept, and tried again every second. */
+  /** Writes all amounts recorded until now. If that fails, it rejects; the amounts are kept and retried every second. */
   flush(): Promise<void>
 }
 
@@ -85,7 +85,7 @@ export interface UsageParts {
   readonly store?: UsageStore | undefined
 }
 
-/** The service, and its plugin's part of it. */
+/** The service, and the methods for its plugin. */
 export interface UsageService extends Usage {
   /** Counts a request of the tenant, and the bytes of its bodies. */
   request(tenant: Tenant, bytes: number): void
@@ -107,7 +107,7 @@ export function createUsage (
   const reservations = createReservations({ store, instance, plans, registered, notices, now, log })
   const ledger = createLedger({ store, instance, counts, gauges, settleLate: reservations.settleLate, log })
 
-  /** The entry of a tenant of which only the id is known. */
+  /** Gets the entry of a tenant by its id alone. */
   function countsOf (tenant: Owner) {
     if (counts.has(tenant)) return counts.of(tenant, null)
     const found = tenants.get(tenant)
@@ -142,7 +142,7 @@ export function createUsage (
       const entry = countsOf(tenant)
       if (entry === undefined) return
       entry.freed = add(entry.freed, amount)
-      // The next beat logs a failure; nothing is lost.
+      // Nothing is lost: the next beat tries again and logs the failure.
       await ledger.flush().catch(() => {})
     },
     take: gauges.take,

@@ -59,7 +59,7 @@ export interface Placing {
   readonly outcomes: readonly Reserving[]
 }
 
-/** The end of a reservation. */
+/** The settlement or release of a reservation. */
 export interface Ending {
   readonly id: string
   /** The used amount; null if nothing was used. */
@@ -78,7 +78,7 @@ export interface Taking {
 /** A server or worker that counts usage. */
 export interface Instance {
   readonly id: string
-  /** When the database last heard of it. */
+  /** The time of its last heartbeat. */
   readonly seenAt: Date
 }
 
@@ -175,8 +175,8 @@ export function createUsageStore (
 ) {
   return {
     /**
-     * Writes a batch, the values of gauges, and a sign of life of the instance in one statement. false, without a write, if an
-     * earlier statement wrote this batch and its response was lost.
+     * Writes a batch, the values of gauges and the instance's heartbeat in one statement. Returns false, without a write, if an earlier
+     * statement wrote this batch and its response was lost.
      */
     async write (instance: string, { number, figures }: Batch, gauges: readonly GaugeValue[]): Promise<boolean> {
       const { day, tenants, since, calls, bandwidth } = figures
@@ -225,7 +225,7 @@ export function createUsageStore (
         period === total ? [total] : daysOf(monthOf(period)),
         limits
       ]
-      // The lock is a separate statement: the next one then sees the writes that it waited for.
+      // A separate statement, so that the next one sees the writes of the lock's earlier holders.
       const found = await text(reserveStatement, values, { tenant, first: { statement: lockTenant, values: [tenant] } })
       return found === null ? null : JSON.parse(found)
     },
@@ -266,7 +266,7 @@ export function createUsageStore (
       return row?.count ?? 0
     },
 
-    /** The same for an instance that stops normally; nothing of it remains. */
+    /** Resolves the reservations of an instance that stops normally, and removes its row. */
     async retire (instance: string): Promise<void> {
       await sql`with ended as (
         delete from tenantry.usage_reservations r where r.instance_id = ${instance}::uuid returning r.tenant_id, r.counter, r.period, case when r.counter = 'storage_bytes' then 0 else r.amount end - coalesce(r.booked, 0) as amount
@@ -279,13 +279,13 @@ export function createUsageStore (
     async sweep (): Promise<void> {
       await sql`delete from tenantry.usage_reservations where resolved_at < clock_timestamp() - interval ${keptFor}`.execute(db)
       await sql`delete from tenantry.usage_instances where seen_at < clock_timestamp() - interval ${forgottenAfter}`.execute(db)
-      // A write cannot be later than the maximum duration of a statement.
+      // A write cannot happen later than the maximum duration of a statement.
       await sql`delete from tenantry.usage_gauges where value = 0 and written_at < clock_timestamp() - interval '10 minutes'`.execute(db)
     },
 
     /**
-     * Takes as many of the wanted ones as the plan has room for. null if there is no such tenant; `holding` is the current number
-     * of the instance.
+     * Admits as many of the requested resources as the plan allows. null if the tenant does not exist. `holding`: the instance's current
+     * number.
      */
     async take (
       { instance, tenant, gauge, written, wanted }: Taking,
@@ -329,7 +329,7 @@ export function createUsageStore (
       return (counter, period) => amounts.get(`${counter} ${period}`) ?? 0
     },
 
-    /** undefined if there is no such tenant. */
+    /** undefined if the tenant does not exist. */
     async standing (tenant: Owner): Promise<Standing | undefined> {
       const open = (gauge: Gauge) =>
         sql`coalesce((
