@@ -6,7 +6,7 @@ export interface Referrer extends ForeignKey {
   readonly table: Table
 }
 
-/** Tables that refer to each other in a circle, or a single table; `circular` for a circle, also of one table. */
+/** Tables that refer to each other in a circle, or a single table. `circular`: whether there is a circle, also of one table. */
 export interface TableGroup {
   readonly tables: readonly Table[]
   readonly circular: boolean
@@ -22,9 +22,8 @@ export function referrersOf (tables: readonly Table[]): ReadonlyMap<string, read
 }
 
 /**
- * The tables in groups; no table refers to one of an earlier group. The groups are the strongly connected components of the
- * graph of references, found by Tarjan's algorithm (1972). Each comes after all groups that it leads to: here, the tables
- * that refer to it.
+ * The tables in groups; no table refers to one of an earlier group. The groups are the strongly connected components of the graph of
+ * references, by Tarjan's algorithm (1972). A group comes after all groups that its edges reach: here, the tables that refer to it.
  */
 export function deletionOrder (tables: readonly Table[]): TableGroup[] {
   const referrers = referrersOf(tables)

@@ -1,4 +1,4 @@
-/** Removes the rows and documents of a tenant from the application's tables and the server's own; archives its audit entries. */
+/** Removes a tenant's rows and documents from the application's tables and the server's own tables. Archives its audit entries. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Table } from '../../lib/database/catalogue.js'
@@ -20,11 +20,11 @@ const batchSize = 1000 // rows per statement; fewer if that takes too long
 
 export interface Erasure {
   /**
-   * Removes every row and document of a tenant that is `deleting`, or of an id without a tenant. Rows of other tenants are never
-   * touched, not even if a tenant of the id is created meanwhile.
+   * Removes every row and document of a tenant that is `deleting`, or of an id without a tenant. Never touches rows of other tenants,
+   * even if a tenant with the id is created meanwhile.
    */
   sweep(tenant: Owner): Promise<void>
-  /** Removes every row of a tenant that is `deleting`, including rows that earlier requests wrote meanwhile. */
+  /** Removes every row of a tenant that is `deleting`, including rows written meanwhile by earlier requests. */
   erase(tenant: Owner): Promise<void>
 }
 
@@ -117,7 +117,7 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
     await removable(names.join('", "'), () => remove(tenant, `with ${parts.join(', ')} select (${counts.join(' + ')})::text`))
   }
 
-  /** Moves audit entries to the archive, with the time until which the tenant's plan keeps them. */
+  /** Moves audit entries to the archive, with the end of their retention by the tenant's plan. */
   async function archive (tenant: Owner, size: number): Promise<number> {
     const row = await db.selectFrom('tenantry.tenants').select('plan').where('id', '=', tenant).executeTakeFirst()
     const { auditRetentionDays: days } = plans.of(row?.plan).limits.tenantConfig
@@ -140,24 +140,20 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
     sweep,
     async erase (tenant) {
       await sweep(tenant)
-      // A request that began before the tenant was `deleting` may have written to a table after it was emptied. Most such requests have
-      // ended by now. Rows of a slower one belong to no tenant and cannot be read; they are removed before a tenant of that id is created
-      // again.
+      // A request that began before the tenant was `deleting` may have written to an emptied table. Most such requests have ended by now.
+      // Rows of a slower one belong to no tenant and cannot be read. They are removed before a tenant with that id is created again.
       await sweep(tenant)
-      // Caches are cleared before a tenant of the id can be created again.
+      // Caches are cleared before a tenant with the id can be created again.
       for (const topic of topics) await events.change({ topic, tenant }, async () => {})
     }
   }
 }
 
-/**
- * True while no tenant has the id. It is evaluated in the snapshot of the statement, which does not contain rows of a later
- * tenant of the id.
- */
+/** True while no tenant has the id. It is evaluated in the statement's snapshot, which contains no rows of a later tenant with the id. */
 const unowned = "not exists (select from tenantry.tenants where id = $1 and status <> 'deleting')"
 
 function batch ({ name, owned }: Target, leaf: readonly string[], size: number): string {
-  // In a partitioned table the same ctid exists in several partitions: the rows that it finds there are the tenant's too.
+  // In a partitioned table, several partitions can have the same ctid. Rows found there are the tenant's too.
   return `with gone as (delete from ${name} where ${owned} and ctid = any (array(
     select t.ctid from ${name} t where ${[owned, unowned, ...leaf].join(' and ')} limit ${size})) returning 1)`
 }
@@ -170,12 +166,12 @@ function unreferred ({ columns, referencedColumns }: Referrer, { name }: Target)
 
 function targetOf (schema: string, { name, columns }: Table): Target {
   const type = columns.get('tenant_id')?.type
-  // For example a uuid column: most ids of tenants are not valid there.
+  // In a uuid column, for example, most ids of tenants are invalid.
   const owned = type === 'text' || type === 'character varying' ? 'tenant_id = $1' : 'tenant_id::text = $1'
   return { name: `${identifier(schema)}.${identifier(name)}`, owned }
 }
 
-/** The catalogue contains declared tables before they are created, and cannot tell a view with the same name from a table. */
+/** The catalogue contains declared tables before they are created, and does not distinguish tables from views. */
 async function presentTables (db: Kysely<SystemTables>, schema: string): Promise<ReadonlySet<string>> {
   const { rows } = await sql<{ name: string }>`
     select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace join pg_attribute a on a.attrelid = c.oid
@@ -183,7 +179,7 @@ async function presentTables (db: Kysely<SystemTables>, schema: string): Promise
   return new Set(rows.map(({ name }) => name))
 }
 
-/** Names the table in the error: its rows cannot be removed, since rows of another tenant, or of none, refer to them. */
+/** Names the table in the error: its rows cannot be removed, since rows of another tenant, or without a tenant, refer to them. */
 async function removable (table: string, work: () => Promise<number>): Promise<number> {
   try {
     return await work()

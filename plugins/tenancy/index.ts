@@ -1,6 +1,6 @@
 /**
- * Tenants: `app.tenants`, and the tenant of a request, `request.tenant`. It acts on routes that declare
- * `config: { access }`, except `public` ones. The plugin tenants has the endpoints.
+ * Tenants: `app.tenants`, and the tenant of a request, `request.tenant`. It applies to routes with `config: { access }`, except
+ * `public` ones. The plugin tenants has the endpoints.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../../lib/cache/store.js'
@@ -41,12 +41,12 @@ declare module 'fastify' {
   interface FastifyContextConfig {
     /** A caller without a token may name the tenant by header on this `open` route. Default: true. */
     publicTenant?: boolean
-    /** The caller may also name it by the query parameter `tenant`, since this is a webhook or a route that may be one. Default: false. */
+    /** The caller may also name it by the query parameter `tenant`, for webhooks and for routes that may be webhooks. Default: false. */
     tenantInQuery?: boolean
   }
 }
 
-/** The document's `tenancy` section, and the bounds of this process. */
+/** The document's `tenancy` section, and the limits of this process. */
 export interface TenancyOptions extends Partial<TenancySection> {
   /**
    * The maximum number of tenants whose identity, `settings`, roles, keys and secrets this process caches. Default:
@@ -60,9 +60,9 @@ export interface TenancyOptions extends Partial<TenancySection> {
 /** The type of `app.tenancy`. */
 export interface Tenancy {
   readonly trustHeader: boolean
-  /** The tenant of a caller whose token did not come in the header, such as that of a websocket. */
+  /** Sets the tenant of a caller whose token was not in the header, such as that of a websocket. */
   readonly admit: Admission
-  /** The number of tenants that each cache of this process has room for, unless they are too large. */
+  /** The number of tenants in each cache of this process, if they are not too large. */
   readonly maxRemembered: number
 }
 
@@ -87,7 +87,7 @@ export default definePlugin<TenancyOptions>({
     app.decorateRequest('tenant', null)
 
     const cache = optional(app, 'cache')
-    // A later tenant of the same id must not get the cached answers of a deleted one.
+    // A later tenant with the same id must not get the cached responses of a deleted one.
     const clearAnswers = (tenant: Owner | typeof everyTenant): void => {
       Promise.resolve(cache()?.clear(tenant)).catch((err: unknown) =>
         log.error({ err, tenant }, 'the cached answers of a tenant could not be cleared')

@@ -1,4 +1,4 @@
-/** A cache of tenants. Unknown ids are separate, few and short-lived: many of them push out only each other. */
+/** A cache of tenants. Unknown ids have a separate, small cache with a short lifetime, so that many of them evict only each other. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Found } from './tenant.js'
 import { failure, isFailure } from '../../lib/errors.js'
@@ -8,7 +8,7 @@ import { whenKnown } from '../../lib/concurrency/when-known.js'
 const maxLookups = 1000
 const lookupWeight = 16_777_216 // bytes
 const lookupAge = 1000 // ms for which a missing tenant is cached
-// In memory for each character of the JSON of the settings, measured with objects of many short members; and for the rest.
+// Bytes in memory: for each character of the settings' JSON, measured with objects of many short members; and for the rest.
 const [bytesPerCharacter, bytesPerTenant] = [8, 1000]
 const minWeight = 67_108_864 // bytes, for any number of tenants: room for a hundred with the largest settings
 const shareOfTenant = 10_000 // bytes
@@ -17,14 +17,14 @@ const retryAfter = { 'retry-after': '1' } // s
 export interface TenantMemory {
   /** Synchronous if the id is cached. */
   get(id: Owner): Found | Promise<Found>
-  /** The tenant of the id has changed. */
+  /** Call it when the tenant of the id has changed. */
   forget(id: Owner): void
   clear(): void
 }
 
 /** @param max tenants at most; fewer if their settings take more than 10 KB each on average */
 export function createTenantMemory (find: (id: Owner) => Promise<Found>, max: number, now?: () => number): TenantMemory {
-  // All loads go through here, so that concurrent loads of an id share one.
+  // All loads start here, so that concurrent loads of an id share one.
   const lookups = createAsyncCache<Found, Owner>({
     max: maxLookups,
     maxAgeMs: lookupAge,
@@ -37,7 +37,7 @@ export function createTenantMemory (find: (id: Owner) => Promise<Found>, max: nu
     weight: { max: Math.max(minWeight, max * shareOfTenant), of: weigh },
     async load (id) {
       const found = await lookups.get(id)
-      // It existed a moment ago.
+      // The tenant was deleted in this moment.
       if (found.tenant === null) throw failure('tenantUnknown')
       return found
     }
@@ -65,7 +65,7 @@ function weigh ({ characters }: Found): number {
   return bytesPerTenant + characters * bytesPerCharacter
 }
 
-/** A migration creates the table of tenants. */
+/** Before its migration, the table of tenants does not exist. */
 function unmigrated (error: unknown): never {
   if (isFailure(error, 'schemaChanged')) throw failure('migrationPending', { headers: retryAfter, cause: error })
   throw error

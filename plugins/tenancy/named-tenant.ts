@@ -8,7 +8,7 @@ import { requireActive, type Tenant } from './tenant.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
-    /** The tenant that a call without a token names; null on routes that do not look it up. */
+    /** The tenant that a call without a token names; null on routes that do not set it. */
     namedTenant: NamedTenant | null
   }
 }
@@ -21,12 +21,12 @@ export interface NamedTenant {
 }
 
 /**
- * Stands for all unknown tenants. Their logins take the same path, share one turn for any number of ids, and find no user.
- * The audit log has no such tenant.
+ * Stands for all unknown tenants. Their logins take the same path, share one turn for all ids, and find no user. The audit log has
+ * no such tenant.
  */
 export const unknownTenant = tenantRef('?')
 
-/** The header for `/doc`: it is checked before validation. */
+/** The header for `/doc`. It is checked before validation. */
 export function NamedTenantHeader (description: string) {
   return Type.Object({ 'X-Tenant-ID': Type.Optional(Type.String({ description })) })
 }
@@ -36,7 +36,7 @@ export function decorateNamedTenant (app: FastifyInstance): void {
   app.decorateRequest('namedTenant', null)
 }
 
-/** For a route that set it. */
+/** For a route that set `request.namedTenant`. */
 export function requireNamedTenant ({ namedTenant }: FastifyRequest): NamedTenant {
   if (namedTenant === null) throw new Error('the route did not look for the tenant of the request')
   return namedTenant
@@ -63,7 +63,7 @@ export async function existingTenant (request: FastifyRequest): Promise<Tenant |
 }
 
 /**
- * Whether the tenant of a one-time token exists, and the header names no other one; the empty tenant is the platform. Throws
+ * Whether the tenant of a one-time token exists and the header names no other one. The empty tenant is the platform. Throws
  * `tenantInvalid`, `tenantSuspended`.
  */
 export async function isReachable (request: FastifyRequest, tenant: Owner): Promise<boolean> {

@@ -11,8 +11,8 @@ import { actorOf, type ActingRequest } from '../auth/actor.js'
 import { platformRef, type TenantId } from '../../lib/identity/tenant-ref.js'
 
 /**
- * Finds or creates the tenant; null if it does not exist and is not created. Throws, or rejects with, `tenantUnknown` if the
- * caller's token was issued before a tenant of the id was deleted. Synchronous if the tenant is cached. `by`: the request that names it.
+ * Finds or creates the tenant; null if it does not exist and is not created. Throws, or rejects with, `tenantUnknown` if the token was
+ * issued before a tenant with the id was deleted. Synchronous if the tenant is cached. `by`: the request that names the tenant.
  */
 export type Provision = (id: TenantId, issuedAt: number | null, by: ActingRequest) => Tenant | null | Promise<Tenant | null>
 
@@ -26,10 +26,10 @@ export interface ProvisioningParts {
 }
 
 /**
- * Creates the tenant, with the plan `free` and its id as its name. `issuedAt`, in milliseconds since 1970, is the issue time
- * of the token. A token that is older than a deletion of the tenant neither creates it again nor enters a later tenant of the
- * id. `iat` is in whole seconds (RFC 7519, 4.1.6): a token of the second of the deletion counts as older. null means now: a
- * key of the tenant or a gateway. It does not create a deleted tenant again, since its sender may not know of the deletion.
+ * Creates the tenant, with the plan `free` and its id as its name. `issuedAt` is the token's issue time, in milliseconds since 1970. A
+ * token older than a deletion of the tenant can neither create it again nor enter a later tenant with the id. `iat` has whole
+ * seconds (RFC 7519, 4.1.6): a token of the second of the deletion counts as older. null means now, for a tenant's key or a
+ * gateway. Neither creates a deleted tenant again, since the sender may not know of the deletion.
  */
 export function createProvisioning ({ store, memory, events, erasure, makes }: ProvisioningParts): Provision {
   const running = new Map<string, Promise<void>>()
@@ -68,7 +68,7 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
     if (deleted) await erasure.sweep(id)
     await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
       if (await store.insert(transaction, { id, name: id, plan: 'free' }) === null) return
-      // The insert has waited for a deletion, whose mark exists now.
+      // The insert has waited for a concurrent deletion, whose time is now stored.
       refuseOlder(issuedAt, await store.deletedAt(transaction, id))
       await writeAudit(transaction, {
         tenant: platformRef,

@@ -10,7 +10,7 @@ import { keyOf } from '../auth/callers.js'
 import { requireActive, type Tenant } from './tenant.js'
 
 export interface ResolutionOptions {
-  /** For proven ids: from a token, from a key, or from the gateway of `trustHeader`. */
+  /** For verified ids: from a token, from a key, or from the gateway of `trustHeader`. */
   readonly provision: Provision
   readonly lookup: (id: string) => Tenant | null | Promise<Tenant | null>
   readonly trustHeader: boolean
@@ -26,7 +26,7 @@ export function tenantHeader ({ headers }: FastifyRequest): TenantId | undefined
 
 const nameless = "The caller's token must name a tenant in its claim tenant_id: only administrators of the platform name one by X-Tenant-ID"
 
-/** The tenant that a known caller or a gateway names. An id from a stranger is checked here, and looked up later. */
+/** The tenant that a known caller or a gateway names. Without a token, only the id's form is checked here; the look-up follows later. */
 export function createCallerStep ({ provision, lookup, trustHeader }: ResolutionOptions, publicTenant: boolean): onRequestHookHandler {
   return (request, _reply, done) => {
     const { auth } = request
@@ -37,7 +37,7 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
       return enter(request, provision(tenantIdOf(claimed), issuedAt(auth), request), done)
     }
     if (header === undefined) return done()
-    // The platform's administrators only name existing tenants, with or without a gateway: a typing error creates none.
+    // The platform's administrators only name existing tenants, also through a gateway, so that a typing error creates no tenant.
     if (trustHeader && (auth === null || !isPlatformAdmin(auth))) return enter(request, provision(header, null, request), done)
     if (auth === null) {
       if (!publicTenant) throw tokenMissing()
@@ -49,9 +49,9 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
 }
 
 /**
- * The tenant that a caller without a token names. It runs after the rate limit, which bounds the look-ups of unproven ids.
+ * The tenant that a caller without a token names. It runs after the rate limit, which limits look-ups of unverified ids.
  *
- * @param inQuery services that send webhooks set no headers: without one the parameter `tenant` of a `post` names it
+ * @param inQuery allows the parameter `tenant` of a `post` without the header, since services that send webhooks set no headers
  */
 export function createStrangerStep ({ lookup }: ResolutionOptions, inQuery: boolean): onRequestHookHandler {
   return (request, _reply, done) => {
@@ -70,7 +70,7 @@ function inQueryOf ({ query }: FastifyRequest): unknown {
   return tenant
 }
 
-/** The active tenant of a caller that another plugin has identified; throws, or rejects with, the errors of the steps of a route. */
+/** The active tenant of a caller that another plugin has identified. Throws, or rejects with, the errors of the route's steps. */
 export type Admission = (request: FastifyRequest, auth: Claims) => Promise<Tenant>
 
 export function createAdmission ({ provision, lookup, trustHeader }: ResolutionOptions): Admission {
@@ -100,7 +100,7 @@ function admit (request: FastifyRequest, tenant: Tenant | null): void {
   request.tenant = tenant
 }
 
-/** Milliseconds since 1970; a token without an issue time counts as older than any deletion. A key ends with its tenant. */
+/** Milliseconds since 1970. A token without an issue time counts as older than any deletion. A key ends with its tenant. */
 function issuedAt (auth: Claims): number | null {
   if (keyOf(auth) !== undefined) return null
   return typeof auth['iat'] === 'number' ? auth['iat'] * 1000 : -Infinity

@@ -14,7 +14,7 @@ import { whenKnown } from '../../lib/concurrency/when-known.js'
 
 /** The type of `app.tenants`. Changes are written to the platform's audit log; the default actor is the server itself. */
 export interface Tenants {
-  /** The tenant, which may be suspended; null without one. Synchronous if it is cached. */
+  /** The tenant, which may be suspended; null if it does not exist. Synchronous if it is cached. */
   get(id: string): Tenant | null | Promise<Tenant | null>
   /** A page by id, and the total that matches the filters. */
   list(list: TenantList): Promise<{ data: TenantRecord[], total: number }>
@@ -23,11 +23,11 @@ export interface Tenants {
   /** Throws `tenantUnknown`, `conflict` if it is being deleted, and `validationFailed` for an unknown plan. */
   update(id: string, changes: TenantChanges, actor?: Actor): Promise<TenantRecord>
   /**
-   * Removes the tenant and everything it owns. Throws `tenantUnknown`, and `conflict` if rows of others refer to its rows. If it
-   * fails half-way the tenant stays `deleting`: no request can use it, and another call continues.
+   * Removes the tenant and all its data. Throws `tenantUnknown`, and `conflict` if rows of others refer to its rows. If it fails
+   * half-way, the tenant stays `deleting`: no request can use it, and another call continues.
    */
   delete(id: string, actor?: Actor): Promise<void>
-  /** Calls back, on the deleting server, to remove data outside of tables, such as files. */
+  /** Called on the server that deletes a tenant, to remove data outside of tables, such as files. */
   onDelete(listener: (tenant: TenantId) => void | Promise<void>): void
 }
 
@@ -84,7 +84,7 @@ export function createTenants ({ store, plans, memory, events, erasure, log }: T
       if (!closed && await store.read(id) === null) throw failure('tenantUnknown')
       await erasure.erase(id)
       await events.change(notice, async (transaction) => {
-        // By the clock of this server, as for the tokens that it issues, and not by the database's.
+        // By this server's clock, which also dates the tokens that it issues, and not by the database's.
         const at = new Date()
         if (await store.remove(transaction, id, at)) await writeAudit(transaction, { ...entry, action: 'tenant.delete', at })
       })

@@ -34,17 +34,17 @@ export interface TenantStore {
   read(id: TenantId): Promise<TenantRecord | null>
   /** null, without a write, if the id is taken. Waits for a concurrent write or removal of the tenant. */
   insert(writer: Writer, tenant: { id: TenantId, name: string, plan: string }): Promise<TenantRecord | null>
-  /** null if it does not exist, or is being deleted. */
+  /** null if it does not exist or is being deleted. */
   update(writer: Writer, id: TenantId, changes: TenantChanges): Promise<TenantRecord | null>
-  /** Marks it as being deleted; false if there is no tenant that is not marked yet. */
+  /** Marks it as being deleted. Returns false if the tenant does not exist or is already marked. */
   close(writer: Writer, id: TenantId): Promise<boolean>
-  /** Removes a marked tenant, and notes its id and the time; false if there is none. */
+  /** Removes a marked tenant, and records its id and the time. Returns false if there is no such tenant. */
   remove(writer: Writer, id: TenantId, at: Date): Promise<boolean>
-  /** The time of the last deletion of a tenant of the id. */
+  /** The time of the last deletion of a tenant with the id. */
   deletedAt(writer: Writer, id: TenantId): Promise<Date | null>
-  /** Ids of tenants that were deleted before that time and not created again, the oldest first. */
+  /** Ids of tenants that were deleted before that time and not created again, oldest first. */
   longDeleted(before: Date, limit: number): Promise<TenantId[]>
-  /** Removes the note of a deletion, unless the tenant was created again or deleted later. */
+  /** Removes the record of a deletion, unless the tenant was created again or deleted later. */
   forget(id: TenantId, before: Date): Promise<void>
 }
 
@@ -130,7 +130,7 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
   }
 }
 
-/** No tenant has the id of the row `d`. */
+/** Whether no tenant has the id of the row `d`. */
 const notMade = sql<boolean>`not exists (select from tenantry.tenants t where t.id = d.id)`
 
 function recordOf ({ id, name, plan, status, created_at: createdAt }: Row): TenantRecord {

@@ -10,22 +10,22 @@ export type TenantStatus = 'active' | 'suspended' | 'deleting'
 export interface TenantRecord {
   readonly id: TenantId
   readonly name: string
-  /** The stored tier, which this server may not know: see `app.plans.of`. */
+  /** The stored tier, which this server may lack: see `app.plans.of`. */
   readonly plan: string
   readonly status: TenantStatus
   readonly createdAt: Date
 }
 
-/** A tenant for requests; deeply frozen, since requests share it. */
+/** A tenant for requests. Deeply frozen, since requests share it. */
 export interface Tenant extends TenantRecord, ScopeTenant {
   /** The `settings` of its current document; empty without one. */
   readonly config: Readonly<Record<string, unknown>>
 }
 
-/** What the database knows of an id. */
+/** The database's data for an id. */
 export interface Found {
   readonly tenant: Tenant | null
-  /** The last deletion of a tenant of this id; null if there was none. */
+  /** The time of the last deletion of a tenant with this id; null without one. */
   readonly deletedAt: Date | null
   /** The size of the JSON of its settings, which determines its size in the cache. */
   readonly characters: number
