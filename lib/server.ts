@@ -22,7 +22,6 @@ import { loggerOptions } from './log/options.js'
 import { logAborted, RequestLog } from './log/request-log.js'
 import { version } from './version.js'
 
-/** The inputs of a server. */
 interface Assembly {
   readonly config: Config
   readonly env: Env
@@ -307,7 +306,6 @@ function homeOf (config: Config, env: Env): Home {
   }
 }
 
-/** The plugins that the document disables. */
 function turnedOff (plugins: Config['plugins']): string[] {
   return Object.entries(plugins).filter(([, options]) => options === false).map(([name]) => name)
 }
