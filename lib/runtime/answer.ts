@@ -17,7 +17,6 @@ export interface Stores {
   readonly documents: DocumentSession | null
 }
 
-/** The last call that ran. */
 export interface LastCall {
   readonly key: string
   readonly result: unknown

@@ -10,7 +10,6 @@ import { type Answered, answerOf, bodyOf, type Stores } from './answer.js'
 import { runIntegrations, type Caller } from './integrations.js'
 import { tenantOrNone, tenantOrPlatform } from '../identity/tenant-ref.js'
 
-/** The databases of an app. */
 export interface Databases {
   readonly engine: Engine
   /** null if Firestore is not configured. */

@@ -42,7 +42,6 @@ export interface RouteServices<Request extends RouteCall, Reply extends RouteRep
   readonly prefix: string
 }
 
-/** The permissions of callers. */
 export interface Access {
   /** Throws, or rejects, unless the caller holds all of the permissions. */
   requirePermissions (request: RouteCall, permissions: readonly string[]): void | Promise<void>
@@ -95,7 +94,6 @@ export interface ReceivedForm {
   discard (error: unknown): Promise<void>
 }
 
-/** Calls to other services. */
 export interface Calls {
   run (call: CompiledCall, scope: Scope, options: { readonly tenant: Owner, readonly log: RouteCall['log'] }): Promise<unknown>
 }
