@@ -20,7 +20,7 @@ interface Form {
   readonly schema: JsonSchema
 }
 
-/** The schema of the body; `response` as it is configured. */
+/** The schema of the body; `response` is the configured value. */
 export function answerSchema ({ queries, integrations, transform, response }: AnswerParts, configured: unknown): JsonSchema {
   // The response of another service has no known schema.
   if (queries.length === 0 && integrations.length > 0 && response === null) return {}

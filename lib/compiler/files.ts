@@ -15,7 +15,7 @@ export interface CompiledFile {
   readonly maxBytes: number
   readonly required: boolean
   readonly bucket: string
-  /** Whether files of this type are accepted. The type is detected from the content. */
+  /** The type is detected from the content. */
   readonly accepts: (contentType: string) => boolean
 }
 

@@ -7,7 +7,6 @@ import { pointerTo } from '../schema/faults.js'
 import { compileCondition, type Condition } from '../expressions/condition.js'
 import { compileCopies, type CopyCheck } from '../expressions/copies.js'
 
-/** One compiled call. */
 export interface CompiledIntegration {
   /** The `<key>` of `{{results.<key>}}`: see `integrationKeys`. */
   readonly key: string

@@ -57,7 +57,6 @@ export function objectSchema (
   }
 }
 
-/** The schema of one field. */
 export function fieldSchema (field: Field, pointer: string, context: FieldContext, depth: number): JsonSchema {
   const { faults } = context
   if (depth > maxDepth) {

@@ -2,7 +2,6 @@
 import type { FaultList } from '../schema/faults.js'
 import type { RouteQuery } from '../expressions/types.js'
 
-/** A route's use of Firestore. */
 export type FirestoreUse = 'none' | 'reads' | 'writes'
 
 export function firestoreUse (queries: readonly RouteQuery[]): FirestoreUse {

@@ -14,7 +14,7 @@ export interface ToolDocumentation {
 
 export interface ToolShape {
   readonly inputSchema: JsonSchema
-  /** Of the successful response, if the route has one. */
+  /** The schema of the successful response, if the route has one. */
   readonly outputSchema?: JsonSchema
   /** Members of the input that go into the query string. */
   readonly query: ReadonlySet<string>

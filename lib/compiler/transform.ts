@@ -11,7 +11,6 @@ import { recordsOf } from '../expressions/answer.js'
 import { Budget } from '../expressions/cel/budget.js'
 import { compileExpression } from '../expressions/expression.js'
 
-/** A compiled transform. */
 export interface CompiledTransform {
   readonly references: readonly Reference[]
   /** The names of the computed fields: of each record of a list, and of the response itself. */
