@@ -37,7 +37,6 @@ export function kindOf (type: string): Kind {
   return Object.hasOwn(kinds, type) ? kinds[type]! : 'text'
 }
 
-/** The type of an array's items. */
 export function itemType (type: string): string {
   return type.slice(0, -2)
 }
@@ -45,7 +44,6 @@ export function itemType (type: string): string {
 /** Converts a JSON value other than null to the bound value; `unfit` if it does not fit. */
 export type Encoder = (value: unknown) => unknown
 
-/** The encoder of a column's values. */
 export function encoderOf ({ type, labels }: Pick<Column, 'type' | 'labels'>): Encoder {
   switch (kindOf(type)) {
     case 'json':

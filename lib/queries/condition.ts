@@ -15,5 +15,4 @@ export interface Comparison {
   readonly references: readonly Reference[]
 }
 
-/** A filter that is a single comparison. */
 export type ComparisonFilter = Extract<Filter, { column: string }>

@@ -50,7 +50,6 @@ export function compileCursorPages (
   }
 }
 
-/** The limit of a cursor page. */
 export function cursorLimit (page: Page, scope: Scope): number {
   const asked = page.limit(scope)
   if (asked === 0) {

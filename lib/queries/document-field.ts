@@ -236,7 +236,6 @@ export function wordOf (value: unknown): string | undefined {
   return word === 'null' || word === 'true' || word === 'false' ? word : undefined
 }
 
-/** Whether the operator's value is a list. */
 export function takesList (operator: Operator): boolean {
   return operator === 'in' || operator === 'overlaps' || operator === 'array-contains-any'
 }

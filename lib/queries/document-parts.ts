@@ -102,7 +102,6 @@ export interface DocumentInput {
   readonly read: (scope: Scope) => GivenDocuments
 }
 
-/** Compiles the input of a write. */
 export function compileInput (operation: Operation, data: DocumentData, id: DocumentId | undefined): DocumentInput {
   return {
     read (scope) {

@@ -39,7 +39,6 @@ export function compileGroupOrder (order: Query['order'], selection: Selection, 
   return (shown, alias) => writeGroupOrder(keys, shown, alias)
 }
 
-/** The default order of groups. */
 export function groupOrder (selection: Selection, alias: string): string {
   return writeGroupOrder([], selection, alias)
 }

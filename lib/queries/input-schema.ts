@@ -13,7 +13,6 @@ import { columnSchema } from './record-schema.js'
 import { keyColumns } from './row-key.js'
 import { maxRows, unwritable } from './write-input.js'
 
-/** A query's input from the body. */
 export interface BodyInput {
   /** null if the write does not read the body. */
   readonly input: JsonSchema | null

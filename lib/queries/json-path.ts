@@ -26,7 +26,6 @@ const arrow = /\s*->(>?)\s*/y
 const quotedKey = /'((?:[^']|'')*)'(?!')/y
 const index = /-?\d{1,9}(?![\p{L}\p{N}_$'])/uy
 
-/** Whether a path starts at the position. */
 export function startsPath (text: string, position: number): boolean {
   return match(arrow, text, position) !== null
 }

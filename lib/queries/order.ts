@@ -12,14 +12,12 @@ import { quote } from './identifiers.js'
 import { findOperand, type Operand, operandOf } from './operand.js'
 import { refuse, requestPath } from './request-path.js'
 
-/** One key of an order. */
 export interface OrderKey {
   readonly operand: Operand
   readonly ascending: boolean
   readonly nullsFirst: boolean
 }
 
-/** An order of a table's rows. */
 export interface RowOrder {
   /** Identifies this order among the orders of its query. */
   readonly id: string
@@ -115,7 +113,6 @@ function fieldOf (value: CompiledValue | undefined): string | undefined {
     : undefined
 }
 
-/** The query's own order. */
 export function compileOrder (order: Query['order'], table: Table, pointer: string, context: QueryContext): RowOrder {
   const keys = order === undefined ? [] : [order].flat()
   return rowOrder(

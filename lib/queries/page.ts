@@ -28,7 +28,6 @@ export interface Page {
   readonly starts: Switch
 }
 
-/** The SQL of a page. */
 export interface PageSql {
   /** ` limit ... offset ...` */
   readonly clause: string

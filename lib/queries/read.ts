@@ -29,7 +29,6 @@ export interface ReadParts {
 /** The parts of a `select` with aggregates. */
 export type GroupParts = Omit<ReadParts, 'order'> & { readonly groupOrder: GroupOrder }
 
-/** A cursor page. */
 export interface CursorPage {
   readonly order: RowOrder
   /** As SQL: a number from 1. */

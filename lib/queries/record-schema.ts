@@ -41,7 +41,6 @@ function aggregateSchema ({ aggregate, operand, type }: Extract<Field, { kind: '
   return columnSchema({ type, notNull: aggregate === 'count', ...labels !== undefined && aggregate !== 'count' && { labels } })
 }
 
-/** The schema of a column's values. */
 export function columnSchema (column: Pick<Column, 'type' | 'notNull' | 'labels'>): JsonSchema {
   const schema = valueSchema(column.type, column.labels)
   if (column.notNull || schema.type === undefined) return schema
