@@ -10,7 +10,6 @@ import { CompiledQuery } from 'kysely'
 import { markClaim } from './idempotency-claim.js'
 import { storable } from '../json/storable.js'
 
-/** All audited actions. */
 export const auditActions = [
   'secret.create',
   'secret.update',

@@ -3,7 +3,6 @@ import type { ColumnType, Generated } from 'kysely'
 
 type OptionalTime = ColumnType<Date | null, Date | null | undefined, Date | null>
 
-/** The billing state of a tenant. */
 export interface BillingTenantsTable {
   tenant_id: string
   /** The last plan of its subscriptions; null if none ever gave one. */

@@ -4,7 +4,6 @@ import type { columnTypeNames } from '../schema/table.js'
 /** The column that makes a table tenant-scoped. */
 export const tenantColumn = 'tenant_id'
 
-/** A column of an application table. */
 export interface Column {
   readonly name: string
   /**
@@ -66,7 +65,6 @@ export interface Table {
   readonly tenantHeirs?: readonly string[]
 }
 
-/** An argument of a function. */
 export interface FunctionArgument {
   readonly name: string
   readonly type: string

@@ -53,12 +53,12 @@ export function settingsOf (statementTimeoutMs: number): Record<string, string> 
   }
 }
 
-/** SQL that makes the settings those of the session. */
+/** SQL that applies the settings to the session. */
 export function setSession (settings: Readonly<Record<string, string>>): string {
   return `select ${Object.entries(settings).map(([name, value]) => `set_config('${name}', '${value}', false)`).join(', ')}`
 }
 
-/** SQL that makes the settings those of the transaction, with their values as parameters. */
+/** SQL that applies the settings to the transaction, with their values as parameters. */
 export function setTransaction (names: readonly string[]): string {
   return `select ${names.map((name, index) => `set_config('${name}', $${index + 1}, true)`).join(', ')}`
 }

@@ -9,7 +9,6 @@ export interface ConversationsTable {
   /** The user belongs to the platform, not to the tenant. */
   platform: boolean
   title: string
-  /** The position of the last message. */
   last_position: number
   /** The number of kept messages. */
   messages: number

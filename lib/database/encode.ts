@@ -18,7 +18,6 @@ export function encodeValue (value: unknown): Parameter {
   return stringifyJson(value)
 }
 
-/** Encodes the values of a statement. */
 export function encodeValues (values: readonly unknown[]): Parameter[] {
   const encoded = new Array<Parameter>(values.length)
   for (let index = 0; index < values.length; index++) encoded[index] = encodeValue(values[index])

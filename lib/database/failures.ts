@@ -106,7 +106,7 @@ export function fullTextOf (error: Error): string | undefined {
   return fullTexts.get(error) ?? (sqlStateOf(error) === undefined ? undefined : error.message)
 }
 
-/** The database refused a value, with the code. */
+/** The database refused a value, with this SQLSTATE. */
 export class DatabaseRefusal extends Error {
   readonly state: string
 
@@ -228,7 +228,7 @@ function shown (text: string): string {
   return text.length > maxShown ? `${text.slice(0, maxShown)}…` : text
 }
 
-/** Errors of the socket, and those of pg's client and pool about lost connections, which have no code. */
+/** Errors of the socket, and errors of pg's client and pool about lost connections, which have no code. */
 function isLost (error: Error): boolean {
   if ('code' in error && typeof error.code === 'string' && /^E[A-Z_]+$/.test(error.code) && 'syscall' in error) return true
   // For a host with several unreachable addresses, Node reports one error that contains the others.

@@ -16,13 +16,13 @@ export interface HangWatchParts {
   readonly connection: ClientConfig | undefined
   /** Whether statements are running, or wait for a connection. */
   readonly isBusy: () => boolean
-  /** The number of ended statements. */
+  /** The number of statements that have ended so far. */
   readonly ended: () => number
   /** The database has begun to hang: waiting statements are rejected. */
   readonly onHang: () => void
   /** It still hangs: running statements are ended. */
   readonly onLongHang: () => void
-  /** It answers again. */
+  /** The database responds again. */
   readonly onAnswer: () => void
 }
 

@@ -14,7 +14,6 @@ export const maxEventBytes = 262_144
 /** The table of events in statements. */
 export const eventsTable = 'tenantry.webhook_events'
 
-/** An event. */
 export interface OutboundEvent {
   /** Its tenant; empty for the platform. */
   readonly tenant: string

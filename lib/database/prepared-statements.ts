@@ -7,8 +7,8 @@
 /** The most statements in each of a connection's two rooms. docs/operations/engines.md describes their memory. */
 export const maxStatements = 1000
 /**
- * The most characters of their texts. A statement's memory in the server grows with its text, by 70 to 180 bytes a character: the longest
- * texts of tenants would otherwise take hundreds of megabytes.
+ * The maximum characters of their texts. A statement's memory in the server grows with its text, by 70 to 180 bytes per
+ * character. The longest texts of tenants would otherwise use hundreds of megabytes.
  */
 export const maxCharacters = 300_000
 /** A longer text is never prepared, so that one statement cannot displace a tenth of the others. */

@@ -1,4 +1,4 @@
-/** Names and literals in SQL text, for migrations, which take no parameters. */
+/** Names and literals in SQL text, for migrations, which cannot have parameters. */
 import type { Owner } from '../identity/tenant-ref.js'
 import { sql } from 'kysely'
 
@@ -12,7 +12,6 @@ export function identifiers (names: readonly string[]): string {
   return names.map(identifier).join(', ')
 }
 
-/** A string literal. */
 export function literal (text: string): string {
   const quoted = `'${text.replaceAll("'", "''")}'`
   return text.includes('\\') ? `E${quoted.replaceAll('\\', '\\\\')}` : quoted

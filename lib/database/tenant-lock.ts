@@ -4,10 +4,10 @@ import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 
 /**
- * Holds the tenant until the transaction ends; false where there is none, or it is being deleted. The platform, the empty
- * tenant, always is there.
+ * Locks the tenant until the transaction ends; false if it does not exist or is being deleted. The platform, the empty tenant,
+ * always exists.
  *
- * @param how `shared`: other shared holds are possible; `alone`: no other hold is, so that writes happen one after the other
+ * @param how `shared`: other shared locks are possible; `alone`: no other lock is, so that writes happen one after the other
  */
 export async function lockTenant (transaction: Kysely<SystemTables>, tenant: Owner, how: 'shared' | 'alone'): Promise<boolean> {
   if (tenant === platformRef) return true

@@ -25,7 +25,6 @@ export interface RowsResult {
   readonly tag: string
 }
 
-/** The prepared statements of connections. */
 const preparedOn = new WeakMap<Connection, PreparedStatements>()
 
 /** Sockets that are closed if nothing arrives while a result is pending. */

@@ -23,7 +23,6 @@ export interface ApplyOptions extends PlanOptions {
   readonly onProgress?: ((progress: MigrationProgress) => void) | undefined
 }
 
-/** A statement of a migration. */
 export interface MigrationStatement {
   readonly text: string
   readonly values: readonly unknown[]

@@ -6,7 +6,7 @@ import { identifier, literal } from '../sql.js'
 /** The watched tables, by name: whether writes of other programs are recorded too. */
 export type WatchedTables = Readonly<Record<string, { readonly trigger?: true | undefined }>>
 
-/** What the triggers call (system/realtime-outbox.ts). */
+/** The function that the triggers call (system/realtime-outbox.ts). */
 export const recordFunction = 'tenantry.record_row'
 export const triggerName = 'tenantry_changes'
 

@@ -7,7 +7,7 @@ export interface PlannedMigration {
   readonly kind: 'system' | 'tables'
   /** In order; the last one records the migration as applied. */
   readonly steps: readonly MigrationStep[]
-  /** The tables that it creates or changes; those of the server with their schema. */
+  /** The tables that it creates or changes; the server's own tables with their schema. */
   readonly tables: readonly string[]
   /** Whether routes wait for it. Other migrations only harden a working database. */
   readonly required: boolean

@@ -1,4 +1,3 @@
-/** The progress of a migration. */
 export interface MigrationProgress {
   readonly migration: string
   /** Counted from 1. */
