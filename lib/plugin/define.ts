@@ -67,7 +67,7 @@ export interface EndpointOptions extends Pick<RegisterOptions, 'prefix' | 'logLe
 
 const orders = new WeakMap<object, Order>()
 
-/** The options of a plugin, and those of its endpoints. A document's `routes` are the plugin's own. */
+/** The options of a plugin and of its endpoints. A document's `routes` belong to the plugin itself. */
 export type RegisteredWith<Options> = Options & Omit<EndpointOptions, keyof Options>
 
 /** Returns the plugin for Fastify's `register`, which rejects with an error that names the missing plugin or the wrong options. */
