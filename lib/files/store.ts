@@ -1,7 +1,6 @@
 /** The interface of file stores. A store keeps objects: bytes under a key. Names, owners and permissions are in the database. */
 import type { Readable } from 'node:stream'
 
-/** A stored object. */
 export interface StoredObject {
   readonly key: string
   /** The size in bytes. */
