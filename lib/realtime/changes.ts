@@ -6,7 +6,6 @@ import { parseJson } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
 import { isRecord } from '../json/plain-value.js'
 
-/** A change, as stored in the database. */
 export interface StoredChange {
   readonly position: number
   readonly table: string
