@@ -24,7 +24,7 @@ export { isPlatformAdmin } from '../../lib/identity/platform-admin.js'
 export const accessLevels = ['public', 'open', 'partial', 'user', 'tenant-admin', 'platform-admin'] as const
 export type Access = typeof accessLevels[number]
 
-/** The used parts of a request: the caller, and the app, which knows the permissions of its role. */
+/** The parts of a request that access checks use: the caller, and the app with the permissions of roles. */
 export interface CallerRequest {
   readonly auth: Claims | null
   /** The request's tenant, which a gateway may have named instead of the token. Absent without the plugin tenancy. */
@@ -51,7 +51,7 @@ export function requireProvider (
   if (auth !== null && providerOf(auth) !== provider && headers['x-api-key'] === undefined) throw tokenInvalid()
 }
 
-/** An `onRequest` hook of endpoints for users alone. The message names what an API key lacks, such as "An API key has no password". */
+/** An `onRequest` hook of endpoints for users only. The message says why API keys are refused, such as "An API key has no password". */
 export function refuseApiKeys (lack: string): ({ headers }: { readonly headers: IncomingHttpHeaders }) => Promise<void> {
   return async ({ headers }) => {
     if (headers['x-api-key'] !== undefined) throw failure('forbidden', { message: `${lack}: send the token of a user` })
@@ -141,7 +141,7 @@ function withOwn (permissions: readonly string[], given: PermissionSet): Permiss
 function requireAll (held: PermissionSet, permissions: readonly string[], caller: Claims): void {
   const missing = permissions.filter((permission) => !grants(held, permission))
   if (missing.length === 0) return
-  // Callers without a tenant learn nothing about a tenant's permissions.
+  // A caller without a tenant must not see a tenant's permissions.
   if (caller.tenant_id === undefined) throw insufficientPermissions()
   throw failure('forbidden', {
     extras: { details: missing.map((permission) => ({ path: '', message: `needs the permission "${permission}"`, keyword: 'permission' })) }

@@ -5,7 +5,7 @@ import type { Actor } from '../../lib/database/audit.js'
 import { isPlatformAdmin } from './access.js'
 import { keyOf } from './callers.js'
 
-/** The used parts of a request. */
+/** The parts of a request that identify its actor. */
 export interface ActingRequest {
   readonly auth: Claims | null
   readonly ip: string
@@ -14,7 +14,7 @@ export interface ActingRequest {
   readonly idempotency?: IdempotencyClaim | null
 }
 
-/** The caller of the request. The address of platform administrators who act on a tenant is left out, since the tenant must not see it. */
+/** The caller of the request. Omits the address of platform administrators who act on a tenant, since the tenant must not see it. */
 export function actorOf ({ auth, ip, tenant, idempotency }: ActingRequest): Actor {
   // Undefined, not null, without the plugins auth and tenancy.
   const caller = auth ?? null

@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { tokenMissing } from './access.js'
 import { tokenInvalid } from './errors.js'
 
-/** Returns null without the header. Other schemes than Bearer are refused: a caller with credentials must not be served as one without. */
+/** Returns null without the header. Refuses other schemes than Bearer, so that a caller with credentials is not served as one without. */
 export function bearerToken ({ headers: { authorization } }: Pick<FastifyRequest, 'headers'>): string | null {
   if (authorization === undefined) return null
   if (authorization.startsWith('Bearer ') && !authorization.includes(' ', 7)) return authorization.slice(7)

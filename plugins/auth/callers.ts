@@ -7,7 +7,7 @@ import { apiKeyUnknown } from './errors.js'
 import { unionOf, type PermissionSet } from './permissions.js'
 import { noSources, type Admit, type RoleSource, type Sources } from './sources.js'
 
-const maxKeyLength = 256 // characters; longer keys are refused unread
+const maxKeyLength = 256 // characters; longer keys are refused without a look-up
 const platformKey = /^[\x21-\x7e]{16,256}$/
 const platformClaims: Claims = Object.freeze({ sub: 'api-key', role: 'admin' })
 
@@ -33,15 +33,14 @@ export interface Callers {
   readonly permissionsOf: RoleSource['permissionsOf']
 }
 
-/** The permissions of a caller in a tenant. */
+/** Gets the permissions of a caller in a tenant. */
 interface Given {
   readonly tenant: Owner | undefined
   readonly held: PermissionSet
 }
 
 /**
- * @param apiKey the platform's key: its owner is a platform administrator. Throws for a key that is too short to be secret, or invalid in a
- * header.
+ * @param apiKey the platform's key, whose owner is a platform administrator. Throws for a key that is too short, or invalid in a header.
  */
 export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = noSources): Callers {
   if (apiKey !== undefined && !platformKey.test(apiKey)) {
@@ -69,7 +68,7 @@ export function createCallers (apiKey?: string, { apiKeys, roles }: Sources = no
       const found = apiKeys()?.find(key, admit) ?? null
       return whenKnown(found, known)
     },
-    // Called for every request. The claims of a token are one object while the token is remembered.
+    // Called for every request. The claims of a cached token are one object.
     permissionsOf (auth, tenant) {
       const known = remembered.get(auth)
       if (known !== undefined && known.tenant === tenant) return known.held

@@ -14,7 +14,7 @@ import { ownProvider } from './providers/claims.js'
 type Callback = (error: unknown, result?: unknown) => void
 type Argument = object | Callback | undefined
 
-/** Replaces the decorators in the context and those below it. A registration above the context keeps its own. */
+/** Replaces the decorators in the context and its children. A registration in a parent context keeps its own. */
 export function applyRules (app: FastifyInstance, registration: Registration, tokens: TokenStore): void {
   const { jwt } = registration
   const verifyRequest = createRequestVerification(registration, tokens, decoratorOf(app, 'Request', 'jwtVerify'))
@@ -50,7 +50,7 @@ export function applyRules (app: FastifyInstance, registration: Registration, to
   }
 }
 
-/** Verifies the token of a request by our rules, and by those of the app's own registration or of the options of the call. */
+/** Verifies the token of a request by our rules, by those of the app's own registration and by the options of the call. */
 function createRequestVerification ({ jwt, isOfApp, decoratorName }: Registration, tokens: TokenStore, original: object) {
   return async (request: FastifyRequest, options: object | undefined): Promise<unknown> => {
     const checks = nested(options, 'verify')
@@ -70,7 +70,7 @@ function createRequestVerification ({ jwt, isOfApp, decoratorName }: Registratio
     })
   }
 
-  /** The token may be in a cookie, or in the place that `extractToken` returns. */
+  /** The token may be in a cookie, or be returned by `extractToken`. */
   function lookUp (request: FastifyRequest, options: Partial<VerifyOptions> | undefined): string {
     try {
       return jwt.lookupToken(request, options)
@@ -98,7 +98,7 @@ function own (verify: () => unknown): unknown {
   }
 }
 
-/** Our error for an error of the package. Errors of the app, such as those of `trusted`, are unchanged. */
+/** Converts an error of the package to one of ours. Errors of the app, such as those of `trusted`, are unchanged. */
 function translated (error: unknown, request?: FastifyRequest): unknown {
   const code = isRecord(error) ? String(error['code']) : ''
   if (code === 'FST_JWT_AUTHORIZATION_TOKEN_EXPIRED' || code === 'FAST_JWT_EXPIRED') return tokenExpired()

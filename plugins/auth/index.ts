@@ -142,7 +142,7 @@ function providersOf ({ jwt, authProviders = {} }: AuthOptions): Readonly<Record
   return providers
 }
 
-/** Throws if a member of the route's config would have no effect, and the route would be more open than it looks. */
+/** Throws if a member of the route's config would have no effect, so that the route would be more open than its config says. */
 function refuseUnreadMembers ({ method, url, config: { access, permissions = [], permission, authProvider } = {} }: RouteOptions): void {
   const route = `${String(method)} ${url}`
   const asksForNothing = access === undefined || access === 'public'
@@ -173,7 +173,7 @@ function asksMore (access: Access): boolean {
   return access === 'tenant-admin' || access === 'platform-admin'
 }
 
-/** Roles and permissions, checked before the body is parsed: a caller without permission learns nothing from a 400. */
+/** Checks roles and permissions before the body is parsed, so that a caller without permission learns nothing from a 400. */
 function addPermissionStep (route: RouteOptions, access: Access, permissions: readonly string[]): void {
   const permission = route.config?.permission
   addStep(route, 'permission', (request, _reply, done) => {
@@ -182,7 +182,7 @@ function addPermissionStep (route: RouteOptions, access: Access, permissions: re
   })
 }
 
-/** The headers that identify the caller and the tenant: other responses to the same URL may differ. */
+/** Headers that identify the caller and the tenant. Responses to the same URL vary with them. */
 const identityHeaders = 'authorization, x-api-key, x-tenant-id'
 
 function createIdentification (
@@ -210,7 +210,7 @@ function createIdentification (
   }
 }
 
-/** The token is a bearer, or `partialToken` in the body; both must be equal. */
+/** The token from the header or from `partialToken` in the body. If both are sent, they must be equal. */
 function createPartialIdentification (auth: Auth): onRequestHookHandler {
   return (request, _reply, done) => {
     const token = bearerToken(request)

@@ -16,7 +16,7 @@ export interface OwnKeys {
   readonly claims: { readonly iss?: string, readonly aud?: string | readonly string[] }
   /** The configured lifetime of a token in seconds. */
   readonly lifetime: number | undefined
-  /** A token can become invalid before it expires, by `maxAge`, so it is verified with each request. */
+  /** Whether a token can become invalid before it expires, by `maxAge`. Then it is verified with each request. */
   readonly isAged: boolean
 }
 
@@ -42,7 +42,7 @@ export function ownKeys (options: JwtOptions, keys: Keys, jwt: JWT, now: () => n
   }
 }
 
-/** The key of an app's own registration of @fastify/jwt, whose text is unknown here. */
+/** The key of an app's own registration of @fastify/jwt, whose text this package does not know. */
 export function registeredKey (jwt: JWT, { algorithm, lifetime, canSign }: Registered): OwnKeys {
   const verify = verifierOf(jwt, algorithm)
   return {
@@ -61,8 +61,8 @@ function isAged ({ options: { verify } }: JWT): boolean {
 }
 
 /**
- * Accepts tokens that one of the keys signed. A known header names the key. Other tokens are tried with each key, since other programs that
- * share the secret may sign tokens too.
+ * Accepts tokens signed with one of the keys. A known header names the key. Other tokens are tried with each key, since other
+ * programs with the same secret may sign tokens too.
  */
 function createDecoder ({ issuer, audience }: JwtOptions, { algorithm, verifying }: Keys, jwt: JWT): (token: string) => Decoded {
   const decoders = verifying.map((key, index) => {
@@ -85,7 +85,7 @@ function createEncoder ({ algorithm, verifying: [current], signing }: Keys, jwt:
   return (payload, options) => jwt.sign(payload, { ...options, ...fixed })
 }
 
-/** The first part of every token that the key signs. */
+/** The first part of every token signed with the key. */
 function headerOf (algorithm: Keys['algorithm'], key: string): string {
   return Buffer.from(JSON.stringify({ alg: algorithm, typ: 'JWT', kid: keyIdOf(algorithm, key) })).toString('base64url')
 }

@@ -1,6 +1,6 @@
 /**
- * Partial tokens: the caller has given a password, and the second factor is missing. A key derived from the signing key signs them, so that
- * a partial token is never accepted as a full one, nor the reverse.
+ * Partial tokens: the caller has given a password, and the second factor is missing. They are signed with a key derived from the signing
+ * key, so that a partial token is never accepted as a full one, nor the reverse.
  */
 import type { JWT } from '@fastify/jwt'
 import type { Claims } from '../../lib/expressions/types.js'

@@ -9,17 +9,17 @@ export const Permission = Type.String({
   description: '`resource:action`, `resource:*` or `*`.'
 })
 
-/** Held permissions. A Set of texts is one. */
+/** The permissions of a caller. A Set of texts fits this interface. */
 export interface PermissionSet {
   has(permission: string): boolean
-  /** All of them, possibly repeated. */
+  /** All permissions, possibly with repetitions. */
   values(): Iterable<string>
 }
 
 /** No permissions. */
 export const noPermissions: PermissionSet = new Set<string>()
 
-/** The set holds the permission: by its name, by `resource:*` or by `*`. */
+/** Whether the set contains the permission: by its name, by `resource:*` or by `*`. */
 export function grants (held: PermissionSet, permission: string): boolean {
   if (held.has(permission) || held.has('*')) return true
   const colon = permission.indexOf(':')

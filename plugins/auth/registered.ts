@@ -47,7 +47,7 @@ function signProbe (jwt: JWT): string | null {
 }
 
 function hasOtherKey (jwt: JWT, { algorithm, verifying: [current], signing }: Keys, signed: string | null): boolean {
-  // If neither side signs, there is nothing to compare.
+  // If neither side can sign, there is nothing to compare.
   if (signed === null) return false
   try {
     if (signing !== undefined) ignoreRejection(jwt.verify(jwt.sign({ ...probe }, { key: signing, algorithm })))
@@ -58,7 +58,7 @@ function hasOtherKey (jwt: JWT, { algorithm, verifying: [current], signing }: Ke
   }
 }
 
-/** The public half may be a function, which is called with a request only. */
+/** The public key may be a function, which is called only with a request. */
 function ignoreRejection (result: unknown): void {
   if (result instanceof Promise) result.catch(() => {})
 }

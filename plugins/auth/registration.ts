@@ -15,7 +15,7 @@ export interface Registration {
   readonly decoratorName: string
 }
 
-/** Uses the registration of the app, or registers @fastify/jwt. Without keys it verifies nothing. */
+/** Uses the app's own registration, or registers @fastify/jwt. Without keys, the new registration accepts no token. */
 export async function registerJwt (app: FastifyInstance, keys: Keys | undefined): Promise<Registration> {
   const known = app.hasDecorator('jwt') ? app.jwt : undefined
   if (known !== undefined && isJwt(known)) {
@@ -29,7 +29,7 @@ export async function registerJwt (app: FastifyInstance, keys: Keys | undefined)
   return { jwt: { ...app.jwt }, isOfApp: false, decoratorName }
 }
 
-/** The options of a registration with the server's own keys. Without keys nothing is verified: the secret is random. */
+/** The options of a registration with the server's own keys. Without keys the secret is random, so that no token is valid. */
 export function packageOptions (keys: Keys | undefined): FastifyJWTOptions {
   const { algorithm = 'HS256', verifying: [current] = [], signing } = keys ?? {}
   const secret = { public: current ?? randomBytes(32).toString('hex'), ...signing !== undefined && { private: signing } }

@@ -1,9 +1,9 @@
-/** Tokens that ended early, as another plugin reports them. */
+/** Revoked tokens, as another plugin reports them. */
 import type { Claims } from '../../lib/expressions/types.js'
 import { hash } from 'node:crypto'
 
 export interface RevocationList {
-  /** Changes with every received change: a checked token is checked again only then. */
+  /** Changes with every received revocation. A checked token is checked again only then. */
   readonly version: number
   /**
    * Whether the token was revoked. A rejection is the caller's response.
@@ -13,7 +13,7 @@ export interface RevocationList {
   refuses(claims: Claims, id: () => string): boolean | Promise<boolean>
 }
 
-/** No token was revoked. */
+/** A list without revoked tokens. */
 export const noRevocations: RevocationList = { version: 0, refuses: () => false }
 
 /** For a token: base64url of SHA-256 of the signed part, since another text can have the same signature. */

@@ -8,13 +8,13 @@ import { optional } from '../../lib/plugin/optional.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
-    /** Tokens that ended early. Added by the plugin sessions. */
+    /** Revoked tokens. Added by the plugin sessions. */
     revocations: RevocationList
     /** The API keys of tenants. Added by the plugin api-keys. */
     apiKeys: ApiKeyOwners
-    /** Roles that the platform gives. Added by the plugin rbac. */
+    /** Roles of the platform. Added by the plugin rbac. */
     platformRoles: RoleSource
-    /** Roles that tenants give. Added by the plugin tenant-rbac. */
+    /** Roles of tenants. Added by the plugin tenant-rbac. */
     tenantRoles: RoleSource
   }
 }
@@ -24,8 +24,8 @@ export type Admit = () => void | Promise<void>
 
 export interface ApiKeyOwners {
   /**
-   * The claims of a key's owner, frozen; null for an unknown or invalid key. Awaits `admit` before it looks up a key that is not in memory,
-   * so that guesses are limited.
+   * The claims of a key's owner, frozen; null for an unknown or invalid key. Awaits `admit` before it looks up a key that is not cached, so
+   * that guesses are limited.
    */
   find(key: string, admit: Admit): Claims | null | Promise<Claims | null>
 }

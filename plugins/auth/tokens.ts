@@ -16,7 +16,7 @@ import { noRevocations, tokenId } from './revocations.js'
 import { noSources, type Sources } from './sources.js'
 
 const defaultExpiresIn = 3600 // s
-const maxTokenLength = 8192 // characters; longer ones are refused unread
+const maxTokenLength = 8192 // characters; longer tokens are refused without parsing
 const maxCachedTokens = 50_000
 const maxCachedCharacters = 33_554_432 // 32 MB of tokens, whatever their number
 
@@ -39,7 +39,7 @@ export interface Tokens {
    * @param provider `jwt`: only a token of the own key; a name: only one of that provider. Default: any of them, which `iss` names
    */
   verify(token: string, provider?: string): Claims | Promise<Claims>
-  /** A token for the second factor alone, with a life of 5 minutes. Throws without a signing key. */
+  /** Signs a token that is valid only for the second factor, for 5 minutes. Throws without a signing key. */
   signPartial(claims: PartialClaims): string
   /** The signed claims of a partial token, frozen. Does not check revocation. Throws `tokenInvalid` or `tokenExpired`. */
   verifyPartial(token: string): Claims
@@ -49,9 +49,9 @@ export interface Tokens {
   readonly lifetime: number
   /** The longest life of a token of any issuer, in seconds: `jwt.maxLifetime`, Infinity without it. */
   readonly maxLifetime: number
-  /** There is a signing key. */
+  /** Whether there is a signing key. */
   readonly canSign: boolean
-  /** There is a signing key for partial tokens: that of the option `jwt`. */
+  /** Whether there is a signing key for partial tokens: that of the option `jwt`. */
   readonly canSignPartial: boolean
   /** The names of the external providers. */
   readonly providers: readonly string[]
@@ -68,7 +68,7 @@ export interface TokenStore extends Tokens {
    * `access` would refuse the token.
    */
   issue(payload: unknown, options?: Partial<PackageOptions>): string
-  /** A plugin has added a list of revoked tokens. */
+  /** Call it when a plugin has added a list of revoked tokens. */
   readonly hasRevocations: boolean
 }
 
@@ -82,8 +82,8 @@ export interface Verified extends Held {
 }
 
 /**
- * Tokens of the server's own keys and of external providers. A verified token is remembered until it expires, so that the caller's next
- * request costs one look-up. Without own keys nothing is signed.
+ * Tokens of the server's own keys and of external providers. A verified token is cached until it expires, so that the caller's next
+ * request costs one look-up. Without own keys no token can be signed.
  *
  * @param now the clock, in milliseconds since 1970
  */
@@ -115,7 +115,7 @@ export function createTokens (
   }
 
   function remember (token: string, { claims, payload, until }: Held, provider: string, key?: string): Verified | Promise<Verified> {
-    // No list has this version: it has not been checked yet.
+    // NaN equals no version: the token is not checked yet.
     const entry = { claims, payload, until, provider, key, version: NaN }
     verified.set(token, entry)
     if (verified.size > maxCachedTokens) verified.pop()
@@ -123,7 +123,7 @@ export function createTokens (
   }
 
   function unlessRevoked (token: string, entry: Verified): Verified | Promise<Verified> {
-    // A change during the call is checked again.
+    // If the list changes during the call, the token is checked again.
     const revocations = listOf() ?? noRevocations
     const { version } = revocations
     const settle = (refused: boolean) => {

@@ -22,7 +22,7 @@ export function verifierOf (jwt: JWT, algorithm: Algorithm, options: Partial<Ver
   return (token) => {
     const payload: unknown = jwt.verify(token, fixed)
     if (!(payload instanceof Promise)) return payload
-    // The key of the registration is a function, which is called with a request only.
+    // The key of the registration is a function, which is called only with a request.
     payload.catch(() => {})
     throw tokenInvalid()
   }

@@ -50,7 +50,7 @@ export function mapClaims (
   }
 }
 
-/** A member of that name, which may contain dots, or else the one at the end of the path. */
+/** The member with that name, which may contain dots, or else the one at the end of the path. */
 function claimAt (payload: Readonly<Record<string, unknown>>, path: string): unknown {
   if (Object.hasOwn(payload, path)) return payload[path]
   let value: unknown = payload

@@ -12,7 +12,7 @@ import { createJwks, type Jwks } from './jwks.js'
 import { isSigned } from './signature.js'
 import { readToken, type ReadToken } from './token.js'
 
-const renewEvery = 60_000 // ms between checks of the keys' age: remembered tokens do not trigger any
+const renewEvery = 60_000 // ms between checks of the keys' age, since cached tokens do not trigger any
 
 /** A token whose `iss` names a provider. */
 export interface ExternalToken {
@@ -35,7 +35,7 @@ export interface ProvidersOptions {
   /** The longest life of a token in seconds; Infinity: no bound. */
   readonly maxLifetime: number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
-  /** The keys of a provider have changed: tokens that they verified are checked again. */
+  /** Called when a provider's keys have changed: tokens that they verified are verified again. */
   readonly onChange: (provider: string) => void
 }
 
@@ -87,7 +87,7 @@ export function createProviders ({ providers, now, maxLifetime, log, onChange }:
   }
 }
 
-/** The checks of a token that need no key. Throws `tokenInvalid`. */
+/** Runs the checks of a token that need no key. Throws `tokenInvalid`. */
 function requireFit (
   { header: { alg, kid, crit }, payload: { aud } }: ReadToken,
   { algorithms, audience }: Provider

@@ -1,6 +1,6 @@
 /**
- * The keys of one provider. They are read at the first token, again for an unknown key, and in the background so that withdrawn keys end.
- * While the provider is down, known keys stay valid.
+ * The keys of one provider. They are read at the first token, again for an unknown key, and in the background so that withdrawn keys
+ * expire. While the provider is down, known keys stay valid.
  */
 import type { KeyObject } from 'node:crypto'
 import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
@@ -13,10 +13,10 @@ const maxBytes = 1_048_576 // of the document, unpacked
 const standardLimit = 5_000 // ms for the whole download
 
 /**
- * The document at the address. Redirects are refused, since only the address itself was chosen. Rejects for another status than 200, a
- * document beyond 1 MB, a timeout, and text that is not JSON.
+ * Reads the document at the address. Refuses redirects, since only the address itself is configured. Rejects for another status than
+ * 200, a document beyond 1 MB, a timeout, and text that is not JSON.
  *
- * @param stop ends it, by the caller or by the limit
+ * @param stop aborts the download early
  * @param timeLimit milliseconds for the whole download. Default: 5000
  */
 export async function downloadJson (address: string, stop: AbortController, timeLimit = standardLimit): Promise<unknown> {
@@ -51,9 +51,9 @@ export interface JwksOptions {
   readonly algorithms: readonly SignatureAlgorithm[]
   /** The clock, in milliseconds. */
   readonly now: () => number
-  /** The keys have changed. */
+  /** Called when the keys have changed. */
   readonly onChange: () => void
-  /** They could not be read. */
+  /** Called when the keys could not be read. */
   readonly onError: (error: unknown) => void
 }
 
@@ -78,7 +78,7 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
   let stop: AbortController | null = null
   let closed = false
 
-  /** One at a time, for all waiting requests; it never rejects. */
+  /** One read at a time, for all waiting requests. It never rejects. */
   function ask (): Promise<void> {
     asking ??= read().catch(onError).finally(() => {
       asking = null
@@ -92,7 +92,7 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
     stop = new AbortController()
     const found = readKeySet(await downloadJson(address, stop), algorithms)
     const before = keys?.text ?? ''
-    // A reachable provider without keys has withdrawn them all.
+    // A reachable provider without usable keys has withdrawn all keys.
     keys = found.text === '' ? null : found
     readAt = now()
     if (before !== found.text) onChange()
@@ -117,7 +117,7 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
     if (keys === null) throw unavailable(retryPause / 1000)
     const key = keys.find(algorithm, kid)
     if (key !== undefined) return key
-    // The response that it waited for was the search for it.
+    // The response that this request waited for counts as its search.
     searchedAt = askedAt
     throw tokenInvalid()
   }
@@ -131,7 +131,7 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
       renew()
       const key = keys.find(algorithm, kid)
       if (key !== undefined) return key
-      // A search cannot tell which of several keys such a token has.
+      // Without a key id, a search cannot tell which of several keys signed the token.
       if (kid === undefined) throw tokenInvalid()
       if (asking === null && !hasPassed(searchPause, searchedAt)) throw tokenInvalid()
       return search(algorithm, kid)

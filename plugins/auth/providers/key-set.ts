@@ -13,7 +13,7 @@ export interface KeySet {
    * several.
    */
   find(algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | undefined
-  /** Two sets with the same text verify the same tokens; empty without a key. */
+  /** Identifies the set: sets with equal texts verify the same tokens. Empty without a key. */
   readonly text: string
 }
 

@@ -30,7 +30,7 @@ const schemes = {
   EdDSA: { hash: null, key: 'ed25519', options: {} }
 } as const satisfies Record<SignatureAlgorithm, Scheme>
 
-/** The key has the type and the size of the algorithm. */
+/** Whether the key has the algorithm's type and size. */
 export function fits (key: KeyObject, algorithm: SignatureAlgorithm): boolean {
   const { key: asked } = schemes[algorithm]
   const { asymmetricKeyType: type, asymmetricKeyDetails: { modulusLength = 0, publicExponent = 0n, namedCurve } = {} } = key
@@ -40,7 +40,7 @@ export function fits (key: KeyObject, algorithm: SignatureAlgorithm): boolean {
   return type === 'ec' ? namedCurve === asked : type === asked
 }
 
-/** The owner of the key has signed the text. */
+/** Whether the key's owner has signed the text. */
 export function isSigned (text: string, signature: Buffer, key: KeyObject, algorithm: SignatureAlgorithm): boolean {
   const { hash, options } = schemes[algorithm]
   try {
