@@ -1,4 +1,4 @@
-/** Limits that other plugins declare for work of their own. */
+/** Rate limits that other plugins declare for their own work. */
 import type {} from './index.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { optional } from '../../lib/plugin/optional.js'

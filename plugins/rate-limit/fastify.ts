@@ -1,9 +1,9 @@
 /**
- * Registers @fastify/rate-limit, so that `config.rateLimit`, `app.rateLimit` and `app.createRateLimit` work as it
- * documents. It counts in the store of this plugin through its documented store interface.
+ * Registers @fastify/rate-limit, so that `config.rateLimit`, `app.rateLimit` and `app.createRateLimit` work as documented there. It
+ * counts in this plugin's store, through its documented store interface.
  *
- * The rules of this plugin use the same store directly. The interface counts one limit at a time and cannot give a request
- * back, so it can neither count a request in two limits or in none, nor skip responses by their status.
+ * The rules of this plugin use the same store directly. The interface counts one limit at a time and cannot give a request back. So
+ * it cannot count a request in two limits or in none, nor skip responses by their status.
  */
 import type { FastifyRateLimitStore, RateLimitOptions } from '@fastify/rate-limit'
 import type { FastifyInstance, RouteOptions } from 'fastify'
@@ -38,7 +38,7 @@ function storeClass (store: RateLimitStore, now: () => number) {
   const createCounter = store.counter?.bind(store) ?? createMemoryCounter
   const limiters = new Map<string, number>()
 
-  /** Instances that share a store make their limiters in the same order; a number tells equal limiters apart. */
+  /** Instances that share a store create their limiters in the same order. A number distinguishes equal limiters. */
   function nameOf ({ routeInfo, max, timeWindow }: Readonly<Record<string, unknown>>): string {
     if (!isRecord(routeInfo)) return 'all'
     const { method, url, constraints } = routeInfo
@@ -101,8 +101,8 @@ function settle (counted: Counted | Promise<Counted>, callback: Callback): void 
 }
 
 /**
- * @fastify/rate-limit replaces a wrong `max` by 1000; here it fails the start. Refused requests are marked, because they do
- * not count as usage of the tenant.
+ * @fastify/rate-limit replaces a wrong `max` by 1000; here it fails the start. Refused requests are marked, because they do not
+ * count as usage of the tenant.
  */
 function checked ({ method, url }: RouteOptions, options: RateLimitOptions): RateLimitOptions {
   const { max, onExceeded } = options

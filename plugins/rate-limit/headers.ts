@@ -1,4 +1,4 @@
-/** The `X-RateLimit-*` headers. Of several limits of a request they show the one with the fewest requests left. */
+/** The `X-RateLimit-*` headers. If a request has several limits, they show the one with the fewest requests left. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 
 const limitHeader = 'x-ratelimit-limit'
@@ -25,7 +25,7 @@ export function decorateShown (app: FastifyInstance): void {
   app.decorateRequest(shownReset, 0)
 }
 
-/** Replaces the headers, unless the request is admitted and they show a limit with fewer requests left. */
+/** Writes the headers, unless the request is admitted and they already show a limit with fewer requests left. */
 export function showLimit (
   request: FastifyRequest,
   reply: FastifyReply,
@@ -40,9 +40,8 @@ export function showLimit (
 }
 
 /**
- * Call it when the response is sent. @fastify/rate-limit overwrites the headers with its own limit, whose reset is in
- * seconds from now. This keeps the stricter limit, with its reset in seconds since 1970. Of equal limits it keeps the one
- * that ends later.
+ * Call it when the response is sent. @fastify/rate-limit overwrites the headers with its own limit, whose reset is in seconds from
+ * now. This keeps the stricter limit, with its reset in seconds since 1970. If both are equal, it keeps the one that ends later.
  *
  * @param now in milliseconds since 1970
  */

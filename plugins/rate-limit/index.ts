@@ -33,24 +33,24 @@ declare module 'fastify' {
     rateLimiter: RateLimiter
   }
   interface FastifyRequest {
-    /** The limit of its route has counted it, or is about to. */
+    /** The route's limit has counted the request, or is about to. */
     [counted]: boolean
   }
   interface FastifyContextConfig {
-    /** The route's own rule; false: the route has no limit, not even the plan's. Default: `perEndpoint`, then `default`. */
+    /** The route's own rule. false: no limit, not even the plan's. Default: `perEndpoint`, then `default`. */
     rateLimitRule?: RouteRule | false
-    /** The rule that counts requests of the route alone; absent where they share the count of all routes. Set by this plugin. */
+    /** The rule that counts only this route. undefined if the route shares the count of all routes. Set by this plugin. */
     ownLimit?: Limit
     /**
-     * Limits each address on this route before tokens, keys and tenants are checked. For routes where strangers send
-     * something to check. It counts even if `rateLimit.enabled` is false.
+     * Limits each address on this route before tokens, keys and tenants are checked. For routes that check input of callers without a
+     * token. It counts even if `rateLimit.enabled` is false.
      */
     addressLimit?: RateLimitRule
   }
 }
 
 export interface RateLimitPluginOptions extends RateLimitOptions {
-  /** The Redis in which instances share their counts. Default: each process counts for itself. */
+  /** The Redis in which instances share their counts. Default: each process counts separately. */
   readonly redis?: { readonly url: string } | undefined
   /** A store that replaces the default one. */
   readonly store?: RateLimitStore | undefined
@@ -93,7 +93,7 @@ export default definePlugin<RateLimitPluginOptions>({
       const limitStatuses = new Set([
         ...addressLimit === undefined ? [] : [refusalStatus(addressLimit)],
         ...limit === null ? [] : [refusalStatus(limit.rule)],
-        // The headers of the plan's ceiling.
+        // The plan's limit refuses with this status.
         ...limit === null || !rules.enabled ? [] : [catalogue.rateLimited.status],
         ...limit === null || !isRecord(rateLimit) ? [] : [catalogue.rateLimited.status]
       ])

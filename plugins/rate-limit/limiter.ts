@@ -34,7 +34,7 @@ export interface RateLimiter {
    * show the one with the fewest requests left.
    */
   check(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
-  /** As `check`, for a call of a route within this process. It shows no headers. */
+  /** Like `check`, for a call of a route within this process. It sets no headers. */
   checkCall(call: CountedCall, reply: CountedReply, limit: Limit): void | Promise<void>
 }
 
@@ -45,7 +45,7 @@ export type CountedReply = Pick<RouteReply, 'statusCode'> & { readonly raw: Pick
 export interface RouteLimiter extends RateLimiter {
   /** The limit of a route, with the plan's ceiling. */
   checkRoute(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
-  /** Counts a request that failed before its limit was reached, for its address: the caller's identity is not proven. */
+  /** Counts a request that failed before its limit was reached. It counts for the address, since the caller is not verified. */
   countFailure(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
   /** Call it when the response is sent: @fastify/rate-limit may have overwritten the headers. */
   mergeHeaders(request: FastifyRequest, reply: FastifyReply): void
@@ -55,7 +55,7 @@ export interface LimiterOptions {
   readonly store: RateLimitStore
   /** Read once the server is ready. null: plans have no limits. */
   readonly plans: () => Plans | null
-  /** Whether a gateway names the tenant of requests whose tokens name none. */
+  /** Whether a gateway names the tenant of requests whose token has none. */
   readonly trustsHeader: () => boolean
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
@@ -71,7 +71,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
 
   function ceilingOf ({ tenant, routeOptions: { config } }: FastifyRequest): Limit | null {
     ceilings ??= createCeilings(plans())
-    // Without tenants in a database there are no plans.
+    // Without a database of tenants there are no plans.
     const ceiling = tenant === undefined || tenant === null ? null : ceilings(tenant.plan)
     return ceiling !== null && config.beyondPlan === true ? beyondPlan : ceiling
   }
@@ -115,8 +115,8 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
     },
     countFailure (request, reply, limit) {
       // Shown in the headers, but never refused, so that the caller sees the original error. Checking a token takes a fraction of a
-      // millisecond and no query. Work that needs a query has its own limit before it: keys the count of `x-api-key` in the plugin auth,
-      // tenants named by strangers the limit of the route.
+      // millisecond and no query. Work with a query has its own limit before it: the count of `x-api-key` in the plugin auth for keys, and
+      // the route's limit for tenants that unverified callers name.
       if (limit.plansOnly) return
       const client = addressKey(request.ip)
       const taken = store.take('address', client, limit, null, now())
@@ -132,7 +132,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
   }
 }
 
-/** The ceiling of a tier; null without one. */
+/** The limit of a plan; null without one. */
 type Ceilings = (tier: string) => Limit | null
 
 function createCeilings (plans: Plans | null): Ceilings {
@@ -164,7 +164,7 @@ function settle (
   throw refusal(shown.rule, (shown === first ? taken.resetAt : taken.secondResetAt) - now)
 }
 
-/** Shows and returns the limit with fewer requests left; of equal limits the one that ends later. */
+/** Shows and returns the limit with fewer requests left. If both are equal, the one that ends later. */
 function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limit, second: Limit | null, taken: Taken): Limit {
   let shown = first
   let left = Math.max(0, first.rule.max - taken.count)
@@ -194,8 +194,8 @@ function refusal ({ message, statusCode }: RateLimitRule, waitMs: number): Tenan
 }
 
 /**
- * Gives back a request that the rule does not count, once its status is known; an interrupted request stays counted.
- * Until then it counts, so that concurrent requests cannot exceed the limit.
+ * Gives back a request that the rule does not count, once its status is known. An interrupted request stays counted. Until then it
+ * counts, so that concurrent requests cannot exceed the limit.
  */
 function refundLater (
   reply: CountedReply,

@@ -6,7 +6,7 @@ import { OwnedWindows, Windows, type Window } from './windows.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const defaultMaxWindows = 100_000 // about 10 MB
-const ownerShare = 50 // tenants whose documents' windows fill the shared bound; a single tenant gets at most this part
+const ownerShare = 50 // tenants whose documents' windows fill the shared limit; a single tenant gets at most this share
 
 export interface MemoryStore extends RateLimitStore {
   /** The number of windows in memory. */
@@ -14,8 +14,8 @@ export interface MemoryStore extends RateLimitStore {
 }
 
 /**
- * Windows of tenants, of addresses and of tenants' own documents are separate. A flood of addresses cannot push out the
- * count of a tenant, and a tenant with many rules cannot push out the counts of another.
+ * Windows of tenants, of addresses and of tenants' own documents are separate. A flood of addresses cannot evict the count of a
+ * tenant, and a tenant with many rules cannot evict the counts of another.
  *
  * @param maxWindows windows of each of the three kinds at most. Default: 100,000
  */

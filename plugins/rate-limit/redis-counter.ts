@@ -5,7 +5,7 @@ import { redisScript, type RedisConnection } from '../../lib/redis/redis.js'
 import { createMemoryCounter } from './memory-counter.js'
 import { boundedKey } from './rules.js'
 
-/** ARGV: `windowMs`, `max` and the renewal. A key without an expiry, perhaps of another program, gets one. */
+/** ARGV: `windowMs`, `max` and the renewal. A key without an expiry, for example of another program, gets one. */
 const hit = redisScript(`
 local window, max = tonumber(ARGV[1]), tonumber(ARGV[2])
 local count = redis.call('INCR', KEYS[1])
@@ -24,7 +24,7 @@ return { tonumber(redis.call('GET', KEYS[1]) or 0), math.max(0, redis.call('PTTL
 
 export function createRedisCounter (connection: RedisConnection, options: CounterOptions): Counter {
   const memory = createMemoryCounter(options)
-  // A hash has a fixed length, so a name and a client's key cannot run together.
+  // A hash has a fixed length, so that a name and a client's key cannot merge into another pair.
   const name = createHash('sha256').update(options.name).digest('base64url').slice(0, 16)
   const keyOf = (key: string) => `tenantry:rl:r:${name}:${boundedKey(key)}`
   return {

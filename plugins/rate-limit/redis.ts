@@ -6,7 +6,7 @@ import { redisScript } from '../../lib/redis/redis.js'
 import { createRedisCounter } from './redis-counter.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
-const maxOfOwner = 2000 // windows of the rules of a tenant's document, as many as in memory
+const maxOfOwner = 2000 // windows for the rules of a tenant's document, as many as in memory
 
 /**
  * The key of a count holds `7 1800000000000`: the number of requests and the end of the window. A key expires with its
@@ -98,7 +98,7 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
       )
     },
     refund (kind, client, limit, resetAt) {
-      // Without Redis it stays counted: the window ends anyway.
+      // Without Redis the request stays counted until the window ends.
       return connection.run<void>(
         (redis) => refund(redis, keysOf(kind, client, limit), [resetAt, fieldOf(kind, client, limit)]).then(() => {}),
         () => {}
@@ -125,7 +125,7 @@ function keysOf (kind: ClientKind, client: string, { owner, key }: Limit): reado
   return [`tenantry:rl:o:${owner}:young`, `tenantry:rl:o:${owner}:old`]
 }
 
-/** The field among the counts of its owner; empty for a count without an owner. */
+/** The field in the owner's hash; empty for a count without an owner. */
 function fieldOf (kind: ClientKind, client: string, { owner, key }: Limit): string {
   return owner === platformRef ? '' : `${kind === 'tenant' ? '' : client}:${key}`
 }

@@ -2,7 +2,7 @@
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { createHash } from 'node:crypto'
 
-/** How many requests a client may send in a window. */
+/** The maximum number of requests of a client in a window. */
 export interface RateLimitRule {
   /** Requests per window. */
   readonly max: number
@@ -12,9 +12,9 @@ export interface RateLimitRule {
   readonly message?: string | undefined
   /** The status of the refusal. Default: 429. */
   readonly statusCode?: number | undefined
-  /** Responses with a status below 400 do not count. Default: false. */
+  /** Whether responses with a status below 400 do not count. Default: false. */
   readonly skipSuccessfulRequests?: boolean | undefined
-  /** Responses with a status of 400 or above do not count. Default: false. */
+  /** Whether responses with a status of 400 or above do not count. Default: false. */
   readonly skipFailedRequests?: boolean | undefined
 }
 
@@ -29,8 +29,8 @@ export interface RateLimitOptions {
   /** false: only routes' own rules count, not `default`, `perEndpoint` or the plans. Default: true. */
   readonly enabled?: boolean | undefined
   /**
-   * The rule of all routes without another one; they share one count. Without `max`: addresses have a limit of 100, tenants
-   * only that of their plan.
+   * The rule of all routes without another one; they share one count. Without `max`, addresses have a limit of 100, and tenants have
+   * only the limit of their plan.
    */
   readonly default?: Partial<RateLimitRule> | undefined
   /** Rules by `"GET /path"` or `"/path"`, with the declared path. Omitted members come from `default`. */
@@ -46,13 +46,13 @@ export interface Limit {
   readonly bucket: string
   /** The tenant whose document declares it: its counts are separate from the platform's. */
   readonly owner: Owner
-  /** Some responses give their request back. */
+  /** Whether some responses give their request back. */
   readonly isConditional: boolean
-  /** It only counts callers without a tenant. */
+  /** Whether it counts only callers without a tenant. */
   readonly addressesOnly: boolean
-  /** It counts no callers: only the plan's ceiling does. */
+  /** Whether it counts no callers, so that only the plan's limit counts. */
   readonly plansOnly: boolean
-  /** The bucket, in a key of bounded length. */
+  /** The name as a part of a key, with a limited length. */
   readonly key: string
 }
 
@@ -74,7 +74,7 @@ export function createLimit (
   return Object.freeze({ rule, bucket, owner, isConditional, addressesOnly, plansOnly, key: boundedKey(bucket) })
 }
 
-/** A name as a key: a digest replaces the end of a long name. */
+/** A name as a key. A digest replaces the end of a long name. */
 export function boundedKey (name: string): string {
   return name.length <= maxKey ? name : `${name.slice(0, keyHead)}#${createHash('sha256').update(name).digest('base64url')}`
 }

@@ -1,12 +1,12 @@
 /** The contract of the stores that count requests: memory and Redis. */
 import type { Limit } from './rules.js'
 
-/** A client: a tenant, or an address without a known tenant. */
+/** A client: a tenant, or an address if the tenant is unknown. */
 export type ClientKind = 'tenant' | 'address'
 
 /** The result of a count. */
 export interface Taken {
-  /** false: one of its counts is used up; none was increased. */
+  /** false: one of the limits is used up, and neither count was increased. */
   admitted: boolean
   /** The clock of the store, in milliseconds since 1970. */
   now: number
@@ -17,13 +17,13 @@ export interface Taken {
   /** The same for the second limit; 0 without one. */
   secondCount: number
   secondResetAt: number
-  /** The store that counted it, and that can give it back. */
+  /** The store that counted the request and can give it back. */
   store: RateLimitStore
 }
 
 /**
- * Counts requests in fixed windows, which begin with a client's first request. The first part of every count is the client,
- * or the tenant whose document declares the rule, so that counts of different tenants never mix.
+ * Counts requests in fixed windows, which begin with a client's first request. Every key begins with the client, or with the tenant
+ * whose document declares the rule, so that counts of different tenants never mix.
  */
 export interface RateLimitStore {
   /**
@@ -39,7 +39,7 @@ export interface RateLimitStore {
   counter?(options: CounterOptions): Counter
 }
 
-/** A count of @fastify/rate-limit: of a route with `config.rateLimit`, or of a limiter of `app.createRateLimit`. */
+/** A counter for @fastify/rate-limit: for a route with `config.rateLimit`, or for a limiter of `app.createRateLimit`. */
 export interface CounterOptions {
   /** Equal in all instances of a server. */
   readonly name: string

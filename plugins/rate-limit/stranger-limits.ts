@@ -1,4 +1,4 @@
-/** Limits per address for endpoints where callers without a token can try passwords, tokens and addresses. */
+/** Limits per address for endpoints where callers without a token can guess passwords, tokens and addresses. */
 import type { RateLimitRule } from './rules.js'
 
 const minute = 60_000 // ms

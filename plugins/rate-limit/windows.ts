@@ -1,4 +1,4 @@
-/** Windows in this process, a bounded number of them. */
+/** A limited number of windows in this process. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Limit } from './rules.js'
 import { LRUCache } from 'lru-cache'
@@ -10,7 +10,7 @@ export interface Window {
   resetAt: number
 }
 
-/** The least recently used windows are dropped first. */
+/** Evicts the least recently used windows first. */
 export class Windows {
   readonly #windows: LRUCache<string, Window>
 
@@ -23,7 +23,7 @@ export class Windows {
     return this.#windows.size
   }
 
-  /** The current window. It is new after its end, and after the clock was set back by more than a window. */
+  /** The current window. It is new after the old one's end, and after the clock was set back by more than a window. */
   running (client: string, limit: Limit, now: number): Window {
     const { bucket, rule: { windowMs } } = limit
     const window = this.open(client, bucket)
@@ -47,7 +47,7 @@ export class Windows {
   }
 }
 
-/** Windows of many owners. An owner drops its own windows first; then the least recently used owners are dropped. */
+/** Windows of many owners. An owner's own windows are evicted first, then the least recently used owners. */
 export class OwnedWindows {
   readonly #owners: LRUCache<Owner, Windows>
   readonly #maxOfOwner: number
@@ -66,7 +66,7 @@ export class OwnedWindows {
     const before = windows.size
     const window = windows.running(client, limit, now)
     if (windows.size !== before) {
-      // The cache keeps the size of a value that it has already.
+      // The cache would keep the earlier size of a value.
       this.#owners.delete(owner)
       this.#owners.set(owner, windows, { size: windows.size })
     }
