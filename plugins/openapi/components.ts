@@ -75,7 +75,7 @@ export function createComponents ({ shared, write, taken, base }: ComponentsOpti
     return component
   }
 
-  /** The component of this name and content; a number after the name distinguishes other content. */
+  /** The component with this name and content. A number after the name distinguishes other content. */
   function componentOf (wanted: string, copy: unknown): Component {
     const content = JSON.stringify(sorted(copy))
     for (let number = 1; ; number++) {
@@ -104,7 +104,7 @@ export function createComponents ({ shared, write, taken, base }: ComponentsOpti
       const known = shared.get(id)
       if (known === undefined) return reference
       if (find(known.name) === undefined) {
-        // It is added before it is written, since it may refer to itself.
+        // Added before it is written, since it may refer to itself.
         const component = add({ name: known.name, content: undefined, text: '' })
         component.text = JSON.stringify(components.write(known.schema))
         characters += component.text.length

@@ -32,8 +32,8 @@ export interface ComposedDocument {
   /** The names of the schemas that this package adds to the components of the shell. */
   readonly schemaNames: readonly string[]
   /**
-   * The same document with further routes. The work is done in turns, since there may be hundreds of routes. Their operations take 4
-   * million characters at most: further operations are written without their schemas.
+   * The same document with further routes. The work yields between routes, since there may be hundreds. Their operations have at most 4
+   * million characters: further operations are written without their schemas.
    */
   extended(routes: Iterable<DocumentedRoute>): Promise<string>
 }
@@ -85,7 +85,7 @@ export function composeDocument ({ shell, routes: registered, schemas, replaced,
         paths.add(placed(route))
         if (yielder.shouldYield()) await yielder.yield()
       }
-      // Megabytes are joined in one piece, which has its own turn.
+      // The join of megabytes cannot be interrupted, so it gets its own turn.
       await yielder.yield()
       return textOf(paths, added)
     }

@@ -7,13 +7,13 @@ import type { ToldError } from '../../lib/http/error-schemas.js'
 declare module 'fastify' {
   interface FastifyContextConfig {
     /**
-     * Documentation in place of the route's `schema`, for routes that do not validate by it. A function is called each time the document is
-     * composed. False omits the route.
+     * The documentation that replaces the route's `schema`, for routes that do not validate by it. A function is called each time the
+     * document is composed. false omits the route.
      */
     openapi?: Documentation | (() => Documentation) | false
     /** The statuses of the route's rate limits; set by the plugin rate-limit. Default: none. */
     limitStatuses?: readonly number[]
-    /** The 201 of the route has the header Location. Default: false. */
+    /** Whether the route's 201 has the header Location. Default: false. */
     location?: boolean
   }
 }
@@ -24,7 +24,7 @@ export interface Documentation {
   readonly description?: string
   /** The groups that list the route. Default: the first segment of its path. */
   readonly tags?: readonly string[]
-  /** A configuration document declares the route: its group comes before the built-in groups. */
+  /** Whether a configuration document declares the route. Its group comes before the built-in groups. */
   readonly declared?: boolean
   /** Default: derived from method and path. Made unique if necessary. */
   readonly operationId?: string
@@ -34,19 +34,19 @@ export interface Documentation {
   readonly querystring?: unknown
   readonly headers?: unknown
   readonly body?: unknown
-  /** A request without a body counts as one with an empty object. Default: the body is required. */
+  /** Whether a request without a body counts as one with an empty object. Default: the body is required. */
   readonly bodyOptional?: boolean
   /** Schemas by status (`200`, `2xx`, `default`); their `description` describes the response. */
   readonly response?: unknown
   /** Errors, beyond those that `access` implies: a status, or a name of the catalogue if the body has more members. */
   readonly errors?: readonly ToldError[]
-  /** Successful responses are cached, and have `X-Cache`. */
+  /** Whether successful responses are cached, with the header `X-Cache`. */
   readonly cached?: boolean
-  /** A declared route takes the header Idempotency-Key. */
+  /** Whether a declared route accepts the header Idempotency-Key. */
   readonly takesIdempotencyKey?: boolean
-  /** A declared route honours the header If-Match. */
+  /** Whether a declared route honours the header If-Match. */
   readonly honoursIfMatch?: boolean
-  /** The 201 of a declared route has the header Location. */
+  /** Whether the 201 of a declared route has the header Location. */
   readonly location?: boolean
   /** Default: from the route's `access`. */
   readonly security?: readonly JsonSchema[]

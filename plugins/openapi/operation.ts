@@ -14,9 +14,9 @@ import { cacheHeaders, limitHeaders, locationHeaders, rateLimited } from './shar
 /** The settings of operations. */
 export interface OperationContext {
   readonly components: Components
-  /** Callers may name a tenant by X-Tenant-ID. */
+  /** Whether callers may name a tenant by X-Tenant-ID. */
   readonly tenancy: boolean
-  /** Routes may accept the header Idempotency-Key. */
+  /** Whether routes may accept the header Idempotency-Key. */
   readonly idempotency: boolean
 }
 
@@ -101,7 +101,7 @@ function parameterObject (
     name,
     ...(typeof description === 'string' && { description }),
     required,
-    // `filter[title]=...`; without a style its members would be separate parameters.
+    // `filter[title]=...`; without this style its members would be separate parameters.
     ...(place === 'query' && rest['type'] === 'object' && { style: 'deepObject', explode: true }),
     schema: toSchemaObject(rest, components)
   }
@@ -146,7 +146,7 @@ function responses (
   const describe = (status: string, schema: unknown, media: readonly string[]) => {
     const { description = STATUS_CODES[status] ?? 'Answer', ...rest } = isSchema(schema) ? schema : {}
     const empty = rest['type'] === 'null'
-    // The copy without a description has no name.
+    // The copy without a description is not a named schema.
     const written = isSchema(schema) && schemaName(schema) !== undefined ? schema : rest
     described[status] = { description, ...(!empty && { content: contentOf(media, written, components) }) }
   }
@@ -162,7 +162,7 @@ function responses (
   for (const [key, schema] of Object.entries(isSchema(response) ? response : {})) {
     describe(/^[1-5]xx$/i.test(key) ? key.toUpperCase() : key, schema, produces)
   }
-  // A status with a further meaning keeps the general error body.
+  // Another status that is already described keeps the general error body.
   for (const status of limitStatuses) if (status === 429 || described[status] === undefined) described[status] = rateLimited
   if (!Object.keys(described).some(isSuccess)) described[200] = { description: 'Success' }
 
@@ -201,7 +201,7 @@ function impliedErrors ({ config }: DocumentedRoute, { body }: Documentation, te
   ]
 }
 
-/** The accepted callers, as far as `security` does not describe them. */
+/** The accepted callers, where `security` cannot express them. */
 function callersOf ({ config }: DocumentedRoute): string | undefined {
   const { access, permission, permissions = [] } = config ?? {}
   const texts: string[] = []
@@ -219,7 +219,7 @@ function callersOf ({ config }: DocumentedRoute): string | undefined {
 
 const credentials: readonly JsonSchema[] = [{ bearer: [] }, { apiKey: [] }]
 
-/** undefined for other routes than ours. */
+/** undefined for routes without `access`. */
 function impliedSecurity ({ config }: DocumentedRoute): readonly JsonSchema[] | undefined {
   switch (config?.access) {
     case undefined:
@@ -228,7 +228,7 @@ function impliedSecurity ({ config }: DocumentedRoute): readonly JsonSchema[] | 
       return []
     case 'open':
       return [{}, ...credentials]
-    // It may be in the body.
+    // The partial token may also be in the body.
     case 'partial':
       return [{ partialToken: [] }, {}]
     default:

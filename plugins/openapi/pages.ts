@@ -1,6 +1,6 @@
 /**
- * The pages under `/ui`, of @fastify/swagger-ui. It serves many files and loads many modules, so the first request makes the app that
- * serves them.
+ * The pages under `/ui`, of @fastify/swagger-ui. It serves many files and loads many modules, so that the first request creates the app
+ * that serves them.
  */
 import type { FastifyInstance, RouteHandlerMethod } from 'fastify'
 import Fastify from 'fastify'
@@ -10,7 +10,7 @@ import { failure } from '../../lib/errors.js'
 /** Headers of a response that belong to its connection. */
 const ofConnection = ['connection', 'date', 'keep-alive', 'transfer-encoding']
 
-/** Adds the routes to the context. They load `/ui/json`, which answers the text as it is. */
+/** Adds the routes to the context. The pages load `/ui/json`, which returns the text unchanged. */
 export function pageRoutes (app: FastifyInstance, service: OpenApi): void {
   let opened: Promise<FastifyInstance> | undefined
   app.addHook('onClose', async () => await (await opened)?.close())
@@ -30,13 +30,13 @@ async function openPages ({ prefix, swagger }: FastifyInstance, { text }: OpenAp
   const [{ default: fastifySwagger }, { default: swaggerUi }] = await Promise.all([import('@fastify/swagger'), import('@fastify/swagger-ui')])
   const routePrefix = `${prefix}/ui`
   const pages = Fastify()
-  // @fastify/swagger-ui wants this plugin; the document is that of the app.
+  // @fastify/swagger-ui requires this plugin. The document is that of the app.
   await pages.register(fastifySwagger, { decorator: 'ownSwagger' })
   pages.decorate('swagger', swagger)
   await pages.register(swaggerUi, {
     routePrefix,
     staticCSP: true,
-    // With it, browsers load the scripts of a server in a private network, which has plain HTTP only, by HTTPS.
+    // The directive would make browsers load scripts by HTTPS, which a server in a private network may not have.
     transformStaticCSP: (header) => header.replace('upgrade-insecure-requests;', '').trim(),
     uiConfig: { docExpansion: 'list', persistAuthorization: true },
     uiHooks: {

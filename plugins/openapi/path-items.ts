@@ -6,7 +6,7 @@ import { toOperation, type OperationContext } from './operation.js'
 import { operationName, shapeOf, toTemplate } from './path.js'
 
 interface PathItem {
-  /** The path, with the parameters' names of the first route of its shape. */
+  /** The path, with the parameter names of the first route with its shape. */
   readonly template: string
   /** The item's rank: the lowest comes first. */
   readonly rank: number
@@ -15,7 +15,7 @@ interface PathItem {
 }
 
 export interface PathItems {
-  /** Adds the operations of a route. An existing operation stays: the server calls the first of two routes. */
+  /** Adds the operations of a route. An existing operation stays, since the server calls the first of two routes. */
   add(route: DocumentedRoute): void
   /** Adds an operation that @fastify/swagger has written. */
   addWritten(template: string, method: string, operation: unknown): void
@@ -35,7 +35,7 @@ export interface PathItemsOptions extends OperationContext {
   /** The `operationId`s of unchanged operations. */
   readonly operationIds?: ReadonlySet<string>
   /**
-   * The most characters of operations and components together; further operations are written without their schemas. Default: unlimited.
+   * The maximum characters of operations and components together. Further operations are written without their schemas. Default: unlimited.
    */
   readonly maxCharacters?: number
 }

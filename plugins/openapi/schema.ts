@@ -10,7 +10,7 @@ export function isSchema (value: unknown): value is JsonSchema {
 /** The members of a schema whose value maps names to schemas, and those whose value is data. */
 const schemaMaps = new Set(['properties', 'patternProperties', '$defs', 'definitions', 'dependentSchemas'])
 const data = new Set(['enum', 'const', 'default', 'example', 'examples', 'required'])
-/** Members that the document expresses otherwise, or omits. */
+/** Members that the document expresses in another way, or omits. */
 const left = new Set(['$id', '$schema', 'nullable', 'expected'])
 
 /** A schema, or a reference to the component of a named schema. */

@@ -10,11 +10,11 @@ import { composeDocument, type ComposedDocument } from './document.js'
 const maxExtended = 100 // documents with further routes in memory: the most recently used
 const maxBytes = 20_000_000 // of them together
 
-/** Operations for some callers only: those of a tenant's own routes. */
+/** Operations for some callers only, such as those of a tenant's own routes. */
 export interface FurtherRoutes {
   /** Equal for the same routes only. */
   readonly key: string
-  /** The routes are taken one by one, in turns: expensive work belongs into the iterator. */
+  /** The routes are taken one by one, with yields between them. Expensive work belongs into the iterator. */
   routes(): Iterable<DocumentedRoute>
 }
 
@@ -39,7 +39,7 @@ export interface OpenApiParts {
   /** The contexts of the shared schemas that routes refer to. */
   readonly contexts: Iterable<FastifyInstance>
   readonly tenancy: () => boolean
-  /** Routes may accept the header Idempotency-Key. */
+  /** Whether routes may accept the header Idempotency-Key. */
   readonly idempotency: () => boolean
   /** null without documents of tenants. */
   readonly documents: () => TenantDocuments | null
@@ -73,7 +73,7 @@ export function createOpenApi ({ shell, contexts, tenancy, idempotency, document
     return composed
   }
 
-  // Concurrent requests share one composition. If it becomes outdated meanwhile, these requests still get it, later ones do not.
+  // Concurrent requests share one composition. If it becomes outdated meanwhile, these requests still get it, but later ones do not.
   const extended = new LRUCache<string, Buffer, FurtherRoutes>({
     max: maxExtended,
     maxSize: maxBytes,
@@ -88,7 +88,7 @@ export function createOpenApi ({ shell, contexts, tenancy, idempotency, document
       const further = await documents()?.documentation(request) ?? null
       if (further === null) return service.text()
       const document = await extended.forceFetch(further.key, { context: further })
-      // Requests that waited for the same document are answered in turns too: each response may have megabytes.
+      // Requests that waited for the same document are answered one by one, with yields: each response may have megabytes.
       await yielder.yield()
       return document
     },

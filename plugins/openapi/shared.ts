@@ -55,7 +55,7 @@ export const tenantParameter = {
   schema: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' }
 }
 
-/** @param partial a route takes the partial token of a login */
+/** @param partial whether a route accepts the partial token of a login */
 export function securitySchemes (partial: boolean): JsonSchema {
   return {
     bearer: { type: 'http', scheme: 'bearer', bearerFormat: 'JWT' },

@@ -9,7 +9,7 @@ import { isSchema } from './schema.js'
 const collector = 'tenantrySwagger'
 
 export interface Swagger {
-  /** The document of @fastify/swagger, in which the routes of this package may be missing or outdated. */
+  /** The document of @fastify/swagger. Routes of this package may be missing from it or outdated. */
   shell(): JsonSchema
   /** Whether this package documents the route; @fastify/swagger documents the others. */
   isOurs(route: RouteOptions): boolean
@@ -74,7 +74,7 @@ export async function ownSwagger (
     shell () {
       const document: JsonSchema = { ...collected() }
       const { components, ...rest } = document
-      // Without an operation of @fastify/swagger, nothing refers to its copies of the shared schemas.
+      // Without operations of @fastify/swagger, nothing refers to its copies of the shared schemas.
       return isSchema(rest['paths']) && Object.keys(rest['paths']).length > 0 ? document : rest
     },
     isOurs: ({ config }) => config?.swaggerTransform === undefined,
