@@ -1,7 +1,7 @@
 /**
- * Bounds the memory and time that large responses of a tenant take: `app.responses`. Register it before the routes.
- * It counts responses that are not read yet, refuses further large ones beyond a bound, and closes
- * connections that read nothing for `writeTimeoutMs`. Small responses on a connection without unsent bytes are not counted.
+ * Limits the memory and time that large responses of a tenant take: `app.responses`. Register it before the routes. It counts unread
+ * responses, and refuses further large ones beyond a limit. It closes connections that read nothing for `writeTimeoutMs`. Small
+ * responses on a connection without unsent bytes are not counted.
  */
 import type {} from '../tenant-config/serve.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -30,9 +30,9 @@ async function * slices (body: Buffer | string, yielder: Yielder): AsyncGenerato
   for (let start = 0; start < body.length;) {
     if (yielder.shouldYield()) await yielder.yield()
     const end = endOfSlice(body, start)
-    // A text is not encoded as a whole: that takes milliseconds and doubles its memory.
+    // Encodes a text in slices: encoding it as a whole takes milliseconds and doubles its memory.
     yield typeof body === 'string' ? Buffer.from(body.slice(start, end)) : body.subarray(start, end)
-    // The time of a piece includes its write, which happens when the slice is taken.
+    // The time of a slice includes its write, which happens when the slice is taken.
     yielder.done(sliceSize)
     start = end
     await nextRound()
@@ -59,7 +59,7 @@ declare module 'fastify' {
 export interface Responses {
   /** Bytes of counted responses that are not read yet. */
   readonly unsentBytes: number
-  /** Runs a route within a request, or another call: where it makes large responses, few of the account run at a time. */
+  /** Runs a route within a request or another call. If the route makes large responses, few of the account run at a time. */
   run(call: Pick<FastifyRequest, 'auth' | 'tenant' | 'ip'>, within: object, route: string, work: () => Promise<string>): Promise<string>
 }
 
@@ -75,7 +75,7 @@ export interface ResponsesOptions {
 
 const smallResponse = 16_384 // bytes; the kernel buffers this much of a connection at once
 const slicedResponse = 524_288 // bytes from which a body is written in slices, since one write takes some ms
-const errorResponse = 2048 // bytes; refusals are never refused
+const errorResponse = 2048 // bytes; a refusal must always fit
 const retryAfter = 1 // s
 
 export default definePlugin<ResponsesOptions>({
@@ -93,7 +93,7 @@ export default definePlugin<ResponsesOptions>({
       },
       run: (call, within, route, work) => largeRoutes.run(accountOf(call, trustsHeader), route, call, within, work)
     })
-    // Pipelined responses whose connection is lost get their `close` event from this module.
+    // Pipelined responses on a lost connection get their `close` event from this module.
     whenEnded(app, () => {})
     app.addHook('onReady', async () => {
       trustsHeader = trustsTenantHeader(app)
@@ -115,7 +115,7 @@ export default definePlugin<ResponsesOptions>({
       const account = accountOf(request, trustsHeader)
       largeRoutes.leave(account, request, size)
       const { socket } = request.raw
-      // Injected requests and calls of tools have no connection: their caller is this process.
+      // Injected requests and tool calls have no connection: their caller is this process.
       if (isSmall || !(socket instanceof Socket) || isToolCall(request) || reply.raw.destroyed) return done()
       if (size > errorResponse && !ledger.admits(account, socket, size)) return refuse(request, done)
       const held = ledger.hold(account, socket, size)
@@ -130,12 +130,12 @@ export default definePlugin<ResponsesOptions>({
   }
 })
 
-/** The characters of a text: UTF-8 uses at most three bytes for each, and one in most JSON. */
+/** The characters of a text. In UTF-8 each has at most three bytes, and in most JSON one. */
 function sizeOf (payload: unknown): number {
   return typeof payload === 'string' ? payload.length : payload instanceof Uint8Array ? payload.byteLength : 0
 }
 
-/** The response waits for another one on its connection, or the connection has unsent bytes. */
+/** Whether the response waits for another one on its connection, or the connection has unsent bytes. */
 function isBehind ({ raw: { socket } }: FastifyReply): boolean {
   return socket === null || socket.writableLength > 0
 }
@@ -144,14 +144,14 @@ function refuse (request: FastifyRequest, done: (error?: Error) => void): void {
   if (request.method === 'GET' || request.method === 'HEAD') {
     return done(failure('responsesUnread', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }))
   }
-  // The write may be committed, and an error status would deny it. So the connection is closed instead.
+  // The write may be committed, which an error status would deny. So the connection is closed instead.
   request.raw.socket.destroy()
   done()
 }
 
-/** Node closes the connection if it reads nothing for that long. */
+/** Makes Node close a connection that reads nothing for that long. */
 function limitWriting (app: FastifyInstance, { raw }: FastifyReply, socket: Socket, writeTimeoutMs: number): void {
   raw.setTimeout(writeTimeoutMs)
-  // Before Node's own listener, which may set the timeout of an idle connection.
+  // Runs before Node's own listener, which may set the timeout of an idle connection.
   raw.prependOnceListener('finish', () => socket.setTimeout(app.server.timeout))
 }

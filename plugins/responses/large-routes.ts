@@ -10,7 +10,7 @@ const maxWaiting = 100 // for an account
 const waitMs = 10_000
 const remembered = 50 // smaller responses after which a route no longer counts as large
 const maxRoutes = 10_000
-const readMs = 1000 // for the reader of a large response: a slower reader loses its place
+const readMs = 1000 // ms for the reader of a large response; a slower reader loses its place
 const retryAfter = 1 // s
 
 interface Line {
@@ -19,13 +19,13 @@ interface Line {
 }
 
 export class LargeRoutes {
-  /** How many smaller responses a route may have before it no longer counts as large. */
+  /** By route: the number of smaller responses until it no longer counts as large. */
   private readonly routes = new LRUCache<string, number>({ max: maxRoutes })
   private readonly lines = new Map<string, Line>()
-  /** What frees the place of a request, or of a call within this process. */
+  /** The function that frees the place of a request or a call. */
   private readonly places = new WeakMap<object, () => void>()
 
-  /** No route is large: no look-up is needed. */
+  /** Whether no route is large, so that no look-up is needed. */
   get isEmpty (): boolean {
     return this.routes.size === 0
   }
@@ -46,8 +46,8 @@ export class LargeRoutes {
   }
 
   /**
-   * Runs a route within this process, as a request of it would run. A call within a request that has a place needs no other one,
-   * and would wait for its own end.
+   * Runs a route within this process, with the limits of a request. A call within a request that has a place needs no other one: it
+   * would wait for its own end.
    *
    * @param route method and path
    */
@@ -65,11 +65,11 @@ export class LargeRoutes {
     }
   }
 
-  /** The response of the request exists, and is written next. */
+  /** Call it when the response of the request exists and is about to be written. */
   leave (account: string, request: FastifyRequest, size: number): void {
     const leave = this.places.get(request)
     if (size >= largeResponse) {
-      // Responses are not built faster than they are read.
+      // Prevents responses from being built faster than they are read.
       if (leave !== undefined) setTimeout(leave, readMs).unref()
       this.routes.set(keyOf(account, request), remembered)
       return
@@ -89,7 +89,7 @@ export class LargeRoutes {
     return text
   }
 
-  /** The route had a smaller response. */
+  /** Counts a smaller response of the route. */
   private forget (key: string): void {
     const left = this.routes.get(key)
     if (left === undefined) return
@@ -97,7 +97,7 @@ export class LargeRoutes {
     else this.routes.delete(key)
   }
 
-  /** Calls `granted` with what frees the place, when there is one. */
+  /** Calls `granted` with a function that frees the place, once there is one. */
   private queue (account: string, granted: (free: () => void) => void, refused: (error: Error) => void): void {
     let line = this.lines.get(account)
     if (line === undefined) this.lines.set(account, line = { gate: new FairSemaphore<string>(atOnce, waitMs, false), length: 0 })

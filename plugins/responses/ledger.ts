@@ -2,7 +2,7 @@
 import type { Socket } from 'node:net'
 
 export interface LedgerOptions {
-  /** The bytes of one account. A connection may have a quarter of it, all accounts together four times as much. */
+  /** The maximum bytes of one account. A connection may have a quarter of it, and all accounts together four times as much. */
   readonly maxBytes: number
 }
 
@@ -30,8 +30,8 @@ export class Ledger {
   }
 
   /**
-   * Whether the response fits. If its account and connection have nothing else unread, it is always admitted. So each bound
-   * limits the number of large responses, and not the size of one.
+   * Whether the response fits. If its account and connection have nothing else unread, it is always admitted. So each limit applies to
+   * the number of large responses, and not to the size of one.
    */
   admits (account: string, connection: Socket, size: number): boolean {
     const ofConnection = this.byConnection.get(connection) ?? 0
