@@ -51,7 +51,7 @@ export default definePlugin<DatabaseOptions>({
   },
   async setup (app, { firebase, ...options }) {
     watchRoutes(app)
-    // First, so that a missing package leaves no open connection.
+    // Loads Firestore first, so that a missing package leaves no open connection.
     const firestore = firebase === undefined ? null : await openFirestore({ ...firebase, maxAnswerBytes })
     const engine = await createEngine({ ...options, log: app.log })
     app.decorate('engine', engine)
