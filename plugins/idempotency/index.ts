@@ -1,7 +1,7 @@
 /**
- * The header Idempotency-Key: a repeated request with the same key is not done again and gets the first response
- * (docs/guides/idempotency.md). A route accepts the header with `config: { idempotency: 'plain' }`; with `'encrypted'` the kept request and
- * response are encrypted, since they contain secrets. Declared routes claim their keys themselves.
+ * The header Idempotency-Key: a repeated request with the same key has no further effect and gets the first response
+ * (docs/guides/idempotency.md). A route accepts the header with `config: { idempotency: 'plain' }`. With `'encrypted'`, the stored
+ * request and response are encrypted, since they contain secrets. Declared routes claim their keys themselves.
  */
 import type {} from '../database/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler, preHandlerHookHandler } from 'fastify'
@@ -30,7 +30,7 @@ declare module 'fastify' {
     idempotency: Claim | null
   }
   interface FastifyContextConfig {
-    /** The route accepts the header Idempotency-Key. */
+    /** Makes the route accept the header Idempotency-Key. */
     idempotency?: 'plain' | 'encrypted' | undefined
   }
 }
@@ -81,7 +81,7 @@ export default definePlugin<IdempotencyOptions>({
   }
 })
 
-/** Before the response is sent, so that a repetition after it finds the key. */
+/** Runs before the response is sent, so that a repetition after it finds the key. */
 const settle: onSendHookHandler<unknown> = (request, reply, payload, done) => {
   const { idempotency: claim } = request
   if (claim === null) return done(null, payload)

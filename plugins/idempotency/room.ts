@@ -1,4 +1,4 @@
-/** Bounds the kept keys and bytes of a tenant. Servers count separately between reads of the database. */
+/** Limits the kept keys and bytes of a tenant. Servers count separately between reads of the database. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { IdempotencyStore, Kept } from './store.js'
 import { LRUCache } from 'lru-cache'
@@ -6,7 +6,7 @@ import { failure } from '../../lib/errors.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 
 export const maxKeys = 10_000 // of a tenant, by callers with credentials
-export const maxStrangersKeys = 1000 // of a tenant, by callers without credentials, who must not use up the room of others
+export const maxStrangersKeys = 1000 // of a tenant, by callers without credentials, so that they cannot use up the keys of others
 export const maxBytes = 33_554_432 // of a tenant
 
 const maxAge = 10_000 // ms after which the figures are read again
@@ -21,7 +21,7 @@ interface Figures {
 }
 
 export interface Room {
-  /** Throws `idempotencyFull`. Counts the key. */
+  /** Counts the key. Throws `idempotencyFull` beyond the limit. */
   take(tenant: Owner, stranger: boolean): Promise<void>
   /** Counts bytes of a response. */
   keep(tenant: Owner, bytes: number): void

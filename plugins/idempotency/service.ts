@@ -17,7 +17,7 @@ import { dayMs } from '../../lib/time/spans.js'
 import { answerStatement, markStatement } from './store.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
-export const leaseMs = 120_000 // for a running request; longer than any that writes
+export const leaseMs = 120_000 // ms for a running request; longer than any request that writes
 export const maxAnswerBytes = 131_072 // of one body; a larger response is not kept
 
 const fingerprintLength = 64 // characters
@@ -25,9 +25,9 @@ const maxTries = 5
 
 export interface Idempotency {
   /**
-   * Claims the key of the request, or returns the response of the request that had it first. Rejects with `idempotencyMismatch` for another
-   * body, `idempotencyRunning` while that one runs, `idempotencyAnswerLost` if its response is not kept, `idempotencyFull`, and
-   * `idempotencyUnavailable` without a master key for `encrypted` routes.
+   * Claims the key of the request, or returns the response of the first request with the key. Rejects with `idempotencyMismatch` for
+   * another body, and with `idempotencyRunning` while the first request runs. Rejects with `idempotencyAnswerLost` if its response is
+   * not kept, with `idempotencyFull`, and with `idempotencyUnavailable` without a master key for `encrypted` routes.
    */
   claim(request: RouteCall, key: string, options: { readonly encrypted: boolean }): Promise<Claim | KeptResponse>
   /** Removes expired keys. It runs every hour by itself. */
@@ -56,7 +56,7 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
     try {
       return cipher.decrypt(idempotencyPlace(tenant, id), content)
     } catch (error) {
-      // Its master key is gone.
+      // The master key of the entry is missing.
       if (error instanceof SecretUnreadable) throw failure('idempotencyAnswerLost', { cause: error })
       throw error
     }
@@ -132,7 +132,7 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
         }
         return claim
       }
-      // Others may be sending at the same time.
+      // Other requests may be claiming the key at the same time.
       throw requestRunning()
     }
   }
@@ -149,7 +149,7 @@ function idOf ({ auth = null, ip, method, url }: RouteCall, key: string): Buffer
 
 function fingerprintOf ({ url, body, receivedForm }: RouteCall): string {
   const hash = createHash('sha256').update(JSON.stringify(url.slice(pathOf(url).length)))
-  // Absent on routes without forms.
+  // undefined on routes without forms.
   if (receivedForm) hash.update(receivedForm.digest)
   return (body === undefined ? hash : hash.update(stringifyJson(body))).digest('hex')
 }

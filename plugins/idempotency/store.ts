@@ -34,7 +34,7 @@ export interface KeptAnswer {
   readonly content: Buffer
 }
 
-/** The kept amount of a tenant. */
+/** The number of keys and bytes that a tenant has stored. */
 export interface Kept {
   readonly callers: number
   readonly strangers: number
@@ -67,8 +67,9 @@ export function answerStatement (
 export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
     /**
-     * Claims the key for the holder: a new or expired one, or one whose request has written nothing and counts as dead. Otherwise returns
-     * the existing key; undefined if it was created or removed at this moment.
+     * Claims the key for the holder if it is new or expired, or if its request has written nothing and counts as dead. Otherwise returns
+     * the
+     * existing key; undefined if it is created or removed at this moment.
      */
     async take (
       { tenant, id, holder, stranger, encrypted, content, leasedUntil, expiresAt }: NewKey,
