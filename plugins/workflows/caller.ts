@@ -4,7 +4,7 @@ import { failure } from '../../lib/errors.js'
 
 export const maxSyncMs = 300_000 // for a run within a request, after which no further step begins
 
-/** Aborted when the caller has left, since nobody reads the result. */
+/** Aborts when the caller has left, since the result is no longer needed. */
 export function goneOf ({ raw }: Pick<RouteReply, 'raw'>): AbortSignal {
   const gone = new AbortController()
   raw.once('close', () => {

@@ -31,7 +31,7 @@ export interface Address {
   readonly trusted: boolean
 }
 
-/** Writes the end if this attempt still has the run; otherwise rejects with `Interrupted`. */
+/** Writes the end if this attempt still holds the run; otherwise rejects with `Interrupted`. */
 export type CompleteRun = (
   run: HeldRun & { readonly workflow: string | null },
   end: RunEnd,
@@ -59,13 +59,13 @@ export function createCompletion ({ store, dbFor, webhooks, log }: CompletionPar
   }
 
   return async (run, end, address, signal) => {
-    // After an outage the write may have happened: the next attempt then finds nothing to do.
+    // After an outage the write may have happened. The next attempt then finds an ended run.
     if (!await throughOutages(() => write(run, end, address), signal)) throw new Interrupted("the run is no longer this attempt's")
     webhooks()?.wake()
   }
 }
 
-/** The target of the callback; null, with a warning, if it cannot be resolved: without its secret it is never sent. */
+/** The target of the callback. null, with a warning, if it cannot be resolved: it is never sent without its secret. */
 export function addressOf (callback: CompiledCallback, scope: Scope, log: FastifyBaseLogger): Address | null {
   try {
     callback.copies?.(scope, 0)

@@ -1,4 +1,4 @@
-/** The documents with workflows, of the platform and of tenants, and their workflows, compiled when they are needed. */
+/** The documents with workflows, of the platform and of tenants, and their workflows, compiled on demand. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { Schedule, Workflow } from '../../lib/schema/workflow.js'
@@ -12,12 +12,12 @@ import { compileWorkflow, definitionOf } from '../../lib/workflows/index.js'
 import { everyStep } from '../../lib/workflows/every-step.js'
 import { readDefinition } from './serialization.js'
 
-const maxCharacters = 2_097_152 // of the definitions with cached compiled workflows, which take up to about 30 bytes per character
+const maxCharacters = 2_097_152 // of the definitions whose compiled workflows are cached, at up to about 30 bytes per character
 
 /** The workflows of a document. A new object after each change of the document. */
 export interface WorkflowDocument {
   readonly workflows: readonly Workflow[]
-  /** What they are compiled against. */
+  /** The context for compiling the workflows. */
   readonly context: (tables: Catalogue) => Omit<WorkflowContext, 'faults'>
 }
 
@@ -41,7 +41,7 @@ export interface ListedWorkflow {
 export interface NamedWorkflow {
   readonly schedule: Schedule | undefined
   readonly requiredPermissions: readonly string[]
-  /** null if the tables no longer fit. */
+  /** null if the workflow no longer fits the tables. */
   compiled(): CompiledWorkflow | null
 }
 
@@ -54,7 +54,7 @@ export interface Documents {
   stored(tenant: Owner, definition: string): Promise<CompiledWorkflow | null>
   /** The same without its steps, for the callback at its end. */
   storedEnd(tenant: Owner, definition: string): Promise<CompiledWorkflow | null>
-  /** The workflow of a tenant's text, within all bounds of a document; null after it has added faults. */
+  /** The workflow from a tenant's text, with all limits of a document. null after it has added faults. */
   own(tenant: Owner, definition: WorkflowDefinition, pointer: string, faults: FaultList): Promise<CompiledWorkflow | null>
 }
 

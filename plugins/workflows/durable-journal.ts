@@ -15,11 +15,11 @@ export interface DurableJournalParts {
   readonly run: HeldRun
   /** The results of steps in earlier attempts. */
   readonly outcomes: ReadonlyMap<string, StepOutcome>
-  /** The steps of earlier attempts with calls that may have been charged. Default: none. */
+  /** Steps of earlier attempts with calls that may have been charged. Default: none. */
   readonly sent?: ReadonlySet<string> | undefined
-  /** The steps whose statements the journal runs: their start is not written separately. */
+  /** Steps whose statements the journal runs. Their start is not written separately. */
   readonly databaseSteps: ReadonlySet<string>
-  /** Aborted when the attempt is over. */
+  /** Aborts when the attempt is over. */
   readonly signal: AbortSignal
 }
 
@@ -83,7 +83,7 @@ export function createDurableJournal (
         kept += sizeOf(outcome.result)
         return outcome
       } catch (error) {
-        // If the connection was lost afterwards, the commit may have happened: the next attempt reads it.
+        // If the connection was lost afterwards, the commit may have happened. The next attempt reads it.
         if (!isReached) throw new Interrupted('the database is lost', { cause: error })
         throw error
       }

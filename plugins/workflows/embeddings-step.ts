@@ -20,7 +20,7 @@ const validators = {
 export function createEmbeddingsStep (embeddings: Embeddings): StepRunner {
   return {
     ...embeddingsStep,
-    // Another attempt would be charged too.
+    // A further attempt would be charged too.
     isFinal: isCharged,
 
     async run ({ operation, params }, { tenant, user, signal, ...sending }) {
@@ -61,6 +61,6 @@ export function createEmbeddingsStep (embeddings: Embeddings): StepRunner {
 function valid<Params> (validate: PartValidator, params: unknown): Params {
   const errors = validate(params)
   if (errors !== null) throw validationError(errors, 'body')
-  // The schema is that of the type.
+  // The schema of the step type has validated it.
   return params as Params
 }

@@ -42,7 +42,7 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
       await taken?.give()
       throw error
     } finally {
-      // The steps before the failed one have already had their effects.
+      // The steps before the failed one have already taken effect.
       if (events) webhooks?.wake()
     }
   }

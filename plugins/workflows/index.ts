@@ -56,7 +56,7 @@ export interface WorkflowsOptions
   readonly env?: Env | undefined
   /** A checked configuration, instead of the sections. */
   readonly config?: Config | undefined
-  /** Its compiled connectors. Default: they are compiled from the configuration. */
+  /** The configuration's compiled connectors. Default: compiled from the configuration. */
   readonly connectors?: ConnectorSet | undefined
   /**
    * The runners of steps of the types `llm`, `embeddings`, `storage` and `realtime`. Default: those of the plugins models for
@@ -79,7 +79,7 @@ export default definePlugin<WorkflowsOptions>({
   after: ['files', 'models', 'embeddings', 'realtime'],
   optional: ['secrets', 'cache', 'integrations', 'mcp-client', 'webhooks', 'resource-limits', 'tenant-config'],
   routeDependencies: ['auth'],
-  // The check of the configuration checks the members of the sections.
+  // The configuration check validates the members of the sections.
   options: {
     tenancy: record,
     pagination: record,

@@ -1,4 +1,4 @@
-/** A workflow from a caller: it is checked like one in the tenant's document, with all bounds. */
+/** A workflow from a caller. It is checked like a workflow in the tenant's document, with all limits. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/index.js'
 import { Type } from 'typebox'
@@ -40,7 +40,7 @@ export async function readInline (
     faults.throwIfAny()
     if (read === undefined) throw new Error('a workflow could not be read, and has no fault')
     const { webhookOnComplete: callback } = read
-    // It would be stored in the row of the run.
+    // The text is stored in the row of the run.
     if (typeof callback === 'object' && callback.secret !== undefined && !secretTemplate.test(callback.secret)) {
       faults.add('/body/webhookOnComplete/secret', 'expected a secret of the tenant, as {{secret:KEY}}')
     }

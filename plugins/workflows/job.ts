@@ -26,13 +26,13 @@ import { runWorkflow, TurnOver } from './runner.js'
 import { runTask } from './service.js'
 import { readScope } from './serialization.js'
 
-/** Attempts without progress after which a run fails: it crashes its processes, or cannot be read. */
+/** Attempts without progress after which a run fails, since it crashes its processes or cannot be read */
 const maxAttempts = 20
 
-const turnMs = 30_000 // after which a run makes way for others, at the end of a step
-const stepMs = 600_000 // for a step of the list, with its inner steps and attempts
+const turnMs = 30_000 // ms after which a run yields to others, at the end of a step
+const stepMs = 600_000 // ms for a step of the list, with its inner steps and attempts
 
-/** The parts of other plugins that a run uses; null without the plugin. */
+/** Parts of other plugins that a run uses; null without the plugin. */
 export interface RunPlugins {
   readonly cache: CacheStore | null
   readonly integrations: Integrations | null
@@ -52,11 +52,11 @@ export interface RunJobParts {
 }
 
 export interface RunJob {
-  /** Rejects if the run has not ended: it is tried again. */
+  /** Rejects if the run has not ended: the job is then tried again. */
   handle(job: Pick<Job, 'id' | 'tenant' | 'attempt' | 'signal'>): Promise<void>
   /** Ends the run as failed without running a step, after processes have died at the same step. */
   setAside(job: Pick<Job, 'id' | 'tenant' | 'lost' | 'signal'>): Promise<void>
-  /** Runs of the tenant may have been canceled or deleted: ends their work here. */
+  /** Call it when runs of the tenant may have been canceled or deleted: ends their work in this process. */
   check(tenant: Owner): Promise<void>
 }
 
@@ -91,10 +91,10 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
     if (tenant?.status === 'suspended') return { end: failed(catalogue.tenantSuspended), address: address() }
     if (attempt > maxAttempts) return { end: failed(tooOften), address: address() }
 
-    // The first attempt has none yet. Writes of an earlier attempt are refused from now on.
+    // The first attempt has no earlier steps. From now on, writes of an earlier attempt are refused.
     const { outcomes, sent } = run.attempt === 1 ? nothing : await store.earlier(id, run.id)
     const { cache, integrations, webhooks } = plugins()
-    // The writing process may have ended before it cleared the cache.
+    // The process that wrote the rows may have ended before it cleared the cache.
     if (outcomes.size > 0) await cache?.invalidate(id, workflow.writes)
     const journal = createDurableJournal({ engine, run, outcomes, sent, databaseSteps: databaseSteps(workflow), signal })
     try {
@@ -136,7 +136,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
   return {
     async handle ({ id, tenant, attempt, signal }) {
       const run = await store.take(tenant, id)
-      // It has ended: another process finished it, or it was canceled.
+      // The run has ended: another process finished it, or it was canceled.
       if (run === undefined) return
       const log = ownLog.child({ task: runTask, workflowId: id, tenant })
       const canceled = new AbortController()
@@ -144,14 +144,14 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       try {
         const over = AbortSignal.any([signal, canceled.signal])
         const ended = await attempted(run, attempt, over, log).catch((error: unknown): Ended => {
-          // Not even its parts can be read.
+          // Even the parts of the run cannot be read.
           if (attempt <= maxAttempts || over.aborted || error instanceof Interrupted) throw error
           log.error({ err: error }, 'a workflow was given up')
           return { end: failed(tooOften), address: null }
         })
         await end(run, ended.end, ended.address, over)
       } catch (error) {
-        // A canceled run is not tried again. If another attempt has the run, only that attempt may mark the job as done.
+        // A canceled run is not retried. If another attempt holds the run, only that attempt may mark the job as done.
         if (await store.isOpen(tenant, id).catch(() => true)) throw error instanceof TurnOver ? new HandedBack(error.message) : error
       } finally {
         running.delete(run)

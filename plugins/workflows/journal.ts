@@ -23,12 +23,12 @@ export interface StepError {
 export type RunText = (bound: BoundQuery) => Promise<string | null>
 
 /**
- * The calls for a step, in order: `outcome`; without an outcome `started`; then `database` for each attempt of a database step;
- * and `finished` once. A resolved `database` has stored its outcome, so no `finished` follows.
+ * The calls for a step, in order: `outcome`; if there is none, `started`; then `database` for each attempt of a database step; and
+ * `finished` once. A resolved `database` has stored its outcome, so that no `finished` follows.
  */
 export interface Journal {
   readonly runId: string
-  /** An earlier attempt may have begun any step without an outcome. */
+  /** Whether an earlier attempt may have begun steps without an outcome. */
   readonly isRepeated: boolean
   /** The result of the step in an earlier attempt of the run. */
   outcome(step: string): StepOutcome | undefined
@@ -40,15 +40,15 @@ export interface Journal {
    */
   database(step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome>
   finished(step: string, outcome: StepOutcome): void | Promise<void>
-  /** The step has made a call, in this attempt or an earlier one, that may have been charged. */
+  /** Whether the step has made a call, in this or an earlier attempt, that may have been charged. */
   wasSent(step: string): boolean
-  /** Records such a call before it is made, and afterwards if it was not charged. */
+  /** Records such a call before it is made, and clears the record afterwards if it was not charged. */
   sent(step: string, isSent: boolean): void | Promise<void>
 }
 
 /**
- * The attempt is over, although no step failed: another attempt has the run, the run was canceled, or the connection to the
- * database is lost. The run keeps its state: nothing is retried and no event is sent.
+ * Ends the attempt although no step failed: another attempt holds the run, the run was canceled, or the connection to the database
+ * is lost. The run keeps its state; nothing is retried, and no event is sent.
  */
 export class Interrupted extends Error {
   override readonly name = 'WorkflowInterrupted'

@@ -11,7 +11,7 @@ import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxTools = 32
 /**
- * A run is no request with the rights of a route, so its tools are those of MCP servers. A tool that leads back to this server
+ * A run has no request whose rights tools could use, so its tools are those of MCP servers. A tool that calls this server again
  * by `/mcp` cannot call further tools.
  */
 const depth = 2
@@ -30,7 +30,7 @@ export function createLlmStep (models: Models, servers: () => McpServers | null)
 
   return {
     ...llmStep,
-    // Another attempt would be charged too.
+    // A further attempt would be charged too.
     isFinal: isCharged,
     async run ({ prompt, model, responseFormat, params }, step) {
       const { tenant, user, signal, ...sending } = step

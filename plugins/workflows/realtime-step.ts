@@ -1,4 +1,4 @@
-/** Runs steps of the type `realtime`: sends the message to the members of the room, at most once per attempt; the result is null. */
+/** Runs steps of the type `realtime`. Sends the message to the members of the room, at most once per attempt. The result is null. */
 import type { Realtime } from '../realtime/types.js'
 import type { StepRunner } from '../../lib/workflows/step-runners.js'
 import { toText } from '../../lib/expressions/template.js'

@@ -207,7 +207,7 @@ export function workflowRoutes (app: FastifyInstance): void {
 
   app.get<{ Querystring: Static<typeof StatusQuery> }>('/agent/workflow/status', {
     config: { access: 'open' },
-    // 401 comes before faults of the query.
+    // A 401 must come before faults of the query.
     preValidation: async (request) => {
       if (request.query.token === undefined) callerOf(request)
     },
@@ -221,7 +221,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     }
   }, async (request, reply) => {
     const { workflowId } = request.query
-    // Fastify's serializer would change the numbers of the result, or fail on them.
+    // Fastify's serializer would change numbers in the result, or fail on them.
     const text = stringifyJson(statusOf(await workflows.read(statusViewerOf(request), workflowId)))
     return await reply.header('content-type', 'application/json; charset=utf-8').send(text)
   })
@@ -271,19 +271,19 @@ export function workflowRoutes (app: FastifyInstance): void {
   })
 }
 
-/** Administrators see all runs of their tenant, or of the platform; others their own. */
+/** Administrators see all runs of their tenant, or of the platform. Other users see their own. */
 function viewerOf (request: FastifyRequest): Viewer {
   const { role, sub } = callerOf(request)
   return { tenant: tenantOrPlatform(request.tenant), user: role === 'admin' ? undefined : sub }
 }
 
-/** If there is a token, only it counts: with it a user sees no more than a caller without credentials. */
+/** If a token is sent, only the token counts: a user then sees no more than a caller without credentials. */
 function statusViewerOf (request: FastifyRequest<{ Querystring: Static<typeof StatusQuery> }>): Viewer | TokenViewer {
   const { token } = request.query
   return token === undefined ? viewerOf(request) : { tenant: tenantOrPlatform(request.tenant), token }
 }
 
-/** The scope of a workflow with a name: its input, and the user of the run. */
+/** The scope of a named workflow: its input, and the user of the run. */
 function scopeOf (request: FastifyRequest, input: unknown): Scope {
   const auth = callerOf(request)
   return {
@@ -312,7 +312,7 @@ function statusOf ({ definition, result, steps, ...run }: ReadRun): Static<typeo
   }
 }
 
-/** A step of an ended run neither waits nor runs. */
+/** No step of an ended run waits or runs. */
 function stepOf (id: string, step: StoredStep | undefined, isOver: boolean): Static<typeof StepStatus> {
   if (step === undefined) return { id, status: isOver ? 'skipped' : 'pending', startedAt: null, finishedAt: null }
   const { status, startedAt, finishedAt, error } = step

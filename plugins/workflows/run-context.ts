@@ -14,7 +14,7 @@ export interface RunContext {
   /** null without the plugin: then no workflow has such steps. */
   readonly integrations: Integrations | null
   readonly steps: StepRunners
-  /** Aborted, with the error that ends the run, when no caller waits for it any longer. */
+  /** Aborts, with the error that ends the run, when no caller waits for the run any longer. */
   readonly signal: AbortSignal
   readonly log: FastifyBaseLogger
   /** Places in the document, for the log. Default: the places within the workflow. */
@@ -24,10 +24,10 @@ export interface RunContext {
   /** Milliseconds after which no further step or attempt begins; the run then rejects with `providerTimeout`. Default: no limit. */
   readonly timeoutMs?: number | undefined
   /**
-   * Milliseconds for one step of the list, with its inner steps and attempts; then it fails with `providerTimeout`. Default: no
-   * limit.
+   * Milliseconds for one step of the list, with its inner steps and attempts. Beyond them the step fails with `providerTimeout`.
+   * Default: no limit.
    */
   readonly stepMs?: number | undefined
-  /** Milliseconds after which the run rejects with `TurnOver` before its next step, if it has done one. Default: no limit. */
+  /** Milliseconds after which the run rejects with `TurnOver` before its next step, if it has completed one. Default: no limit. */
   readonly turnMs?: number | undefined
 }

@@ -30,7 +30,7 @@ export interface WorkflowResult {
   readonly result: string
   /** The positions of its records. */
   readonly form: AnswerForm
-  /** The scope, with the results in `steps` that something reads. */
+  /** The scope. Its `steps` has only results that a template reads. */
   readonly scope: Scope
   /** Characters of JSON in these results. */
   readonly length: number
@@ -45,20 +45,17 @@ export async function runWorkflow (workflow: CompiledWorkflow, scope: Scope, hos
   return { status: 'completed', ...await run.all(), scope: run.scope, length: run.kept }
 }
 
-/** The run has had its turn, and continues in another one. */
+/** The run has used up its turn, and continues in a later one. */
 export class TurnOver extends Interrupted {}
 
-/**
- * Whether steps around one may be tried again. `again` during such another attempt: failed inner steps run once more, others do
- * not.
- */
+/** Whether the steps around a step may be retried. `again`: this is such a retry. Failed inner steps run once more, others do not. */
 type Turn = 'only' | 'first' | 'again'
 
 const skipped: StepOutcome = Object.freeze({ status: 'skipped', result: null, error: null })
 const nothing = Object.freeze({})
 
 /**
- * A workflow with a name only reads its input, and nothing else of the request. Written out, since copying by `...` takes
+ * Only the input of a named workflow is in scope, and nothing else of the request. Members are listed, since a copy by `...` takes
  * several times as long.
  */
 function scopeOf (
@@ -93,14 +90,14 @@ class Run {
   readonly #report: ReportFault
   readonly #around: StepSurroundings
   readonly #yielder: Yielder
-  /** The time after which nothing more begins, of the run or of the current step of its list. */
+  /** The time after which no further step or attempt begins, from the run or from the current step of its list. */
   #ends: number
-  /** When others have their turn. */
+  /** The end of this run's turn. */
   readonly #turnEnds: number
-  /** A step has ended for the first time. */
+  /** Whether a step has ended for the first time. */
   #moved = false
   readonly #steps: Record<string, unknown> = {}
-  /** Of steps within others that may be tried again. */
+  /** Outcomes of steps within steps that may be retried. */
   readonly #ended = new Map<string, StepOutcome>()
   /** Characters of the results that other steps read. */
   kept = 0
@@ -148,7 +145,7 @@ class Run {
     if (before !== undefined && !(turn === 'again' && before.status === 'failed')) return this.#taken(step, before, turn)
     if (step.condition !== null) {
       try {
-        // Conditions do no I/O: a hundred of them would block the event loop.
+        // Conditions do no I/O, so a hundred of them would block the event loop.
         if (this.#yielder.shouldYield()) await this.#yielder.yield()
         if (!this.#holds(step.condition)) return this.#finish(step, skipped, turn)
       } catch (error) {
@@ -179,7 +176,7 @@ class Run {
     }
   }
 
-  /** Throws errors that are not failures of a step, since the whole run is over. */
+  /** Throws errors that do not belong to a step: they end the whole run. */
   #refuseEnd (error: unknown): void {
     this.#host.signal.throwIfAborted()
     if (error instanceof Interrupted || isFailure(error, 'databaseUnavailable')) throw error
@@ -247,7 +244,7 @@ class Run {
         }
       }
     }
-    // Waits for running steps even if one has failed: nothing must run after the end of the workflow.
+    // Waits for running steps even if one has failed: no step may run after the end of the workflow.
     await Promise.all(Array.from({ length: Math.min(steps.length, maxParallel) }, work))
     const first = errors.find(({ error }) => error instanceof Interrupted) ?? errors.toSorted((left, right) => left.index - right.index)[0]
     if (first !== undefined) throw first.error
@@ -278,7 +275,7 @@ class Run {
   }
 }
 
-/** The stored part of an error: only what a caller may see. */
+/** The stored part of an error, which callers may see. */
 function stepErrorOf (error: unknown): StepError {
   const { message, code } = error instanceof TenantryError ? error : failure('internal')
   return { message, code }
@@ -288,7 +285,7 @@ function failedOf (error: unknown): StepOutcome {
   return { status: 'failed', result: null, error: stepErrorOf(error) }
 }
 
-/** It is not in the error catalogue: a fault of this server, for its log. */
+/** The error is not in the catalogue: it is a fault of this server, for its log. */
 function isUnexpected (error: unknown): boolean {
   return !(error instanceof TenantryError) || error.code === catalogue.internal.code
 }

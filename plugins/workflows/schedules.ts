@@ -1,4 +1,4 @@
-/** Starts workflows at their scheduled times: all processes check, and the first one to write a run starts it. */
+/** Starts workflows at their scheduled times. All processes check; the first to write a run starts it. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
@@ -27,7 +27,7 @@ export interface DueTime {
   readonly next: Date
 }
 
-/** Another process has started the run of this time, or the schedule has changed. */
+/** Another process has started this run, or the schedule has changed. */
 export class NotDue extends Error {
   override readonly name = 'NotDue'
 }
@@ -60,9 +60,9 @@ export interface SchedulesParts {
 }
 
 export interface Schedules {
-  /** Starts due runs and resolves with their number. Of several missed times only the last counts. */
+  /** Starts due runs and resolves with their number. Of several missed times, only the last counts. */
   startDue(now: Date): Promise<number>
-  /** Checks every 10 seconds from now on; returns its stop function, which waits for a running check. */
+  /** Checks every 10 seconds from now on. Returns a function that stops the checks and waits for a running one. */
   watch(): () => Promise<void>
 }
 
@@ -74,7 +74,7 @@ interface Row {
   readonly lastRun: string | null
 }
 
-/** The result for a due time: a stale one stays due. */
+/** The result for a due time. A stale one stays due. */
 type Done = 'started' | 'passed' | 'stale'
 
 export function createSchedules ({ db, store, documents, tenants, workflows, start, log }: SchedulesParts): Schedules {
@@ -84,7 +84,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
     if (!saved) await saveSchedules(db, platformRef, workflows, now)
     saved = true
     let started = 0
-    // Times that stay due, since no loaded document has them, must not delay the others.
+    // Stale times must not delay the others: they stay due, since no loaded document has them.
     for (let stale = 0, more = true; more && stale < maxStale;) {
       const rows = await dueRows(now, stale)
       more = rows.length === maxDue
@@ -118,7 +118,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
   async function startOne ({ tenant, workflow: id, schedule, at, lastRun }: Row, now: Date): Promise<Done> {
     const named = await documents.find(tenant, id)
     const read = named?.schedule === undefined ? undefined : parseSchedule(named.schedule)
-    // The row belongs to another version of the document, which another process may have.
+    // The row may belong to another version of the document, which another process has loaded.
     if (named === undefined || read === undefined || 'reason' in read || read.text !== schedule) return 'stale'
     const next = read.next(now)
     if (next === null) return 'stale'

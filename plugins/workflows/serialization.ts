@@ -45,8 +45,8 @@ export function readDefinition (text: string): StoredDefinition {
 }
 
 /**
- * The values that the workflow reads, as JSON. They contain no secrets and no headers with credentials, which the compiler
- * refuses. Throws `bodyTooLarge` beyond 2 MiB.
+ * The values that the workflow reads, as JSON. They contain no secrets and no headers with credentials, which the compiler refuses.
+ * Throws `bodyTooLarge` beyond 2 MiB.
  */
 export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string {
   const stored: StoredScope = {
@@ -75,7 +75,7 @@ export function readScope (
   tenant: ScopeTenant | null,
   secrets: SecretValues
 ): Scope {
-  // If no template reads the claims, steps still know who started the run.
+  // Steps need the caller who started the run even if no template reads the claims.
   const {
     body = null,
     params = {},

@@ -38,30 +38,30 @@ export interface NewRun {
 export interface StartedRun {
   readonly workflowId: string
   /**
-   * The path of the status. For a run without a user it contains a token, which is not stored: every caller with the path can
-   * read the status of this run.
+   * The path of the status. For a run without a user it contains a token, which is not stored. Every caller with the path can then read
+   * the run's status.
    */
   readonly statusUrl: string
 }
 
 export interface WorkflowRuns {
   /**
-   * Resolves when the run is durable: it will end, even if this process crashes. Throws `bodyTooLarge` if the values that it reads
-   * of the request exceed 2 MiB, `queueFull`, `resourceLimit` if the user's limit has no room, and `tenantUnknown` if the
+   * Resolves when the run is durable: it will end, even if this process crashes. Throws `bodyTooLarge` if the values that it reads of
+   * the request exceed 2 MiB, and `queueFull`. Throws `resourceLimit` if the user's limit has no room, and `tenantUnknown` if the
    * tenant does not exist or is being deleted.
    */
   start(run: NewRun): Promise<StartedRun>
-  /** Throws `notFound` for a run that the viewer must not see. */
+  /** Throws `notFound` for a run that the viewer may not see. */
   read(viewer: Viewer | TokenViewer, workflowId: string): Promise<ReadRun>
-  /** The newest first. */
+  /** Newest first. */
   list(
     viewer: Viewer,
     status: RunStatus | undefined,
     page: { readonly limit: number, readonly offset: number }
   ): Promise<{ data: ListedRun[], total: number }>
-  /** Cancels the run: nothing more is written, and running steps are ended. Throws `notFound`, and `stateConflict` if it has ended. */
+  /** Cancels the run: it writes nothing more, and running steps are ended. Throws `notFound`, and `stateConflict` if it has ended. */
   cancel(viewer: Viewer, workflowId: string, actor: Actor): Promise<void>
-  /** Starts the run of a scheduled time, and moves the schedule on. Rejects with `NotDue` if another process did so before. */
+  /** Starts the run of a scheduled time, and moves the schedule on. Rejects with `NotDue` if another process already did so. */
   startAt(due: DueTime, workflow: CompiledWorkflow, input: unknown): Promise<void>
   /** The workflows of documents. */
   readonly documents: Documents
@@ -77,14 +77,14 @@ export interface WorkflowRunsParts {
   readonly steps: StepRunners
   /** null without the plugin. */
   readonly limits: () => ResourceLimits | null
-  /** Of the paths of the endpoints. */
+  /** The prefix of the endpoints' paths. */
   readonly prefix: string
 }
 
 /** The data of a run's job. */
 interface StartRow extends Omit<NewStoredRun, 'id' | 'tenant'> {
   readonly actor: Actor | undefined
-  /** Of a run that a schedule starts. */
+  /** For a run that a schedule starts. */
   readonly due?: DueTime
 }
 
@@ -151,7 +151,7 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, li
     async cancel (viewer, workflowId, actor) {
       const { tenant } = viewer
       if (!isRunId(workflowId)) throw failure('notFound')
-      // The process that runs it is notified.
+      // Notifies the process that runs it.
       const canceled = await engine.events.change({ topic: 'workflows', tenant }, async (transaction) => {
         const done = await store.cancel(transaction, viewer, workflowId)
         if (done) await writeAudit(transaction, { tenant, action: 'workflow.cancel', actor, target: workflowId, at: new Date() })

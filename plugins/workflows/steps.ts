@@ -12,7 +12,7 @@ import { placed } from '../../lib/runtime/column-errors.js'
 import { overdue, within } from './step-time.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
-const defaultTimeoutMs = 600_000 // for a step that another plugin runs
+const defaultTimeoutMs = 600_000 // ms for a step that another plugin runs
 const defaultCallMs = 10_000
 
 export interface StepSurroundings {
@@ -25,7 +25,7 @@ export interface StepSurroundings {
  * Runs the step once.
  *
  * @param ends the end of its time, or of the steps around it, in milliseconds since 1970; Infinity without a limit
- * @param again it, or a step around it, was tried before
+ * @param again whether this step, or a step around it, was tried before
  */
 export function runStep (
   step: DatabaseStep | IntegrationStep | RunnerStep,
@@ -53,7 +53,7 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
     bound = query.bind(scope)
     const result = ends === Infinity ? await text(bound) : await textWithin(ends - clock.now(), id, bound, text)
     if (result === null) throw failure(query.missing)
-    // The engine may have been unable to end the statement; its writes are rolled back.
+    // The engine may have been too late to end the statement. Its writes are rolled back.
     if (clock.now() > ends) throw overdue(id)
     return { status: 'completed', result, error: null, form: formOf(bound.answer) }
   }
@@ -61,7 +61,7 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
   try {
     outcome = await journal.database(id, run)
   } catch (error) {
-    // The connection was lost: the commit may have happened all the same.
+    // The connection was lost, but the commit may have happened.
     if (query.write && isFailure(error, 'databaseUnavailable')) await cache?.invalidate(tenantOrPlatform(scope.tenant), query.writes)
     throw placed(error, query, bound)
   }
@@ -76,7 +76,7 @@ where set_config('statement_timeout', case when setting = '0' or extract(epoch f
 }
 const restoreTime = { text: "select set_config('statement_timeout', $1::text, true)" }
 
-/** Runs the statement in a transaction; PostgreSQL ends it after this number of milliseconds. */
+/** Runs the statement in a transaction. PostgreSQL ends it after this number of milliseconds. */
 async function textWithin (ms: number, step: string, bound: BoundQuery, text: RunText): Promise<string | null> {
   if (ms < 1) throw overdue(step)
   const before = await text({ statement: limitTime, values: [String(Math.ceil(ms))], answer: 'record' })
@@ -100,7 +100,7 @@ async function runIntegration (
   const result = await integrations.run(call, scope, {
     tenant: tenantOrPlatform(scope.tenant),
     idempotencyKey: keyOf(journal.runId, id),
-    // The step has its own.
+    // Steps have their own retries.
     retries: false,
     timeoutMs: Math.max(1, ends === Infinity ? defaultCallMs : ends - clock.now()),
     signal,

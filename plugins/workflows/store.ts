@@ -1,6 +1,6 @@
 /**
- * Runs and their steps in the database. An attempt can only write while it has the run: another attempt, a cancellation or the
- * end of the run takes it away.
+ * Runs and their steps in the database. An attempt can only write while it holds the run. Another attempt, a cancellation or the end of
+ * the run takes the run away.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
@@ -24,7 +24,7 @@ export type RunStatus = typeof runStatuses[number]
 
 const idForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
 
-/** An invalid id names no run. */
+/** An invalid id matches no run. */
 export function isRunId (text: string): boolean {
   return idForm.test(text)
 }
@@ -47,7 +47,7 @@ export interface NewStoredRun extends StoredRun {
   readonly tokenHash: Buffer | null
 }
 
-/** A run that this process has now. */
+/** A run that this process holds. */
 export interface TakenRun extends StoredRun {
   readonly attempt: number
 }
@@ -65,7 +65,7 @@ export interface Viewer {
   readonly user: string | undefined
 }
 
-/** May see one run of the tenant: the run of the token. */
+/** A viewer of one run of the tenant: the run of the token. */
 export interface TokenViewer {
   readonly tenant: Owner
   readonly token: string
@@ -98,15 +98,12 @@ export interface ReadRun extends ListedRun {
 
 export type RunEnd = { readonly status: 'completed', readonly result: string } | { readonly status: 'failed', readonly error: StoredError }
 
-/** Locks the run until the transaction ends; no row if this attempt no longer has it. */
+/** Locks the run until the transaction ends. Returns no row if this attempt no longer holds it. */
 const held = `held as (
   select from tenantry.workflow_runs where tenant_id = $1 and id = $2::uuid and attempt = $3::int and status = 'running' for share
 )`
 
-/**
- * Values: tenant, run, attempt, step. Returns a row if the attempt has the run. A failed step may be tried again, a completed one
- * never is.
- */
+/** Values: tenant, run, attempt, step. Returns a row if the attempt holds the run. A failed step may be retried, a completed one never. */
 export const beginStep: Statement = {
   name: 'tenantry_step_begin',
   text: `with ${held}
@@ -115,8 +112,8 @@ on conflict (tenant_id, run_id, step) do update set status = 'running', finished
 }
 
 /**
- * Values: tenant, run, attempt, step, status, result, error. Returns a row like `beginStep`. The run has made progress, so the
- * count of crashed processes starts anew.
+ * Values: tenant, run, attempt, step, status, result, error. Returns a row like `beginStep`. The run has made progress, so its count of
+ * crashed processes is reset.
  */
 export const endStep: Statement = {
   name: 'tenantry_step_end',
@@ -147,21 +144,21 @@ export interface EarlierSteps {
 
 export interface RunStore {
   insert(db: Kysely<SystemTables>, runs: readonly NewStoredRun[]): Promise<void>
-  /** Assigns the run to this attempt only; undefined if it has ended or no longer exists. */
+  /** Assigns the run to this attempt only. undefined if the run has ended or no longer exists. */
   take(tenant: Owner, id: string): Promise<TakenRun | undefined>
-  /** Complete if the run was taken before. */
+  /** Complete if an attempt held the run before. */
   earlier(tenant: Owner, id: string): Promise<EarlierSteps>
-  /** The ids of the runs that this process still has. */
+  /** The ids of the runs that this process still holds. */
   heldOf(tenant: Owner, runs: readonly HeldRun[]): Promise<ReadonlySet<string>>
-  /** false if it has ended or no longer exists. */
+  /** Returns false if the run has ended or no longer exists. */
   isOpen(tenant: Owner, id: string): Promise<boolean>
-  /** false if the attempt no longer has it. */
+  /** Returns false if the attempt no longer holds the run. */
   end(db: Kysely<SystemTables>, run: HeldRun, end: RunEnd): Promise<boolean>
-  /** false unless the viewer may see it and it has not ended. */
+  /** Returns false unless the viewer may see the run and it has not ended. */
   cancel(db: Kysely<SystemTables>, viewer: Viewer, id: string): Promise<boolean>
   status(viewer: Viewer, id: string): Promise<RunStatus | undefined>
   read(viewer: Viewer | TokenViewer, id: string): Promise<ReadRun | undefined>
-  /** The newest first; `total` is at most `maxCounted`. */
+  /** Newest first. `total` is at most `maxCounted`. */
   list(
     viewer: Viewer,
     status: RunStatus | undefined,
