@@ -35,8 +35,8 @@ export function heedsIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledRo
 
 /**
  * Whether the write can compare `If-Match` with the version of this `GET` route on its path. The `GET` route must be readable in
- * a transaction, that is, without calls to other services. Every caller of the write who has its permissions must be able to read
- * the route.
+ * a transaction, that is, without calls to other services. Every caller with the permissions of both routes must be able to reach
+ * the `GET` route.
  */
 export function honoursIfMatch (write: WriteParts, read: ReadParts): boolean {
   return heedsIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 && isPlainRead(read) &&

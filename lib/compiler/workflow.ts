@@ -58,7 +58,10 @@ export function compileRouteWorkflow (
   })
 }
 
-/** The further values for templates of the route's response and transform, besides the values of the workflow's own templates. */
+/**
+ * The context for templates of the route's response and transform: they can also read the workflow's input, its steps and its
+ * result.
+ */
 export function answerValues (values: TemplateContext, { workflow }: Route, compiled: CompiledRouteWorkflow | null): TemplateContext {
   if (workflow === undefined) return values
   const ids = compiled?.workflow.stepIds ?? (workflow.steps === undefined ? undefined : [...everyStep(workflow.steps)].map(({ id }) => id))
@@ -130,7 +133,7 @@ export function describesAnswer ({ properties }: JsonSchema): boolean {
   return isRecord(properties) && ['workflowId', 'status', 'result'].some((name) => Object.hasOwn(properties, name))
 }
 
-/** The references of the route's workflow, including secrets. */
+/** The route's references besides its response: those of the workflow's input, and the workflow's secrets. */
 export function workflowReferences (compiled: CompiledRouteWorkflow | null): readonly Reference[] {
   if (compiled === null) return []
   return [

@@ -7,7 +7,7 @@ import { isRecord } from '../json/plain-value.js'
 /** Returns the expectation that a value violates, for example `expected a whole number from 1 to 100`. */
 export interface OptionCheck {
   (value: unknown): string | undefined
-  /** The names of the members, for options that are objects. They tell to which option a misplaced name belongs. */
+  /** The names of the members, for options that are objects. They show which option a misplaced name belongs to. */
   readonly members?: readonly string[]
 }
 

@@ -68,8 +68,8 @@ export function compileSubject (query: Query, table: Table, pointer: string, con
 }
 
 /**
- * A write returns each row that it writes, so groups are rejected. A `delete` returns none, and any `select` is reported
- * elsewhere.
+ * A write returns each row that it writes, so aggregates and inner embeds are rejected. A `delete` returns none, and any `select`
+ * is reported elsewhere.
  */
 function refuseReading ({ operation }: Query, { grouped, fields }: Selection, pointer: string, { faults }: QueryContext): void {
   if (operation === 'delete') return
