@@ -46,9 +46,9 @@ export interface Held {
 }
 
 /**
- * The claims of a payload that is valid at this time. Throws `tokenExpired` after it, and `tokenInvalid` before it and for an invalid
- * payload: with a wrong form, without `exp`, with times that are not numbers, or with a life longer than `maxLifetime`. The signature has
- * been verified, so the error may name the claim.
+ * The claims of a payload that is valid at this time. Throws `tokenExpired` after that time. Throws `tokenInvalid` before it, and for a
+ * wrong form, a missing `exp`, times that are not numbers, or a life longer than `maxLifetime`. The signature has been verified, so the
+ * error may name the claim.
  *
  * @param maxLifetime seconds from `iat` to `exp`, Infinity for no bound. With a bound, a token without `iat` is refused
  */

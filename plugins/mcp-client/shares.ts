@@ -28,7 +28,10 @@ export interface Shares {
   mayTake(owner: Owner): boolean
   /** The idle connection to replace: the least recently used one of the owner with the most connections. */
   idle(): Entry | undefined
-  /** The busy connection to give up: the least recently used one of the owner with the most. Its owner must have more than the claimant. */
+  /**
+   * The busy connection to give up: the least recently used one of the owner with the most.
+   * Its owner must hold two more than the claimant, or any if the claimant has none.
+   */
   spare(claimant: string, except: ReadonlySet<Entry>): Entry | undefined
 }
 

@@ -115,8 +115,8 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
     },
     countFailure (request, reply, limit) {
       // Shown in the headers, but never refused, so that the caller sees the original error. Checking a token takes a fraction of a
-      // millisecond and no query. Work with a query has its own limit before it: the count of `x-api-key` in the plugin auth for keys, and
-      // the route's limit for tenants that unverified callers name.
+      // millisecond and no query. Work with a query has its own limit before it: for keys, the count of `x-api-key` in the plugin auth;
+      // for tenants that unverified callers name, the limit of the route.
       if (limit.plansOnly) return
       const client = addressKey(request.ip)
       const taken = store.take('address', client, limit, null, now())

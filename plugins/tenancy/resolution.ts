@@ -26,7 +26,7 @@ export function tenantHeader ({ headers }: FastifyRequest): TenantId | undefined
 
 const nameless = "The caller's token must name a tenant in its claim tenant_id: only administrators of the platform name one by X-Tenant-ID"
 
-/** The tenant that a known caller or a gateway names. Without a token, only the id's form is checked here; the look-up follows later. */
+/** The tenant that a known caller or a gateway names. For other callers, only the id's form is checked here; the look-up follows later. */
 export function createCallerStep ({ provision, lookup, trustHeader }: ResolutionOptions, publicTenant: boolean): onRequestHookHandler {
   return (request, _reply, done) => {
     const { auth } = request

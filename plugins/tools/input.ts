@@ -49,7 +49,7 @@ export function requestOf ({ segments, shape, params }: CompiledTool, input: unk
   return { url, params: texts, query, body, payload: body === undefined ? undefined : payloadOf(body) }
 }
 
-/** Also fills the query. */
+/** Returns the query string, and fills `query` with its values. */
 function queryOf (members: ReadonlyMap<string, unknown>, names: ReadonlySet<string>, query: ToolRequest['query']): string {
   const search = new URLSearchParams()
   for (const [name, value] of members) {

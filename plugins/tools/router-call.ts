@@ -43,7 +43,7 @@ export function createRouterCall (app: FastifyInstance, nesting: Nesting): CallR
     } finally {
       clearTimeout(timer)
       signal?.removeEventListener('abort', end)
-      // Stops the handler of a response that is too large.
+      // Destroys an unfinished response, such as one that is too large.
       if (!response.writableEnded) end()
     }
   }

@@ -19,7 +19,7 @@ export async function startChromium (t: Test): Promise<(url: string) => Promise<
     t.threw = () => undefined
     throw new Error('chromium is missing')
   }
-  // The sandbox does not run as root, the usual user in containers.
+  // Chromium's sandbox refuses to run as root, the usual user in containers.
   const browser = await chromium.launch({ executablePath, args: process.getuid?.() === 0 ? ['--no-sandbox'] : [] })
   t.teardown(() => browser.close())
   return async (url) => {

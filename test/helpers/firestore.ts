@@ -39,7 +39,7 @@ export async function firestoreServer (t: Test): Promise<TestFirestore> {
   return { emulatorHost: host, projectId, isComplete: isGoogle, stop }
 }
 
-/** Without an address, the emulator would listen on every interface. It takes the address from its gRPC server. */
+/** The emulator would listen on every interface, so this sets the address in its gRPC server. */
 async function listenLocally (server: FirestoreServer): Promise<number> {
   const grpc: { bindAsync: Bind } = Reflect.get(server, 'server')
   const bind = grpc.bindAsync.bind(grpc)

@@ -89,7 +89,7 @@ export async function twilio (t: Test, sid: string, token: string): Promise<Remo
   })
 }
 
-/** Verifies requests with the official package of Standard Webhooks. Its response has the received message. */
+/** Verifies requests with the official package of Standard Webhooks. The response contains the received message. */
 export async function receiver (t: Test, secret: string): Promise<Remote> {
   const verify = ({ headers, body }: Call): Reply => {
     const given = Object.fromEntries(['webhook-id', 'webhook-timestamp', 'webhook-signature'].map((name) => [name, String(headers[name])]))
