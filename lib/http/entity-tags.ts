@@ -1,6 +1,6 @@
 /** Entity tags and the preconditions that name them (RFC 9110, 8.8.3 and 13.1). */
 import type { FastifyRequest } from 'fastify'
-import type { RouteReply } from './route-exchange.js'
+import type { RouteReply } from './route-reply.js'
 import { hash } from 'node:crypto'
 import { Type } from 'typebox'
 import { failure } from '../errors.js'

@@ -1,6 +1,6 @@
 /** Serves cached routes. */
 import type { Owner } from '../identity/tenant-ref.js'
-import type { RouteReply } from '../http/route-exchange.js'
+import type { RouteReply } from '../http/route-reply.js'
 import type { CacheStore, TableUse } from '../cache/store.js'
 
 /** Running executions of cached routes, by tenant, state of the tables, and key. Requests for the same item share one. */

@@ -1,6 +1,7 @@
 /** Idempotency keys on declared routes. */
 import type { Session } from '../database/engine.js'
-import type { RouteCall, RouteReply } from '../http/route-exchange.js'
+import type { RouteReply } from '../http/route-reply.js'
+import type { RouteCall } from './route-call.js'
 import type { IdempotencyClaim } from '../database/idempotency-claim.js'
 import { requireMark } from '../database/idempotency-claim.js'
 

@@ -2,7 +2,6 @@
  * `If-Match` on declared writes. The current version is that of the `GET` route on the same path, read in the write's
  * transaction.
  */
-import type { RouteCall } from '../http/route-exchange.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
 import type { Guard } from './integrations.js'
@@ -12,6 +11,7 @@ import { ifMatchOf, requireMatch, tagOfBody } from '../http/entity-tags.js'
 import { readIn, type Stores } from './answer.js'
 import { secretsFor, type SecretSource } from './secrets.js'
 import type { Access } from './services.js'
+import type { RouteCall } from './route-call.js'
 
 /** Creates the guard for the scope of the write. */
 export type Guarding = (scope: Scope) => Promise<Guard>

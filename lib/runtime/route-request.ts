@@ -1,11 +1,12 @@
 /** One request on a compiled route. Read from the top: `serve` begins, and the steps follow in order. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import type { RouteCall, RouteReply } from '../http/route-exchange.js'
+import type { RouteReply } from '../http/route-reply.js'
 import type { CompiledRouteMessage } from '../compiler/realtime.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
 import type { Guard } from './integrations.js'
 import type { Origin, RouteServices } from './services.js'
+import type { RouteCall } from './route-call.js'
 import { takesIdempotencyKey } from '../compiler/idempotency.js'
 import { locationOf } from '../compiler/location.js'
 import { tagOfBody, withTag } from '../http/entity-tags.js'

@@ -1,6 +1,6 @@
 /** Provides the secrets that a route reads. */
 import type { Owner } from '../identity/tenant-ref.js'
-import type { RouteCall } from '../http/route-exchange.js'
+import type { RouteCall } from './route-call.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
 import { LRUCache } from 'lru-cache'

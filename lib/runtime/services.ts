@@ -6,14 +6,15 @@ import type { CompiledFile } from '../compiler/files.js'
 import type { RouteMessage } from '../compiler/realtime.js'
 import type { CompiledWebhook } from '../compiler/webhook.js'
 import type { CompiledCall } from '../connectors/types.js'
-import type { Engine, Session } from '../database/engine.js'
+import type { Engine } from '../database/engine.js'
 import type { PlaceOf } from '../expressions/fault-log.js'
 import type { Scope } from '../expressions/types.js'
 import type { DocumentStore } from '../firestore/types.js'
-import type { RouteCall, RouteReply } from '../http/route-exchange.js'
+import type { RouteReply } from '../http/route-reply.js'
 import type { Owner, TenantId } from '../identity/tenant-ref.js'
 import type { IdempotencyKeys } from './idempotency.js'
 import type { Loads } from './cached.js'
+import type { ReceivedForm, RouteCall } from './route-call.js'
 import type { SecretSource } from './secrets.js'
 
 export interface RouteServices<Request extends RouteCall, Reply extends RouteReply> extends SecretSource {
@@ -74,24 +75,6 @@ export interface DeclaredForm {
   readonly files: readonly CompiledFile[]
   /** Checks the text fields, and coerces them in place. */
   readonly validate: (fields: Record<string, unknown>) => void
-}
-
-/** The files of a received form. They become readable with the route's writes, and are removed if the route fails. */
-export interface ReceivedForm {
-  /** The text fields, as `request.body` declares them. */
-  readonly fields: Readonly<Record<string, unknown>>
-  /** The values of `{{files.<part>}}`. */
-  readonly files: Readonly<Record<string, object>>
-  /** A hash of the files' names and bytes. */
-  readonly digest: string
-  /** Makes the files readable within the session's transaction. A retried transaction calls it again. */
-  complete (session: Session): Promise<void>
-  /** The route's writes have committed: from now on `discard` does nothing. */
-  keep (): void
-  /** The route has succeeded. Removes the files of a replayed request, which did not run the route. */
-  end (): Promise<void>
-  /** Removes the files after the route has failed. */
-  discard (error: unknown): Promise<void>
 }
 
 export interface Calls {

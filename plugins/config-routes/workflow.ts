@@ -1,11 +1,12 @@
 /** Runs the workflow of a route: at once, or as a job. The response for a job holds the address of its status. */
-import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
+import type { RouteReply } from '../../lib/http/route-reply.js'
 import type { AnswerForm } from '../../lib/expressions/types.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { CompiledRouteWorkflow } from '../../lib/compiler/workflow.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { WorkflowStart } from '../../lib/runtime/services.js'
+import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { CacheStore } from '../../lib/cache/store.js'
 import type { Integrations } from '../integrations/integrations.js'
 import type { ResourceLimits } from '../resource-limits/service.js'

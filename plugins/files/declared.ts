@@ -1,10 +1,12 @@
 /** The files of declared routes and workflows: `app.routeFiles`, and the forms of requests. */
 import type { FastifyRequest } from 'fastify'
 import type { FileRules } from '../../lib/files/rules.js'
-import type { DeclaredForm, ReceivedForm } from '../../lib/runtime/services.js'
+import type { DeclaredForm } from '../../lib/runtime/services.js'
+import type { ReceivedForm } from '../../lib/runtime/route-call.js'
 import type { StepRunner } from '../../lib/workflows/step-runners.js'
 
-export type { DeclaredForm, ReceivedForm } from '../../lib/runtime/services.js'
+export type { DeclaredForm } from '../../lib/runtime/services.js'
+export type { ReceivedForm } from '../../lib/runtime/route-call.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

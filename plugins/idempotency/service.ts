@@ -1,7 +1,7 @@
 /** `app.idempotency`: repeated requests with one key run once. */
 import type {} from '../files/declared.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { RouteCall } from '../../lib/http/route-exchange.js'
+import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import type { Room } from './room.js'

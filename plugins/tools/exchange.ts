@@ -1,6 +1,7 @@
 /** The request and the response of a call of a tool within this process. */
 import type { FastifyRequest } from 'fastify'
-import type { ResponseEnd, RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
+import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
+import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { ToolRequest } from './input.js'
 import type { ToolCaller } from './types.js'
 import { EventEmitter } from 'node:events'
@@ -36,10 +37,10 @@ export class CallRequest implements RouteCall {
   readonly params: unknown
   readonly query: unknown
   readonly body: unknown
-  readonly auth: FastifyRequest['auth']
-  readonly tenant: FastifyRequest['tenant']
+  readonly auth: ToolCaller['auth']
+  readonly tenant: ToolCaller['tenant']
   readonly toolDepth: number
-  receivedForm: FastifyRequest['receivedForm'] = null
+  receivedForm: RouteCall['receivedForm'] = null
   readonly #caller: ToolCaller
 
   constructor (caller: ToolCaller, method: string, { url, params, query, body }: ToolRequest, depth: number) {

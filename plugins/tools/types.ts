@@ -1,13 +1,15 @@
 /** Tools: routes that language models and MCP clients call with the rights of their caller. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
-import type { RouteCall, RouteReply } from '../../lib/http/route-exchange.js'
+import type { RouteReply } from '../../lib/http/route-reply.js'
+import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { ToolDocumentation } from '../../lib/compiler/tool-shape.js'
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { ToolDeclaration } from '../../lib/document/rules/tools.js'
 import type { ModelTool, ToolSource } from '../../lib/models/types.js'
 import type { Access } from '../auth/access.js'
 import type { Limit } from '../rate-limit/rules.js'
+import type { Tenant } from '../tenancy/tenant.js'
 
 /** A tool, as its callers see it. */
 export interface Tool extends ToolDeclaration {
@@ -82,7 +84,10 @@ export interface ToolCall {
 }
 
 /** The owner of a call's rights: a request, or a run of a workflow. */
-export interface ToolCaller extends Pick<RouteCall, 'auth' | 'tenant' | 'headers' | 'ip' | 'log' | 'server' | 'toolDepth'> {
+export interface ToolCaller extends Pick<RouteCall, 'auth' | 'headers' | 'ip' | 'log' | 'server'> {
+  readonly tenant: Tenant | null
+  /** The number of tool calls around this one. */
+  readonly toolDepth: number
   /** The id of the request, for the log. */
   readonly id: string
   /** undefined for a caller without a request, which can call only declared routes. */

@@ -1,5 +1,5 @@
 /** A run that a caller waits for. */
-import type { RouteReply } from '../../lib/http/route-exchange.js'
+import type { RouteReply } from '../../lib/http/route-reply.js'
 import { failure } from '../../lib/errors.js'
 
 export const maxSyncMs = 300_000 // for a run within a request, after which no further step begins

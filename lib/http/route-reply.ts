@@ -1,12 +1,4 @@
-/** The request and the response of a declared route: those of HTTP, or of a call within this process. */
-import type { FastifyRequest } from 'fastify'
-
-/** What a route reads of its request. */
-export interface RouteCall
-  extends Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'params' | 'query' | 'body' | 'log' | 'ip' | 'server'>,
-  Pick<FastifyRequest, 'auth' | 'tenant' | 'receivedForm' | 'toolDepth'> {}
-
-/** What a route says of its response. */
+/** The response of a declared route: of HTTP, or of a call within this process. */
 export interface RouteReply {
   readonly statusCode: number
   readonly raw: ResponseEnd
