@@ -12,14 +12,14 @@ import { CommandError } from '../failure.js'
 export const createUser: Command = {
   summary: 'Makes a user, who logs in with a password.',
   usage: '[document] --email E [--role R] [--tenant T]',
-  details: `Asks for the password at the terminal, twice and without showing it; where standard input is no terminal, it is
-the one line there. It has 8 to 256 characters. Prints the user's id, which is the sub of its tokens. Servers may serve
-meanwhile (of an embedded database the server is stopped first).
+  details: `Asks for the password twice, without showing it. If standard input is not a terminal, reads one line from it. A
+password has 8 to 256 characters. Prints the user's id, which is the sub of its tokens. Servers on PostgreSQL can keep
+running; stop the server of an embedded database first.
 
   --email E    the address that the user logs in with
   --role R     the role (default: user); admin without --tenant is the platform's administrator
-  --tenant T   the tenant that the user belongs to; where there is none it is made, unless tenancy.provisioning is
-               "explicit" (default: none, a user of the platform)`,
+  --tenant T   the tenant of the user, created if it is missing, unless tenancy.provisioning is "explicit"
+               (default: none, a user of the platform)`,
   options: { email: { type: 'string' }, role: { type: 'string' }, tenant: { type: 'string' } },
 
   async run (call) {

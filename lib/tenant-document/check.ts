@@ -144,7 +144,7 @@ async function readEach<Schema extends TSchema & SchemaNode> (
 
 /** Rejects path syntax that is allowed only in the platform's own paths. */
 function checkPath (path: string, pointer: string, faults: FaultList): void {
-  if (path.includes(';')) faults.add(pointer, 'a path has no ";", which some proxies end it with')
+  if (path.includes(';')) faults.add(pointer, 'a path cannot contain ";", since some proxies cut it there')
   const segments = path.split('/').slice(1)
   const parameters = segments.filter((segment) => segment.startsWith(':'))
   if (segments.length > maxSegments) faults.add(pointer, `a path has at most ${maxSegments} segments; this one has ${segments.length}`)

@@ -112,7 +112,7 @@ export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
       const change = async (set: { held_until: Date | null }) => await own(dbFor(tenant), delivery, holder).set(set).execute()
       const renewal = setInterval(() => {
         change({ held_until: new Date(now() + heldFor) }).catch((err: unknown) =>
-          log.warn({ err, tenant }, 'a webhook takes long, and could not be held for longer')
+          log.warn({ err, tenant }, 'a webhook takes long, and its claim could not be renewed')
         )
       }, renewEvery).unref()
       try {

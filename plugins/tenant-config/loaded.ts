@@ -43,7 +43,7 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
     clearTimeout(retries.get(tenant))
     retries.delete(tenant)
     const renewal = cache.refresh(tenant).then(() => true, (err: unknown) => {
-      log.error({ err, tenant }, 'the document of a tenant could not be loaded: the one before serves on')
+      log.error({ err, tenant }, 'the document of a tenant could not be loaded: still serving the previous version')
       if (cache.peek(tenant) !== undefined) retries.set(tenant, setTimeout(renew, wait, tenant, Math.min(2 * wait, lastRetry)).unref())
       return false
     }).finally(() => {

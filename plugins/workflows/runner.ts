@@ -118,7 +118,7 @@ class Run {
     let result = 'null'
     let form: AnswerForm = 'value'
     for (const step of this.#workflow.steps) {
-      if (this.#moved && this.#turnEnds !== Infinity && this.#clock.now() > this.#turnEnds) throw new TurnOver('others have their turn')
+      if (this.#moved && this.#turnEnds !== Infinity && this.#clock.now() > this.#turnEnds) throw new TurnOver('the run yields to others')
       if (this.#host.stepMs !== undefined) this.#ends = this.#after(this.#host.stepMs)
       const ended = await this.#step(step, Infinity, 'only')
       if (ended.status === 'skipped') continue

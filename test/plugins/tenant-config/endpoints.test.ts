@@ -90,7 +90,7 @@ test('a dry run checks and saves nothing', async (t) => {
   t.equal((await save(app, 'acme', {}, { url: '/tenant/config?dryRun=true', headers: { 'if-match': '"4"' } })).statusCode, 412)
 })
 
-test('a document with faults is refused with all of them, and the one before serves on', async (t) => {
+test('a document with faults is refused with all of them, and the previous version is still served', async (t) => {
   const app = await testServer(t, platform)
   await save(app, 'acme', { routes: [notes.list] })
   const refused = await save(app, 'acme', {

@@ -244,7 +244,7 @@ test('a run lets others go on when its turn is over and a step has ended, and no
   let tries = 0
   const ran: string[] = []
   const does = { slow: () => ran.push('slow') && ++tries < 2 ? busy() : 'done', next: () => ran.push('next') }
-  await t.rejects(running(steps, does, {}, signal, { turnMs: 30_000 }), new TurnOver('others have their turn'))
+  await t.rejects(running(steps, does, {}, signal, { turnMs: 30_000 }), new TurnOver('the run yields to others'))
   t.strictSame(ran, ['slow', 'slow'])
   const { told } = await running(steps, does, { slow: { status: 'completed', result: '1', error: null } }, signal, { turnMs: 0 })
   t.strictSame(told, ['started next', 'completed next'])
