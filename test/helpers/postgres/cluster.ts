@@ -5,11 +5,13 @@ import { spawn } from 'node:child_process'
 import { chown, mkdir, mkdtemp, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../free-port.js'
 import { prepareBinaries } from './binaries.js'
 
 /** Milliseconds until a server that has not started counts as failed. A busy machine takes some seconds. */
 const startTimeoutMs = 60_000
+const retryMs = 50
 
 /** Linux's folder for files in memory. A database has a thousand small files, which take ten times as long to copy on a disk. */
 const memoryFolder = '/dev/shm'
@@ -89,6 +91,19 @@ export class Cluster {
 
   async start (): Promise<void> {
     if (this.#server !== undefined) return
+    const end = Date.now() + startTimeoutMs
+    for (;;) {
+      try {
+        return await this.#launch()
+      } catch (error) {
+        // The processes of a killed server end a moment after it.
+        if (Date.now() > end || !String(error).includes('pre-existing shared memory block')) throw error
+        await sleep(retryMs)
+      }
+    }
+  }
+
+  async #launch (): Promise<void> {
     const flags = Object.entries(this.#settings).flatMap(([name, value]) => ['-c', `${name}=${value}`])
     const server = this.#spawn(this.#binaries.postgres, ['-D', join(this.#folder, 'data'), '-p', String(this.port), ...flags])
     this.#server = server
