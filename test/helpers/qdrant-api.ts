@@ -1,11 +1,10 @@
 /**
- * The schemas of Qdrant's requests and responses. No npm package has its current openapi.json, so they are derived from the types that
+ * Qdrant's description of its API. No npm package has its current openapi.json, so it is derived from the types that
  * @qdrant/js-client-rest generates from it. Objects allow no other members. The types do not contain bounds of numbers.
  */
 import { readFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
-import { Ajv, type ValidateFunction } from 'ajv'
 import ts from 'typescript'
 
 type Schema = Record<string, unknown>
@@ -15,65 +14,51 @@ const source = ts.createSourceFile(types, readFileSync(types, 'utf8'), ts.Script
 const [paths, operations, components] = ['paths', 'operations', 'components'].map((name) =>
   membersOf(source.statements.find((node) => ts.isInterfaceDeclaration(node) && node.name.text === name))
 )
-const ajv = new Ajv({ strict: false, logger: false })
-ajv.addSchema({ $id: 'qdrant', schemas: mapped(membersOf(components?.get('schemas')), schemaOf) })
+/** A prefetch holds prefetches. Prism cannot follow this circle, and then accepts any request. */
+const unused = 'Prefetch'
 
-interface Operation {
-  readonly query: ValidateFunction
-  /** null for a request without a body. */
-  readonly body: ValidateFunction | null
-  readonly responses: ReadonlyMap<string, ValidateFunction>
+/** An OpenAPI document of the given operations, such as `put /collections/{collection_name}`, and of the schemas to which they refer. */
+export function qdrantDocument (wanted: readonly string[]): object {
+  const described: Record<string, Record<string, unknown>> = {}
+  for (const name of wanted) {
+    const [method = '', path = ''] = name.split(' ')
+    const reference = membersOf(paths?.get(path)).get(method)
+    if (reference === undefined) throw new Error(`Qdrant has no ${name}`)
+    described[path] = { ...described[path], [method]: operationOf(membersOf(operations?.get(referred(reference)))) }
+  }
+  return { openapi: '3.1.0', info: { title: 'Qdrant', version: '1' }, paths: described, components: { schemas: schemasOf(described) } }
 }
 
-const known = new Map<string, Operation>()
-
-/** Throws for a request that does not match the description. `body`: undefined without one. */
-export function checkQdrantRequest (method: string, path: string, query: URLSearchParams, body: unknown): void {
-  const operation = operationOf(method, path)
-  const parameters = Object.fromEntries([...query].map(([name, value]) => [name, /^(true|false|[0-9.]+)$/.test(value) ? JSON.parse(value) : value]))
-  check(operation.query, parameters, 'query')
-  if (operation.body !== null) check(operation.body, body, 'body')
-  else if (body !== undefined) throw new Error(`${method} ${path} has no body`)
-}
-
-/** Throws for a response that the operation does not describe. */
-export function checkQdrantResponse (method: string, path: string, status: number, body: unknown): void {
-  const { responses } = operationOf(method, path)
-  const form = responses.get(String(status)) ?? responses.get(`${String(status)[0]}XX`) ?? responses.get('default')
-  if (form === undefined) throw new Error(`${method} ${path} does not answer ${status}`)
-  check(form, body, 'response')
-}
-
-function check (validate: ValidateFunction, value: unknown, part: string): void {
-  if (!validate(value)) throw new Error(`the ${part} is not as Qdrant describes it: ${ajv.errorsText(validate.errors)}`)
-}
-
-function operationOf (method: string, path: string): Operation {
-  const template = path.replace(/^(\/collections\/)[^/]+/, '$1{collection_name}')
-  const reference = membersOf(paths?.get(template)).get(method.toLowerCase())
-  if (reference === undefined) throw new Error(`Qdrant has no ${method} ${template}`)
-  const name = referred(reference)
-  const found = known.get(name) ?? compiled(membersOf(operations?.get(name)))
-  known.set(name, found)
-  return found
-}
-
-function compiled (operation: ReadonlyMap<string, ts.Node>): Operation {
-  const query = membersOf(operation.get('parameters')).get('query')
-  const body = contentOf(operation.get('requestBody'))
-  const responses = [...membersOf(operation.get('responses'))].map(([status, response]) =>
-    [status, ajv.compile(contentOf(response) ?? {})] as const
-  )
+function operationOf (operation: ReadonlyMap<string, ts.Node>): object {
+  const parameters = membersOf(operation.get('parameters'))
+  const body = operation.get('requestBody')
   return {
-    query: ajv.compile(query === undefined ? { type: 'object', additionalProperties: false } : schemaOf(query)),
-    body: body === null ? null : ajv.compile(body),
-    responses: new Map(responses)
+    parameters: ['path', 'query'].flatMap((place) =>
+      [...membersOf(parameters.get(place))].map(([name, node]) => ({ name, in: place, required: isRequired(node), schema: schemaOf(node) }))
+    ),
+    ...body !== undefined && { requestBody: { required: true, content: contentOf(body) } },
+    responses: mapped(membersOf(operation.get('responses')), (response) => ({ description: 'a response', content: contentOf(response) }))
   }
 }
 
-function contentOf (node: ts.Node | undefined): Schema | null {
-  const json = membersOf(membersOf(node).get('content')).get('application/json')
-  return json === undefined ? null : schemaOf(json)
+function contentOf (node: ts.Node): object {
+  return mapped(membersOf(membersOf(node).get('content')), (type) => ({ schema: schemaOf(type) }))
+}
+
+/** The schemas to which a part of the document refers, and those to which they refer. */
+function schemasOf (part: unknown): Record<string, Schema> {
+  const schemas = membersOf(components?.get('schemas'))
+  const found: Record<string, Schema> = {}
+  const collect = (text: string): void => {
+    for (const [, name = ''] of text.matchAll(/"#\/components\/schemas\/(\w+)"/g)) {
+      const node = schemas.get(name)
+      if (node === undefined || name in found) continue
+      found[name] = name === unused ? { not: {} } : schemaOf(node)
+      collect(JSON.stringify(found[name]))
+    }
+  }
+  collect(JSON.stringify(part))
+  return found
 }
 
 function schemaOf (node: ts.Node): Schema {
@@ -97,7 +82,7 @@ function schemaOf (node: ts.Node): Schema {
   if (ts.isArrayTypeNode(type)) return { type: 'array', items: withFormat(type.elementType, format) }
   if (ts.isLiteralTypeNode(type)) return literal(type.literal)
   if (ts.isTypeLiteralNode(type)) return objectOf(type)
-  if (ts.isIndexedAccessTypeNode(type)) return { $ref: `qdrant#/schemas/${referred(type)}` }
+  if (ts.isIndexedAccessTypeNode(type)) return { $ref: `#/components/schemas/${referred(type)}` }
   if (ts.isTypeReferenceNode(type)) return generic(type)
   throw new Error(`a type of Qdrant's API is not known: ${type.getText()}`)
 }

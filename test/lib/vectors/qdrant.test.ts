@@ -1,56 +1,80 @@
-/** Requests to Qdrant, against the forms that Qdrant describes. */
+/** Requests of the store, and responses of its stand-in, against Qdrant's description. */
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { openQdrantIndex } from '../../../lib/vectors/qdrant.js'
-import { checkQdrantRequest, checkQdrantResponse } from '../../helpers/qdrant-api.js'
+import { startPrism } from '../../helpers/prism.js'
+import { qdrantDocument } from '../../helpers/qdrant-api.js'
 import { qdrantServer } from '../../helpers/qdrant.js'
 
-const none = new URLSearchParams()
-const points = '/collections/tenantry/points'
+const operations = [
+  'get /collections/{collection_name}/exists',
+  'put /collections/{collection_name}',
+  'put /collections/{collection_name}/index',
+  'get /collections/{collection_name}',
+  'put /collections/{collection_name}/points',
+  'post /collections/{collection_name}/points/query',
+  'post /collections/{collection_name}/points/delete'
+]
 
-test('requests have the form that Qdrant describes', async (t) => {
-  const { url, apiKey, requests } = await qdrantServer(t)
-  const index = await openQdrantIndex({ url, apiKey, space: { model: 'a-model', dimensions: 2 } })
+const must = [{ key: 'tenant', match: { value: 'acme' } }]
+const query = { query: [0, 1], filter: { must }, limit: 1, with_payload: ['document'], score_threshold: 0.5 }
+
+test('requests and responses have the form that Qdrant describes', async (t) => {
+  const { url, apiKey, collections, requests } = await qdrantServer(t)
+  const prism = await startPrism(t, qdrantDocument(operations), url)
+  const index = await openQdrantIndex({ url: prism, apiKey, space: { model: 'a-model', dimensions: 2 } })
   const acme = tenantRef('acme')
   const version = '1b671a64-40d5-491e-99b0-da01ff1f3341'
-  const chunks = [{ position: 0, content: 'north', embedding: [0, 1] }, { position: 1, content: 'east', embedding: [1, 0] }]
-  await index.write(acme, { id: 'a', version, contentType: 'text/plain', metadata: { pages: 3, nothing: null }, chunks }, null)
-  const found = await index.nearest(acme, [0, 1], { limit: 1, threshold: 0.5, filter: { pages: 3, nothing: null } })
-  t.same(found, [{ id: 'a', chunk: 0, score: 1, version }])
-  await index.discard(acme, 'a', version)
-  await index.removeAll(acme)
-  await index.check()
-  t.same([...new Set(requests)], [
-    'GET /collections/tenantry/exists',
-    'PUT /collections/tenantry',
-    'PUT /collections/tenantry/index',
-    'GET /collections/tenantry',
-    `PUT ${points}`,
-    `POST ${points}/query`,
-    `POST ${points}/delete`
-  ])
-})
 
-test('a request or response of another form is noticed', async (t) => {
-  const must = [{ key: 'tenant', match: { value: 'acme' } }]
-  const query = { query: [0, 1], filter: { must }, limit: 1, with_payload: ['document'], score_threshold: 0.5 }
-  const asked = (body: unknown, parameters = none) => () => checkQdrantRequest('POST', `${points}/query`, parameters, body)
-  t.doesNotThrow(asked(query))
-  t.throws(asked({ ...query, limit: -1 }), /limit/)
-  t.throws(asked({ ...query, top: 1 }), /additional properties/)
-  t.throws(asked({ ...query, filter: { must: [{ key: 'tenant', match: { valu: 'acme' } }] } }), /filter/)
-  t.throws(asked({ ...query, query: ['north'] }), /query/)
-  t.throws(asked(query, new URLSearchParams({ wait: 'true' })), /query/, 'the parameter is that of writes')
-  t.throws(() => checkQdrantRequest('POST', `${points}/queries`, none, query), /has no POST/)
-  t.throws(() => checkQdrantRequest('GET', '/collections/tenantry', none, {}), /has no body/)
-  const index = (type: unknown) => () =>
-    checkQdrantRequest('PUT', '/collections/tenantry/index', new URLSearchParams({ wait: 'true' }), {
-      field_name: 'tenant',
-      field_schema: { type, is_tenant: true }
+  await t.test('in all requests of the store', async (t) => {
+    const chunks = [{ position: 0, content: 'north', embedding: [0, 1] }, { position: 1, content: 'east', embedding: [1, 0] }]
+    await index.write(acme, { id: 'a', version, contentType: 'text/plain', metadata: { pages: 3, nothing: null }, chunks }, null)
+    const found = await index.nearest(acme, [0, 1], { limit: 1, threshold: 0.5, filter: { pages: 3, nothing: null } })
+    t.same(found, [{ id: 'a', chunk: 0, score: 1, version }])
+    await index.discard(acme, 'a', version)
+    await index.removeAll(acme)
+    await index.check()
+    const described = requests.map((request) => {
+      const [method = '', path = ''] = request.split(' ')
+      return `${method.toLowerCase()} ${path.replace('/tenantry', '/{collection_name}')}`
     })
-  t.doesNotThrow(index('keyword'))
-  t.throws(index('word'), /field_schema/)
-  const answered = (result: unknown) => () => checkQdrantResponse('POST', `${points}/query`, 200, { time: 0.1, status: 'ok', result })
-  t.doesNotThrow(answered({ points: [{ id: 1, version: 1, score: 0.5, payload: { document: 'a' } }] }))
-  t.throws(answered({ points: [{ id: 1, version: 1 }] }), /score/)
+    t.same([...new Set(described)], operations)
+  })
+
+  await t.test('and any other form is refused', async (t) => {
+    const refusals: Readonly<Record<string, readonly unknown[]>> = {
+      'PUT ': [{ vectors: { size: 2, distance: 'Near' } }, { vectors: { size: 2, distance: 'Cosine' }, hnsw: {} }],
+      'PUT /index': [{ field_name: 'tenant', field_schema: { type: 'word' } }, { field_schema: 'keyword' }],
+      'PUT /points': [{ points: [{ id: 'a', vector: 'north' }] }, { points: [{ vector: [0, 1] }] }],
+      'POST /points/query': [
+        { ...query, limit: -1 },
+        { ...query, top: 1 },
+        { ...query, filter: { must: [{ key: 'tenant', match: { valu: 'acme' } }] } },
+        { ...query, query: ['north'] }
+      ],
+      'POST /points/delete': [{ filter: { must: {}, most: [] } }, {}]
+    }
+    const send = async (operation: string, body: unknown) => {
+      const [method = '', path = ''] = operation.split(' ')
+      const response = await fetch(`${prism}/collections/tenantry${path}`, {
+        method,
+        headers: { 'content-type': 'application/json', 'api-key': apiKey },
+        body: JSON.stringify(body)
+      })
+      return response.status
+    }
+    t.equal(await send('POST /points/query', query), 200)
+    const before = requests.length
+    for (const [operation, bodies] of Object.entries(refusals)) {
+      for (const body of bodies) t.equal(await send(operation, body), 422, `${operation} ${JSON.stringify(body)}`)
+    }
+    t.equal(await send('POST /points/queries', query), 404)
+    t.equal(await send('PUT /index?wait=maybe', { field_name: 'tenant', field_schema: 'keyword' }), 422)
+    t.equal(requests.length, before, 'no such request reaches the server')
+  })
+
+  await t.test('and so is a response of another form', async (t) => {
+    Object.assign(collections.get('tenantry') ?? {}, { size: 'two' })
+    await t.rejects(index.check(), { code: 'TENANTRY_VECTOR_STORE_UNAVAILABLE' })
+  })
 })
