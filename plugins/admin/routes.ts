@@ -108,7 +108,7 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
     preValidation: gatherFilters,
     schema: {
       tags,
-      summary: 'Rows of a table',
+      summary: 'List rows of a table',
       description: whose,
       params: Tables,
       querystring: Many,
@@ -122,7 +122,7 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
     config: toRead,
     schema: {
       tags,
-      summary: 'One row',
+      summary: 'Retrieve a row',
       description: whose,
       params: Row,
       querystring: One,
@@ -137,7 +137,7 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
     config: toWrite,
     schema: {
       tags,
-      summary: 'Delete a row: it is marked as deleted, or removed',
+      summary: 'Delete a row',
       description:
         `${whose} 409 where the table has no columns to mark rows with, or rows of another table refer to this one and are in the way.`,
       params: Row,
@@ -156,7 +156,7 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
     config: toWrite,
     schema: {
       tags,
-      summary: 'Restore a row that is marked as deleted',
+      summary: 'Restore a row that was marked as deleted',
       description: `${whose} 409 where it is not marked as deleted, or another row has taken its place under a unique index.`,
       params: Row,
       bodyOptional: true,

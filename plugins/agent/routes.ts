@@ -40,7 +40,7 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
     },
     schema: {
       tags,
-      summary: 'Chat with a model that knows the documents and tools of the tenant',
+      summary: "Chat with a model that can use the tenant's documents and tools",
       description:
         'With `stream: true` server-sent events, each `data: {...}`: `start` with `conversationId` and `citations`, `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` or `error`. ' +
         'A comment comes every 15 seconds. A failure before the provider answers has its status. A caller that leaves ends the call. A conversation is kept when its answer is complete.',
@@ -70,7 +70,7 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
     config,
     schema: {
       tags,
-      summary: 'The conversations of the caller, the one that was used last first',
+      summary: 'List conversations of the caller, most recently used first',
       querystring: ListQuery,
       response: { 200: ConversationList, ...errorResponses(...refusals) }
     }
@@ -87,7 +87,7 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
     config,
     schema: {
       tags,
-      summary: 'A conversation of the caller with its messages',
+      summary: 'Retrieve a conversation of the caller with its messages',
       params: ConversationParams,
       response: { 200: ConversationWithMessages, ...errorResponses(...refusals) }
     }
@@ -117,7 +117,11 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
 
   app.get('/agent/health', {
     config,
-    schema: { tags, summary: 'Whether models and documents can be used', response: { 200: AgentHealth, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Check the health of models, documents and tools',
+      response: { 200: AgentHealth, ...errorResponses(...refusals) }
+    }
   }, async (request) => {
     return await health(tenantOf(request))
   })

@@ -54,7 +54,7 @@ export function analyticsRoutes (app: FastifyInstance, now: () => number): void 
     config: { access: 'platform-admin' },
     schema: {
       tags: ['System'],
-      summary: 'Requests, their errors and how long they took, by route',
+      summary: 'Retrieve request counts, errors and durations by route',
       description:
         'Of all requests, or with `X-Tenant-ID` of those of that tenant. Figures are kept by the hour: an hour that the time touches is in them as a whole.',
       querystring: Query,

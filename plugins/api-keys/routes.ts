@@ -63,7 +63,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
     config,
     schema: {
       tags,
-      summary: 'The API keys of the tenant, the oldest first, without the keys themselves',
+      summary: 'List API keys of the tenant, oldest first',
       querystring: ListQuery,
       response: { 200: List, ...errorResponses(...refusals) }
     }
@@ -78,7 +78,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
     config: { ...config, idempotency: 'encrypted' },
     schema: {
       tags,
-      summary: 'Make an API key',
+      summary: 'Create an API key',
       description:
         `A caller who is no administrator gives a key only permissions that it holds itself. A tenant has at most ${maxKeys} keys.`,
       body: NewKey,
@@ -96,7 +96,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
 
   app.delete<{ Params: Static<typeof Params> }>('/tenant/api-keys/:id', {
     config,
-    schema: { tags, summary: 'End an API key', params: Params, response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Revoke an API key', params: Params, response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.id, actorOf(request))
     return { success: true }
@@ -106,7 +106,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
     config: { ...config, idempotency: 'encrypted' },
     schema: {
       tags,
-      summary: 'Replace an API key by another one of the same id and scopes',
+      summary: 'Rotate an API key',
       description: 'A caller who is no administrator must hold all of its scopes.',
       params: Params,
       body: Rotation,

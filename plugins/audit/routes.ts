@@ -69,7 +69,7 @@ export function auditRoutes (app: FastifyInstance): void {
     config: { access: 'tenant-admin', permission: 'audit:read' },
     schema: {
       tags: ['Audit'],
-      summary: 'What was done, the newest first',
+      summary: 'List audit log entries, newest first',
       description:
         `A tenant's entries as far back as its plan keeps them; for platform administrators those of all tenants and of the platform, with \`X-Tenant-ID\` or \`tenantId\` those of that tenant, or with \`deletedTenant\` those of a deleted one. \`total\` counts up to ${maxCounted}.`,
       querystring: Query,

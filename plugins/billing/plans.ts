@@ -17,7 +17,7 @@ export function planRoutes (app: FastifyInstance, plans: Plans): void {
     config: { access: 'public' },
     schema: {
       tags: ['Billing'],
-      summary: 'The plans, and what each includes',
+      summary: 'List plans',
       security: [],
       response: { 200: List, ...errorResponses(429, 500) }
     }

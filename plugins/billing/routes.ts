@@ -100,7 +100,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
     config: { access: 'user', beyondPlan: true },
     schema: {
       tags,
-      summary: 'The plan of the tenant, and until when it is paid',
+      summary: 'Retrieve the subscription of the tenant',
       response: { 200: Subscription, ...errorResponses(...refusals) }
     }
   }, async (request) => {
@@ -126,7 +126,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
     config: { ...config, beyondPlan: true, idempotency: 'plain' },
     schema: {
       tags,
-      summary: 'Have another plan, or none',
+      summary: 'Change or cancel the plan',
       description:
         'Without a subscription it begins a checkout. With one, a higher plan or a change from months to years takes effect now. A lower plan, a change from years to months and `free` take effect at the end of the paid period. The current plan cancels a pending end or change.',
       body: bodyOf(plans.tiers),
@@ -145,7 +145,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
     config: { ...config, beyondPlan: true },
     schema: {
       tags,
-      summary: 'Ask the payment provider for the subscription of the tenant',
+      summary: 'Synchronize the subscription with the payment provider',
       description: 'For where a webhook was missed: they tell of every change by themselves.',
       body: EmptyBody,
       bodyOptional: true,

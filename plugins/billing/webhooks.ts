@@ -25,12 +25,12 @@ const endpoints: Readonly<Record<ProviderName, Endpoint>> = {
   payprov: {
     path: '/billing/webhook/payprov',
     signature: ['webhook-id', 'webhook-timestamp', 'webhook-signature'],
-    summary: 'An event of the payment provider payprov'
+    summary: 'Receive an event of the payment provider payprov'
   },
   altprov: {
     path: '/webhooks/billing/altprov',
     signature: ['stripe-signature'],
-    summary: 'An event of the payment provider altprov'
+    summary: 'Receive an event of the payment provider altprov'
   }
 }
 

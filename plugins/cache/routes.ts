@@ -76,7 +76,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     config,
     schema: {
       tags,
-      summary: 'How much is cached, and how often it was of use',
+      summary: 'Retrieve statistics of the cache',
       querystring: Whose('those of all tenants, and of the platform'),
       response: { 200: Stats, ...errorResponses(...refusals) }
     }
@@ -89,7 +89,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     config,
     schema: {
       tags,
-      summary: 'The keys of cached answers',
+      summary: 'List keys of cached responses',
       description: 'The order holds as long as nothing is stored and nothing ends.',
       querystring: KeysQuery,
       response: { 200: Keys, ...errorResponses(...refusals) }
@@ -105,7 +105,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     config,
     schema: {
       tags,
-      summary: 'Clear cached answers, on every instance',
+      summary: 'Clear cached responses on every instance',
       querystring: Whose('all of them'),
       response: {
         200: Type.Object({
@@ -134,7 +134,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     config,
     schema: {
       tags,
-      summary: 'Remove one cached answer',
+      summary: 'Delete a cached response',
       description: 'Where each instance has its own cache: of this one.',
       params: KeyParams,
       querystring: Whose("one of the platform's own"),

@@ -53,7 +53,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
 
   app.post<{ Body: Static<typeof Texts> }>('/agent/embeddings', {
     config,
-    schema: { tags, summary: 'Embed texts', body: Texts, response: { 200: Vectors, ...errorResponses(...modelRefusals) } }
+    schema: { tags, summary: 'Create embeddings of texts', body: Texts, response: { 200: Vectors, ...errorResponses(...modelRefusals) } }
   }, async (request, reply) => {
     const { embeddings, model, usage } = await service.embed(tenantOf(request), request.body.texts, callOf(request, reply))
     return { embeddings: embeddings.map((vector) => [...vector]), model, usage }
@@ -102,7 +102,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     config,
     schema: {
       tags,
-      summary: 'How far a batch is',
+      summary: 'Retrieve the progress of a batch',
       description: 'It is kept for 7 days after its end.',
       params: BatchParams,
       response: { 200: BatchStatus, ...errorResponses(...refusals) }
@@ -117,7 +117,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     config,
     schema: {
       tags,
-      summary: 'The documents of the tenant, the newest first',
+      summary: 'List documents of the tenant, newest first',
       querystring: ListQuery,
       response: { 200: DocumentList, ...errorResponses(...refusals) }
     }
@@ -144,7 +144,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     config,
     schema: {
       tags,
-      summary: 'Search the documents of the tenant',
+      summary: 'Search documents of the tenant',
       body: SearchBody,
       response: { 200: Results, ...errorResponses(...modelRefusals) }
     }
@@ -159,7 +159,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     config: { access: 'platform-admin' },
     schema: {
       tags,
-      summary: 'Embed documents anew that another model embedded',
+      summary: 'Embed outdated documents again',
       description: 'A background job does it for all tenants; the tokens are usage of the tenants. It can be started again at any time.',
       response: { 202: Reindexing, ...errorResponses(...refusals) }
     }

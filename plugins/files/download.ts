@@ -32,7 +32,7 @@ export function parseKey (text: string): { readonly tenant: Owner, readonly id: 
 export function downloadRoutes (app: FastifyInstance, service: FilesService): void {
   const schema = {
     tags: ['Files'],
-    summary: 'The bytes of a file',
+    summary: 'Download a file',
     description: 'Files of public buckets, and signed URLs, need no token. The response has an `ETag`; single ranges are answered 206. ' +
       'With `width`, `height`, `fit`, `format` or `quality`, an image is sent in another size or format.',
     params: KeyParams,

@@ -31,7 +31,7 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
     config: { ...config, location: true },
     schema: {
       tags,
-      summary: 'Announce a resumable upload',
+      summary: 'Create a resumable upload',
       description:
         `${protocol} \`Upload-Metadata\` may have \`filename\` (required), \`filetype\`, \`entityType\`, \`entityId\`, \`public\` and \`bucket\`. An upload that is not complete after a day is removed.`,
       response: { 201: None, ...errorResponses(...refusals, 'planLimit', 408, 413, 415, 507) }
@@ -40,7 +40,12 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
 
   app.head<ById>('/files/resumable/:id', {
     config,
-    schema: { tags, summary: 'The offset of a resumable upload', params: Params, response: { 200: None, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Retrieve the offset of a resumable upload',
+      params: Params,
+      response: { 200: None, ...errorResponses(...refusals) }
+    }
   }, (request, reply) => answer(request, reply, request.params.id))
 
   app.patch<ById>('/files/resumable/:id', {
@@ -56,7 +61,7 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
 
   app.delete<ById>('/files/resumable/:id', {
     config,
-    schema: { tags, summary: 'End a resumable upload', params: Params, response: { 204: None, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Cancel a resumable upload', params: Params, response: { 204: None, ...errorResponses(...refusals) } }
   }, (request, reply) => answer(request, reply, request.params.id))
 
   for (const url of ['/files/resumable', '/files/resumable/:id']) {

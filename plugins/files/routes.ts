@@ -87,7 +87,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
     const description = 'To the URL that `POST /files/presign` answered.'
-    const schema = { tags, summary: 'Send the bytes of an announced file', description, params: FileParams, querystring: ContentQuery }
+    const schema = { tags, summary: 'Send the content of an announced file', description, params: FileParams, querystring: ContentQuery }
     const body = { type: 'string', format: 'binary' }
     app.put<ById & { Querystring: Static<typeof ContentQuery> }>('/files/:fileId/content', {
       config: {
@@ -113,7 +113,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     config: { ...config, idempotency: 'encrypted' },
     schema: {
       tags,
-      summary: 'Announce a file, and get a URL for its bytes',
+      summary: 'Announce a file and create an upload URL',
       description: 'The storage is taken from now on, and given back if the file is not confirmed in time.',
       body: Announcement,
       response: { 201: SignedUpload, ...errorResponses(...refusals, 'planLimit', 413, 415) }
@@ -131,7 +131,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     config,
     schema: {
       tags,
-      summary: 'Make an announced file readable',
+      summary: 'Confirm an announced file',
       description: 'It can be repeated. 409 until the bytes are there.',
       params: FileParams,
       response: { 200: File, ...errorResponses(...refusals, 409, 415) }
@@ -147,7 +147,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
 
   group.get<ById>('/files/:fileId', {
     config,
-    schema: { tags, summary: 'A file', params: FileParams, response: { 200: File, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Retrieve a file', params: FileParams, response: { 200: File, ...errorResponses(...refusals) } }
   }, async (request) => bodyOf(await readable(request, request.params.fileId)))
 
   group.delete<ById>('/files/:fileId', {
@@ -172,7 +172,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     config,
     schema: {
       tags,
-      summary: 'The files of an entity, the oldest first',
+      summary: 'List files of an entity, oldest first',
       description: 'Without those in buckets that the caller may not use.',
       params: EntityParams,
       querystring: ListQuery,
@@ -191,7 +191,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     config,
     schema: {
       tags,
-      summary: 'A URL for a download without a token',
+      summary: 'Create a signed URL for a download',
       params: KeyParams,
       querystring: SignQuery,
       response: { 200: SignedUrl, ...errorResponses(...refusals, 409) }

@@ -61,7 +61,7 @@ function healthRoute (app: FastifyInstance, checks: () => Checks): void {
     config: { access: 'public', rateLimitRule: false, probe: true },
     schema: {
       tags: ['System'],
-      summary: 'Whether this server can serve',
+      summary: 'Check the health of the server',
       description: 'Each check is made at most once a second; while one takes longer, the response has the previous result.',
       security: [],
       response: {

@@ -40,7 +40,7 @@ export function meRoute (app: FastifyInstance, { users, mfa }: MeParts): void {
     schema: {
       tags: ['Login'],
       security: [{ bearer: [] }],
-      summary: 'The user of this token',
+      summary: 'Retrieve the user of the token',
       response: { 200: Me, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
     }
   }, async (request) => {

@@ -65,7 +65,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     bodyLimit,
     schema: {
       tags,
-      summary: 'A token for an e-mail address and a password',
+      summary: 'Log in with an e-mail address and a password',
       description:
         'Of a user of the tenant that `X-Tenant-ID` names; without the header of the platform. The answer does not say whether the tenant or the user exists.',
       headers: TenantHeader,
@@ -84,7 +84,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     bodyLimit,
     schema: {
       tags,
-      summary: 'Become a user of the tenant that `X-Tenant-ID` names',
+      summary: 'Sign up as a user of the tenant',
       description: 'Where the document has `"auth": { "registration": "open" }`. The role is `user`.',
       headers: TenantHeader,
       body: Credentials,
@@ -106,7 +106,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     bodyLimit,
     schema: {
       tags,
-      summary: 'The next token of a session, for its refresh token',
+      summary: 'Refresh the tokens of a session',
       description:
         'With the next refresh token and the present role of the user. A refresh token is used once: one that was used before ends its session, with all of its tokens.',
       body: RefreshBody,
@@ -125,7 +125,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     bodyLimit,
     schema: {
       tags,
-      summary: 'A token for a partial token and the second factor',
+      summary: 'Exchange a partial token and a second factor for a token',
       body: Code,
       response: { 200: LoginSession, ...errorResponses(...refusals, 401, 404) }
     }

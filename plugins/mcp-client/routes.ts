@@ -17,7 +17,7 @@ export function mcpClientRoutes (app: FastifyInstance, service: McpServers): voi
     config,
     schema: {
       tags,
-      summary: 'The MCP servers of the platform',
+      summary: 'List MCP servers',
       querystring: ServerQuery,
       response: { 200: ServerList, ...errorResponses(...refusals) }
     }
@@ -31,7 +31,7 @@ export function mcpClientRoutes (app: FastifyInstance, service: McpServers): voi
     config,
     schema: {
       tags,
-      summary: 'The tools of the MCP servers',
+      summary: 'List tools of the MCP servers',
       description: 'Starts servers that are idle. A server that fails is left out.',
       response: { 200: ToolList, ...errorResponses(...refusals, 504) }
     }

@@ -50,6 +50,10 @@ export function mcpRoutes (app: FastifyInstance, service: McpService, { name, is
   }
   app.get('/.well-known/oauth-protected-resource/mcp', {
     config: { access: 'public' },
-    schema: { tags, summary: 'Where MCP clients get tokens', response: { 200: ResourceMetadata, ...errorResponses(429, 500) } }
+    schema: {
+      tags,
+      summary: 'Retrieve the OAuth metadata for MCP clients',
+      response: { 200: ResourceMetadata, ...errorResponses(429, 500) }
+    }
   }, async (_request, reply) => reply.header('cache-control', 'public, max-age=3600').send(metadata))
 }

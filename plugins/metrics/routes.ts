@@ -18,7 +18,7 @@ export function metricsRoutes (app: FastifyInstance): void {
       // Its response is text, and its errors are JSON.
       openapi: {
         tags: ['System'],
-        summary: 'Figures of this server for Prometheus',
+        summary: 'Retrieve metrics of the server for Prometheus',
         description:
           'In the text format 0.0.4 of Prometheus. Figures that the database is asked for are asked for once in 5 seconds, and left out where it does not answer within one.',
         produces: ['text/plain'],

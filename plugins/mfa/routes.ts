@@ -89,7 +89,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     onRequest,
     schema: {
       ...shared,
-      summary: 'Check a one-time password',
+      summary: 'Verify a one-time password',
       description: 'Where the second factor is enabled the code is used up; before, it is one of what was set up.',
       body: TotpBody,
       response: { 200: Valid, ...errorResponses(...refusals) }
@@ -101,7 +101,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     onRequest,
     schema: {
       ...shared,
-      summary: 'Enable the second factor that was set up',
+      summary: 'Enable the second factor',
       body: TotpBody,
       response: { 200: Enabled, ...errorResponses(...refusals, 409) }
     }
@@ -115,7 +115,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     onRequest,
     schema: {
       ...shared,
-      summary: 'Remove the second factor',
+      summary: 'Disable the second factor',
       body: AnyCodeBody,
       response: { 200: Disabled, ...errorResponses(...refusals, 409) }
     }
@@ -127,7 +127,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
   app.get('/mfa/status', {
     config,
     onRequest,
-    schema: { ...shared, summary: 'Whether the caller has a second factor', response: { 200: Status, ...errorResponses(...refusals) } }
+    schema: { ...shared, summary: 'Retrieve the state of the second factor', response: { 200: Status, ...errorResponses(...refusals) } }
   }, (request) => mfa.status(userOf(request)))
 
   app.get<{ Querystring: Static<typeof CodeQuery> }>('/mfa/backup-codes', {
@@ -137,7 +137,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     exposeHeadRoute: false,
     schema: {
       ...shared,
-      summary: 'Make new backup codes',
+      summary: 'Create new backup codes',
       description: 'Those of before end.',
       querystring: CodeQuery,
       response: { 200: Renewed, ...errorResponses(...refusals, 409) }
@@ -152,7 +152,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     onRequest,
     schema: {
       ...shared,
-      summary: 'Use up a backup code',
+      summary: 'Use a backup code',
       body: BackupCodeBody,
       response: { 200: BackupCodeUsed, ...errorResponses(...refusals) }
     }

@@ -56,19 +56,23 @@ const refusals = [401, 403, 429, 500, 503] as const
 export function migrationRoutes (app: FastifyInstance, service: MigrationService, production: boolean): void {
   app.get('/migration', {
     config,
-    schema: { tags, summary: 'What the database lacks, as SQL', response: { 200: Overview, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Retrieve the missing database changes as SQL', response: { 200: Overview, ...errorResponses(...refusals) } }
   }, () => service.overview())
 
   app.get('/migration/status', {
     config,
-    schema: { tags, summary: 'Whether the database has what the routes need', response: { 200: Status, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'Check that the database has the tables and columns of the routes',
+      response: { 200: Status, ...errorResponses(...refusals) }
+    }
   }, () => service.status())
 
   app.get('/migration/quick-fix', {
     config,
     schema: {
       tags,
-      summary: 'What the database lacks, without row-level security: for development, refused in production',
+      summary: 'Retrieve SQL without row-level security, for development',
       response: { 200: QuickFix, ...errorResponses(...refusals) }
     }
   }, () => {
@@ -80,7 +84,7 @@ export function migrationRoutes (app: FastifyInstance, service: MigrationService
     config,
     schema: {
       tags,
-      summary: 'Apply what the database lacks',
+      summary: 'Apply the missing database changes',
       bodyOptional: true,
       body: EmptyBody,
       response: { 200: Applied, ...errorResponses(400, ...refusals, 409) }

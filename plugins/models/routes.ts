@@ -44,7 +44,7 @@ export function modelRoutes (
     config,
     schema: {
       tags,
-      summary: 'Ask a language model',
+      summary: 'Send messages to a language model',
       description:
         'Tokens and cost are reserved before the call and settled after it. A caller that leaves ends the call, and pays for the prompt and the answer so far.',
       body: ChatBody,
@@ -56,7 +56,7 @@ export function modelRoutes (
     config,
     schema: {
       tags,
-      summary: 'Ask a language model, and read the answer as it is written',
+      summary: 'Stream the response of a language model',
       description:
         'Server-sent events, each `data: {...}`: `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` with `finishReason` or `error` with `code` and `message`. A comment comes every 15 seconds. A failure before the provider answers has its status. A reader that leaves 256 KB unread is disconnected. With `stream: false` the response is that of `POST /llm/chat`.',
       body: StreamBody,
@@ -75,7 +75,7 @@ export function modelRoutes (
     config,
     schema: {
       tags,
-      summary: 'The models that the caller may use',
+      summary: 'List models available to the caller',
       querystring: ModelQuery,
       response: { 200: ModelList, ...errorResponses(...refusals) }
     }

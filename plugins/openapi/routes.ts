@@ -9,14 +9,14 @@ const tags = ['System']
 
 const documentSchema = {
   tags,
-  summary: 'This document',
+  summary: 'Retrieve this OpenAPI document',
   description: "The OpenAPI document of this server, with the routes of the caller's tenant.",
   response: { 200: { type: 'object', description: 'The document.', additionalProperties: true }, ...errorResponses(404, 500, 503) }
 }
 
 const pagesSchema = {
   tags,
-  summary: 'The documentation as pages, to read and to try',
+  summary: 'Show the interactive documentation',
   produces: ['text/html'],
   response: { 200: { type: 'string', description: 'A page.' } }
 }

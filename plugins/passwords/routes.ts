@@ -31,7 +31,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     bodyLimit,
     schema: {
       tags,
-      summary: 'Send a mail with a link that resets the password',
+      summary: 'Send a mail with a link to reset the password',
       description:
         'The answer and the time that it takes are the same whether a user has the address or not. An address is sent at most three mails an hour. 503 without `auth.mail`.',
       headers: TenantHeader,
@@ -49,7 +49,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     bodyLimit,
     schema: {
       tags,
-      summary: 'Choose a new password with the link of a mail',
+      summary: 'Reset the password with the link of a mail',
       description: 'All sessions of the user end. A link works once, for 30 minutes, and until a newer one is sent.',
       body: LinkPassword,
       response: { 200: Success, ...errorResponses(...refusals) }
@@ -64,7 +64,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     bodyLimit,
     schema: {
       tags,
-      summary: 'Confirm an e-mail address with the link of a mail',
+      summary: 'Verify an e-mail address with the link of a mail',
       body: VerifyBody,
       response: { 200: Success, ...errorResponses(...refusals) }
     }
@@ -80,7 +80,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     schema: {
       tags,
       security: [{ bearer: [] }],
-      summary: 'Send the mail that confirms the address of this user again',
+      summary: 'Send the verification mail again',
       description:
         'The answer is 202 also where no mail is sent: the address is confirmed already, or was sent three of these mails within an hour. 503 without `auth.mail`.',
       response: { 202: Success, ...errorResponses(...refusals, 401, 404) }
@@ -98,7 +98,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     schema: {
       tags,
       security: [{ bearer: [] }],
-      summary: 'Change the password of this user',
+      summary: 'Change the password of the user',
       description: 'All other sessions of the user end.',
       body: ChangeBody,
       response: { 200: Success, ...errorResponses(...refusals, 401, 404) }

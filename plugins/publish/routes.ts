@@ -85,7 +85,7 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
     config,
     schema: {
       tags,
-      summary: 'Which tables there are',
+      summary: 'Check which tables exist',
       description: withNote(
         'Asks the database itself. Views are listed too; tables of the server and of other schemas are not.',
         notReached,
@@ -100,7 +100,7 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
     config,
     schema: {
       tags,
-      summary: 'Whether a publish would find what it needs',
+      summary: 'Verify that publishing is ready',
       bodyOptional: true,
       body: EmptyBody,
       response: { 200: Verified, ...errorResponses(400, ...refusals) }
@@ -111,7 +111,7 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
     config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
-      summary: 'Write a record, with a look at its table first',
+      summary: 'Publish a record',
       description: withNote(
         'Of a table that has a tenant, `X-Tenant-ID` names whose record it is. If the table lacks columns, the answer has the SQL that would add them, and nothing is written.',
         notReached,

@@ -97,7 +97,7 @@ export function queueRoutes (app: FastifyInstance): void {
     config,
     schema: {
       tags,
-      summary: 'How many jobs there are, by name and state, and how long the oldest waits',
+      summary: 'Retrieve job counts by name and state',
       response: { 200: Stats, ...errorResponses(401, 403, 429, 500, 503) }
     }
   }, async () => {
@@ -110,7 +110,7 @@ export function queueRoutes (app: FastifyInstance): void {
     config,
     schema: {
       tags,
-      summary: 'The jobs, the newest first',
+      summary: 'List jobs, newest first',
       description:
         `Without their data. \`total\` counts up to ${maxListed}. Those that have failed for good, the dead letters, are \`state=failed\`.`,
       querystring: Query,
@@ -152,7 +152,7 @@ export function queueRoutes (app: FastifyInstance): void {
 
   app.get<{ Params: Static<typeof Id> }>('/queue/jobs/:id', {
     config,
-    schema: { tags, summary: 'One job, with its data', params: Id, response: { 200: Job, ...errorResponses(...refusals, 404) } }
+    schema: { tags, summary: 'Retrieve a job with its data', params: Id, response: { 200: Job, ...errorResponses(...refusals, 404) } }
   }, async ({ params: { id } }, reply) => {
     const found = await list.find(id)
     if (found === null) throw failure('notFound')
@@ -166,7 +166,7 @@ export function queueRoutes (app: FastifyInstance): void {
     config,
     schema: {
       tags,
-      summary: 'Cancel a job that has not ended',
+      summary: 'Cancel a job',
       description: 'A running job ends within seconds. Its effects until then stay.',
       params: Id,
       response: { 200: Success, ...errorResponses(...refusals, 404, 409) }
@@ -186,7 +186,7 @@ export function queueRoutes (app: FastifyInstance): void {
     config,
     schema: {
       tags,
-      summary: 'Run a job once more that has failed for good, or was cancelled',
+      summary: 'Retry a failed or cancelled job',
       params: Id,
       bodyOptional: true,
       body: EmptyBody,

@@ -78,7 +78,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     config,
     schema: {
       tags,
-      summary: 'The roles of the platform, by name',
+      summary: 'List roles of the platform',
       querystring: PageQuery,
       response: { 200: ListOf(Role), ...errorResponses(...refusals) }
     }
@@ -92,7 +92,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     config: { ...config, idempotency: 'plain', location: true },
     schema: {
       tags,
-      summary: 'Add a role',
+      summary: 'Create a role',
       description:
         `At most ${maxRoles} roles. A role gives its permissions and no more: a role with the name admin makes no administrator.`,
       body: NewRole,
@@ -106,14 +106,14 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
 
   app.get<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {
     config,
-    schema: { tags, summary: 'A role', params: Params, response: { 200: Role, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Retrieve a role', params: Params, response: { 200: Role, ...errorResponses(...refusals) } }
   }, async (request) => roleBody(await service.role(request.params.id)))
 
   app.put<{ Params: Static<typeof Params>, Body: Static<typeof RoleChanges> }>('/rbac/roles/:id', {
     config,
     schema: {
       tags,
-      summary: 'Change a role',
+      summary: 'Update a role',
       description: 'The default role keeps its name.',
       params: Params,
       body: RoleChanges,
@@ -139,7 +139,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     config,
     schema: {
       tags,
-      summary: 'The permissions that roles hold, or may hold, by name',
+      summary: 'List permissions of the platform',
       querystring: PageQuery,
       response: { 200: ListOf(PermissionEntry), ...errorResponses(...refusals) }
     }
@@ -153,7 +153,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
-      summary: 'Add a permission',
+      summary: 'Create a permission',
       description: `At most ${maxPermissions} permissions.`,
       body: NewPermission,
       response: { 201: PermissionEntry, ...errorResponses(...refusals, 409) }
@@ -181,7 +181,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
-      summary: 'Give a role to a user',
+      summary: 'Assign a role to a user',
       description:
         `Answers 200 where the user has it already. A user has at most ${maxRolesOfUser} roles. For a user of a tenant send \`X-Tenant-ID\`: without it, a user with a password whom only a tenant has is refused with 400.`,
       body: Assignment,
@@ -197,7 +197,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     config,
     schema: {
       tags,
-      summary: 'Take a role from a user',
+      summary: 'Unassign a role from a user',
       description: 'The user and the role stand in the body or in the query string.',
       body: PartOfAssignment,
       bodyOptional: true,
@@ -215,7 +215,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     config,
     schema: {
       tags,
-      summary: 'The roles that a user was given, by name',
+      summary: 'List assigned roles of a user',
       params: UserParams,
       querystring: PageQuery,
       response: { 200: ListOf(Role), ...errorResponses(...refusals) }
@@ -230,7 +230,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     config,
     schema: {
       tags,
-      summary: "What a user's roles give it",
+      summary: 'List permissions of a user',
       description: 'Those of the default role where the user has none.',
       params: UserParams,
       response: {

@@ -45,7 +45,7 @@ export function eventStream (group: FastifyInstance, { core, identityOf }: Strea
     config: { access: 'user' },
     schema: {
       tags: ['Realtime'],
-      summary: 'Read changes and rooms as server-sent events',
+      summary: 'Receive changes and room messages as server-sent events',
       description: withNote(
         'An event is named by the `type` of its message, `data` is the message, and `id` the position of a change. `Last-Event-ID` sends later changes first.',
         notWatched,

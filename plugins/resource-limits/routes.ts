@@ -82,7 +82,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
   const users = optional(app, 'users')
   app.get('/tenant/limits/resources', {
     config: reading,
-    schema: { tags, summary: 'The limits that the tenant sets for its users', response: { 200: Rules, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'List limits of the tenant for its users', response: { 200: Rules, ...errorResponses(...refusals) } }
   }, async (request, reply) => {
     const rules = await service.rules(tenantOf(request))
     return withTag(request, reply, rulesTag(rules), rules)
@@ -93,7 +93,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
     bodyLimit,
     schema: {
       tags,
-      summary: 'Replace the limits that the tenant sets for its users',
+      summary: 'Replace limits of the tenant for its users',
       description:
         `At most ${maxRules}; an empty list removes all. What was used of a resource and metric that no rule names any longer is forgotten.`,
       headers: IfMatchHeaders,
@@ -110,7 +110,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
     config: reading,
     schema: {
       tags,
-      summary: 'What a user has used of what is limited',
+      summary: 'List the usage of a user',
       querystring: UsageQuery,
       response: { 200: Usage, ...errorResponses(...refusals) }
     }
@@ -122,7 +122,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
       config: reading,
       schema: {
         tags,
-        summary: 'Whether a user may use so much; nothing is counted',
+        summary: 'Check whether a user may use an amount',
         body: UseBody,
         response: { 200: Checked, ...errorResponses(...refusals) }
       }
@@ -135,7 +135,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
     config: { ...writing, idempotency: 'plain' },
     schema: {
       tags,
-      summary: 'Count what a user has used',
+      summary: 'Track usage of a user',
       description:
         'Past a limit that blocks it is refused with 402, and nothing is counted. Past any other it is counted, and `allowed` is false.',
       body: UseBody,

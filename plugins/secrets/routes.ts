@@ -109,7 +109,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     config,
     schema: {
       tags,
-      summary: 'The secrets of the tenant, without their values',
+      summary: 'List secrets of the tenant, without their values',
       querystring: ListQuery,
       response: { 200: List, ...errorResponses(...refusals) }
     }
@@ -163,7 +163,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     bodyLimit,
     schema: {
       tags,
-      summary: 'Give a secret a new value',
+      summary: 'Rotate a secret',
       headers: IfMatchHeaders,
       params: KeyParams,
       body: RotateBody,
@@ -176,7 +176,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     bodyLimit,
     schema: {
       tags,
-      summary: 'Give a secret a new value; the body names its key',
+      summary: 'Rotate a secret named in the body',
       headers: IfMatchHeaders,
       body: RotateKeyBody,
       response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) }
@@ -187,7 +187,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     config,
     schema: {
       tags,
-      summary: 'What was done with the secrets of the tenant, the newest first',
+      summary: 'List audit log entries of secrets, newest first',
       description: `As far back as the plan keeps it; \`total\` counts up to ${maxCounted}.`,
       querystring: AuditQuery,
       response: { 200: Audit, ...errorResponses(...refusals) }

@@ -25,7 +25,7 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
     config,
     schema: {
       ...shared,
-      summary: 'End the session of this token',
+      summary: 'Log out',
       description: 'The token is refused from now on, within a second by every server.',
       response: { 200: Success, ...errorResponses(...refusals) }
     }
@@ -39,7 +39,7 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
     config,
     schema: {
       ...shared,
-      summary: 'End all sessions of the user',
+      summary: 'Log out of all sessions',
       description:
         'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.',
       response: { 200: Success, ...errorResponses(...refusals) }

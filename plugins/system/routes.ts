@@ -125,7 +125,7 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
 
   app.get('/system/info', {
     config: { access: 'platform-admin' },
-    schema: { tags: ['System'], summary: 'What runs here', response: { 200: Info, ...errorResponses(401, 403, 429, 500, 503) } }
+    schema: { tags: ['System'], summary: 'Describe this server', response: { 200: Info, ...errorResponses(401, 403, 429, 500, 503) } }
   }, async (): Promise<Info> => {
     const [usage, engine, cache] = [usageOf(), engineOf(), cacheOf()]
     const [engineVersion, instances] = await Promise.all([

@@ -55,7 +55,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     config,
     schema: {
       tags,
-      summary: "The tenant's products",
+      summary: 'List products of the tenant',
       description: `${page} Archived products and prices are left out.`,
       querystring: ListQuery,
       response: { 200: ListOf(Product), ...errorResponses(...refusals) }
@@ -64,7 +64,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
 
   app.post<{ Body: NewProduct }>('/billing/tenant/products', {
     config: { ...config, idempotency: 'plain' },
-    schema: { tags, summary: 'Make a product', body: NewProduct, response: { 201: Product, ...errorResponses(...refusals, 413) } }
+    schema: { tags, summary: 'Create a product', body: NewProduct, response: { 201: Product, ...errorResponses(...refusals, 413) } }
   }, async (request, reply) => {
     const tenant = tenantOf(request)
     return reply.code(201).send(await service.createProduct(tenant, request.body, requestOf(request, tenant)))
@@ -74,7 +74,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
-      summary: 'Begin a checkout for a customer',
+      summary: 'Create a checkout for a customer',
       body: NewCheckout,
       response: { 200: Checkout, ...errorResponses(...refusals, 413) }
     }
@@ -87,7 +87,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     config,
     schema: {
       tags,
-      summary: "The tenant's customers",
+      summary: 'List customers of the tenant',
       description: page,
       querystring: ListQuery,
       response: { 200: ListOf(Customer), ...errorResponses(...refusals) }
@@ -98,7 +98,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     config,
     schema: {
       tags,
-      summary: 'What a customer subscribes to',
+      summary: 'Retrieve the subscriptions of a customer',
       params: CustomerParams,
       response: { 200: CustomerState, ...errorResponses(...refusals) }
     }
@@ -108,7 +108,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     config,
     schema: {
       tags,
-      summary: 'The subscriptions of the customers',
+      summary: 'List subscriptions of the customers',
       description: `${page} Those that ended are among them.`,
       querystring: ListQuery,
       response: { 200: ListOf(Subscription), ...errorResponses(...refusals) }

@@ -54,7 +54,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
     config,
     schema: {
       tags,
-      summary: "The tenant's document, as it was saved; its version is the ETag",
+      summary: 'Retrieve the configuration of the tenant',
       querystring: ReadQuery,
       response: { 200: Document, ...errorResponses(...refusals) }
     }
@@ -69,7 +69,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
     bodyLimit: maxDocument,
     schema: {
       tags,
-      summary: "Save the tenant's document; it serves at once",
+      summary: 'Save the configuration of the tenant',
       querystring: SaveQuery,
       headers: IfMatchHeaders,
       body: Document,
@@ -93,7 +93,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
     config,
     schema: {
       tags,
-      summary: 'The versions of the document that are kept, the newest first',
+      summary: 'List kept versions of the configuration, newest first',
       querystring: Page,
       response: { 200: Versions, ...errorResponses(...refusals) }
     }

@@ -81,7 +81,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     config: reading,
     schema: {
       tags,
-      summary: 'The roles of the tenant, and whether they are in force',
+      summary: 'Retrieve the RBAC configuration of the tenant',
       response: { 200: Rbac, ...errorResponses(...refusals) }
     }
   }, async (request, reply) => {
@@ -93,7 +93,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     config: writing,
     schema: {
       tags,
-      summary: 'Replace the roles of the tenant',
+      summary: 'Replace the RBAC configuration of the tenant',
       description: rule,
       headers: IfMatchHeaders,
       body: NewRbac,
@@ -111,7 +111,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     config: reading,
     schema: {
       tags,
-      summary: 'The roles of the tenant, by name',
+      summary: 'List roles of the tenant',
       querystring: ListQuery,
       response: { 200: List, ...errorResponses(...refusals) }
     }
@@ -126,7 +126,13 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
 
   app.post<{ Body: Static<typeof NewRole> }>('/tenant/rbac/roles', {
     config: { ...writing, idempotency: 'plain' },
-    schema: { tags, summary: 'Add a role', description: rule, body: NewRole, response: { 201: Shown, ...errorResponses(...refusals, 409) } }
+    schema: {
+      tags,
+      summary: 'Create a role',
+      description: rule,
+      body: NewRole,
+      response: { 201: Shown, ...errorResponses(...refusals, 409) }
+    }
   }, async (request, reply) => {
     const role = roleOf(request.body)
     await service.create(tenantOf(request), role, await authorOf(request))
@@ -137,7 +143,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     config: writing,
     schema: {
       tags,
-      summary: 'Change a role',
+      summary: 'Update a role',
       description: rule,
       params: Params,
       body: RoleChanges,

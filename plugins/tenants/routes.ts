@@ -83,7 +83,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     config,
     schema: {
       tags,
-      summary: 'The tenants, in the order of their ids',
+      summary: 'List tenants',
       querystring: Query,
       response: { 200: List, ...errorResponses(...refusals) }
     }
@@ -98,7 +98,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     config: { ...config, idempotency: 'plain', location: true },
     schema: {
       tags,
-      summary: 'Make a tenant',
+      summary: 'Create a tenant',
       description: 'On the plan `free`, unless the body names another.',
       body: New,
       response: { 201: Managed, ...errorResponses(...refusals, 409) }
@@ -110,7 +110,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
 
   app.get<{ Params: Static<typeof Params> }>('/tenants/:id', {
     config,
-    schema: { tags, summary: 'One tenant', params: Params, response: { 200: Managed, ...errorResponses(...refusals, 404) } }
+    schema: { tags, summary: 'Retrieve a tenant', params: Params, response: { 200: Managed, ...errorResponses(...refusals, 404) } }
   }, async ({ params: { id } }) => {
     const tenant = await tenants.get(id)
     if (tenant === null) throw failure('tenantUnknown')
@@ -121,7 +121,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     config,
     schema: {
       tags,
-      summary: "Change a tenant's name or plan, suspend it or activate it again",
+      summary: 'Update a tenant',
       params: Params,
       body: Changes,
       response: { 200: Managed, ...errorResponses(...refusals, 404, 409) }
@@ -132,7 +132,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     config,
     schema: {
       tags,
-      summary: 'Delete a tenant and everything that it owns',
+      summary: 'Delete a tenant and all its data',
       description:
         'From the beginning of the deletion nothing is served in its name. One that was cut off is carried on by sending it again.',
       params: Params,
@@ -147,7 +147,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     config: { access: 'user' },
     schema: {
       tags,
-      summary: "The caller's tenant, and what its plan includes",
+      summary: "Retrieve the caller's tenant and its plan",
       response: { 200: Info, ...errorResponses(...refusals, 404) }
     }
   }, async ({ tenant }) => {

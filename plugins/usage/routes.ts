@@ -44,14 +44,14 @@ export function usageRoutes (app: FastifyInstance, hasReport: boolean): void {
 
   app.get('/usage/summary', {
     config,
-    schema: { tags, summary: 'What the tenant has used in the current month', response: { 200: Summary, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Retrieve usage of the current month', response: { 200: Summary, ...errorResponses(...refusals) } }
   }, (request) => service.summary(tenantOf(request)))
 
   app.get<{ Querystring: Static<typeof HistoryQuery> }>('/usage/history', {
     config,
     schema: {
       tags,
-      summary: 'What the tenant has used on each day of a month',
+      summary: 'Retrieve usage of a month by day',
       querystring: HistoryQuery,
       response: { 200: History, ...errorResponses(...refusals) }
     }
@@ -62,7 +62,7 @@ export function usageRoutes (app: FastifyInstance, hasReport: boolean): void {
     config,
     schema: {
       tags,
-      summary: 'What the tenant has now, beside what its plan includes',
+      summary: 'Retrieve current usage and the limits of the plan',
       response: { 200: Report, ...errorResponses(...refusals) }
     }
   }, (request) => service.report(tenantOf(request)))

@@ -57,7 +57,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     config,
     schema: {
       tags,
-      summary: 'The users of the tenant, by address',
+      summary: 'List users of the tenant',
       querystring: ListQuery,
       response: { 200: List, ...errorResponses(...refusals) }
     }
@@ -70,14 +70,14 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
 
   app.get<{ Params: Static<typeof Params> }>('/users/:id', {
     config,
-    schema: { tags, summary: 'A user of the tenant', params: Params, response: { 200: Shown, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Retrieve a user', params: Params, response: { 200: Shown, ...errorResponses(...refusals) } }
   }, async (request) => bodyOf(await service.read(tenantOf(request), request.params.id)))
 
   app.patch<{ Params: Static<typeof Params>, Body: Static<typeof Changes> }>('/users/:id', {
     config,
     schema: {
       tags,
-      summary: 'Give a user another role, disable or enable a user',
+      summary: 'Update a user',
       description:
         `${rule} Another role ends the user's tokens; refresh tokens give new ones. A user who is disabled loses tokens, sessions and the API keys that the user made.`,
       params: Params,
@@ -90,7 +90,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     config,
     schema: {
       tags,
-      summary: 'Delete a user, with its sessions and the API keys that it made',
+      summary: 'Delete a user',
       description: rule,
       params: Params,
       response: { 200: Success, ...errorResponses(...refusals, 409) }
@@ -120,7 +120,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     bodyLimit,
     schema: {
       tags,
-      summary: 'Become a user with the link of an invitation',
+      summary: 'Accept an invitation',
       body: LinkPassword,
       response: { 201: LoginSession, ...errorResponses(400, 403, 409, 429, 500, 503) }
     }

@@ -56,7 +56,7 @@ export function webhookRoutes (app: FastifyInstance): void {
     config: { access: 'tenant-admin', permission: 'webhooks:read' },
     schema: {
       tags,
-      summary: 'What was sent by webhooks, the newest first',
+      summary: 'List webhook deliveries, newest first',
       description: withNote(
         `Of the tenant; for platform administrators without \`X-Tenant-ID\` of the platform's own webhooks. Kept for 30 days. \`total\` counts up to ${maxOffset}.`,
         noEvents,
@@ -75,7 +75,7 @@ export function webhookRoutes (app: FastifyInstance): void {
     config: { access: 'tenant-admin', permission: 'webhooks:write' },
     schema: {
       tags,
-      summary: 'Sends an event again',
+      summary: 'Send a delivery again',
       description:
         'Under the same `webhook-id`, at once, and again for 24 hours where it fails. One that waits for an earlier one of the same entity goes on waiting.',
       params: Params,
@@ -92,7 +92,7 @@ export function webhookRoutes (app: FastifyInstance): void {
     config: { access: 'tenant-admin', permission: 'webhooks:write' },
     schema: {
       tags,
-      summary: 'The secret that signs webhooks which name no other',
+      summary: 'Retrieve the default signing secret of webhooks',
       description:
         'Made when it is asked for first, or first signs. For platform administrators without `X-Tenant-ID` that of the platform.',
       response: { 200: Secret, ...errorResponses(401, 403, 404, 429, 500, 503) }

@@ -171,7 +171,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     config: { access: 'tenant-admin', permission: 'config:write', idempotency: 'encrypted' },
     schema: {
       tags,
-      summary: 'Run a workflow whose steps are sent',
+      summary: 'Run a workflow sent in the body',
       description:
         "The steps are those that the tenant's own document could have, and use its connectors. Steps that read a secret, in a template or in an expression, need the permission `secrets:write` too.",
       body: InlineBody,
@@ -213,7 +213,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     },
     schema: {
       tags,
-      summary: 'The status of a run',
+      summary: 'Retrieve the status of a run',
       description:
         'Users see their own runs, administrators all runs of their tenant. Without credentials the `token` of the `statusUrl` shows its run, with the same `X-Tenant-ID` as the request that started it.',
       querystring: StatusQuery,
@@ -230,7 +230,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     config,
     schema: {
       tags,
-      summary: 'Runs, the newest first',
+      summary: 'List runs, newest first',
       description: `Those of the caller; for administrators all of their tenant, kept for 30 days. \`total\` counts up to ${maxCounted}.`,
       querystring: RunsQuery,
       response: { 200: ListOf(Run), ...errorResponses(...refusals) }
@@ -245,7 +245,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     config,
     schema: {
       tags,
-      summary: 'End a run that has not ended',
+      summary: 'Cancel a run',
       description: 'What its steps have done stays done; nothing more is.',
       body: Id,
       response: { 200: Canceled, ...errorResponses(...refusals, 409) }
@@ -260,7 +260,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     config,
     schema: {
       tags,
-      summary: 'The workflows that can be run by name',
+      summary: 'List workflows',
       querystring: ListedQuery,
       response: { 200: Listed, ...errorResponses(...refusals) }
     }
