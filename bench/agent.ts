@@ -1,14 +1,14 @@
 /**
- * What the agent costs: a chat against the provider itself, many streams at once, search, documents, and the ledger.
- * `node --import tsx bench/agent.ts` after a build, on a PostgreSQL of the system with pgvector. Options:
+ * Measures what the agent costs: a chat compared with the provider itself, many concurrent streams, search, documents, and the ledger. Run
+ * `node --import tsx bench/agent.ts` after a build. It needs a system PostgreSQL with pgvector. Options:
  *   --parts TEXT       which of first-token,leaving,streams,ledger,search,ingest (default all)
- *   --pairs N          calls of each side, by turns (default 300)
- *   --streams N        streams at once (default 500), of 20 tokens a second
- *   --seconds N        seconds that a stream lasts (default 15)
+ *   --pairs N          alternating calls of each side (default 300)
+ *   --streams N        concurrent streams (default 500), each with 20 tokens a second
+ *   --seconds N        duration of a stream in seconds (default 15)
  *   --rounds N         rounds of streams and of documents (default 3)
- *   --chunks N         chunks of all tenants that are searched (default 100000)
- *   --tenants N        tenants that are searched (default 1000)
- *   --dimensions N     numbers of a vector (default 384)
+ *   --chunks N         chunks to search, of all tenants (default 100000)
+ *   --tenants N        tenants to search (default 1000)
+ *   --dimensions N     dimensions of a vector (default 384)
  */
 import type { LedgerReport, AgentServerSettings } from './agent/server.js'
 import type { ReadersOrder, ReadersReport, StreamRequest } from './agent/readers.js'
@@ -48,7 +48,7 @@ const [pairs, streams, seconds, rounds, dimensions] = [given.pairs, given.stream
 const warmUp = 20 // calls of each side
 const tenantCount = 10
 const tokensPerSecond = 20
-const searches = 200 // of each tenant that is searched
+const searches = 200 // searches of each tenant
 const ingested = 1000 // chunks of a document
 const marks = { direct: '"content":"word ', tenantry: '"type":"content"' } as const satisfies Record<Side, string>
 
@@ -105,7 +105,7 @@ function headersOf (tenant: string): Record<string, string> {
   return { authorization: `Bearer ${signToken({ sub: `user-of-${tenant}`, role: 'user', tenant_id: tenant }, { expiresIn: 86_400 })}` }
 }
 
-/** Sends the request; resolves with the response, and with when it was sent. */
+/** Sends the request. Resolves with the response and the time at which it was sent. */
 async function open ({ url, headers, body }: StreamRequest) {
   const sent = request(url, { method: 'POST', agent, headers: { 'content-type': 'application/json', ...headers } })
   sent.on('error', () => {})
@@ -124,7 +124,7 @@ async function firstToken (side: Side): Promise<number> {
   return first
 }
 
-/** Milliseconds from the leave of the reader to the end of the provider's answer. */
+/** Milliseconds from the reader's disconnect to the end of the provider's response. */
 async function leave (side: Side): Promise<number> {
   const left = provider.left()
   const { sent, response } = await open(call(side, { tokens: 1000, everyMs: 20 }))
@@ -135,7 +135,7 @@ async function leave (side: Side): Promise<number> {
   return await left - at
 }
 
-/** Calls of both sides by turns, and what the second one takes more: the load of the machine disturbs both. */
+/** Alternates the calls of both sides, and returns the extra time of the second: noise of the machine affects both. */
 async function compare (
   once: (side: Side) => Promise<number>,
   count: number
@@ -252,7 +252,7 @@ async function searchAll (): Promise<void> {
   })
 }
 
-/** A document that has so many chunks: each section is one. */
+/** A document with the given number of chunks, one per section. */
 function documentOf (round: number): string {
   return Array.from(
     { length: ingested },
@@ -271,7 +271,7 @@ async function ingest (): Promise<void> {
       document
     })
     if (chunks !== ingested) throw new Error(`${String(chunks)} chunks`)
-    // The first compiles the code.
+    // The first call warms up the code.
     if (round > 0) rates.push(ingested / (performance.now() - at) * 1000)
     await sleep(500)
   }

@@ -1,6 +1,6 @@
 /**
- * Both servers must do the same work before their speed means anything: the same request gets the same status and the
- * same JSON (timestamps by their instant, without what is new in each answer), and the same headers.
+ * Compares the responses of both servers, since speed means nothing unless both do the same work. The same request must get the same
+ * status, the same JSON (timestamps compared by instant; values that differ in each response are left out) and the same headers.
  */
 import type { BenchRequest, Case } from './cases.js'
 import { isDeepStrictEqual } from 'node:util'
@@ -11,7 +11,7 @@ interface Answer {
   readonly headers: readonly string[]
 }
 
-/** Returns the names of headers that only one of them sends; throws where status or body differ. */
+/** Returns the names of headers that only one of them sends. Throws if the status or the body differs. */
 export async function checkAgreement (left: string, right: string, cases: readonly Case[]): Promise<string[]> {
   const headers = new Set<string>()
   for (const request of [...cases.flatMap(({ requests }) => [...requests.slice(0, 3), ...requests.slice(-1)]), ...refusedRequests(cases)]) {
@@ -26,7 +26,7 @@ export async function checkAgreement (left: string, right: string, cases: readon
   return [...headers].sort()
 }
 
-/** No token, a wrong token, nobody's row, another tenant's row, and what validation refuses. */
+/** No token, a wrong token, a row that does not exist, another tenant's row, and invalid input. */
 function refusedRequests (cases: readonly Case[]): BenchRequest[] {
   const [read, list, insert] = cases.map(({ requests }) => requests[0])
   const foreign = cases[0]?.requests[1]
@@ -59,7 +59,7 @@ async function ask (origin: string, { path, ...request }: BenchRequest): Promise
   }
 }
 
-/** The texts of a 400's details are the validators' own, and so is the place of a fault in JSON. */
+/** The validators write their own texts for a 400's details and for the position of a JSON fault. */
 function errorOf (body: unknown): unknown {
   const { error, message, code, requestId } = Object(body)
   return { error, message: String(message).replace(/: line \d+, column \d+$/, ''), code, hasRequestId: typeof requestId === 'string' }

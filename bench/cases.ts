@@ -1,4 +1,4 @@
-/** What is measured: requests that both servers get, byte for byte the same. */
+/** The measured requests, byte for byte the same for both servers. */
 import { signToken } from '../test/helpers/tokens.js'
 import { insertedTitle, tenants, type BenchDatabase } from './database.js'
 
@@ -11,11 +11,11 @@ export interface BenchRequest {
 
 export interface Case {
   readonly name: string
-  /** Each connection goes through all of them, from a place of its own. */
+  /** Each connection sends all of them, starting at a different one. */
   readonly requests: readonly BenchRequest[]
-  /** The ratio of requests a second, and of CPU, that issue 2 asks of tenantry. */
+  /** The target ratio of requests a second, and of CPU. */
   readonly target: { readonly throughput: number, readonly cpu?: number }
-  /** The case adds rows, which are removed after each round. */
+  /** The case inserts rows, which are removed after each round. */
   readonly writes?: true
 }
 

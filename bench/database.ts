@@ -1,4 +1,4 @@
-/** The database of the benchmark: PostgreSQL from npm, tuned as a small production server is, and its table. */
+/** The benchmark's database: PostgreSQL from npm with the settings of a small production server, and its table. */
 import pg from 'pg'
 import { startPrivateServer } from '../test/helpers/postgres/private.js'
 import { postgresCpu } from './postgres-cpu.js'
@@ -9,7 +9,7 @@ export const tenantCount = 10
 
 export const tenants: readonly string[] = Array.from({ length: tenantCount }, (_, index) => `tenant-${index}`)
 
-/** The title of the rows that the insert case adds: they are removed after each of its rounds. */
+/** The title of the rows that the insert case adds, which are removed after each round. */
 export const insertedTitle = 'A row of the insert case'
 
 const settings = {
@@ -25,15 +25,15 @@ export interface BenchDatabase {
   readonly connectionString: string
   /** Some ids of each tenant's rows. */
   readonly ids: ReadonlyMap<string, readonly string[]>
-  /** CPU time of all of PostgreSQL's processes, in microseconds; null where the system does not tell. */
+  /** CPU time of all PostgreSQL processes, in microseconds; null if the system does not report it. */
   cpu(): Promise<number | null>
-  /** Takes away what the insert case added, so that every round meets the same table. */
+  /** Removes the rows that the insert case added, so that every round starts with the same table. */
   reset(): Promise<void>
   stop(): Promise<void>
 }
 
 export async function startDatabase (): Promise<BenchDatabase> {
-  // Its keeper ends it with this process, however this process ends.
+  // Its supervisor ends it when this process ends, even after a crash.
   const server = await startPrivateServer({ settings })
   const connectionString = `postgres://postgres:postgres@127.0.0.1:${server.port}/postgres`
   const client = new pg.Client({ connectionString })
@@ -79,8 +79,8 @@ break. ', 6), 200),
 }
 
 /**
- * As a table is that has been there for a while: its pages are known to be visible to all, so that counting needs the index
- * alone. One vacuum after the rows came does not always do that, and what a count costs must not depend on it.
+ * Makes the table look long-lived: all its pages are marked visible, so a count reads only the index. One vacuum after the inserts does not
+ * always do that, and the cost of a count must not depend on it.
  */
 async function settle (client: pg.Client): Promise<void> {
   for (let attempt = 0; attempt < 10; attempt++) {

@@ -13,7 +13,7 @@ const body: Fields = {
   views: { type: 'integer', minimum: 0 }
 }
 
-/** A document with so many routes, the kinds in turn. */
+/** A document with the given number of routes, which cycles through the kinds. */
 export function documentWith (count: number): ConfigInput {
   return {
     databaseProvider: 'postgres',

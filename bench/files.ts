@@ -1,10 +1,10 @@
 /**
- * What files cost: uploads against a handler that pipes them to the same disk, downloads against @fastify/static, what a
- * large upload adds to the memory, and what slow uploads take from another tenant's row route.
- * `node --import tsx bench/files.ts` after a build. Options:
+ * Measures what files cost: uploads compared with a handler that pipes them to the same disk, downloads compared with @fastify/static, the
+ * memory of a large upload, and the effect of slow uploads on another tenant's row route. Run `node --import tsx bench/files.ts` after a
+ * build. Options:
  *   --parts LIST         which of upload,download,slow (default all of them)
- *   --folder PATH        the disk (default: the system's folder for temporary files)
- *   --megabytes N        of an upload (default 1024)
+ *   --folder PATH        the disk (default: the system's temporary folder)
+ *   --megabytes N        size of an upload (default 1024)
  *   --uploads N          pairs of uploads (default 5)
  *   --pairs N            pairs of slices of the other parts (default 200)
  */
@@ -37,7 +37,7 @@ const { values: given } = parseArgs({
 const parts = given.parts.split(',')
 const [megabytes = 0, uploads = 0, pairs = 0] = [given.megabytes, given.uploads, given.pairs].map(Number)
 const megabyte = 1_048_576
-const sampleMs = 20 // between two looks at the memory
+const sampleMs = 20 // between two memory samples
 const downloads = { connections: 32, size: megabyte, files: 8, slice: 64 }
 const rowSlice = { connections: 32, size: 200 }
 const slowUploads = { count: 100, bytesPerSecond: 1100 }
@@ -89,7 +89,7 @@ function headersOf (tenant: string): { readonly authorization: string } {
   return { authorization: `Bearer ${signToken({ sub: 'ada', tenant_id: tenant }, { expiresIn: 86_400 })}` }
 }
 
-/** A server, and its way to take a file and to delete it. */
+/** A server, with its requests to upload and to delete a file. */
 interface Taker {
   readonly subject: Subject
   readonly path: string
@@ -99,9 +99,9 @@ interface Taker {
 interface Upload {
   /** Megabytes a second. */
   readonly rate: number
-  /** CPU of the server, milliseconds. */
+  /** CPU time of the server, in milliseconds. */
   readonly cpu: number
-  /** Resident memory that the upload added, in megabytes. */
+  /** Growth of the resident memory during the upload, in megabytes. */
   readonly memory: number
 }
 
@@ -170,7 +170,7 @@ async function upload (
   return { rate: size / megabyte / seconds, cpu: (after.cpu - before.cpu) / 1000, memory: (Math.max(peak, after.rss) - start) / megabyte }
 }
 
-/** Resident memory in bytes, as the system tells it: a question would take time of the server. */
+/** Resident memory in bytes, read from the system: a request to the server would take its time. */
 async function residentOf ({ pid }: Subject): Promise<number> {
   return Number(/VmRSS:\s+(\d+) kB/.exec(await readFile(`/proc/${pid}/status`, 'utf8'))?.[1]) * 1024
 }
@@ -219,7 +219,7 @@ async function store ({ url }: Subject, bytes: Buffer, bucket: string): Promise<
   return path
 }
 
-/** Slow uploads of one tenant on the one server, then on the other: what one process differs from another cancels out. */
+/** Runs the slow uploads on one server, then on the other, so that differences between the processes cancel out. */
 async function compareNeighbours (servers: readonly [Subject, Subject]): Promise<void> {
   const slices = keep(startSlices())
   const slow = keep(startWorker<SlowOrder, SlowReport>('files/slow-uploads.ts'))

@@ -1,8 +1,8 @@
 /**
- * What a route on one document of Firestore costs: the CPU time of the server against that of a Fastify server that calls the
- * client library by hand, in turns. The emulator and PostgreSQL are processes of their own. `npm run bench:firestore`. Options:
+ * Measures what a route on one Firestore document costs: the CPU time of the server compared, in alternating slices, with a Fastify server
+ * that calls the client library by hand. The emulator and PostgreSQL run in their own processes. `npm run bench:firestore`. Options:
  *   --pairs N    pairs of slices (default 40)
- *   --size N     requests of a slice, 16 at a time (default 250)
+ *   --size N     requests in a slice, 16 at a time (default 250)
  */
 import type { FirestoreSettings } from './firestore/settings.js'
 import { fork } from 'node:child_process'
@@ -63,9 +63,9 @@ try {
 
 interface Side {
   readonly pool: Pool
-  /** The document, as it is answered. */
+  /** The document, as in the response. */
   read(): Promise<Record<string, unknown>>
-  /** Microseconds of the server's CPU for a request of the next slice. */
+  /** Runs the next slice; returns the server's CPU time in microseconds for a request. */
   slice(): Promise<number>
 }
 

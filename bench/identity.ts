@@ -1,7 +1,6 @@
 /**
- * What identity costs: requests that need a permission with the platform's roles on against off, failed logins of users
- * that are there against users that are not, forgotten passwords likewise, and logins a second. `node --import tsx
- * bench/identity.ts` after a build. Options:
+ * Measures what identity costs: requests that need a permission with the platform's roles on and off, failed logins and forgotten passwords
+ * of known and unknown users, and logins a second. Run `node --import tsx bench/identity.ts` after a build. Options:
  *   --seconds N        seconds of logins (default 4)
  *   --connections N    connections of the load (default 32)
  *   --pairs N          pairs of slices that compare roles (default 300)
@@ -32,9 +31,9 @@ const { values: given } = parseArgs({
 })
 const parts = given.parts.split(',')
 const tries = Number(given.tries)
-const triesOfUser = 4 // fewer than lock an account
-const sliceSize = 1000 // requests; some tens of milliseconds without database
-const warmUp = 10 // failed logins of each kind that do not count
+const triesOfUser = 4 // fewer than would lock an account
+const sliceSize = 1000 // requests; some tens of milliseconds without the database
+const warmUp = 10 // warm-up logins of each kind
 const password = randomBytes(12).toString('base64url')
 let addresses = 0
 
@@ -75,9 +74,9 @@ async function startServer (rbac: boolean): Promise<Subject> {
 }
 
 /**
- * The permission stands in the token, or is that of a role that the platform has given. A token that gives it itself goes the
- * same way with roles on and off, so that a role is compared with it in one process: two processes of one program differ by
- * some hundredths, which the first row of each route shows.
+ * The permission is in the token, or comes from a role that the platform assigned. A token with the permission takes the same path with
+ * roles on and off. Roles are thus compared with it within one process: two processes of one program differ by a few percent, which the
+ * first row of each route shows.
  */
 async function compareRoles (off: Subject): Promise<void> {
   const on = await startServer(true)
@@ -131,10 +130,10 @@ function articles (tenant: string): readonly string[] {
   return (database.ids.get(tenant) ?? []).slice(0, 50).map((id) => `/articles/${id}`)
 }
 
-/** Failed logins of both kinds in turn, one at a time, each from an address of its own. */
+/** Alternates failed logins of both kinds, one at a time, each from its own address. */
 async function compareTimes (server: Subject): Promise<void> {
   const count = Math.ceil((tries + warmUp) / triesOfUser)
-  // Of one length, so that nothing but the user is another one.
+  // The same length, so that only the user differs.
   const [known, unknown] = ['known', 'never'].map((name) => users(count, name))
   if (known === undefined || unknown === undefined) throw new Error('two kinds of users')
   await post(server, '/-/users', known)
@@ -163,8 +162,8 @@ async function compareTimes (server: Subject): Promise<void> {
 }
 
 /**
- * Requests for known and unknown addresses in random order, each address once: the mail of a request is sent during the
- * next ones, which must be of either kind alike. The difference is compared with how much differences vary.
+ * Requests for known and unknown addresses in random order, each address once: the mail of one request is sent during the next requests, so
+ * both kinds must be affected alike. Compares the difference with the variation of differences.
  */
 async function compareForgot (server: Subject): Promise<void> {
   const count = tries + warmUp
@@ -219,13 +218,13 @@ async function compareForgot (server: Subject): Promise<void> {
   )
 }
 
-/** As many logins as fit, of users of all tenants, and how late the event loop is meanwhile. */
+/** As many logins as possible, of users of all tenants, and the delay of the event loop meanwhile. */
 async function countLogins (server: Subject): Promise<void> {
   const list = users(tenants.length * 4, 'login')
   await post(server, '/-/users', list)
   const rows: string[][] = []
   for (const connections of [1, options.connections]) {
-    // More than there is time for.
+    // More than fit into the time.
     const requests = Array.from({ length: 2000 }, (_, index) => login(list[index % list.length] ?? raise('no users')))
     await delayOf(server)
     const told = await load.run({ url: server.url, requests, connections, seconds: options.seconds })
@@ -264,7 +263,7 @@ function login ({ tenant, email, password }: BenchUser): BenchRequest {
   }
 }
 
-/** An address of a network that is nobody's, another one each time. */
+/** A different address of an unassigned network each time. */
 function nextAddress (): string {
   const index = addresses++
   return `10.${index >> 16 & 255}.${index >> 8 & 255}.${index & 255}`

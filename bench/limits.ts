@@ -1,13 +1,13 @@
 /**
- * What limits cost: usage, plan rate limits and analytics against the same requests without them, limits in Redis, what
- * many callers leave in memory, and what caches save. `node --import tsx bench/limits.ts` after a build. Options:
+ * Measures what limits cost: usage, plan rate limits and analytics compared with the same requests without them, limits in Redis, the
+ * memory that many callers leave behind, and the savings of caches. Run `node --import tsx bench/limits.ts` after a build. Options:
  *   --rounds N         rounds of each case (default 5)
  *   --seconds N        seconds of load in a round (default 4)
  *   --connections N    connections of the load (default 32)
  *   --parts TEXT       which of counting,redis,memory,caches (default all)
- *   --addresses N      addresses that pass (default 100000)
- *   --tenants N        tenants that pass (default 10000)
- * What needs Redis is left out where it is not installed.
+ *   --addresses N      different callers' addresses (default 100000)
+ *   --tenants N        different callers' tenants (default 10000)
+ * Parts that need Redis are skipped if it is not installed.
  */
 import type { BenchRequest } from './cases.js'
 import type { Variant } from './limits/document.js'
@@ -37,8 +37,8 @@ const { values: given } = parseArgs({
 })
 const parts = given.parts.split(',')
 const callers = { addresses: Number(given.addresses), tenants: Number(given.tenants) }
-const steps = 5 // in which callers pass
-const fillTime = 60_000 // ms until a cache has kept what it is asked for
+const steps = 5 // into which the callers are divided
+const fillTime = 60_000 // ms until a cache holds the responses
 
 const database = await startDatabase()
 const load = startLoad()
@@ -78,7 +78,7 @@ async function startServer (variant: Variant): Promise<Subject> {
   return subject
 }
 
-/** On the plan whose limits nobody comes to. */
+/** A plan whose limits are never reached. */
 async function insertTenants (ids: readonly string[]): Promise<void> {
   await withClient(database.connectionString, async (client) => {
     await client.query(
@@ -89,7 +89,7 @@ async function insertTenants (ids: readonly string[]): Promise<void> {
   })
 }
 
-/** A user of each tenant asks for some of its rows, one by one. */
+/** A user of each tenant reads some of its rows, one by one. */
 function oneRow (path = ''): BenchRequest[] {
   return byTenant((tenant) => (database.ids.get(tenant) ?? []).slice(0, 50).map((id) => `${path}/articles/${id}`))
 }
@@ -152,7 +152,7 @@ async function compareCounting (off: Subject): Promise<void> {
   )
 }
 
-/** Callers that each come once: what they leave behind is bounded. */
+/** Callers that each send one request: the memory that they leave behind is bounded. */
 async function passCallers (): Promise<void> {
   const server = await startServer({ counting: true })
   await insertTenants(Array.from({ length: callers.tenants }, (_, index) => tenantId(index)))
@@ -161,7 +161,7 @@ async function passCallers (): Promise<void> {
     const { heap, rss } = await held(server)
     rows.push([what, megabytes(heap), megabytes(rss)])
   }
-  // The first of all compile the code itself.
+  // The first requests warm up the code.
   await pass(server, 'addresses', callers.addresses, 1000)
   await tell('nobody yet')
   for (const kind of ['addresses', 'tenants'] as const) {
@@ -210,7 +210,7 @@ async function compareCaches (): Promise<void> {
   )
 }
 
-/** Asks for each until it comes from the cache, which is when what keeps it is reached, and has kept it. */
+/** Repeats each request until the cache answers it: then the cache is connected and holds the response. */
 async function fill ({ url }: Subject, requests: readonly BenchRequest[]): Promise<void> {
   const deadline = performance.now() + fillTime
   for (const { path, headers } of requests) {

@@ -1,4 +1,4 @@
-/** The process that makes the load: autocannon, in a process of its own so that it takes no time of the servers. */
+/** The process that generates the load: autocannon, in its own process so that it takes no CPU from the servers. */
 import type { BenchRequest } from './cases.js'
 import type { Result } from 'autocannon'
 import autocannon from 'autocannon'
@@ -17,7 +17,7 @@ export interface LoadReport {
   /** Milliseconds. */
   readonly p50: number
   readonly p99: number
-  /** What went wrong, if anything: a measured round must have none of it. */
+  /** Failures; a measured round must have none. */
   readonly errors: number
   readonly refused: number
 }
@@ -37,7 +37,7 @@ async function load ({ url, requests, connections, seconds }: LoadOrder): Promis
       url,
       connections,
       duration: seconds,
-      // Each connection starts elsewhere, so that they do not all ask for the same row at the same moment.
+      // Each connection starts at a different request, so that they do not all read the same row at once.
       setupClient (connection) {
         const start = Math.floor(prepared.length * client++ / connections)
         connection.setRequests([...prepared.slice(start), ...prepared.slice(0, start)])

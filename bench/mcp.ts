@@ -1,8 +1,8 @@
 /**
- * What a call through /mcp costs the server, against the same route over HTTP; and how long `tools/list` takes.
- * `npm run bench:mcp`. Options:
+ * Measures what a call through /mcp costs the server, compared with the same route over HTTP, and the time of `tools/list`. `npm run
+ * bench:mcp`. Options:
  *   --rounds N   rounds of each case (default 20)
- *   --size N     requests of a round, ten at a time (default 300)
+ *   --size N     requests in a round, ten at a time (default 300)
  */
 import { createSigner } from 'fast-jwt'
 import { cpus } from 'node:os'
@@ -83,7 +83,7 @@ try {
   await database.stop()
 }
 
-/** Microseconds of CPU of the server, for each request. */
+/** Microseconds of the server's CPU for each request. */
 async function cpuOf (server: Subject, ask: () => Promise<void>): Promise<number> {
   const before = await server.usage()
   let left = size

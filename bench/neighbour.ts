@@ -1,9 +1,9 @@
 /**
- * What the worst tenant takes from another one: the rate and the time of its row route beside each attack, against those of
- * quiet slices of the same run, which alternate with the attacked ones; and the longest answer of `/health`. Long pauses of
- * the caller show that the machine is too busy for the other figures; those of the server show what an attack holds up.
- * `node --import tsx bench/neighbour.ts` after a build. Options:
- *   --seconds N      of a slice (default 2)
+ * Measures the effect of the worst tenant on another one: the rate and the response times of the other's row route during each attack,
+ * compared with quiet slices that alternate with the attacked ones; and the slowest response of `/health`. Long pauses of the caller mean
+ * that the machine is too busy for valid figures. Long pauses of the server show that an attack blocks it. Run `node --import tsx
+ * bench/neighbour.ts` after a build. Options:
+ *   --seconds N      duration of a slice (default 2)
  *   --slices N       attacked slices for each attack, with as many quiet ones (default 5)
  *   --rate N         requests a second of the other tenant (default 200)
  *   --attacks LIST   which of expressions,slowReaders,manyKeys,saves,slowQueries,largeResponses,flood,all (default all of them)
@@ -136,7 +136,7 @@ function listed (counts: Statuses): string {
   return Object.entries(counts).map(([status, count]) => `${status}: ${count}`).join(', ')
 }
 
-/** The first use of an endpoint in a process loads its code and compiles its schemas, which no tenant can repeat. */
+/** The first use of an endpoint in a process loads its code and compiles its schemas. No tenant can repeat that. */
 async function firstUses (): Promise<void> {
   const step = { id: 'a', type: 'database', operation: 'select', table: 'items', condition: 'input.n == 0' }
   const uses: [path: string, body?: object][] = [

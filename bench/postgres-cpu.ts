@@ -1,9 +1,9 @@
-/** CPU time of PostgreSQL's own processes, where the system tells it (Linux: /proc). */
+/** CPU time of PostgreSQL's processes, where the system reports it (Linux: /proc). */
 import { readdir, readFile } from 'node:fs/promises'
 
 const microsecondsPerTick = 10_000 // Linux counts user-visible CPU time in hundredths of a second
 
-/** Microseconds since their start of the processes that the parent of this backend has; null elsewhere than on Linux. */
+/** Microseconds of CPU, since their start, of all child processes of this backend's parent; null except on Linux. */
 export async function postgresCpu (backend: number): Promise<number | null> {
   const own = await processOf(backend)
   if (own === null) return null
@@ -18,7 +18,7 @@ export async function postgresCpu (backend: number): Promise<number | null> {
 async function processOf (pid: number): Promise<{ parent: number, ticks: number } | null> {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => null)
   if (text === null) return null
-  // The second field is the program's name in parentheses, which may hold anything.
+  // The second field is the program's name in parentheses, which may contain any character.
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ').map(Number)
   return { parent: fields[1] ?? 0, ticks: (fields[11] ?? 0) + (fields[12] ?? 0) }
 }

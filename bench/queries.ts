@@ -1,6 +1,6 @@
 /**
- * `npm run bench:queries`: the CPU of this process for cursor pages and calls of functions, beside the same statements
- * with their values written by hand. Options: --requests N (default 2000), --rounds N (default 7).
+ * `npm run bench:queries`: this process's CPU time for cursor pages and function calls, compared with the same statements with hand-written
+ * values. Options: --requests N (default 2000), --rounds N (default 7).
  */
 import type { Scope } from '../lib/expressions/types.js'
 import type { Query } from '../lib/schema/query.js'
@@ -79,7 +79,7 @@ async function compare (query: Query, asked: Record<string, unknown>): Promise<s
   const compiled = compile(query)
   const { statement, values } = compiled.bind(scopeOf(asked))
   const given = typeof asked['cursor'] === 'string' ? asked['cursor'] : undefined
-  /** What any page by cursor does: it reads one cursor, and writes the next. */
+  /** The minimum work of a page by cursor: read one cursor, write the next. */
   const hand = async () => {
     if (given === undefined) return engine.text(statement, values, { tenant: platformRef })
     const after: unknown[] = JSON.parse(Buffer.from(given, 'base64url').toString().slice(16))

@@ -1,12 +1,11 @@
 /**
- * What background jobs cost: sends a second, alone and with a row of their own; how long a job waits at an idle queue; how
- * many jobs a process does; and how long another tenant's first job waits behind 10,000. `node --import tsx bench/queue.ts`.
- * And the lists of jobs. Options:
+ * Measures what background jobs cost: sends a second, with and without a row; the wait of a job at an idle queue; the throughput of a
+ * process; the wait of another tenant's first job behind 10,000; and the lists of jobs. `node --import tsx bench/queue.ts`. Options:
  *   --seconds N     seconds of sends (default 5)
- *   --senders N     sends at a time (default 32)
+ *   --senders N     concurrent sends (default 32)
  *   --jobs N        jobs of the flood (default 10000)
  *   --samples N     jobs sent at an idle queue (default 100)
- *   --workers N     jobs at a time of the process that does them (default 4)
+ *   --workers N     concurrent jobs of the process (default 4)
  */
 import type { Queue, SendWith } from '../plugins/queue/index.js'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -35,11 +34,11 @@ if (
   seconds === undefined || senders === undefined || jobs === undefined || samples === undefined || workers === undefined ||
   ![seconds, senders, jobs, samples, workers].every((number) => number > 0)
 ) throw new Error('the options are numbers above 0')
-const workMs = 5 // that a job of the flood takes
+const workMs = 5 // duration of a job of the flood
 
 const bench = await startDatabase()
 const begun = new Map<string, (at: number) => void>()
-/** Jobs that began before their sender was told their id. */
+/** Jobs that started before their sender received their id. */
 const early = new Map<string, number>()
 let done = 0
 const apps: FastifyInstance[] = []
@@ -130,7 +129,7 @@ async function start (workers: number): Promise<{ app: FastifyInstance, sendWith
   return { app, sendWith }
 }
 
-/** What the endpoints ask, with 100,000 jobs that wait. */
+/** The requests of the endpoints, with 100,000 waiting jobs. */
 async function lists ({ db }: FastifyInstance): Promise<void> {
   await sql`truncate tenantry_queue.job`.execute(db)
   await sql`insert into tenantry_queue.job (name, data) select 'jobs', json_build_object('tenant', 'tenant-' || n % 10, 'task', 'idle', 'data', '{}'::json) from generate_series(1, 100000) n`

@@ -1,8 +1,8 @@
 /**
- * What realtime costs. `npm run bench:realtime`. Options:
- *   --parts a,b    of memory, latency, writes, stalled (default: all)
- *   --sockets N    of the part memory (default 5000)
- *   --seconds N    of the part latency (default 20)
+ * Measures what realtime costs. `npm run bench:realtime`. Options:
+ *   --parts a,b    which of memory, latency, writes, stalled (default: all)
+ *   --sockets N    sockets of the part memory (default 5000)
+ *   --seconds N    duration of the part latency (default 20)
  *   --rounds N     slices of each side of writes and stalled (default 15)
  */
 import type { Subject } from './subject.js'
@@ -71,7 +71,7 @@ function tokenOf (tenant: string): string {
   return signToken({ sub: 'bench', tenant_id: tenant }, { expiresIn: 86_400, key: secret })
 }
 
-/** A socket that is ready, and watches. */
+/** A socket that is ready and has subscribed. */
 async function open ({ url }: Subject, tenant: string, watches: boolean, heard: (text: string) => void = () => {}): Promise<WebSocket> {
   const socket = new WebSocket(`${url.replace('http', 'ws')}/realtime`, ['tenantry', `bearer.${tokenOf(tenant)}`], {
     perMessageDeflate: false
@@ -115,7 +115,7 @@ async function measureMemory (): Promise<void> {
   for (const watches of [false, true]) {
     const server = await start()
     const held = async (): Promise<{ heap: number, rss: number }> => JSON.parse(await (await fetch(`${server.url}/-/process`)).text())
-    // The first ones compile the code.
+    // The first ones warm up the code.
     await close(await inTurns(500, (index) => open(server, tenants[index % tenantCount] ?? '', watches)))
     await held()
     await sleep(1000)
@@ -137,7 +137,7 @@ async function measureMemory (): Promise<void> {
   )
 }
 
-/** Writes rows by SQL, as a server does, and returns when each was committed, by its title. */
+/** Writes rows by SQL, like a server. Returns the commit time of each, by title. */
 async function write (perSecond: number, ms: number, body: string): Promise<Map<string, number>> {
   const committed = new Map<string, number>()
   const clients = await Promise.all(Array.from({ length: 8 }, async () => {
@@ -183,7 +183,7 @@ interface Delays {
   readonly messages: number
 }
 
-/** Milliseconds from the commits to the clients, and how many messages did not come. */
+/** Milliseconds from commit to client, and the number of lost messages. */
 async function delaysOf (receivers: { heard: (text: string) => void }[], perSecond: number, ms: number, body: string): Promise<Delays> {
   const arrivals: [title: string, at: number][] = []
   for (const receiver of receivers) {
@@ -238,7 +238,7 @@ async function measureLatency (servers: readonly Subject[]): Promise<void> {
   await close(all)
 }
 
-/** CPU in microseconds a write. */
+/** Microseconds of CPU for a write. */
 interface Used {
   readonly server: number
   readonly postgres: number
@@ -248,7 +248,7 @@ function total (used?: Used): number {
   return (used?.server ?? NaN) + (used?.postgres ?? NaN)
 }
 
-/** What writes cost to three tables, in slices that alternate. A client watches the third. */
+/** The cost of writes to three tables, in alternating slices. A client watches the third table. */
 async function measureWrites (server: Subject): Promise<void> {
   const cpu = async (): Promise<Used> => ({ server: (await server.usage()).cpu, postgres: await database.cpu() ?? 0 })
   const slice = async (table: string, isHeard: boolean): Promise<Used> => {

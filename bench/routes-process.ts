@@ -1,19 +1,19 @@
-/** Starts a server with so many routes and tells its parent how long that took and what it holds. */
+/** Starts a server with the given number of routes, and reports the start time and the memory to its parent. */
 import { randomBytes } from 'node:crypto'
 import type { ServerSettings } from './server-process.js'
 import { documentWith } from './declared-routes.js'
 
-/** From `createServer` to `ready`, in milliseconds; memory after a collection of garbage, in bytes. */
+/** From `createServer` to `ready`, in milliseconds; memory after a garbage collection, in bytes. */
 export interface StartReport {
   readonly milliseconds: number
-  /** CPU time of the process meanwhile, in milliseconds: what the time is on a machine that does nothing else. */
+  /** CPU time of the process meanwhile, in milliseconds: the start time on an otherwise idle machine. */
   readonly cpu: number
   readonly heap: number
   readonly rss: number
   readonly peak: number
 }
 
-// As it is built for publishing: the name would be the source here.
+// Imports the built package: its name would resolve to the source here.
 const { createServer }: typeof import('tenantry') = await import(new URL('../dist/lib/index.js', import.meta.url).href)
 
 const { connectionString, jwtSecret, count }: ServerSettings & { count: number } = JSON.parse(process.argv[2] ?? '{}')

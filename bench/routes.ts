@@ -1,6 +1,6 @@
 /**
- * `npm run bench:routes`: what a thousand declared routes cost at start, in time and memory, above a server that has
- * none. Each measurement is a process of its own. Options: --routes N (default 1000), --rounds N (default 5).
+ * `npm run bench:routes`: the start time and memory of a thousand declared routes, compared with a server without routes. Each measurement
+ * runs in its own process. Options: --routes N (default 1000), --rounds N (default 5).
  */
 import type { StartReport } from './routes-process.js'
 import { fork } from 'node:child_process'
@@ -19,7 +19,7 @@ const count = Number(options.routes)
 
 const database = await startDatabase()
 try {
-  // The first start migrates, which no later one does.
+  // The first start runs the migrations; later ones do not.
   await measure(0)
   const empty: StartReport[] = []
   const full: StartReport[] = []

@@ -1,11 +1,11 @@
 /**
- * `npm run bench`: tenantry beside the server written by hand, in one run: the same PostgreSQL, table, pool and load; then
- * what a thousand declared routes cost at start (bench/routes.ts).
- * Rounds alternate between the servers; ratios are medians over the rounds. Options:
+ * `npm run bench`: compares tenantry with the hand-written server in one run, on the same PostgreSQL, table, pool and load. Then measures
+ * the start of a thousand declared routes (bench/routes.ts). Rounds alternate between the servers; ratios are medians over the rounds.
+ * Options:
  *   --rounds N         rounds of each case (default 5)
  *   --seconds N        seconds of load on each server in a round (default 5)
  *   --connections N    connections of the load (default 32)
- *   --case TEXT        only the cases whose name holds the text
+ *   --case TEXT        only the cases whose name contains the text
  *   --subject NAME     the measured server (default tenantry); hand-written measures the noise of the machine
  */
 import { cpus } from 'node:os'
@@ -52,7 +52,7 @@ try {
   for (const process of [...subjects, load]) await process.stop()
   await database.stop()
 }
-// A run of every case also tells what declared routes cost at start.
+// A run of all cases also measures the start with declared routes.
 if (options.case === '' && options.subject === 'tenantry') await import('./routes.js')
 
 interface Result {
@@ -68,7 +68,7 @@ async function measure (cases: readonly Case[], base: Subject, subject: Subject)
   }
   for (let index = 0; index < Number(rounds); index++) {
     for (const result of results) {
-      // Who goes first changes, so that neither always meets the warmer machine.
+      // The servers take turns at going first, so that neither always gets the warmer machine.
       const order = index % 2 === 0 ? [base, subject] : [subject, base]
       for (const server of order) {
         const list = server === base ? result.base : result.subject

@@ -1,4 +1,4 @@
-/** The process of a measured server: it serves, and tells its parent over IPC what it used. */
+/** The process of a measured server: it serves, and reports its resource usage to its parent over IPC. */
 import type { FastifyInstance } from 'fastify'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
@@ -12,7 +12,7 @@ export interface Usage {
   readonly cpu: number
   /** Resident memory, in bytes. */
   readonly rss: number
-  /** The longest pause of the event loop since the last question, in milliseconds. */
+  /** The longest pause of the event loop since the last report, in milliseconds. */
   readonly stall: number
 }
 
@@ -20,7 +20,7 @@ export type ServerMessage = { readonly kind: 'ready', readonly port: number } | 
 
 const resolution = 10 // ms
 
-/** Starts what `create` makes, with the settings of the parent; the process ends with its parent. */
+/** Starts the server that `create` returns, with the settings of the parent. The process ends with its parent. */
 export async function serve (create: (settings: ServerSettings) => Promise<FastifyInstance>): Promise<void> {
   const send = (message: ServerMessage): void => {
     process.send?.(message)

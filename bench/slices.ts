@@ -1,14 +1,14 @@
 /**
- * The process that makes the load of two sides in short slices that alternate, within one run and on connections that stay:
- * what disturbs the machine for longer than some tens of milliseconds disturbs both alike, and so the ratio of each pair of
- * slices tells differences of a hundredth, which rounds of seconds do not.
+ * The process that generates the load of two sides in short alternating slices, within one run and on persistent connections. Noise that
+ * lasts longer than some tens of milliseconds affects both sides alike. The ratio of each pair of slices therefore shows differences of one
+ * percent, which rounds of seconds do not.
  */
 import type { BenchRequest } from './cases.js'
 import { connect, type Socket } from 'node:net'
 
 export interface SlicedSide {
   readonly url: string
-  /** GET, in turn; each slice goes on where the one before ended. */
+  /** GET requests, in order; each slice continues after the one before. */
   readonly requests: readonly BenchRequest[]
 }
 
@@ -16,13 +16,13 @@ export interface SliceOrder {
   readonly base: SlicedSide
   readonly other: SlicedSide
   readonly connections: number
-  /** Pairs that count; a tenth as many before them do not. */
+  /** Pairs that count. A tenth as many run before them as a warm-up. */
   readonly pairs: number
-  /** Requests of a slice. */
+  /** Requests in a slice. */
   readonly size: number
 }
 
-/** Requests a second of each slice, in their order. */
+/** Requests a second of each slice, in order. */
 export interface SliceReport {
   readonly base: readonly number[]
   readonly other: readonly number[]
@@ -43,7 +43,7 @@ async function slices ({ base, other, connections, pairs, size }: SliceOrder): P
   const [first, second] = [await open(base, connections), await open(other, connections)]
   const report: { base: number[], other: number[] } = { base: [], other: [] }
   for (let pair = -Math.ceil(pairs / 10); pair < pairs; pair++) {
-    // Who goes first changes, so that neither always meets the warmer machine.
+    // The sides take turns at going first, so that neither always gets the warmer machine.
     for (const side of pair % 2 === 0 ? [first, second] : [second, first]) {
       const rate = await side.run(size)
       if (pair >= 0) (side === first ? report.base : report.other).push(rate)
@@ -81,7 +81,7 @@ async function open ({ url, requests }: SlicedSide, connections: number): Promis
   }
 }
 
-/** One request and its answer, which has to be a success that tells its length. */
+/** One request and its response, which must be a success with a content-length. */
 function exchange (socket: Socket, request: Buffer): Promise<void> {
   return new Promise((resolve, reject) => {
     let start: Buffer = Buffer.alloc(0)

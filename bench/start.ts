@@ -1,11 +1,8 @@
 /**
- * `npm run bench:start`: how long the built package takes to import, how long `tenantry start` takes on PostgreSQL until it
- * listens, and the memory of the idle server. CPU time is printed beside the time on the clock: other programs on the
- * machine lengthen the second more than the first.
- *
- * Further the first hour: a reload of `tenantry dev`, `npm start` of a clone after an unchanged build, and the way of a new
- * user to the first 201, which npm takes most of. Arguments: the rounds (default 7), and one part of it alone: server,
- * reload, clone or first-call.
+ * `npm run bench:start`: the import time of the built package, the time of `tenantry start` on PostgreSQL until it listens, and the memory
+ * of the idle server. CPU time is printed beside wall time, since other programs affect it less.
+ *  Also the first hour: a reload of `tenantry dev`, `npm start` of a clone after an unchanged build, and a new user's way to the first 201,
+ * most of which is npm. Arguments: the rounds (default 7), and one part to run alone: server, reload, clone or first-call.
  */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
@@ -24,7 +21,7 @@ import document from './tenantry/document.js'
 const rounds = Number(process.argv[2] ?? 7)
 const [, , , part] = process.argv
 const has = (name: string): boolean => part === undefined || part === name
-const idleMs = [5000, 60_000] // after the start, when the memory is read; V8 shrinks its heap after about 25 s without work
+const idleMs = [5000, 60_000] // after the start, when the memory is read; V8 shrinks its heap after about 25 s of idling
 const microsecondsPerTick = 10_000
 
 interface Figures {
@@ -125,7 +122,7 @@ async function startServer (): Promise<{ readonly child: ChildProcess, readonly 
   return { child, ended }
 }
 
-/** Linux alone tells about another process; elsewhere the figure is NaN. */
+/** Only Linux reports on another process; elsewhere the figure is NaN. */
 async function cpuOf (pid: number | undefined): Promise<number> {
   const text = await readFile(`/proc/${pid}/stat`, 'utf8').catch(() => '')
   const fields = text.slice(text.lastIndexOf(')') + 2).split(' ').map(Number)

@@ -1,4 +1,4 @@
-/** Figures of one measured round, their medians, and the table. */
+/** The figures of one measured round, their medians, and the table. */
 
 /** One case on one server in one round. */
 export interface Measurement {
@@ -6,9 +6,9 @@ export interface Measurement {
   /** Milliseconds. */
   readonly p50: number
   readonly p99: number
-  /** CPU of the server process, microseconds a request. */
+  /** CPU of the server process, in microseconds for a request. */
   readonly cpu: number
-  /** CPU of PostgreSQL, microseconds a request; not a number where the system does not tell. */
+  /** CPU of PostgreSQL, in microseconds for a request; NaN if the system does not report it. */
   readonly databaseCpu: number
 }
 
@@ -23,10 +23,7 @@ export function medianOf (rounds: readonly Measurement[], figure: keyof Measurem
   return median(rounds.map(round => round[figure]))
 }
 
-/**
- * The median of the rounds' ratios, with the lowest and the highest: what disturbs the machine disturbs both servers of
- * a round, and so mostly cancels out.
- */
+/** The median of the rounds' ratios, with the lowest and the highest. Noise affects both servers of a round, and so mostly cancels out. */
 export function ratio (
   rounds: readonly Measurement[],
   base: readonly Measurement[],
@@ -36,7 +33,7 @@ export function ratio (
   return { median: median(ratios), low: Math.min(...ratios), high: Math.max(...ratios) }
 }
 
-/** Of pairs of slices: the medians, and the median and the quartiles of the ratios of the pairs. */
+/** For pairs of slices: the medians, and the median and quartiles of the pairs' ratios. */
 export function compareSlices (base: readonly number[], other: readonly number[]): { base: string, other: string, ratio: string } {
   const ratios = other.map((rate, index) => rate / (base[index] ?? Number.NaN)).sort((left, right) => left - right)
   const at = (share: number): string => (ratios[Math.floor((ratios.length - 1) * share)] ?? Number.NaN).toFixed(2)

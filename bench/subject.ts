@@ -1,4 +1,4 @@
-/** The measured servers and the load, as child processes that answer over IPC. */
+/** The measured servers and the load generators, as child processes that answer over IPC. */
 import type { ChildProcess } from 'node:child_process'
 import type { LoadOrder, LoadReport } from './load.js'
 import type { SliceOrder, SliceReport } from './slices.js'
@@ -15,7 +15,7 @@ export interface Subject {
   stop(): Promise<void>
 }
 
-/** A process that carries out one order after the other. */
+/** A process that runs one order at a time. */
 export interface Worker<Order extends object, Report> {
   run(order: Order): Promise<Report>
   stop(): Promise<void>
@@ -74,7 +74,7 @@ async function answer<Message> (child: ChildProcess): Promise<Message> {
   const ended = once(child, 'exit', { signal: given.signal }).then(() => {
     throw new Error('a process of the benchmark ended')
   })
-  // When the answer came first, the wait for the end is aborted, which is no failure.
+  // If the response comes first, the wait for the exit is aborted, which is not a failure.
   ended.catch(() => {})
   const message = once(child, 'message', { signal: given.signal }).then(([message]) => message)
   message.catch(() => {})

@@ -1,12 +1,12 @@
 /**
- * What tenants cost: their routes against the platform's, secrets, thousands of tenants at once, the first request of one, and a save.
- * `node --import tsx bench/tenants.ts` after a build. Options:
+ * Measures what tenants cost: their routes compared with the platform's, secrets, thousands of tenants at once, a tenant's first request,
+ * and a save. Run `node --import tsx bench/tenants.ts` after a build. Options:
  *   --seconds N        seconds of load where memory is measured (default 4)
  *   --connections N    connections of the load (default 32)
  *   --pairs N          pairs of slices of each comparison (default 200)
  *   --parts TEXT       which of routes,secrets,many,cold,save (default all)
- *   --lists N          how many lists of columns the tenants' routes read (default 13699, so that few routes share a statement)
- *   --tenants LIST     the numbers of tenants that are visited (default 1000,10000)
+ *   --lists N          different column lists in the tenants' routes (default 13699, so that few routes share a statement)
+ *   --tenants LIST     numbers of visited tenants (default 1000,10000)
  */
 import type { BenchRequest } from './cases.js'
 import type { HandWrittenSettings } from './tenants/hand-written/server.js'
@@ -38,7 +38,7 @@ const lists = Number(options.lists)
 const counts = options.tenants.split(',').map(Number)
 const most = Math.max(...counts)
 
-/** Tenants beyond those that are visited: those of the other parts. */
+/** Tenants beyond the visited ones, for the other parts. */
 const [ownTenant, coldStart] = [most, most + 1]
 const coldTenants = 300
 const sliceSize = 1000 // requests
@@ -92,7 +92,7 @@ async function report ({ url }: Subject, collect = false): Promise<ProcessReport
   return JSON.parse(await response.text())
 }
 
-/** Asks as an administrator of the tenant; anything but success ends the benchmark. */
+/** Sends a request as an administrator of the tenant. Throws unless it succeeds. */
 async function ask ({ url }: Subject, index: number, method: string, path: string, body?: unknown): Promise<string> {
   const response = await fetch(url + path, {
     method,
@@ -111,7 +111,7 @@ async function round (server: Subject, requests: readonly BenchRequest[], time =
   return told.requestsPerSecond
 }
 
-/** Two kinds of requests of one server in slices that alternate. */
+/** Two kinds of requests to one server in alternating slices. */
 async function compareVisits (
   { url }: Subject,
   name: string,
@@ -168,8 +168,8 @@ async function compareSecrets (server: Subject): Promise<void> {
 }
 
 /**
- * One request to each of the tenants, by their order or by a Zipf law, in which the second is asked half as often as the
- * first; or the same from as many users of one tenant: what differs then are the tenants, and not the tokens.
+ * One request to each tenant, in their order or by Zipf's law (the second gets half as many requests as the first). Or the same from as
+ * many users of one tenant: then only the tenants differ, not the tokens.
  */
 function visits (count: number, law: 'evenly' | 'by a Zipf law', tenants: 'many' | 'one' = 'many'): BenchRequest[] {
   const requests = Array.from({ length: count }, (_, index): BenchRequest => {
@@ -192,7 +192,7 @@ function visits (count: number, law: 'evenly' | 'by a Zipf law', tenants: 'many'
   })
 }
 
-/** A number from 0 to 1, the same in every run: the fractional part of multiples of the golden ratio is spread evenly. */
+/** A number from 0 to 1, the same in every run: the fractional parts of multiples of the golden ratio are spread evenly. */
 function fraction (draw: number): number {
   return (draw * 0.618_033_988_749_895) % 1
 }
@@ -245,7 +245,7 @@ async function manyTenants (server: Subject): Promise<void> {
   )
 }
 
-/** What of it the database and the tokens cost a server that knows its routes by heart. */
+/** The share of the database and the tokens: the cost for a server with hard-coded routes. */
 async function manyTenantsByHand (): Promise<void> {
   const given: HandWrittenSettings = { ...settings, lists }
   const server = await startSubject('tenants/hand-written', given)
@@ -266,7 +266,7 @@ async function manyTenantsByHand (): Promise<void> {
   )
 }
 
-/** Each of the requests once, so that all are warm. */
+/** Sends each request once, to warm up. */
 async function visitAll ({ url }: Subject, requests: readonly BenchRequest[]): Promise<void> {
   const waiting = [...requests]
   await Promise.all(Array.from({ length: 16 }, async () => {
@@ -298,7 +298,7 @@ async function coldRequests (): Promise<void> {
     times: readonly number[],
     asked: string
   ) => [name, median(times).toFixed(2), (times[Math.floor(times.length * 0.99)] ?? Number.NaN).toFixed(2), asked]
-  // The first of all compile the code itself.
+  // The first requests warm up the code.
   await measure(coldStart, 20)
   const rows = [
     row('10 routes', await measure(coldStart + 20, coldTenants - 20), '≤ 20'),
@@ -322,7 +322,7 @@ async function saves (server: Subject): Promise<void> {
       times.push(performance.now() - begin)
       blocks.push((await report(server)).longestBlock)
     }
-    // The first two compile the code itself.
+    // The first two warm up the code.
     rows.push([
       String(count),
       median(times.slice(2)).toFixed(1),
@@ -338,7 +338,7 @@ async function saves (server: Subject): Promise<void> {
   )
 }
 
-/** What the processes of PostgreSQL's connections hold themselves, in bytes; not a number where the system does not tell. */
+/** Memory of the PostgreSQL connections' processes, in bytes; NaN if the system does not report it. */
 async function backendMemory (): Promise<number> {
   const pids = await withClient(connectionString, async (client) => {
     const { rows } = await client.query<{ pid: number }>(

@@ -1,10 +1,10 @@
 /**
- * What asynchronous runs of workflows cost: starts a second, how long one waits at an idle queue until it has ended, and how
- * many runs of three database steps a process does. `node --import tsx bench/workflow-runs.ts`. Options:
+ * Measures what asynchronous workflow runs cost: starts a second, the time of a run at an idle queue from start to end, and the throughput
+ * of a process in runs of three database steps. `node --import tsx bench/workflow-runs.ts`. Options:
  *   --seconds N     seconds of starts (default 5)
- *   --senders N     starts at a time (default 32)
+ *   --senders N     concurrent starts (default 32)
  *   --samples N     runs at an idle queue (default 100)
- *   --workers N     runs at a time of the process that does them (default 4)
+ *   --workers N     concurrent runs of the process (default 4)
  */
 import type { CompiledWorkflow } from '../lib/workflows/index.js'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -121,7 +121,7 @@ async function begin (app: FastifyInstance, workflow: CompiledWorkflow, tenant: 
   await app.workflows.start({ tenant: tenantRef(tenant), user: 'user', workflow, scope })
 }
 
-/** Until no run is open. */
+/** Resolves when no run is open. */
 async function finished ({ db }: FastifyInstance): Promise<void> {
   for (;;) {
     const { rows } = await sql`select from tenantry.workflow_runs where status in ('queued', 'running') limit 1`.execute(db)

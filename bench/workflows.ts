@@ -1,6 +1,6 @@
 /**
- * What a workflow in a request costs: three database steps, each of which reads the result of the one before, against the
- * same three queries by hand in one handler. `node --import tsx bench/workflows.ts` after a build. Options:
+ * Measures what a workflow in a request costs: three dependent database steps compared with the same three queries by hand in one handler.
+ * Run `node --import tsx bench/workflows.ts` after a build. Options:
  *   --rounds N         rounds of each side (default 7)
  *   --seconds N        seconds of load in a round (default 4)
  *   --connections N    connections of the load (default 32)
@@ -24,9 +24,9 @@ const [rounds = 7, seconds = 4, connections = 32] = [options.rounds, options.sec
 
 interface Round {
   readonly requestsPerSecond: number
-  /** Of the server's process, microseconds a request. */
+  /** Of the server's process, in microseconds for a request. */
   readonly cpu: number
-  /** Of PostgreSQL, likewise; not a number where the system does not tell. */
+  /** Of PostgreSQL, likewise; NaN if the system does not report it. */
   readonly databaseCpu: number
 }
 
@@ -68,7 +68,7 @@ function requests (): BenchRequest[] {
     }))).flat()
 }
 
-/** Both answer the same, but for the id of the run. */
+/** Both responses are the same, except for the run's id. */
 async function requireAgreement (...sides: readonly Subject[]): Promise<void> {
   const [request] = requests()
   if (request === undefined) throw new Error('no requests')

@@ -1,7 +1,6 @@
 /**
- * Compiles the project for a run of its tests, once for all of their processes and the programs that they start. The folder
- * mirrors the project, so that whatever is looked for beside a module is there: JavaScript stands beside the TypeScript
- * that it comes from, and all other files are symbolic links.
+ * Compiles the project once for a test run, for all of its processes and the programs that they start. The folder mirrors the project, so
+ * that modules find the files beside them: JavaScript stands beside its TypeScript source, and all other files are symbolic links.
  */
 import { mkdir, mkdtemp, readdir, realpath, rm, symlink } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -10,12 +9,14 @@ import { fileURLToPath } from 'node:url'
 import { build, type BuildOptions } from 'esbuild'
 import tsconfig from '../tsconfig.json' with { type: 'json' }
 
-/** Packages of hundreds of modules that every process would open: one module each. What they export below their name is not there. */
+/**
+ * Packages with hundreds of modules, bundled into one module each, since every process would open them. Their subpath exports are left out.
+ */
 const bundled = ['kysely', 'typebox']
 
 const target: BuildOptions = { format: 'esm', platform: 'node', target: `node${process.versions.node}`, logLevel: 'warning' }
 
-/** Makes the folder, a new one each time, and returns its path; its caller deletes it. */
+/** Creates a new folder and returns its path. The caller deletes it. */
 export async function compileProject (root: string): Promise<string> {
   const folder = await mkdtemp(join(await realpath(tmpdir()), 'tenantry-compiled-'))
   try {
@@ -31,7 +32,7 @@ async function fill (root: string, folder: string): Promise<void> {
   for (const name of await readdir(root)) {
     if (!['dist', 'node_modules', ...tsconfig.include].includes(name)) await symlink(join(root, name), join(folder, name))
   }
-  // What "exports" in package.json calls dist are these modules.
+  // The package's "exports" (dist/) point to these modules.
   await symlink('.', join(folder, 'dist'))
   await copyPackages(root, folder)
   const sources: string[] = []
@@ -61,7 +62,7 @@ async function copyPackages (root: string, folder: string): Promise<void> {
   }
 }
 
-/** Links the files of a folder, and returns those that are TypeScript. */
+/** Links the files of a folder, and returns the TypeScript ones. */
 async function mirror (root: string, folder: string, path: string): Promise<string[]> {
   await mkdir(join(folder, path))
   const sources: string[] = []

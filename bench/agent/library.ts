@@ -1,4 +1,4 @@
-/** Documents of many tenants, written by SQL as uploads would leave them, and the true neighbours of a text. */
+/** Documents of many tenants, inserted by SQL in the form of uploads, and the true nearest neighbours of a text. */
 import type pg from 'pg'
 import { vectorOf } from './provider.js'
 
@@ -10,8 +10,8 @@ export interface Library {
 }
 
 /**
- * Chunks of tenants whose sizes fall with their number, as those of customers do: a few have a tenth of all, most have few.
- * The index of the vectors is made anew when all are there: one by one takes ten times as long.
+ * Chunks of tenants whose sizes are skewed like those of customers: a few hold a tenth of all, most hold few. The vector index is built
+ * after all inserts, which is ten times faster.
  */
 export async function fillLibrary (
   client: pg.Client,
@@ -50,7 +50,7 @@ export function textOf (tenant: string, chunk: number): string {
   return `Chunk ${chunk} of ${tenant}`
 }
 
-/** Whole numbers of at least 10 with the sum, which fall as 1 / n does. */
+/** Integers of at least 10 with the given sum, which decrease like 1 / n. */
 function sizesOf (count: number, sum: number): number[] {
   const least = 10
   const shares = Array.from({ length: count }, (_, index) => 1 / (index + 1))
@@ -88,7 +88,7 @@ async function insert (
   )
 }
 
-/** The texts of the nearest chunks of the tenant, by comparing all of them. */
+/** The texts of the tenant's nearest chunks, found by comparing all of them. */
 export async function nearestTexts (
   client: pg.Client,
   tenant: string,

@@ -1,12 +1,12 @@
 /**
- * A provider of models with the wire format of OpenAI. The first message of a chat is JSON that says what is answered; the
- * vector of a text depends on the text alone.
+ * A model provider with OpenAI's wire format. The first message of a chat is JSON that sets the response. The vector of a text depends on
+ * the text alone.
  */
 import { createServer, type ServerResponse } from 'node:http'
 import { once } from 'node:events'
 import { json } from 'node:stream/consumers'
 
-/** What a chat answers. */
+/** The response of a chat. */
 export interface Answer {
   readonly tokens: number
   /** Milliseconds between tokens; 0 sends them at once. */
@@ -16,7 +16,7 @@ export interface Answer {
 export interface Provider {
   /** With `/v1`. */
   readonly url: string
-  /** Resolves with the time at which a chat ends whose reader has left: of the next one. */
+  /** Resolves with the end time of the next chat whose reader has disconnected. */
   left(): Promise<number>
   stop(): void
 }
@@ -92,7 +92,7 @@ const topics = 200
 const spread = 0.5 // of the texts of a topic
 const [topicSeed, textSeed] = [0x9e3779b9, 0x85ebca6b]
 
-/** Texts have topics, and texts of a topic are near each other, as with real models. */
+/** Texts have topics. Texts of one topic are near each other, as with real models. */
 export function vectorOf (text: string, dimensions: number): number[] {
   let hash = 2166136261
   for (let index = 0; index < text.length; index++) hash = Math.imul(hash ^ text.charCodeAt(index), 16777619)

@@ -1,4 +1,4 @@
-/** The process that reads many streams at once, and tells the gaps between their tokens. */
+/** The process that reads many streams at once and measures the gaps between their tokens. */
 import { Agent, request } from 'node:http'
 import { once } from 'node:events'
 
@@ -10,13 +10,13 @@ export interface StreamRequest {
 
 export interface ReadersOrder {
   readonly requests: readonly StreamRequest[]
-  /** Each token of a stream has it once. */
+  /** Each token of a stream contains it once. */
   readonly mark: string
-  /** Milliseconds in which all streams begin. */
+  /** Milliseconds over which the streams start. */
   readonly spreadMs: number
 }
 
-/** Milliseconds; of all gaps of all streams. */
+/** Milliseconds; over all gaps of all streams. */
 export interface ReadersReport {
   readonly streams: number
   readonly tokens: number

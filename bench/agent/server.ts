@@ -1,10 +1,10 @@
-/** tenantry as it is published, with a chat model and documents. `POST /-/ledger` reserves and settles as calls do. */
+/** The published build of tenantry, with a chat model and documents. `POST /-/ledger` reserves and settles like a call. */
 import type { ServerSettings } from '../server-process.js'
 import { serve } from '../server-process.js'
 
 export interface AgentServerSettings extends ServerSettings {
   readonly masterKey: string
-  /** Of the provider, with `/v1`. */
+  /** The provider's address, with `/v1`. */
   readonly provider: string
   readonly dimensions: number
 }
@@ -14,7 +14,7 @@ export interface LedgerReport {
   readonly times: readonly number[]
 }
 
-// As it is built for publishing: the name would be the source here.
+// Imports the built package: its name would resolve to the source here.
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 const settings: AgentServerSettings = JSON.parse(process.argv[2] ?? '{}')

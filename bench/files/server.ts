@@ -1,4 +1,4 @@
-/** tenantry as it is published, with files in a folder and one row route. */
+/** The published build of tenantry, with files in a folder and one row route. */
 import type { ServerSettings } from '../server-process.js'
 import { serve } from '../server-process.js'
 
@@ -7,7 +7,7 @@ export interface FilesSettings extends ServerSettings {
   readonly folder: string
 }
 
-// As it is built for publishing: the name would be the source here.
+// Imports the built package: its name would resolve to the source here.
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 const { masterKey, folder }: FilesSettings = JSON.parse(process.argv[2] ?? '{}')
@@ -20,7 +20,7 @@ await serve(async ({ connectionString, jwtSecret }) => {
     migrate: 'auto',
     jwt: { secret: '{{env.JWT_SECRET}}' },
     files: { path: folder },
-    // The measured tenants send more than the built-in plans include.
+    // The measured tenants exceed the limits of the built-in plans.
     plans: { measured: { limits: { api: { requestsPerMinute: -1 }, fileStorage: { maxStorageMB: -1, maxFileSizeMB: -1 } } } },
     rateLimit: { enabled: false },
     routes: [{

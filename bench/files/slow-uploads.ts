@@ -1,4 +1,4 @@
-/** The process of the tenant that uploads slowly: each connection brings a few bytes every second. */
+/** The process of the tenant that uploads slowly: each connection sends a few bytes a second. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -8,25 +8,25 @@ export interface SlowUploads {
   readonly headers: Readonly<Record<string, string>>
   readonly count: number
   readonly bytesPerSecond: number
-  /** Of one more upload. */
+  /** Bytes a second of one more upload. */
   readonly tooSlow: number
 }
 
-/** Begins uploads, or reports what became of them and ends them. */
+/** Starts uploads, or reports their outcomes and ends them. */
 export type SlowOrder = { readonly begin: SlowUploads } | { readonly end: true }
 
 export interface SlowReport {
-  /** Uploads that still run, without the one that is too slow. */
+  /** Running uploads, without the one that is too slow. */
   readonly open: number
-  /** Seconds after which the one that is too slow was ended. */
+  /** Seconds after which the server ended the upload that is too slow. */
   readonly endedAfter: number
-  /** The response that it got. */
+  /** The response to it. */
   readonly status: string
 }
 
 const boundary = 'the-boundary-of-the-benchmark'
-const size = 1_000_000_000 // bytes that are announced
-const longest = 70_000 // ms until the server must have ended the upload that is too slow
+const size = 1_000_000_000 // announced bytes
+const longest = 70_000 // ms within which the server must end the upload that is too slow
 
 interface Sender {
   readonly socket: Socket

@@ -1,4 +1,4 @@
-/** The process that uploads: one form with one file, as fast as the server takes it. */
+/** The process that uploads: one form with one file, as fast as the server accepts it. */
 import { once } from 'node:events'
 import { randomBytes } from 'node:crypto'
 import { connect } from 'node:net'

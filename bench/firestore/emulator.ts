@@ -1,4 +1,4 @@
-/** The emulator of Firestore in a process of its own: Google's where FIRESTORE_EMULATOR_HOST names it, else the one from npm. */
+/** The Firestore emulator in its own process: Google's if FIRESTORE_EMULATOR_HOST is set, else the one from npm. */
 import { startEmulator } from '../../test/helpers/firestore.js'
 
 process.once('disconnect', () => process.exit(0))

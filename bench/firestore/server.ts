@@ -1,9 +1,9 @@
-/** tenantry as it is published, with a route that reads a document of Firestore. */
+/** The published build of tenantry, with a route that reads a Firestore document. */
 import type { FirestoreSettings } from './settings.js'
 import { randomBytes } from 'node:crypto'
 import { serve } from '../server-process.js'
 
-// As it is built for publishing: the name would be the source here.
+// Imports the built package: its name would resolve to the source here.
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 const { emulatorHost, projectId }: FirestoreSettings = JSON.parse(process.argv[2] ?? '{}')
@@ -35,7 +35,7 @@ await serve(async ({ connectionString, jwtSecret }) => {
     logger: { level: 'warn' }
   })
   await app.ready()
-  // The plan whose limits the load does not reach.
+  // A plan with limits that the load does not reach.
   await app.tenants.create({ id: 'acme', name: 'acme', plan: 'enterprise' })
   return app
 })

@@ -1,4 +1,4 @@
-/** What both servers of bench/firestore.ts are started with. */
+/** The settings of both servers of bench/firestore.ts. */
 import type { ServerSettings } from '../server-process.js'
 
 export interface FirestoreSettings extends ServerSettings {

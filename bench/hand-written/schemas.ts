@@ -104,7 +104,7 @@ export class HttpError extends Error {
     this.title = STATUS_CODES[statusCode] ?? 'Error'
   }
 
-  /** What Fastify itself threw. */
+  /** Errors that Fastify itself threw. */
   static from (error: FastifyError, status: number): HttpError {
     if (error.validation !== undefined) return new HttpError(400, 'Validation failed', 'TENANTRY_VALIDATION_FAILED')
     if (error.code === 'FST_ERR_CTP_INVALID_JSON_BODY') return new HttpError(400, 'The body is not valid JSON', 'TENANTRY_BAD_REQUEST')

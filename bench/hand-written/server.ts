@@ -1,7 +1,6 @@
 /**
- * The server that tenantry is measured against: the same API as bench/tenantry's document, written by hand with the
- * libraries and the care that a good Fastify service gets: prepared statements, schemas for requests and responses,
- * cached token verification, and no work that the next request could not need.
+ * The server that tenantry is compared with: the same API as bench/tenantry's document, written by hand like a good Fastify service:
+ * prepared statements, schemas for requests and responses, cached token verification, and no unnecessary work per request.
  */
 import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { randomUUID } from 'node:crypto'

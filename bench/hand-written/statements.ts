@@ -1,4 +1,4 @@
-/** The statements of the hand-written server: named, so that PostgreSQL plans each once a connection. */
+/** The statements of the hand-written server. They have names, so PostgreSQL plans each once per connection. */
 const columns = 'id, tenant_id, title, body, status, views, created_at'
 
 export const statements = {

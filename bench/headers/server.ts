@@ -1,4 +1,4 @@
-/** One process with two servers of one small route: without the plugins `headers` and `cors`, and with them. */
+/** One process with two servers that have one small route: one without the plugins `headers` and `cors`, one with them. */
 import type { ServerSettings } from '../server-process.js'
 import Fastify from 'fastify'
 import conventions from '../../plugins/conventions/index.js'
@@ -14,7 +14,7 @@ const { origins }: HeadersSettings = JSON.parse(process.argv[2] ?? '{}')
 
 function create () {
   const app = Fastify()
-  // Every server reads headers, as identity does: Node parses them at the first look.
+  // Every server reads headers, as identity does: Node parses them on the first access.
   app.addHook('onRequest', (request, _reply, done) => {
     done(request.headers.authorization === undefined ? undefined : new Error('no one may sign in'))
   })

@@ -1,7 +1,7 @@
-/** The document of the benchmark of identity: routes that need a permission, with the platform's roles on or off. */
+/** The document of the identity benchmark: routes that need a permission, with the platform's roles on or off. */
 import type { ConfigInput } from 'tenantry'
 
-/** What the measured routes ask of their callers. */
+/** The permission that the measured routes require. */
 export const permission = 'articles:read'
 
 /** Settings: DATABASE_URL, JWT_SECRET, MAIL_ORIGIN, APP_URL. */
@@ -12,7 +12,7 @@ export function identityDocument (rbac: boolean): ConfigInput {
     migrate: 'auto',
     jwt: { secret: '{{env.JWT_SECRET}}' },
     rbac: { enabled: rbac },
-    // Tries of a password are limited by address: each of the benchmark's comes from another one.
+    // Password attempts are limited by address: each attempt of the benchmark comes from a different one.
     server: { trustProxy: 1 },
     rateLimit: { enabled: false },
     credentials: { email: { apiKey: 'key', baseUrl: '{{env.MAIL_ORIGIN}}' } },

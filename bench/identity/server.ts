@@ -1,6 +1,6 @@
 /**
- * tenantry as it is published, with users. `POST /-/users` makes them, `GET /-/delay` tells how late the event loop was
- * since the last question.
+ * The published build of tenantry, with users. `POST /-/users` creates them. `GET /-/delay` returns the delay of the event loop since the
+ * last request.
  */
 import type { ServerSettings } from '../server-process.js'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
@@ -9,9 +9,9 @@ import { identityDocument } from './document.js'
 
 export interface IdentitySettings extends ServerSettings {
   readonly masterKey: string
-  /** The service that takes mails. */
+  /** The mail service. */
   readonly mailOrigin: string
-  /** The platform's roles are on. */
+  /** Whether the platform's roles are on. */
   readonly rbac: boolean
 }
 
@@ -21,14 +21,14 @@ export interface BenchUser {
   readonly password: string
 }
 
-/** Milliseconds; a loop that has nothing to do is a millisecond late, since it is asked once in each. */
+/** Milliseconds; an idle loop shows one millisecond, since it is sampled once in each. */
 export interface DelayReport {
   readonly p50: number
   readonly p99: number
   readonly max: number
 }
 
-// As it is built for publishing: the name would be the source here.
+// Imports the built package: its name would resolve to the source here.
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 const settings: IdentitySettings = JSON.parse(process.argv[2] ?? '{}')

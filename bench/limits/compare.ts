@@ -1,4 +1,4 @@
-/** Two servers, or two kinds of requests, in rounds that alternate: what disturbs the machine disturbs both. */
+/** Alternates rounds of two servers, or of two kinds of requests: noise of the machine affects both. */
 import type { BenchRequest } from '../cases.js'
 import type { Load, Subject } from '../subject.js'
 import { median } from '../statistics.js'
@@ -15,13 +15,13 @@ export interface CompareOptions {
   readonly connections: number
 }
 
-/** Medians over the rounds; ratios are those of the other side to the base. */
+/** Medians over the rounds. Ratios compare the other side with the base. */
 export interface Comparison {
   /** Requests a second. */
   readonly base: number
   readonly other: number
   readonly ratio: Spread
-  /** Of the server's processor time a request. */
+  /** Microseconds of the server's CPU for a request. */
   readonly cpu: Spread
 }
 
@@ -33,7 +33,7 @@ export interface Spread {
 
 interface Round {
   readonly requestsPerSecond: number
-  /** Of the server's process, microseconds a request. */
+  /** Of the server's process, in microseconds for a request. */
   readonly cpu: number
 }
 
@@ -43,7 +43,7 @@ export async function compare (base: Side, other: Side, options: CompareOptions)
   const [first, second]: [Round[], Round[]] = [[], []]
   for (const side of [base, other]) await round(side, options, warmUpSeconds)
   for (let index = 0; index < options.rounds; index++) {
-    // Who goes first changes, so that neither always meets the warmer machine.
+    // The sides take turns at going first, so that neither always gets the warmer machine.
     for (const side of index % 2 === 0 ? [base, other] : [other, base]) {
       ;(side === base ? first : second).push(await round(side, options, options.seconds))
     }

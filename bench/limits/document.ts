@@ -1,15 +1,15 @@
-/** The documents of the benchmark of limits: the same routes, with what is measured on or off. */
+/** The documents of the limits benchmark: the same routes, with the measured features on or off. */
 import type { ConfigInput } from 'tenantry'
 
-/** What is on. */
+/** The features that are on. */
 export interface Variant {
   /** Usage, the plan's rate limit and analytics. */
   readonly counting: boolean
-  /** Where counts of the rate limit are, and cached answers of the provider `redis`. */
+  /** The store of rate limit counters, and of cached responses of the provider `redis`. */
   readonly redisUrl?: string | undefined
-  /** The provider of the cache. Default: in memory. */
+  /** The cache provider. Default: in memory. */
   readonly cache?: 'memory' | 'redis' | 'lmdb' | undefined
-  /** Of the provider `lmdb`. */
+  /** The folder of the provider `lmdb`. */
   readonly folder?: string | undefined
 }
 
@@ -24,9 +24,9 @@ const listQuery: Query = {
   limit: 20,
   order: [{ column: 'created_at', ascending: false }, { column: 'id' }]
 }
-const cache = { enabled: true, ttl: 3600 } // s, longer than the benchmark takes
+const cache = { enabled: true, ttl: 3600 } // s, longer than the benchmark runs
 
-/** What is measured as it is and cached, under `/cached`. */
+/** The measured routes, plain and, under `/cached`, cached. */
 const routes: readonly Route[] = [
   { path: '/articles/:id', method: 'get', requireAuth: true, request: record, queries: [recordQuery] },
   { path: '/articles', method: 'get', requireAuth: true, request: { query: {} }, queries: [listQuery] },
@@ -48,7 +48,7 @@ export function limitsDocument ({ counting, redisUrl, cache: provider = 'memory'
     postgres: { connectionString: '{{env.DATABASE_URL}}', pool: { max: 10 } },
     migrate: 'auto',
     jwt: { secret: '{{env.JWT_SECRET}}' },
-    // It is counted against a limit that nobody comes to.
+    // Counted against a limit that is never reached.
     plans: { enterprise: { limits: { api: { requestsPerMinute: 1_000_000_000 } } } },
     rateLimit: { enabled: counting, ...redis },
     cache: {

@@ -1,4 +1,4 @@
-/** A Redis of the benchmark's own, which keeps nothing on disk and ends with it. */
+/** The benchmark's own Redis, which writes nothing to disk and ends with the benchmark. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { createServer, type AddressInfo } from 'node:net'
@@ -6,14 +6,14 @@ import { tmpdir } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Redis } from 'ioredis'
 
-const startTime = 10_000 // ms in which a server that starts answers
+const startTime = 10_000 // ms within which a starting server must answer
 
 export interface BenchRedis {
   readonly url: string
   stop(): Promise<void>
 }
 
-/** null where Redis is not installed. */
+/** null if Redis is not installed. */
 export async function startRedis (): Promise<BenchRedis | null> {
   const port = await freePort()
   const child = spawn('redis-server', [

@@ -1,6 +1,6 @@
 /**
- * tenantry as it is published, with what a variant turns on. `GET /-/process` tells what the process holds, and
- * `GET /-/callers` lets so many callers pass that each call once, from as many addresses or in as many tenants' names.
+ * The published build of tenantry, with the features of a variant. `GET /-/process` reports the memory of the process. `GET /-/callers`
+ * runs the given number of callers, each with one request, from as many addresses or tenants.
  */
 import type { ServerSettings } from '../server-process.js'
 import { setImmediate as nextRound } from 'node:timers/promises'
@@ -16,7 +16,7 @@ export interface LimitsSettings extends ServerSettings {
   readonly variant: Variant
 }
 
-/** What the process holds after a collection of garbage, in bytes. */
+/** The memory of the process after a garbage collection, in bytes. */
 export interface ProcessReport {
   readonly heap: number
   readonly rss: number
@@ -24,7 +24,7 @@ export interface ProcessReport {
 
 const atOnce = 64 // callers
 
-// As it is built for publishing: the name would be the source here.
+// Imports the built package: its name would resolve to the source here.
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 const settings: LimitsSettings = JSON.parse(process.argv[2] ?? '{}')
@@ -56,7 +56,7 @@ await serve(async ({ connectionString, jwtSecret }) => {
               headers: { authorization: `Bearer ${signToken({ sub: 'user', tenant_id: tenantId(index) })}` }
             })
           if (response.statusCode !== 200) throw new Error(`caller ${index}: ${response.statusCode} ${response.body}`)
-          // As between requests that come over connections: else what they leave to be collected piles up.
+          // Yields as between requests on connections, so that their garbage can be collected.
           await nextRound()
         }
       }
@@ -67,7 +67,7 @@ await serve(async ({ connectionString, jwtSecret }) => {
   return app
 })
 
-/** An address of a network that is nobody's, another one for each number below 16 million. */
+/** A different address of an unassigned network for each number below 16 million. */
 function addressOf (index: number): string {
   return `10.${index >> 16 & 255}.${index >> 8 & 255}.${index & 255}`
 }

@@ -1,9 +1,9 @@
-/** tenantry as it is published, with an MCP server: routes of a table, and half of 500 tools; the other half is of a tenant. */
+/** The published build of tenantry with an MCP server: routes of a table, and half of 500 tools. The other half belongs to a tenant. */
 import { serve, type ServerSettings } from '../server-process.js'
 
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
-/** The Host of requests. */
+/** The Host header of requests. */
 const url = 'http://bench.example.com'
 
 const read = { method: 'get' as const, requireAuth: true }

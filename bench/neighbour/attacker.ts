@@ -1,4 +1,4 @@
-/** The process of the worst tenant. It runs at a low priority, so that the work of its own side takes no time of the server. */
+/** The process of the worst tenant. It runs at low priority, so that its own work takes no CPU from the server. */
 import { setPriority } from 'node:os'
 import { attacks, type AttackName, type Statuses, type Target } from '../../test/helpers/worst-neighbour.js'
 

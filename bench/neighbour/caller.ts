@@ -1,4 +1,4 @@
-/** The process of the other tenant: requests at a fixed rate. A time counts from when its request was due. */
+/** The process of the other tenant: requests at a fixed rate. A response time counts from the time at which the request was due. */
 import type { BenchRequest } from '../cases.js'
 import type { Statuses } from '../../test/helpers/worst-neighbour.js'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
@@ -17,11 +17,11 @@ export interface CallerReport {
   readonly rate: number
   /** Milliseconds of each success. */
   readonly times: readonly number[]
-  /** How often each other answer came: a status, or the code of an error. */
+  /** Counts of all other responses, by status or error code. */
   readonly failures: Statuses
-  /** The longest answer of `/health` in milliseconds, asked every 20 ms. */
+  /** The slowest response of `/health` in milliseconds, requested every 20 ms. */
   readonly health: number
-  /** The longest pause of the caller's own event loop in milliseconds: the machine gave it no time. */
+  /** The longest pause of the caller's own event loop in milliseconds: the machine gave it no CPU. */
   readonly stall: number
 }
 
@@ -34,7 +34,7 @@ process.once('disconnect', () => process.exit(0))
 
 async function call ({ url, requests, rate, seconds }: CallerOrder): Promise<CallerReport> {
   const agent = new Agent({ connections: 16 })
-  // Requests that wait for the database keep no connection from it.
+  // A connection of its own: requests that wait for the database must not delay it.
   const prober = new Agent({ connections: 1 })
   const times: number[] = []
   const failures: Statuses = {}

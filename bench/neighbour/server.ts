@@ -1,4 +1,4 @@
-/** tenantry as it is published, with the document of the worst neighbour. */
+/** The published build of tenantry, with the document of the worst neighbour. */
 import type { ServerSettings } from '../server-process.js'
 import { neighbourSections } from '../../test/helpers/worst-neighbour.js'
 import { serve } from '../server-process.js'
@@ -8,7 +8,7 @@ export interface NeighbourSettings extends ServerSettings {
   readonly masterKey: string
 }
 
-// As it is built for publishing: the name would be the source here.
+// Imports the built package: its name would resolve to the source here.
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 const { upstream, masterKey }: NeighbourSettings = JSON.parse(process.argv[2] ?? '{}')
@@ -21,7 +21,7 @@ await serve(async ({ connectionString, jwtSecret }) => {
     migrate: 'auto',
     jwt: { secret: '{{env.JWT_SECRET}}' },
     ...neighbourSections(upstream),
-    // The measured tenant sends more than the built-in plans include.
+    // The measured tenant exceeds the limits of the built-in plans.
     plans: { measured: { limits: { api: { requestsPerMinute: -1 } } } }
   }, { env, logger: { level: 'fatal' } })
 })

@@ -1,10 +1,10 @@
-/** tenantry as it is published, with watched tables. `GET /-/process` answers what the process holds, after a garbage collection. */
+/** The published build of tenantry, with watched tables. `GET /-/process` reports the memory of the process after a garbage collection. */
 import type { ConfigInput } from 'tenantry'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { serve } from '../server-process.js'
 
-// As it is built for publishing: the name would be the source here.
+// Imports the built package: its name would resolve to the source here.
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 const columns = { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text' }, body: { type: 'text' } } as const

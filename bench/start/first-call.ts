@@ -1,4 +1,4 @@
-/** From an empty folder to the first 201, by the commands of README with the packed package. */
+/** From an empty folder to the first 201, by the commands of the README with the packed package. */
 import { execFile } from 'node:child_process'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -14,7 +14,7 @@ const run = promisify(execFile)
 export interface Step {
   readonly command: string
   readonly wall: number
-  /** Without what npm does. */
+  /** The time without npm's. */
   readonly ours: number
 }
 
@@ -34,7 +34,7 @@ async function follow (parent: string, tarball: string): Promise<Step[]> {
   const folder = join(parent, 'my-api')
   const program = join(folder, 'node_modules/tenantry/dist/bin/tenantry.js')
   const created = await time(() => run('npx', ['--yes', '--package', tarball, 'tenantry', 'init', 'my-api'], { cwd: parent }))
-  // The package is not published under this version: its tarball takes the place of the name in package.json.
+  // The package is not published under this version, so package.json names its tarball.
   const installed = await time(() => run('npm', ['install', tarball], { cwd: folder }))
   const init = await time(() => run(process.execPath, [program, 'init', 'another'], { cwd: parent }))
   const started = await time(() => listening('npm', ['start', '--', '--port', '0'], folder, {}))

@@ -1,4 +1,4 @@
-/** How long `tenantry dev` takes from saving the example's document to serving the new version, and `npm start` of a clone. */
+/** The time of `tenantry dev` from a save of the example's document to the new version's first response, and of `npm start` in a clone. */
 import { spawn, type ChildProcess } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
@@ -13,7 +13,7 @@ const patienceMs = 30_000
 const root = new URL('../../', import.meta.url)
 const example = new URL('examples/server/tenantry.json', root)
 
-/** Milliseconds of each reload. Each adds a route to the document; the reload ends with the route's first answer. */
+/** Milliseconds of each reload. Each adds a route to the document; the reload ends with the route's first response. */
 export async function measureReloads (count: number): Promise<number[]> {
   const folder = await mkdtemp(join(tmpdir(), 'tenantry-bench-dev-'))
   const file = join(folder, 'tenantry.json')
@@ -31,7 +31,7 @@ export async function measureReloads (count: number): Promise<number[]> {
         if (performance.now() - saved > patienceMs) throw new Error(`${path} is not served after ${patienceMs / 1000} s`)
         await sleep(pollMs)
       }
-      // The first one loads code that is not needed to start.
+      // The first one loads code that a start does not need.
       if (index > 0) times.push(performance.now() - saved)
     }
   } finally {
@@ -41,7 +41,7 @@ export async function measureReloads (count: number): Promise<number[]> {
   return times
 }
 
-/** Milliseconds of `npm start` in this clone until it listens, once the package is built. */
+/** Milliseconds of `npm start` in this clone until it listens, after the package is built. */
 export async function measureStarts (count: number): Promise<number[]> {
   const folder = await mkdtemp(join(tmpdir(), 'tenantry-bench-example-'))
   const times: number[] = []
@@ -65,14 +65,14 @@ async function answers (url: string): Promise<boolean> {
     await response.body?.cancel()
     return response.ok
   } catch {
-    // The server before has ended, and the next one does not listen yet.
+    // The previous server has ended, and the next one does not listen yet.
     return false
   }
 }
 
 export interface Listening {
   readonly address: string
-  /** What it printed until it listened, and prints since. */
+  /** The program's output. */
   readonly output: readonly string[]
   end(): Promise<void>
 }
@@ -84,7 +84,7 @@ export async function listening (
   folder: string,
   settings: NodeJS.ProcessEnv
 ): Promise<Listening> {
-  // A group of its own: npm starts the server as a grandchild.
+  // A process group of its own: npm starts the server as a grandchild.
   const env = { ...process.env, LOG_LEVEL: 'warn', ...settings }
   const child = spawn(program, args, { cwd: folder, env, detached: true, stdio: ['ignore', 'pipe', 'inherit'] })
   const output: string[] = []

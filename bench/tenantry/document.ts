@@ -7,7 +7,7 @@ const document: ConfigInput = {
   migrate: 'auto',
   jwt: { secret: '{{env.JWT_SECRET}}' },
   rateLimit: { enabled: true, default: { max: 1_000_000_000, windowMs: 60_000 } },
-  // The tenants' plan would refuse after a hundred requests.
+  // The tenants' plan would reject requests after the first hundred.
   plans: { free: { limits: { api: { requestsPerMinute: -1 } } } },
   routes: [
     {

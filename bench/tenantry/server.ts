@@ -1,9 +1,9 @@
-/** tenantry as it is published, serving the document beside this file. */
+/** The published build of tenantry, which serves the document beside this file. */
 import { randomBytes } from 'node:crypto'
 import { serve } from '../server-process.js'
 import document from './document.js'
 
-// As it is built for publishing: the name would be the source here.
+// Imports the built package: its name would resolve to the source here.
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 await serve(async ({ connectionString, jwtSecret }) => {

@@ -1,8 +1,8 @@
-/** Tenants in bulk: their rows in `tenantry.tenants` and their documents, written by SQL as thousands of saves would leave them. */
+/** Tenants in bulk: rows in `tenantry.tenants` and documents, inserted by SQL in the form that thousands of saves would leave. */
 import type { TenantDocument } from './document.js'
 import pg from 'pg'
 
-const batch = 500 // tenants a statement
+const batch = 500 // tenants in a statement
 
 /** The id of the tenant with this number. */
 export function tenantId (index: number): string {
@@ -13,7 +13,7 @@ export function numberOfTenant (id: string): number {
   return Number(id.slice('bench-'.length))
 }
 
-/** Makes the tenants and their documents, where they are not there yet. */
+/** Creates the missing tenants and their documents. */
 export async function insertTenants (
   connectionString: string,
   count: number,
@@ -36,7 +36,7 @@ export async function insertTenants (
   })
 }
 
-/** Some rows for each of the tenants, the same number for all. */
+/** The same number of rows for each tenant. */
 export async function insertArticles (connectionString: string, count: number, rows: number): Promise<void> {
   await withClient(connectionString, async (client) => {
     await client.query(

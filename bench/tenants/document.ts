@@ -1,4 +1,4 @@
-/** The platform's document of the benchmark of tenants, and the documents of the tenants. */
+/** The platform's document of the tenants benchmark, and the tenants' documents. */
 import type { ConfigInput } from 'tenantry'
 import { poolSize } from './pool-size.js'
 
@@ -10,7 +10,7 @@ export interface TenantDocument {
 
 const columns = ['id', 'title', 'body', 'status', 'views', 'created_at', 'tenant_id'] as const
 
-/** What is measured on both sides: the same route, of the platform and of a tenant. */
+/** The route that is measured on both sides, for the platform and for a tenant. */
 export const measured = {
   record: (path: string): Route => ({
     path: `${path}/articles/:id`,
@@ -35,7 +35,7 @@ export const measured = {
   })
 }
 
-/** Rows whose title is a secret, or a text of the same length: one reads the secret, the other does not. */
+/** Rows whose title is a secret or a text of the same length. One route reads the secret, the other does not. */
 export const secretRoutes: readonly Route[] = [
   {
     path: '/own/with-secret',
@@ -61,7 +61,7 @@ export const secretRoutes: readonly Route[] = [
   }
 ]
 
-/** The routes that `/own` has for a tenant and `/base` for the platform. */
+/** The tenant's routes under `/own`, and the platform's under `/base`. */
 export function measuredRoutes (path: string): Route[] {
   return Object.values(measured).map((make) => make(path))
 }
@@ -80,9 +80,9 @@ export function platformDocument (maxLoadedTenants: number): ConfigInput {
 }
 
 /**
- * Routes of a tenant: their paths and the columns that they read, and in which order, differ from those of the next tenant.
+ * A tenant's routes. Their paths, columns and column order differ from the next tenant's.
  *
- * @param lists of columns that there are in all
+ * @param lists number of different column lists
  */
 export function routesOfTenant (index: number, count: number, lists: number): Route[] {
   return Array.from({ length: count }, (_, number) => {
@@ -103,17 +103,17 @@ export function routesOfTenant (index: number, count: number, lists: number): Ro
   })
 }
 
-/** A path that meets the route with this number. */
+/** A path that matches the route with this number. */
 export function routePath (index: number, number: number): string {
   return `/list-${index % 89}-of-${number}/1`
 }
 
-/** What one of so many routes of the tenant reads. */
+/** The columns that one of the tenant's routes reads. */
 export function columnsOfRoute (index: number, count: number, number: number, lists: number): string[] {
   return columnsOf((index * count + number) % lists)
 }
 
-/** Some of the columns in some order, by the number: there are 13,699 such lists. */
+/** Some of the columns in some order, by number: there are 13,699 such lists. */
 function columnsOf (number: number): string[] {
   const rest: string[] = [...columns]
   const selected: string[] = []

@@ -1,8 +1,7 @@
 import { availableParallelism } from 'node:os'
 
 /**
- * Connections of each server's pool where tenants are compared: with as many a database that shares the machine's
- * processors serves most (docs/operations/engines.md). With more, all that are busy at once take turns, and each request
- * costs more.
+ * Connections of each server's pool in the comparison of tenants. A database on the same machine serves most requests with this number
+ * (docs/operations/engines.md). With more, busy connections take turns, and each request costs more.
  */
 export const poolSize = 2 * availableParallelism() + 1

@@ -1,4 +1,4 @@
-/** tenantry as it is published, with tenants; `GET /-/process` tells what the process holds and how long it was busy. */
+/** The published build of tenantry, with tenants. `GET /-/process` reports the memory of the process and the time for which it was busy. */
 import type { ServerSettings } from '../server-process.js'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setFlagsFromString } from 'node:v8'
@@ -11,16 +11,16 @@ export interface TenantsSettings extends ServerSettings {
   readonly masterKey: string
 }
 
-/** What the process holds, and since the last question. */
+/** The memory of the process, and its usage since the last report. */
 export interface ProcessReport {
   /** Bytes. */
   readonly rss: number
   readonly heap: number
-  /** The longest time in which the event loop did nothing else, in milliseconds. */
+  /** The longest time for which the event loop was blocked, in milliseconds. */
   readonly longestBlock: number
 }
 
-// As it is built for publishing: the name would be the source here.
+// Imports the built package: its name would resolve to the source here.
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)
 
 const settings: TenantsSettings = JSON.parse(process.argv[2] ?? '{}')

@@ -8,7 +8,7 @@ import { here } from './tenantry.js'
 
 const tables = { 'odd "name': { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } }, tenantScoped: true } }
 const table = '"odd ""name"'
-/** Line breaks of all kinds, and the mark of the end of a table: each is one row. */
+/** Line breaks of all kinds, and the end-of-table marker: each value is one row. */
 const titles = ["'x'", "E'a\\nb\\rc'", "U&'a\\2028b\\2029c'", "E'\\\\.'", "E'COPY public.x (id) FROM stdin;'", 'null']
 
 async function filled (t: Test, postgres: SystemPostgres) {
@@ -37,7 +37,7 @@ async function filled (t: Test, postgres: SystemPostgres) {
   return { connectionString, folder, run }
 }
 
-test("a backup as the owner of the tables holds every tenant's rows, and a restore brings them back", async (t) => {
+test("a backup by the tables' owner contains every tenant's rows, and a restore brings them back", async (t) => {
   const postgres = await systemPostgres(t)
   const { connectionString, folder, run } = await filled(t, postgres)
   const to = `${folder}/backup`
@@ -72,12 +72,12 @@ test("a backup as the owner of the tables holds every tenant's rows, and a resto
   })
 })
 
-test('a backup or a restore that is not complete fails and names the tables', async (t) => {
+test('an incomplete backup or restore fails and names the tables', async (t) => {
   const postgres = await systemPostgres(t)
   const { connectionString, folder, run } = await filled(t, postgres)
   const programs = `${folder}/bin`
   mkdirSync(programs)
-  /** A program that leaves something out. */
+  /** A program whose output is incomplete. */
   const replace = (name: 'pg_dump' | 'pg_restore', words: string) => {
     writeFileSync(`${programs}/${name}`, `#!/bin/sh\nexec ${postgres.programs}/${name} "$@" ${words}\n`)
     chmodSync(`${programs}/${name}`, 0o755)
@@ -113,7 +113,7 @@ test('a backup or a restore that is not complete fails and names the tables', as
   })
 })
 
-test('a missing or an older pg_dump is named, with the remedy', async (t) => {
+test('a missing or outdated pg_dump is reported with the fix', async (t) => {
   const postgres = await systemPostgres(t)
   const { connectionString } = await postgresDatabase(t)
   const folder = t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [] }) })
@@ -131,7 +131,7 @@ test('a missing or an older pg_dump is named, with the remedy', async (t) => {
   t.match(await here(['backup', `${folder}/tenantry.json`]), { code: 1, errors: [/^--to is missing/, /^usage:/] })
 })
 
-test('an embedded database is copied by hand, and the command says how', async (t) => {
+test('the command explains how to copy an embedded database by hand', async (t) => {
   const folder = t.testdir({ 'tenantry.json': JSON.stringify({ embedded: { dbPath: '.data' }, routes: [] }) })
   t.match(await here(['backup', `${folder}/tenantry.json`, '--to', `${folder}/backup`]), {
     code: 1,

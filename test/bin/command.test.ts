@@ -1,4 +1,4 @@
-/** The command without a server: help, wrong calls, validate and token. */
+/** Commands that need no server: help, wrong calls, validate and token. */
 import { mkdtempSync, rmSync, symlinkSync, writeFileSync } from 'node:fs'
 import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
@@ -12,7 +12,7 @@ import { here, tenantry } from './tenantry.js'
 const notes = { columns: { id: { type: 'uuid', primaryKey: true }, text: { type: 'text' } } }
 const list = { path: '/notes', method: 'get', queries: [{ table: 'notes', operation: 'select' }] }
 
-t.test('--version and --help', async (t) => {
+t.test('--version and --help print the version and the help', async (t) => {
   const folder = t.testdir({})
   t.match(await tenantry(t, folder, ['--version']), { code: 0, output: [version], errors: [] })
   const { code, output } = await tenantry(t, folder, ['--help'])
@@ -41,7 +41,7 @@ t.test('--version and --help', async (t) => {
   }
 })
 
-t.test('a call that is not understood is answered with what was meant, and 1', async (t) => {
+t.test('an invalid call suggests the intended command and exits with 1', async (t) => {
   const folder = t.testdir({ 'tenantry.json': '{"routes": []}' })
   const calls: [string[], RegExp][] = [
     [['strat'], /^there is no command "strat", did you mean "start"\?$/],
@@ -71,14 +71,14 @@ t.test('a call that is not understood is answered with what was meant, and 1', a
   }
 })
 
-t.test('a command without a document says where it looked', async (t) => {
+t.test('a command without a document lists the places where it looked', async (t) => {
   const errors = ['no document: there is no tenantry.json, tenantry.jsonc, tenantry.js or tenantry.ts in this folder; name one']
   const folder = t.testdir({})
   for (const command of ['start', 'validate']) t.match(await tenantry(t, folder, [command]), { code: 1, errors }, command)
 })
 
-t.test('a document in TypeScript is read by tsx, and its absence is named', async (t) => {
-  // Outside of this project, which has tsx.
+t.test('tsx loads a TypeScript document, and a missing tsx is reported', async (t) => {
+  // Outside of this project, where tsx is installed.
   const folder = mkdtempSync(join(tmpdir(), 'document-'))
   t.teardown(() => rmSync(folder, { recursive: true }))
   writeFileSync(`${folder}/tenantry.ts`, 'const routes: string[] = []\nexport default { routes }')
@@ -215,7 +215,7 @@ t.test('validate', async (t) => {
       /^\/routes\/0\/queries\/0\/filters\/0\/value: .* did you mean "id"\?$/,
       /^\/routes\/0\/queries\/1\/filters\/0\/column: .* did you mean "text"\?$/
     ]
-  }, 'a table that is not declared keeps no fault of the rest back')
+  }, 'an undeclared table does not hide the other faults')
   t.strictSame(await here(['validate', `${folder}/undeclared.json`]), {
     code: 0,
     output: [],
@@ -224,7 +224,7 @@ t.test('validate', async (t) => {
   t.strictSame(
     await here(['validate', `${folder}/calls.json`]),
     { code: 0, output: [], errors: [] },
-    'integrations, workflows and webhooks that have no faults'
+    'integrations, workflows and webhooks without faults'
   )
   t.match(await here(['validate', `${folder}/steps.json`]), {
     code: 1,
@@ -240,7 +240,7 @@ t.test('validate', async (t) => {
       '/routes/1/queries/2: a `call` needs a `function`',
       '/routes/1/queries/3/filters/0/column: the table "notes" has no column "txt", did you mean "text"?'
     ]
-  }, 'calls of functions, which the document declares')
+  }, 'calls of functions that the document declares')
   t.match(await here(['validate', `${folder}/broken.json`]), { code: 1, errors: [/broken\.json:1:13: expected a value$/] })
   for (const command of ['validate', 'start']) {
     t.strictSame(
@@ -258,12 +258,12 @@ t.test('validate', async (t) => {
           'PAYPROV_PRODUCT_MAP: "pro_montly" cannot be sold: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
         ]
       },
-      `${command} tells all faults of the payment provider`
+      `${command} reports all faults of the payment provider`
     )
   }
 })
 
-t.test('token signs with the secret of the document, for its user', async (t) => {
+t.test("token signs a user's token with the document's secret", async (t) => {
   const folder = t.testdir({
     'tenantry.json': JSON.stringify({
       jwt: { secret: '{{env.SECRET}}', expiresIn: 60, issuer: 'notes', audience: ['a', 'b'] },
@@ -302,7 +302,7 @@ t.test('token signs with the secret of the document, for its user', async (t) =>
   t.equal(bare.exp - bare.iat, 5)
 })
 
-t.test('token signs with JWT_SECRET where there is no document', async (t) => {
+t.test('token signs with JWT_SECRET if there is no document', async (t) => {
   const verify = createVerifier({ key: testSecret, algorithms: ['HS256'] })
   const { output } = await tenantry(t, t.testdir({}), ['token', '--sub', 'ada'], { JWT_SECRET: testSecret })
   t.match(verify(output[0]!), { sub: 'ada' })

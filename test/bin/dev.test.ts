@@ -56,7 +56,7 @@ async function greetingOf (address: string): Promise<unknown> {
   return await (await fetch(`${address}/greeting`)).json()
 }
 
-t.test('a document, its changes and its faults', async (t) => {
+t.test('dev serves a document, its changes and its faults', async (t) => {
   const folder = t.testdir({ 'tenantry.json': documentOf('one'), '.env': `JWT_SECRET=${testSecret}\n`, 'seed.sql': seed })
   const save = (text: string) => writeFile(join(folder, 'tenantry.json'), text)
   const dev = launch(t, folder, ['dev', '--port', '0', '--seed', 'seed.sql'], { LOG_LEVEL: 'info' })
@@ -68,7 +68,7 @@ t.test('a document, its changes and its faults', async (t) => {
   const update = (path: string) =>
     fetch(`${address}${path}`, { method: 'PATCH', headers: { ...json, ...authorization }, body: '{"text":"new"}' })
 
-  t.test('it prints where it is and tokens that work, and fills the empty database', async (t) => {
+  t.test('dev prints its address and valid tokens, and seeds the empty database', async (t) => {
     t.equal(await dev.line(/^documentation: /), `documentation: ${address}/ui`)
     t.equal(await dev.line(/^try: /), `try: curl -H "Authorization: Bearer $TOKEN" ${address}/notes`)
     t.match(await list(), { data: [{ text: "it's; seeded" }, { text: "it's; seeded" }] })
@@ -76,16 +76,16 @@ t.test('a document, its changes and its faults', async (t) => {
     t.match(await dev.line(/GET \/notes 200/), /^\[\d\d:\d\d:\d\d\] INFO: GET \/notes 200 [\d.]+ ms \(acme\)$/)
   })
 
-  t.test('the first 500 of each route shows its cause', async (t) => {
+  t.test('the first 500 of each route prints its cause', async (t) => {
     for (const [index, path] of ['/notes/1', '/renamed/1'].entries()) {
       t.equal((await update(path)).status, 500)
       await dev.line(/the trigger is broken; see its author/, index + 1)
       await dev.line(new RegExp(`PATCH ${path} 500 `))
     }
-    t.notMatch(await (await update('/notes/1')).text(), /trigger/, 'the caller does not learn it')
+    t.notMatch(await (await update('/notes/1')).text(), /trigger/, 'the response hides the cause')
   })
 
-  t.test('mails of users are printed', async (t) => {
+  t.test("dev prints users' mails", async (t) => {
     const registered = await fetch(`${address}/auth/register`, {
       method: 'POST',
       headers: { ...json, 'x-tenant-id': 'acme' },
@@ -96,7 +96,7 @@ t.test('a document, its changes and its faults', async (t) => {
     await dev.line(/^http:\/\/localhost:3000\/verify-email#token=/)
   })
 
-  t.test('a document with faults leaves the previous version in place', async (t) => {
+  t.test('a document with faults leaves the previous version running', async (t) => {
     await save('{ "routes": [}')
     await dev.errorLine(/^still serving the previous version/)
     t.strictSame(await greetingOf(address), { greeting: 'one' })
@@ -104,14 +104,14 @@ t.test('a document, its changes and its faults', async (t) => {
     await dev.errorLine(/^no faults, and no change of what is served/)
   })
 
-  t.test('a change is served on the same port, with the data of the database in memory', async (t) => {
+  t.test('a change is served on the same port, and the in-memory database keeps its data', async (t) => {
     await save(documentOf('two'))
     await dev.line(/^reloaded in \d+ ms$/)
     t.strictSame(await greetingOf(address), { greeting: 'two' })
     t.match(await list(), { data: [{ text: "it's; seeded" }, { text: "it's; seeded" }] })
   })
 
-  t.test('a document that the database refuses leaves the previous version in place', async (t) => {
+  t.test('a document that the database rejects leaves the previous version running', async (t) => {
     await save(documentOf('three', { unique: true }))
     await dev.errorLine(/cannot be applied: could not create unique index/)
     await dev.errorLine(/^still serving the previous version/, 2)
@@ -121,10 +121,10 @@ t.test('a document, its changes and its faults', async (t) => {
     t.strictSame(await greetingOf(address), { greeting: 'three' })
   })
 
-  t.test('a setting of .env is part of it', async (t) => {
+  t.test('a change of .env reloads the document', async (t) => {
     const other = 'another secret of the tests, of 32 characters'
     await writeFile(join(folder, '.env.draft'), `JWT_SECRET=${other}\n`)
-    // As editors do that never leave a file half written.
+    // Like editors that never leave a half-written file.
     await rename(join(folder, '.env.draft'), join(folder, '.env'))
     await dev.line(/^reloaded in \d+ ms$/, 3)
     t.equal((await fetch(`${address}/notes`, { headers: authorization })).status, 401)
@@ -135,7 +135,7 @@ t.test('a document, its changes and its faults', async (t) => {
     )
   })
 
-  t.test('a signal ends it with 0, and it has printed no secret, and its address and tokens once', async (t) => {
+  t.test('a signal ends dev with 0; it prints its address and tokens once, and no secret', async (t) => {
     dev.kill('SIGTERM')
     const { code, output, errors } = await dev.ended
     t.equal(code, 0)
@@ -147,7 +147,7 @@ t.test('a document, its changes and its faults', async (t) => {
   })
 })
 
-t.test('a change that is saved as soon as the server listens is served', async (t) => {
+t.test('a change that is saved right after the start is served', async (t) => {
   const folder = t.testdir({ 'tenantry.json': documentOf('one'), '.env': `JWT_SECRET=${testSecret}\n` })
   const dev = launch(t, folder, ['dev', '--port', '0'])
   const address = await addressOf(dev)
@@ -156,7 +156,7 @@ t.test('a change that is saved as soon as the server listens is served', async (
   t.same(await greetingOf(address), { greeting: 'two' })
 })
 
-t.test('a document that is a module is read anew with the modules that it imports', async (t) => {
+t.test('a document module is reloaded with the modules that it imports', async (t) => {
   const routes = "[{ path: '/greeting', method: 'get' as const, response: { greeting: greeting() } }]"
   const folder = t.testdir({
     'package.json': '{"type":"module"}',
@@ -175,13 +175,13 @@ t.test('a document that is a module is read anew with the modules that it import
   t.strictSame(await greetingOf(address), { greeting: 'one' })
   await writeFile(join(folder, 'shared', 'word.ts'), "export const word = 'two'")
   await dev.line(/^reloaded in /)
-  t.strictSame(await greetingOf(address), { greeting: 'two' }, 'a module outside of its folder, which another one imports')
+  t.strictSame(await greetingOf(address), { greeting: 'two' }, 'a module in another folder that an imported module imports')
 
   await writeFile(join(folder, 'shared', 'word.ts'), "export const word = 'three'\nprocess.exit(3)")
   await dev.errorLine(/tenantry\.ts: the module cannot be loaded: it ended its process with 3/)
   t.strictSame(await greetingOf(address), { greeting: 'two' })
 
-  // A folder that did not exist at the start, of which the document becomes a part.
+  // A folder that did not exist at the start, and that the document then imports from.
   await mkdir(join(api, 'parts'))
   await writeFile(join(api, 'parts', 'greeting.ts'), "export const greeting = () => 'three'")
   await writeFile(
@@ -196,7 +196,7 @@ t.test('a document that is a module is read anew with the modules that it import
   t.equal((await dev.ended).code, 0)
 })
 
-t.test('a call that cannot succeed ends with 1 and says why', async (t) => {
+t.test('a call that cannot succeed exits with 1 and explains why', async (t) => {
   const folder = t.testdir({ 'tenantry.json': documentOf('one'), 'seed.txt': '', 'list.json': '[]', 'rows.json': '{"notes": [1]}' })
   const calls: [string[], RegExp, Record<string, string>?][] = [
     [[], /NODE_ENV is "production".*"tenantry start"/, { NODE_ENV: 'production' }],

@@ -12,7 +12,7 @@ import { here, tenantry } from './tenantry.js'
 
 const by = { sub: 'ada', actor: { userId: 'ada', address: null } }
 
-test('files repair restores the copy that the disk or S3 lacks, and deletes objects without a file', async (t) => {
+test('files repair restores missing copies on disk and S3, and deletes objects without a file', async (t) => {
   const { stop, ...s3 } = await startSwift(t)
   const { connectionString } = await postgresDatabase(t)
   const folder = t.testdir({ files: {} })
@@ -48,7 +48,7 @@ test('files repair restores the copy that the disk or S3 lacks, and deletes obje
   t.ok(await texts(notInS3))
   const found = await app.files.open('acme', notOnDisk)
   t.equal(found === null ? '' : String(Buffer.concat(await found.toArray())), 'not on the disk')
-  t.match(await remote.stat(`acme/${fresh}`), null, 'an upload that runs is left alone')
+  t.match(await remote.stat(`acme/${fresh}`), null, 'a running upload is not touched')
 
   await app.files.remove('acme', lost, by)
   t.strictSame(await repair(), { code: 0, output: [line(3, 0, 0, 0)], errors: [] })
@@ -60,7 +60,7 @@ test('files repair restores the copy that the disk or S3 lacks, and deletes obje
   })
 })
 
-test('with both stores a lost disk is read from S3, takes new files, and is filled again by files repair', async (t) => {
+test('with both stores a lost disk is served from S3, accepts new files, and is refilled by files repair', async (t) => {
   const { stop, ...s3 } = await startSwift(t)
   const { connectionString } = await postgresDatabase(t)
   const folder = t.testdir({ files: {} })
@@ -90,14 +90,14 @@ test('with both stores a lost disk is read from S3, takes new files, and is fill
   })
   t.same(await onDisk(`${folder}/files`), [...old, fresh].map(({ key }) => key).sort())
   stop()
-  t.same(await Promise.all([...old, fresh].map(read)), ['one', 'two', 'three'], 'from the disk, while S3 is down')
+  t.same(await Promise.all([...old, fresh].map(read)), ['one', 'two', 'three'], 'read from the disk while S3 is down')
   const alone = await upload('four')
-  t.equal(await read(alone), 'four', 'an upload needs no S3')
+  t.equal(await read(alone), 'four', 'uploads work without S3')
   t.equal((await ada.ask(`DELETE ${alone.url.replace(/download.*\//, '')}`)).status, 200)
   t.same(await storage(app, 'acme'), { booked: 11, reserved: 0, shown: 11 })
 })
 
-test('files repair of one store names lost files', async (t) => {
+test('files repair of a single store names lost files', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const folder = t.testdir({ files: {} })
   const engine = { provider: 'postgres', postgres: { connectionString } } as const

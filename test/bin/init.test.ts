@@ -1,4 +1,4 @@
-/** `tenantry init`: the project that it writes serves, and its own test passes. */
+/** `tenantry init`: the generated project serves, and its own test passes. */
 import { execFile } from 'node:child_process'
 import { mkdirSync, readdirSync, readFileSync, realpathSync, statSync, symlinkSync, writeFileSync } from 'node:fs'
 import { dirname, join } from 'node:path'
@@ -10,7 +10,7 @@ import { here, launch, tenantry } from './tenantry.js'
 const run = promisify(execFile)
 const project = dirname(realpathSync(join(root, 'package.json')))
 
-t.test('the project serves, and its test passes', async (t) => {
+t.test('the generated project serves, and its test passes', async (t) => {
   const parent = t.testdir({})
   t.match(await tenantry(t, parent, ['init', 'My API']), {
     code: 0,
@@ -19,13 +19,13 @@ t.test('the project serves, and its test passes', async (t) => {
   })
   const folder = join(parent, 'My API')
   t.strictSame(readdirSync(folder).sort(), ['.env', '.gitignore', 'package.json', 'tenantry.json', 'test'])
-  t.equal(statSync(join(folder, '.env')).mode & 0o077, 0, 'only the owner reads the secret')
+  t.equal(statSync(join(folder, '.env')).mode & 0o077, 0, 'only the owner can read the secret')
   t.match(JSON.parse(readFileSync(join(folder, 'package.json'), 'utf8')), {
     name: 'my-api',
     private: true,
     dependencies: { tenantry: /^\^\d/ }
   })
-  // As npm installs it.
+  // Like an installation by npm.
   mkdirSync(join(folder, 'node_modules'))
   symlinkSync(project, join(folder, 'node_modules', 'tenantry'))
 
@@ -39,14 +39,14 @@ t.test('the project serves, and its test passes', async (t) => {
     body: '{"text":"Buy milk"}'
   })
   t.equal(created.status, 201)
-  // Beside the running server: the test has a database of its own.
+  // Runs beside the server: the test has its own database.
   const { stdout } = await run(process.execPath, ['--test', '--test-reporter=tap'], { cwd: folder })
   t.match(stdout, /# pass 1\n/)
   server.kill('SIGTERM')
   t.equal((await server.ended).code, 0)
 })
 
-t.test('no file is overwritten', async (t) => {
+t.test('init overwrites no file', async (t) => {
   const folder = t.testdir({})
   writeFileSync(join(folder, '.env'), 'MINE=1')
   t.match(await here(['init', folder]), {
@@ -57,12 +57,12 @@ t.test('no file is overwritten', async (t) => {
   t.equal(readFileSync(join(folder, '.env'), 'utf8'), 'MINE=1')
 })
 
-t.test('a file is no folder', async (t) => {
+t.test('init rejects a file as its folder', async (t) => {
   const file = join(t.testdir({ 'tenantry.json': '{}' }), 'tenantry.json')
   t.match(await here(['init', file]), { code: 1, errors: [`${file} is a file: name a new folder, as in "tenantry init my-api"`] })
 })
 
-t.test('each project has a secret of its own', async (t) => {
+t.test('each project gets its own secret', async (t) => {
   const folder = t.testdir({})
   for (const name of ['a', 'b']) t.equal((await here(['init', join(folder, name)])).code, 0)
   const secret = (name: string) => /^JWT_SECRET=(\S{48})$/m.exec(readFileSync(join(folder, name, '.env'), 'utf8'))?.[1]

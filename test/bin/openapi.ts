@@ -1,7 +1,7 @@
-/** The judge of OpenAPI documents. */
+/** The validator of OpenAPI documents. */
 import { Validator } from '@seriousme/openapi-schema-validator'
 
-/** Throws with what is wrong. */
+/** Throws with the faults. */
 export async function validate (document: object): Promise<boolean> {
   const { valid, errors } = await new Validator().validate({ ...document })
   if (!valid) throw new Error(JSON.stringify(errors))

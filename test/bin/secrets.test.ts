@@ -18,7 +18,7 @@ async function stored (t: Test, masterKey: string) {
   return { app, engine, document: JSON.stringify({ postgres: { connectionString }, routes: [] }) }
 }
 
-test('secrets rekey moves what is stored while a server serves, and a server with the new key alone reads it', async (t) => {
+test('secrets rekey re-encrypts while a server serves, and a server with only the new key reads the result', async (t) => {
   const [old, current] = [makeMasterKey(), makeMasterKey()]
   const { app, engine, document } = await stored(t, old.text)
   const folder = t.testdir({ 'tenantry.json': document, '.env': `SECRETS_MASTER_KEY=${current.text}\nSECRETS_PREVIOUS_KEYS=${old.text}\n` })
@@ -32,12 +32,12 @@ test('secrets rekey moves what is stored while a server serves, and a server wit
     output: [`0 secrets moved to the master key ${current.key.id}`],
     errors: []
   })
-  t.same(await valuesOf(app, 'acme'), {}, 'the server that has only the old key reads them no more')
+  t.same(await valuesOf(app, 'acme'), {}, 'the server with only the old key cannot read them any more')
   const { app: after } = await open(t, engine, { masterKey: current.text })
   t.same(await valuesOf(after, 'acme'), { a: value, b: value })
 })
 
-test('secrets rekey names what it cannot read, and moves the rest', async (t) => {
+test('secrets rekey lists unreadable secrets and re-encrypts the rest', async (t) => {
   const [lost, old, current] = [makeMasterKey(), makeMasterKey(), makeMasterKey()]
   const { engine, document } = await stored(t, lost.text)
   const { app } = await open(t, engine, { masterKey: old.text, previousKeys: lost.text })
@@ -62,7 +62,7 @@ test('secrets rekey names what it cannot read, and moves the rest', async (t) =>
   })
 })
 
-test('secrets rekey of an embedded database moves to a key of the settings from the one beside the data', async (t) => {
+test('secrets rekey of an embedded database changes from the key beside the data to the configured one', async (t) => {
   const folder = t.testdir({})
   const current = makeMasterKey()
   const embedded = { dbPath: `${folder}/data` }
@@ -77,7 +77,7 @@ test('secrets rekey of an embedded database moves to a key of the settings from 
   })
 })
 
-test('secrets rekey of a database that is not migrated says so', async (t) => {
+test('secrets rekey reports a database that is not migrated', async (t) => {
   const { connectionString } = await postgresDatabase(t, { empty: true })
   const path = `${t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [] }) })}/tenantry.json`
   t.strictSame(await here(['secrets', 'rekey', path], { SECRETS_MASTER_KEY: makeMasterKey().text }), {
@@ -87,7 +87,7 @@ test('secrets rekey of a database that is not migrated says so', async (t) => {
   })
 })
 
-test('secrets alone says what there is', async (t) => {
+test('secrets without a subcommand lists the subcommands', async (t) => {
   t.match(await here(['secrets']), { code: 1, errors: ['"tenantry secrets" needs another word; there is "tenantry secrets rekey"'] })
   t.match(await here(['secrets', 'rekey', '--help']), { code: 0, output: [/^usage: tenantry secrets rekey \[document\]$/] })
   t.strictSame((await here(['help', 'secrets', 'rekey'])).output, (await here(['secrets', 'rekey', '--help'])).output)

@@ -30,7 +30,7 @@ const slow = `
   create view waiting as select id, pg_sleep(0.3)::text as slept from single;
   create view stuck as select id, pg_sleep(60)::text as slept from single`
 
-const lookMs = 20 // between looks: they take the processor from what is waited for
+const lookMs = 20 // between polls: polling takes CPU from the awaited work
 
 /** Resolves when the database runs a statement on the view. */
 async function reading (view: string, query: RunSql): Promise<void> {
@@ -43,7 +43,7 @@ async function reading (view: string, query: RunSql): Promise<void> {
   }
 }
 
-// One of them waits for a start that cannot end.
+// One of them waits for a start that never completes.
 t.test('signals', (t) =>
   atOnce(t, {
     'start serves a document of the folder with the settings of `.env`; SIGTERM lets a running request finish': serves,
@@ -90,7 +90,7 @@ async function stops (t: Test): Promise<void> {
   const broken = fetch(`${address}/stuck`).then(() => 'answered', () => 'cut off')
   await reading('stuck', query)
   server.kill('SIGINT')
-  // The first signal has been handled when new requests are refused.
+  // When new requests are rejected, the first signal has been handled.
   while (await fetch(`${address}/settings`).then(({ status }) => status, () => 503) !== 503) await pause(lookMs)
   server.kill('SIGINT')
   t.equal((await server.ended).code, 1)
@@ -111,7 +111,7 @@ async function endsAStart (t: Test): Promise<void> {
   const reading = launch(t, folder, ['start', 'reading.js', '--port', '0'])
   const migrating = launch(t, folder, ['start', '--port', '0'], { ...testEnv })
   await reading.line(/^reading$/)
-  // A server that did not get the lock rolls back and pauses until its next attempt.
+  // A server that does not get the lock rolls back and waits until its next attempt.
   const refused = "select 1 from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid() and query = 'rollback'"
   while ((await query(refused)).length === 0) await pause(lookMs)
   for (const program of [reading, migrating]) program.kill('SIGTERM')
@@ -119,7 +119,7 @@ async function endsAStart (t: Test): Promise<void> {
   t.match(await migrating.ended, { code: 0, output: [], errors: [] })
 }
 
-t.test('start ends with 1 and one line on what is in its way', async (t) => {
+t.test('a failed start exits with 1 and prints the obstacle in one line', async (t) => {
   const folder = t.testdir({
     'down.json': JSON.stringify({ postgres: { connectionString: 'postgres://someone:hunter2@127.0.0.1:1/none' }, routes: [] }),
     'tables.json': JSON.stringify({ postgres: { connectionString: '{{env.URL}}' }, jwt: { secret: testSecret }, routes }),
@@ -144,7 +144,7 @@ t.test('start ends with 1 and one line on what is in its way', async (t) => {
   t.match(inUse, { code: 1, errors: [new RegExp(`^the port ${port} is in use by another program`)] })
 })
 
-t.test('migrate prints what it would do, does it once, and does nothing the second time', async (t) => {
+t.test('migrate --print shows the changes, migrate applies them once, and a second run changes nothing', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const folder = t.testdir({
     'tenantry.json': JSON.stringify({ postgres: { connectionString, rowLevelSecurity: true }, tables: { notes }, routes: [] })
@@ -184,7 +184,7 @@ t.test('migrate prints security rules without a database', async (t) => {
   t.match(await here(['migrate', `${folder}/tenantry.json`, '--print', '--print-rules']), { code: 1, output: [], errors: [/one of/] })
 })
 
-t.test('what migrate prints makes the database that migrate would', async (t) => {
+t.test('the printed migrations create the same database as migrate', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const folder = t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, tables: { notes }, routes: [] }) })
   const { output } = await here(['migrate', `${folder}/tenantry.json`, '--print'])
@@ -192,7 +192,7 @@ t.test('what migrate prints makes the database that migrate would', async (t) =>
   t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is lacking'] })
 })
 
-t.test('a reader that closes the pipe ends the command without an error', async (t) => {
+t.test('a closed pipe ends the command without an error', async (t) => {
   const folder = t.testdir({ 'tenantry.json': '{"routes": []}' })
   const child = spawn(process.execPath, [...programArguments('bin/tenantry.ts'), 'openapi'], {
     cwd: folder,
@@ -203,13 +203,13 @@ t.test('a reader that closes the pipe ends the command without an error', async 
     errors += text
   })
   const ended = once(child, 'close')
-  // The document is larger than the pipe.
+  // The document is larger than the pipe's buffer.
   child.stdout.once('data', () => child.stdout.destroy())
   t.strictSame(await ended, [0, null])
   t.equal(errors, '')
 })
 
-t.test('openapi prints the document of the API and leaves the database as it is', async (t) => {
+t.test("openapi prints the API's document and does not change the database", async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const document = { jwt: { secret: testSecret }, tables: { notes }, routes, plugins: { openapi: { title: 'Notes' } } }
   const folder = t.testdir({

@@ -1,4 +1,4 @@
-/** Runs the command `tenantry` as a user would: a process of its own, in a folder of the test's. */
+/** Runs the command `tenantry` as a user would: in its own process, in a folder of the test. */
 import type { Readable } from 'node:stream'
 import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
@@ -8,11 +8,11 @@ import { programArguments } from '../helpers/typescript.js'
 
 const command = programArguments('bin/tenantry.ts')
 
-/** Settings that a developer's shell may hold and that no test wants. */
+/** Settings of a developer's shell that would disturb tests. */
 const unset = { NODE_ENV: undefined, JWT_SECRET: undefined, DATABASE_URL: undefined, HOST: undefined, PORT: undefined, LOG_LEVEL: 'warn' }
 
 export interface Ended {
-  /** null where a signal ended it. */
+  /** null if a signal ended it. */
   readonly code: number | null
   /** Lines of standard output. */
   readonly output: string[]
@@ -21,15 +21,15 @@ export interface Ended {
 }
 
 export interface Running {
-  /** Resolves with the first line of standard output that matches, or the one of that number; rejects when the process ends without it. */
+  /** Resolves with the first (or `count`th) line of standard output that matches. Rejects if the process ends without it. */
   line(pattern: RegExp, count?: number): Promise<string>
-  /** The same of standard error. */
+  /** The same for standard error. */
   errorLine(pattern: RegExp, count?: number): Promise<string>
   kill(signal: NodeJS.Signals): void
   readonly ended: Promise<Ended>
 }
 
-/** The same in this process, which is quicker: for commands whose document is named by its whole path. */
+/** The same in this process, which is faster: for commands with an absolute document path. */
 export async function here (words: string[], env: Record<string, string> = {}): Promise<Ended> {
   const output: string[] = []
   const errors: string[] = []
@@ -44,7 +44,7 @@ export async function here (words: string[], env: Record<string, string> = {}): 
   return { code, output: linesOf(output.join('\n')), errors: linesOf(errors.join('\n')) }
 }
 
-/** Runs a command to its end; `input` is what stands on its standard input, nothing without it. */
+/** Runs a command to its end. `input` is its standard input; default: empty. */
 export function tenantry (t: Test, folder: string, words: string[], env: NodeJS.ProcessEnv = {}, input?: string | Buffer): Promise<Ended> {
   return launch(t, folder, words, env, input).ended
 }
@@ -55,7 +55,7 @@ export function launch (t: Test, folder: string, words: string[], env: NodeJS.Pr
     env: { ...process.env, ...unset, ...env },
     stdio: ['pipe', 'pipe', 'pipe']
   })
-  // A command that does not read it, and has ended, closes it.
+  // A command that has ended without reading its input closes it.
   child.stdin.on('error', () => {}).end(input)
   let output = ''
   let errors = ''

@@ -22,12 +22,12 @@ async function folderOf (t: Test, further: object = {}, options: DatabaseOptions
   return { engine, folder: t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, routes: [], ...further }) }) }
 }
 
-test('user create reads the password from standard input, and the user logs in with it', async (t) => {
+test('user create reads the password from standard input, and the user can log in with it', async (t) => {
   const { engine, folder } = await folderOf(t)
   const root = await tenantry(t, folder, ['user', 'create', '--email', 'Root@Example.com', '--role', 'admin'], {}, `${password}\n`)
   t.match(root, { code: 0, output: [uuid], errors: [] })
   const create = (words: string[], input: string) => {
-    // In this process, whose standard input is somebody else's.
+    // Not in this process, whose standard input belongs to the test runner.
     t.intercept(process, 'stdin', { value: Readable.from([Buffer.from(input)]) })
     return here(['user', 'create', `${folder}/tenantry.json`, ...words])
   }
@@ -41,7 +41,7 @@ test('user create reads the password from standard input, and the user logs in w
   t.match(
     await login('ada@example.com', 'acme'),
     { status: 200, body: { user: { id: ada.output[0], role: 'user', tenantId: 'acme' } } },
-    'its tenant was made'
+    'the command created its tenant'
   )
   const { body: { token } } = await login('root@example.com')
   t.equal((await ask('GET /tenants', { token: String(token) })).status, 200, 'an administrator of the platform')
@@ -60,7 +60,7 @@ test('user create reads the password from standard input, and the user logs in w
   t.match(again, { code: 1, output: [], errors: [/^there is a user of the address ROOT@example.com already$/] })
 })
 
-test('standard input is one line', async (t) => {
+test('the password is one line of standard input', async (t) => {
   const right: [input: string[], line: string][] = [
     [[`${password}\n`], password],
     [[`${password}\r\n`], password],
@@ -81,13 +81,13 @@ test('standard input is one line', async (t) => {
   for (const [input, message] of refusals) await t.rejects(readLine(Readable.from([Buffer.from(input)])), { message }, String(message))
 })
 
-test('user create says before it asks for a password why there can be no user', async (t) => {
+test('user create explains why a user cannot be created before it asks for a password', async (t) => {
   for (const tenant of ['', ' ', 'a b', '*']) {
     t.match(await here(['user', 'create', '--email', 'root@example.com', '--role', 'admin', '--tenant', tenant]), {
       code: 1,
       output: [],
       errors: [/--tenant takes 1 to 64 characters/]
-    }, `no user of the platform by the tenant "${tenant}"`)
+    }, `the tenant "${tenant}" does not accept a platform user`)
   }
   const words = ['user', 'create', '--email', 'ada@example.com', '--tenant', 'acme']
   const { folder } = await folderOf(t, { tenancy: { provisioning: 'explicit' } })
@@ -110,7 +110,7 @@ test('user create says before it asks for a password why there can be no user', 
   })
 })
 
-/** What a terminal shows, which util-linux's `script` makes: several passwords are read, and one question after the other is answered. */
+/** The output of a terminal, created by util-linux's `script`: each password is entered at its own prompt. */
 async function atTerminal (t: Test, passwords: number, answers: readonly string[]): Promise<string> {
   const line = [process.execPath, ...program, passwords].map((word) => `'${word}'`).join(' ')
   const child = spawn('script', ['--quiet', '--return', '--command', line, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] })
@@ -126,14 +126,14 @@ async function atTerminal (t: Test, passwords: number, answers: readonly string[
   return screen
 }
 
-test('a terminal asks twice, and does not show the password', { skip: withoutScript() }, async (t) => {
-  // What the program read comes back in hexadecimal.
+test('a terminal prompts twice and hides the password', { skip: withoutScript() }, async (t) => {
+  // The program's input, echoed in hexadecimal.
   const read = `Password: \r\nThe same again: \r\nread ${Buffer.from(password).toString('hex')}\r\n`
   const cases: [answers: string[], screen: string][] = [
     [[`x\u0015${password}!\u007f\r`, `${password}\r`], read],
     [[`${password}\r`, `${password}!\r`], 'Password: \r\nThe same again: \r\nthe two are not the same\r\n'],
     [['a good\u0003'], 'Password: \r\nno password was given\r\n'],
-    // Pasted at once, the second question is answered before it is asked; there is no further one.
+    // A paste answers the second prompt before it appears; there is no third one.
     [[`${password}\r${password}\r`], read]
   ]
   t.equal(await atTerminal(t, cases.length, cases.flatMap(([answers]) => answers)), cases.map(([, screen]) => screen).join(''))

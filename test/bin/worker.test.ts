@@ -9,7 +9,7 @@ import { here, launch, tenantry } from './tenantry.js'
 const insert =
   'insert into tenantry_queue.job (name, data) values (\'jobs\', \'{"tenant": "", "task": "billing.settle", "data": {}}\') returning id'
 
-t.test('worker runs the jobs of servers that only send; SIGTERM ends it with 0, and a second signal at once', async (t) => {
+t.test('worker runs jobs of servers that only send; SIGTERM ends it with 0, and a second signal at once', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const folder = t.testdir({
     'tenantry.json': JSON.stringify({ databaseProvider: 'postgres', migrate: 'auto', queue: { workers: 0 }, routes: [] }),
@@ -34,7 +34,7 @@ t.test('worker runs the jobs of servers that only send; SIGTERM ends it with 0, 
     errors: ["the document's `queue.workers` is 0: say with --workers how many jobs run at a time"]
   })
 
-  // The first one makes the tables.
+  // The first server creates the tables.
   const first = await working()
   const [job] = await query(insert)
   await is(job?.['id'], 'completed')
@@ -53,7 +53,7 @@ t.test('worker runs the jobs of servers that only send; SIGTERM ends it with 0, 
   t.equal((await second.ended).code, 1)
 })
 
-t.test('worker says in a line what is in its way', async (t) => {
+t.test('worker reports an obstacle in one line', async (t) => {
   const folder = t.testdir({
     'embedded.json': JSON.stringify({ databaseProvider: 'embedded', jwt: { secret: 'x'.repeat(32) }, routes: [] }),
     'down.json': JSON.stringify({

@@ -1,4 +1,4 @@
-/** The files in deploy/: they parse, they have the members that their programs know, and they fit the server and one another. */
+/** The files in deploy/: they parse, have the members that their programs know, and match the server and one another. */
 import { readFileSync } from 'node:fs'
 import { Ajv } from 'ajv'
 import t from 'tap'
@@ -13,14 +13,14 @@ const read = (name: string) => readFileSync(new URL(`../../deploy/${name}`, impo
 const ajv = new Ajv({ allErrors: true })
 const document: unknown = JSON.parse(read('tenantry.json'))
 
-/** The names that the server reads: those of the page of settings, and those of the document. */
+/** The settings that the server reads: those of the settings page and of the document. */
 const known = new Set(
   [...page('docs/operations/settings.md').text.matchAll(/`([A-Z][A-Z_]+)`/g), ...read('tenantry.json').matchAll(/env\.([A-Z_]+)/g)].map((
     [, name]
   ) => name)
 )
 const inSecret = ['JWT_SECRET', 'SECRETS_MASTER_KEY', 'DATABASE_URL']
-const stopMs = 10_000 // that running requests have
+const stopMs = 10_000 // available to running requests
 
 interface Container {
   readonly command: readonly string[]
@@ -60,7 +60,7 @@ interface ComposeFile {
   >
 }
 
-/** The document with the settings of a deployment: what they leave out is a fault. */
+/** The document with a deployment's settings: a missing setting is a fault. */
 function configOf (settings: Readonly<Record<string, string>>): Config {
   return checkConfig(document, { env: settings })
 }
@@ -68,7 +68,7 @@ function configOf (settings: Readonly<Record<string, string>>): Config {
 t.test('compose.yaml', async (t) => {
   const compose: ComposeFile = parse(read('compose.yaml'))
   t.equal(ajv.validate(Compose, compose), true, ajv.errorsText())
-  t.equal(ajv.validate(Compose, { ...compose, services: { server: { enviroment: {} } } }), false, 'a wrong name is seen')
+  t.equal(ajv.validate(Compose, { ...compose, services: { server: { enviroment: {} } } }), false, 'a wrong name is detected')
   const { server, migrate } = compose.services
   const { environment = {} } = server ?? {}
   t.strictSame(migrate?.environment, environment)
@@ -77,7 +77,7 @@ t.test('compose.yaml', async (t) => {
     for (const name of Object.keys(service.depends_on ?? {})) t.ok(compose.services[name], name)
   }
   const config = configOf({ ...environment, JWT_SECRET: testSecret, SECRETS_MASTER_KEY: testMasterKey })
-  t.equal(config.migrate, 'manual', 'in production the service migrate migrates')
+  t.equal(config.migrate, 'manual', 'in production, the service "migrate" runs the migrations')
   t.equal(config.cache.redis?.url, 'redis://redis:6379')
   t.match(server?.healthcheck?.test.at(-1), `:${environment['PORT']}/health`)
   t.ok(Number(server?.stop_grace_period?.replace('s', '')) * 1000 > config.server.stopDelayMs + stopMs)
@@ -93,7 +93,7 @@ t.test('kubernetes.yaml', async (t) => {
   const named = (kind: string, name: string) => objects.find((each) => each.kind === kind && each.metadata.name === name)
   const pods = (name: string) => named('Deployment', name)?.spec.template
 
-  t.test('selectors and ports are those of the pods', async (t) => {
+  t.test('selectors and ports match the pods', async (t) => {
     for (const { kind, metadata: { name }, spec: { selector } } of objects) {
       if (selector !== undefined) t.strictSame(selector.matchLabels ?? selector, pods(name)?.metadata.labels, `${kind} ${name}`)
     }
@@ -104,7 +104,7 @@ t.test('kubernetes.yaml', async (t) => {
     t.ok(named('Service', named('Ingress', 'tenantry')?.spec.rules?.[0]?.http.paths[0]?.backend.service.name ?? ''))
   })
 
-  t.test('settings and probes are those of the server', async (t) => {
+  t.test('settings and probes match the server', async (t) => {
     const template = pods('tenantry')
     const server = template?.spec.containers[0]
     const migrate = named('Job', 'tenantry-migrate')?.spec.template?.spec.containers[0]
@@ -119,7 +119,7 @@ t.test('kubernetes.yaml', async (t) => {
     t.strictSame([server?.command[1], migrate?.command[1]], ['start', 'migrate'])
     t.equal(Number(settings(server)['PORT']), server?.ports?.[0]?.containerPort)
     t.strictSame(server?.readinessProbe?.httpGet, { path: '/health', port: 'http' })
-    t.notOk(JSON.stringify(server?.livenessProbe).includes('/health'), 'a lost database restarts no pod')
+    t.notOk(JSON.stringify(server?.livenessProbe).includes('/health'), 'a lost database does not restart a pod')
     const { server: { stopDelayMs } } = configOf({ ...settings(server), ...secret })
     t.ok((template?.spec.terminationGracePeriodSeconds ?? 0) * 1000 > stopDelayMs + stopMs)
     t.equal(settings(server)['REDIS_URL'], `redis://${named('Service', 'tenantry-redis')?.metadata.name}:6379`)
@@ -127,7 +127,7 @@ t.test('kubernetes.yaml', async (t) => {
   })
 })
 
-t.test('Dockerfile starts the command with the settings of the page', async (t) => {
+t.test('the Dockerfile starts the command with the documented settings', async (t) => {
   const text = read('Dockerfile')
   t.match(text, /^USER node$/m)
   t.match(text, /^CMD \["node_modules\/\.bin\/tenantry", "start"\]$/m)

@@ -1,7 +1,4 @@
-/**
- * The parts of Compose files and Kubernetes objects that this project uses: a member that is written wrong, or at a wrong place,
- * is refused.
- */
+/** The parts of Compose files and Kubernetes objects that this project uses. A misspelled or misplaced member is rejected. */
 import { Type, type TSchema } from 'typebox'
 
 const closed = (properties: Record<string, TSchema>) => Type.Object(properties, { additionalProperties: false })

@@ -9,7 +9,7 @@ const { layers }: { layers: string[] } = await import(new URL('.dependency-cruis
 const pages = ['docs/architecture.md', 'CONTRIBUTING.md']
 const entries = readdirSync(new URL('lib/', root), { withFileTypes: true })
 
-t.test('every folder of lib has a layer, and its only files are four', async (t) => {
+t.test('every folder of lib has a layer, and lib has only four files of its own', async (t) => {
   t.same(entries.filter((entry) => entry.isDirectory()).map(({ name }) => name), layers.toSorted())
   t.same(
     entries.filter((entry) => !entry.isDirectory() && entry.name.endsWith('.ts')).map(({ name }) => name),
@@ -17,7 +17,7 @@ t.test('every folder of lib has a layer, and its only files are four', async (t)
   )
 })
 
-t.test('the page on architecture lists the folders of lib in the order of their layers', async (t) => {
+t.test('the architecture page lists the folders of lib in the order of their layers', async (t) => {
   const text = read('docs/architecture.md')
   const table = text.slice(text.indexOf('| Folder | Content |'))
   const named = [...table.matchAll(/^\|([^|]+)\|/gm)].flatMap(([, cell = '']) => [...cell.matchAll(/`lib\/([a-z-]+)`/g)])
@@ -31,20 +31,20 @@ t.test('no two folders of plugins import each other', async (t) => {
     const [folder = ''] = file.split('/')
     return [...read(`plugins/${file}`).matchAll(/from '(?:\.\.\/)+([a-z-]+)\//g)].map(([, other]) => `${folder} ${other}`)
   }))
-  t.ok(imports.has('config-routes cache') || imports.has('config-routes usage'), 'imports are found')
+  t.ok(imports.has('config-routes cache') || imports.has('config-routes usage'), 'the check finds imports')
   t.same([...imports].filter((pair) => {
     const [folder = '', other = ''] = pair.split(' ')
     return folder !== other && imports.has(`${other} ${folder}`)
   }), [])
 })
 
-t.test('the drawing of a request has the steps of its class in their order', async (t) => {
+t.test('the drawing of a request shows the steps of its class in order', async (t) => {
   const methods = [...read('lib/runtime/route-request.ts').matchAll(/^ {2}(?:async )?([a-z]+) \(.*\{$/gm)].map(([, name]) => name)
   const drawing = /^ {2}(serve --> .*)$/m.exec(read('docs/architecture.md'))?.[1]
   t.same(drawing?.split(' --> '), methods.filter((name) => name !== 'constructor'))
 })
 
-t.test('a request on a declared route with one query runs functions of as many files as the page says', async (t) => {
+t.test('a request on a declared route with one query runs functions from at most the documented number of files', async (t) => {
   const app = await testServer(t, {
     tables: { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, text: { type: 'text' } } } },
     migrate: 'auto',
@@ -61,7 +61,7 @@ t.test('a request on a declared route with one query runs functions of as many f
     const called = result.filter(({ functions }) => functions.some(({ ranges }) => ranges.some(({ count }) => count > 0)))
     return new Set(called.flatMap(({ url }) => /(?<!node_modules.*)\/((?:lib|plugins)\/.*)/.exec(url)?.[1] ?? []))
   }
-  // What is made for the first request, and timers that come in between, are not part of each.
+  // First-request setup and timers in between are not part of every request.
   let files = [...await filesOf()]
   for (let times = 0; times < 10; times++) {
     const again = await filesOf()
@@ -73,7 +73,7 @@ t.test('a request on a declared route with one query runs functions of as many f
 })
 
 for (const page of pages) {
-  t.test(`${page} names only files and folders that exist`, async (t) => {
+  t.test(`${page} names only existing files and folders`, async (t) => {
     const paths = [...read(page).matchAll(/`((?:lib|plugins|bin|test|scripts|docs)\/[\w./-]+)`/g)].map(([, path = '']) => path)
     t.ok(paths.length > 10)
     t.same(paths.filter((path) => !existsSync(new URL(path, root))), [])

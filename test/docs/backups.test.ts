@@ -1,4 +1,4 @@
-/** The drill of docs/operations/backups.md, as it is written. */
+/** Runs the drill of docs/operations/backups.md as written. */
 import { writeFileSync } from 'node:fs'
 import { test } from 'tap'
 import { runIn, systemPostgres } from '../helpers/system-postgres.js'
@@ -8,7 +8,7 @@ import { blocksOf, page } from './markdown.js'
 test('the drill backs up a database and restores it', async (t) => {
   const postgres = await systemPostgres(t)
   const [database, restored] = await Promise.all([postgres.makeDatabase(), postgres.makeDatabase()])
-  // The drill makes the second database itself, under the name that the page gives it.
+  // The drill creates the second database itself, with the name from the page.
   const target = new URL(restored.connectionString)
   target.pathname = '/restored'
   const folder = t.testdir({})

@@ -1,15 +1,15 @@
-/** Runs the commands of a page as they stand, and compares what they answer with what stands below them. */
+/** Runs a page's commands as written, and compares their output with the documented output. */
 import t from 'tap'
 import { blocksOf, page } from './markdown.js'
 import { openShell } from './shell.js'
 
 interface Step {
   readonly command: string
-  /** `…` stands for anything within a line, and as a line of its own for any lines. */
+  /** `…` matches any text within a line, and on a line of its own any lines. */
   readonly expected: string
 }
 
-/** A `console` block: commands after `$ `, what they print below them. */
+/** A `console` block: commands after `$ `, with their output below. */
 function stepsOf (text: string): Step[] {
   return text.split(/^\$ /m).slice(1).map((step) => {
     const [command = '', ...lines] = step.split('\n')
@@ -22,12 +22,12 @@ function pattern (expected: string): RegExp {
   return new RegExp(`^${escaped.replace(/^…\n/gm, '(?:[^\\n]*\\n)*').replaceAll('…', '[^\\n]*')}$`)
 }
 
-// A package that is not published yet cannot be installed from here.
+// An unpublished package cannot be installed from here.
 const installing = /^npm /
 
-/** A test of all `console` blocks of a page, in one folder that holds the page's `file=` blocks. */
+/** A test of all `console` blocks of a page, in one folder with the page's `file=` blocks. */
 export function testCommands (path: string): void {
-  t.test(`the commands of ${path}`, async (t) => {
+  t.test(`the commands of ${path} print the documented output`, async (t) => {
     const blocks = blocksOf(page(path))
     const files = blocks.flatMap(({ words, text }) =>
       words.flatMap((word) => word.startsWith('file=') ? [[word.slice(5), text] as const] : [])

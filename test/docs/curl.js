@@ -1,4 +1,4 @@
-/** As much of curl as the documentation uses: `-s`, `-i`, `-X METHOD`, `-H 'Name: value'`, `-d BODY` or `-d @FILE`, and an address. */
+/** The part of curl that the documentation uses: `-s`, `-i`, `-X METHOD`, `-H 'Name: value'`, `-d BODY` or `-d @FILE`, and an address. */
 import { readFileSync } from 'node:fs'
 import { parseArgs } from 'node:util'
 

@@ -1,4 +1,4 @@
-/** Pages are in plain English: short sentences, and nouns where a reader needs them. */
+/** Pages are in plain English: short sentences, and nouns instead of vague pronouns. */
 import t from 'tap'
 import { page, pages } from './markdown.js'
 import { sentencesOf } from './prose.js'
@@ -6,7 +6,7 @@ import { sentencesOf } from './prose.js'
 /** In words; a cell of a table may list values. */
 const bounds = { sentence: 30, cell: 40, average: 18 }
 
-/** Pronouns and clauses that hide their noun, with what to write instead. */
+/** Pronouns and clauses that hide their noun, with the better form. */
 const dialect: ReadonlyArray<readonly [RegExp, string]> = [
   [/\b(?:whoever|nobody|whatever)\b/i, 'name the caller, the tenant or the thing'],
   [/\b(?:told|be had)\b/i, 'use the verb: receives, learns, reports, fetches'],
@@ -31,7 +31,7 @@ for (const written of [...pages(), page('CHANGELOG.md')]) {
     })
     t.same(faults, [])
     const prose = sentences.filter(({ cell }) => !cell)
-    t.ok(prose.length > 5, `${written.path} has prose`)
+    t.ok(prose.length > 5, `${written.path} contains prose`)
     const average = prose.reduce((sum, { words }) => sum + words, 0) / prose.length
     t.ok(average < bounds.average, `${written.path}: ${average.toFixed(1)} words a sentence on average, less than ${bounds.average}`)
   })

@@ -1,9 +1,9 @@
 /**
- * Every JSON document in the documentation is one that the server takes. A block says what it is:
+ * The server accepts every JSON document in the documentation. A block has a mark of its kind:
  * - ```json tenantry             a whole document
  * - ```json tenantry part        members of a document; with `postgres`, of one on PostgreSQL
  * - ```json tenantry route       a route, on the tables of the bundled example
- * - ```json tenantry tenant      what a tenant saves: beside the whole document of its page, or the bundled example
+ * - ```json tenantry tenant      a tenant's document: beside the whole document of its page, or the bundled example
  */
 import type { Test } from 'tap'
 import t from 'tap'
@@ -34,7 +34,7 @@ const tenants = documents.filter(({ words }) => words[1] === 'tenant')
 
 const example: Record<string, unknown> = JSON.parse(page('examples/server/tenantry.json').text)
 
-t.test('every marked block is one of the kinds', async (t) => {
+t.test('every marked block has a known kind', async (t) => {
   const kinds = [whole, parts, routes, tenants]
   t.equal(kinds.flat().length, documents.length)
   t.ok(kinds.every(({ length }) => length > 0))
@@ -48,7 +48,7 @@ t.test('a block that looks like a part of a document is marked', async (t) => {
   t.strictSame(unmarked.map(({ place }) => place), [])
 })
 
-t.test('blocks that are not marked are JSON too', async (t) => {
+t.test('unmarked blocks are valid JSON too', async (t) => {
   for (const { place, text } of blocks.filter(({ language }) => language === 'json')) t.doesNotThrow(() => parse({ place, text }), place)
 })
 
@@ -67,12 +67,12 @@ t.test('routes are served on the tables of the example', async (t) => {
   for (const { block, route } of declared) {
     t.doesNotThrow(() => checkConfig({ ...example, routes: [route] }, { env }), block.place)
   }
-  // One start for all of them; two pages may show the same path.
+  // One start for all of them; two pages may use the same path.
   const distinct = declared.map(({ route }, index) => ({ ...route, path: `/${index}${String(route['path'])}` }))
   await starts(t, 'all routes', { ...example, routes: distinct })
 })
 
-t.test('documents of tenants are accepted beside that of their platform', async (t) => {
+t.test("tenants' documents are accepted beside their platform's document", async (t) => {
   for (const block of tenants) {
     const [path = ''] = block.place.split(':')
     const platform = whole.find(({ place }) => place.startsWith(`${path}:`))
@@ -83,11 +83,11 @@ t.test('documents of tenants are accepted beside that of their platform', async 
   }
 })
 
-t.test('the document of the bundled example is served on PostgreSQL as it is on the embedded engine', async (t) => {
+t.test("PostgreSQL serves the bundled example's document like the embedded engine does", async (t) => {
   await starts(t, 'examples/server/tenantry.json', example)
 })
 
-/** Starts the document on a PostgreSQL of its own: a start of the embedded engine for each takes too long. */
+/** Starts the document on its own PostgreSQL database: starting the embedded engine each time would take too long. */
 async function starts (t: Test, place: string, document: Record<string, unknown>): Promise<void> {
   const { connectionString } = await postgresDatabase(t)
   const { embedded: _embedded, ...rest } = document

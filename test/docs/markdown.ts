@@ -1,4 +1,4 @@
-/** Reads the documentation: its pages and the fenced blocks in them. */
+/** Reads the documentation: its pages and their fenced blocks. */
 import { readdirSync, readFileSync } from 'node:fs'
 import { join, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -6,14 +6,14 @@ import { fileURLToPath } from 'node:url'
 const root = fileURLToPath(new URL('../../', import.meta.url))
 
 export interface Page {
-  /** Its path in the project. */
+  /** The path within the project. */
   readonly path: string
   readonly text: string
 }
 
 /** A fenced block. */
 export interface Block {
-  /** Where it stands, such as `README.md:20`. */
+  /** Its position, such as `README.md:20`. */
   readonly place: string
   readonly language: string
   /** The words after the language. */
@@ -21,7 +21,7 @@ export interface Block {
   readonly text: string
 }
 
-/** Every page of the documentation that is written by hand or generated. */
+/** Every page of the documentation, written by hand or generated. */
 export function pages (): Page[] {
   const files = readdirSync(join(root, 'docs'), { recursive: true, withFileTypes: true })
     .filter((entry) => entry.isFile() && entry.name.endsWith('.md'))

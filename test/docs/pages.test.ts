@@ -1,10 +1,10 @@
-/** The pages hold together: links lead somewhere, and nothing tells a reader that it is easy. */
+/** Pages are consistent: links have targets, and no page calls anything easy. */
 import { existsSync } from 'node:fs'
 import { dirname, join, normalize } from 'node:path'
 import t from 'tap'
 import { page, pages } from './markdown.js'
 
-/** A heading's anchor as code hosts make it. */
+/** A heading's anchor, as code hosts generate it. */
 function anchorsOf (text: string): Set<string> {
   const prose = text.replace(/^```[^]*?^```$/gm, '')
   return new Set(
@@ -12,7 +12,7 @@ function anchorsOf (text: string): Set<string> {
   )
 }
 
-t.test('every link within the project leads to a file and a heading', async (t) => {
+t.test('every link within the project leads to an existing file and heading', async (t) => {
   for (const { path, text } of pages()) {
     const prose = text.replace(/^```[^]*?^```$/gm, '')
     for (const [, target] of prose.matchAll(/\]\((?!https?:)([^)\s]+)\)/g)) {
@@ -26,7 +26,7 @@ t.test('every link within the project leads to a file and a heading', async (t) 
 
 t.test('no page calls anything easy', async (t) => {
   for (const { path, text } of pages()) {
-    // A text search configuration of PostgreSQL has such a name.
+    // A text search configuration of PostgreSQL has this name.
     const words = text.replaceAll('`simple`', '').match(/\b(just|easy|easily|simply|simple|obviously)\b/gi)
     t.equal(words, null, `${path}${words === null ? '' : `: ${words.join(', ')}`}`)
   }

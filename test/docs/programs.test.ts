@@ -1,4 +1,4 @@
-/** The TypeScript blocks of the documentation compile. `app` is a Fastify instance where a block makes none. */
+/** The documentation's TypeScript blocks compile. `app` is a Fastify instance unless a block creates one. */
 import { realpathSync } from 'node:fs'
 import { dirname, join } from 'node:path'
 import t from 'tap'
@@ -9,11 +9,11 @@ import { blocksOf, pages } from './markdown.js'
 
 const programs = pages().flatMap(blocksOf).filter(({ language }) => language === 'ts')
 
-// A compiled copy of the project has no types of some packages.
+// A compiled copy of the project lacks the types of some packages.
 const root = dirname(realpathSync(join(folder, 'package.json')))
 const anApp = "declare const app: import('fastify').FastifyInstance\n"
 
-t.test('programs compile', async (t) => {
+t.test("the documentation's programs compile", async (t) => {
   t.ok(programs.length > 5)
   const texts = new Map(
     programs.map(({ text }, index) => [join(root, `documented-${index}.ts`), /^const app\b/m.test(text) ? text : `${text}\n${anApp}`])

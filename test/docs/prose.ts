@@ -1,4 +1,4 @@
-/** The sentences of a page: what a reader reads, without code. */
+/** The sentences of a page as a reader sees them, without code. */
 import type { Page } from './markdown.js'
 
 export interface Sentence {
@@ -6,11 +6,11 @@ export interface Sentence {
   readonly place: string
   readonly text: string
   readonly words: number
-  /** Whether it stands in a table. */
+  /** Whether it is in a table. */
   readonly cell: boolean
 }
 
-/** Words in front of a full stop that end no sentence. */
+/** Abbreviations whose full stop does not end a sentence. */
 const abbreviation = /\b(?:e\.g|i\.e|etc|vs)\.$/
 
 export function sentencesOf ({ path, text }: Page): Sentence[] {
@@ -21,7 +21,7 @@ export function sentencesOf ({ path, text }: Page): Sentence[] {
 
 interface Part { readonly line: number, text: string, readonly cell: boolean }
 
-/** Paragraphs, list items and cells. Blocks of code, headings and rules are left out. */
+/** Paragraphs, list items and cells. Code blocks, headings and rules are left out. */
 function partsOf (text: string): Part[] {
   const parts: Part[] = []
   let paragraph: Part | undefined
@@ -48,7 +48,7 @@ function cellsOf (line: string): string[] {
   return /^[|\s:-]+$/.test(line) ? [] : line.split(/(?<!\\)\|/).slice(1, -1).map((cell) => cell.trim())
 }
 
-/** Code counts as one word, links count by their text, and emphasis not at all. */
+/** Code counts as one word, a link counts as its text, and emphasis marks do not count. */
 function split (text: string): string[] {
   const plain = text
     .replace(/(`+)(?:.*?[^`])?\1(?!`)/g, 'code')

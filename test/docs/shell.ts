@@ -1,6 +1,5 @@
 /**
- * A shell for the commands of the documentation. `npx tenantry`, `curl` and `openssl` are stood in for, so that they run on a
- * machine with Node alone.
+ * A shell for the documentation's commands. It replaces `npx tenantry`, `curl` and `openssl`, so that they run on a machine with only Node.
  */
 import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
@@ -13,17 +12,17 @@ import { programArguments } from '../helpers/typescript.js'
 const command = [process.execPath, ...programArguments('bin/tenantry.ts')].map((word) => `"${word}"`).join(' ')
 const curl = fileURLToPath(new URL('./curl.js', import.meta.url))
 
-/** The address in the documentation; the server of a test takes a free port instead. */
+/** The address in the documentation; a test's server uses a free port instead. */
 const documented = 'http://127.0.0.1:3000'
 
 export interface Shell {
-  /** Runs a command to its end; what it printed, without the last line break. */
+  /** Runs a command to its end. Returns its output, without the last line break. */
   run(text: string): Promise<{ code: number, output: string }>
-  /** Starts a server in the background and resolves with its line `listening on`. */
+  /** Starts a server in the background. Resolves with its line `listening on`. */
   start(text: string): Promise<string>
 }
 
-/** Opens a shell in a folder; its variables last from command to command. The test's end closes it with all that it started. */
+/** Opens a shell in a folder; variables persist between commands. The test's end closes it and everything that it started. */
 export async function openShell (t: Test, folder: string): Promise<Shell> {
   const bin = `${folder}/.bin`
   mkdirSync(bin)

@@ -8,7 +8,7 @@ export interface Row {
   readonly [column: string]: unknown
 }
 
-/** A body: a record or a page, as the route has it. */
+/** A body: a record or a page, depending on the route. */
 export interface Body extends Row {
   readonly data: readonly [Row, ...Row[]]
   readonly pagination: { readonly limit: number, readonly offset: number, readonly total: number }

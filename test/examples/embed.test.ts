@@ -1,4 +1,4 @@
-/** Apps that take single plugins, started as they are and used over HTTP. */
+/** Apps that embed single plugins, started from their files and used over HTTP. */
 import t from 'tap'
 import { startProgram, type Program } from '../helpers/program.js'
 import { callerOf } from './caller.js'
@@ -8,7 +8,7 @@ function lineAfter ({ output }: Program, line: string): string {
   return lines[lines.indexOf(line) + 1] ?? ''
 }
 
-t.test('an app with routes of its own serves declared ones beside them', async (t) => {
+t.test('an app with its own routes serves declared ones beside them', async (t) => {
   const program = await startProgram(t, 'examples/embed/index.ts')
   const anybody = callerOf(program.address)
   const seller = callerOf(program.address, lineAfter(program, 'a token that may add products:'))
@@ -22,13 +22,13 @@ t.test('an app with routes of its own serves declared ones beside them', async (
   t.match(list, { status: 200, body: { data: [{ name: 'Tea' }], pagination: { limit: 20, offset: 0, total: 1 } } })
   t.equal(list.headers.get('x-ratelimit-limit'), '100')
 
-  t.match(await anybody('GET', '/broken'), { status: 500, body: { problem: 'the shop has a problem' } }, 'its own errors stay its own')
-  t.equal((await anybody('GET', '/')).headers.get('x-ratelimit-limit'), null, 'and its own routes are not counted')
+  t.match(await anybody('GET', '/broken'), { status: 500, body: { problem: 'the shop has a problem' } }, "the app's own errors keep their form")
+  t.equal((await anybody('GET', '/')).headers.get('x-ratelimit-limit'), null, "the app's own routes are not counted")
   t.match((await anybody('GET', '/doc')).body, { openapi: /^3\.1/, info: { title: 'Shop' }, paths: { '/products': { get: {}, post: {} } } })
   t.equal(await program.stop(), 0)
 })
 
-t.test('an app without a database guards and counts its own routes', async (t) => {
+t.test('an app without a database protects and counts its own routes', async (t) => {
   const program = await startProgram(t, 'examples/plugins/index.ts')
   const anybody = callerOf(program.address)
   const observer = callerOf(program.address, lineAfter(program, 'a token:'))
@@ -51,7 +51,7 @@ t.test('an app without a database guards and counts its own routes', async (t) =
   t.equal(await program.stop(), 0)
 })
 
-t.test('an app gives its tenants routes, secrets, keys and roles of their own', async (t) => {
+t.test('an app gives its tenants their own routes, secrets, keys and roles', async (t) => {
   const program = await startProgram(t, 'examples/tenants/index.ts')
   const alan = callerOf(program.address, lineAfter(program, 'a token of the administrator of the tenant "harbour":'))
   const cleo = callerOf(program.address, lineAfter(program, 'a token of a clerk there:'))
@@ -65,7 +65,7 @@ t.test('an app gives its tenants routes, secrets, keys and roles of their own', 
     { status: 200, body: { tenant: 'harbour', canSign: false } },
     "the tenant's role opens the app's own route"
   )
-  t.equal((await otto('GET', '/signature')).status, 403, 'to none of another tenant')
+  t.equal((await otto('GET', '/signature')).status, 403, "but not to another tenant's users")
   t.equal((await alan('POST', '/tenant/secrets', { key: 'signing_key', value: 'a-key-of-the-harbour' })).status, 201)
   t.match((await cleo('GET', '/signature')).body, { canSign: true })
 

@@ -40,7 +40,7 @@ async function draft (title: string): Promise<string> {
   return body.id
 }
 
-t.test('it says where it is and what to try', async (t) => {
+t.test('the example prints its address and a request to try', async (t) => {
   t.match(program.output(), `documentation: ${program.address}/ui`)
   const lines = program.output().trim().split('\n').filter((line) => !line.startsWith('{') && line !== '')
   t.ok(lines.length <= 12, `${lines.length} lines`)
@@ -62,7 +62,7 @@ t.test('it says where it is and what to try', async (t) => {
   t.notOk('body' in body.data[0])
 })
 
-t.test('an article is drafted, submitted, published and taken back', async (t) => {
+t.test('an article is drafted, submitted, published and withdrawn', async (t) => {
   const { body: { data: [someone] } } = await author('GET', '/authors')
   const created = await author('POST', '/articles', { title: 'The long quay', author_id: someone.id })
   t.equal(created.status, 201)
@@ -71,18 +71,18 @@ t.test('an article is drafted, submitted, published and taken back', async (t) =
   t.equal((await editor('POST', `/articles/${id}/publish`)).status, 404, 'a draft cannot be published')
 
   t.match((await author('POST', `/articles/${id}/submit`)).body, { status: 'pending_review' })
-  t.equal((await author('POST', `/articles/${id}/publish`)).status, 403, 'an author publishes nothing')
+  t.equal((await author('POST', `/articles/${id}/publish`)).status, 403, 'an author cannot publish')
   const published = await editor('POST', `/articles/${id}/publish`)
   t.equal(published.status, 200)
   t.match(published.body, { status: 'published', published_by: 'edith' })
   t.ok(Math.abs(Date.parse(published.body.published_at) - Date.now()) < 60_000)
 
-  t.equal((await author('PATCH', `/articles/${id}`, { title: 'Other' })).status, 404, 'what is published is not edited')
+  t.equal((await author('PATCH', `/articles/${id}`, { title: 'Other' })).status, 404, 'a published article cannot be edited')
   t.match((await editor('POST', `/articles/${id}/unpublish`)).body, { status: 'draft', published_at: null, published_by: null })
   t.match((await author('PATCH', `/articles/${id}`, { title: 'The longer quay' })).body, { title: 'The longer quay', status: 'draft' })
 })
 
-t.test('a list is filtered by what the query string holds', async (t) => {
+t.test('the query string filters a list', async (t) => {
   const titles = async (query: string) => titlesOf(await editor('GET', `/articles?${query}`))
   t.strictSame(await titles('search=CRANES'), ['Where the cranes came from'])
   t.strictSame(await titles('status=published'), ['Night ferries return'])
@@ -93,7 +93,7 @@ t.test('a list is filtered by what the query string holds', async (t) => {
   t.match((await editor('GET', '/articles?stauts=draft')).body, { details: [{ path: '/query/stauts' }] })
 })
 
-t.test('one article comes with its author and its reviews', async (t) => {
+t.test('one article includes its author and its reviews', async (t) => {
   const { body: { data: [{ id }] } } = await editor('GET', '/articles?status=published')
   t.match((await author('GET', `/articles/${id}`)).body, { author: { name: 'Ada Brandt' }, reviews: [{ rating: 5, reviewer: 'edith' }] })
   t.equal((await author('POST', `/articles/${id}/reviews`, { rating: 2 })).status, 201)
@@ -104,7 +104,7 @@ t.test('one article comes with its author and its reviews', async (t) => {
   t.match((await author('GET', `/articles/${id}/reviews`)).body.data, [{ rating: 5, label: 'recommended' }, { rating: 2, label: 'mixed' }])
 })
 
-t.test('a published article is mapped for the page that shows it', async (t) => {
+t.test('a published article is mapped for its page', async (t) => {
   const { body: { data: [{ id }] } } = await editor('GET', '/articles?status=published')
   const { status, body } = await anybody('GET', `/published/${id}`, undefined, { 'x-tenant-id': 'harbour' })
   t.equal(status, 200)
@@ -112,7 +112,7 @@ t.test('a published article is mapped for the page that shows it', async (t) => 
   t.notOk('id' in body)
 })
 
-t.test('the public list is cached and limited', async (t) => {
+t.test('the public list is cached and rate limited', async (t) => {
   const ask = () => anybody('GET', '/published?topic=sea', undefined, { 'x-tenant-id': 'harbour' })
   t.equal((await ask()).headers.get('x-cache'), 'MISS')
   const second = await ask()
@@ -124,7 +124,7 @@ t.test('the public list is cached and limited', async (t) => {
   t.match(last.body, { code: 'TENANTRY_RATE_LIMITED', message: 'At most 60 requests a minute; ask again later', retryAfter: Number })
 })
 
-t.test('internal notes are for administrators and dashboards', async (t) => {
+t.test('only administrators and dashboards read internal notes', async (t) => {
   const find = async (caller: typeof author, headers?: Record<string, string>) =>
     (await caller('GET', '/articles?search=bollard', undefined, headers)).body.data[0]
   t.match(await find(administrator), { internal_notes: /permission of the port/ })
@@ -135,7 +135,7 @@ t.test('internal notes are for administrators and dashboards', async (t) => {
 
   const edited = await author('PATCH', `/articles/${seen.id}`, { internal_notes: 'overwritten' })
   t.equal(edited.status, 200)
-  t.match(await find(administrator), { internal_notes: /permission of the port/ }, 'nor do others write them')
+  t.match(await find(administrator), { internal_notes: /permission of the port/ }, 'others cannot write them either')
 })
 
 t.test('a deleted article is gone from every read', async (t) => {
@@ -148,7 +148,7 @@ t.test('a deleted article is gone from every read', async (t) => {
   t.strictSame((await editor('DELETE', `/articles/${other}?hard=true`)).body, { success: true })
 })
 
-t.test('the dashboard answers several queries at once', async (t) => {
+t.test('the dashboard returns several queries in one response', async (t) => {
   const { body } = await editor('GET', '/dashboard')
   t.match(body, {
     waiting: { data: [{ title: 'Where the cranes came from', author: { name: 'Ben Okafor' } }], pagination: { total: 1 } },
@@ -158,7 +158,7 @@ t.test('the dashboard answers several queries at once', async (t) => {
   t.equal((await author('GET', '/dashboard')).status, 403)
 })
 
-t.test('preferences are documents of one user', async (t) => {
+t.test('preferences are documents of a single user', async (t) => {
   t.equal((await author('GET', '/preferences')).status, 404)
   t.equal((await author('PUT', '/preferences', { language: 'de', topics: ['sea'] })).status, 200)
   t.match((await author('GET', '/preferences')).body, { language: 'de', topics: ['sea'] })
@@ -166,18 +166,18 @@ t.test('preferences are documents of one user', async (t) => {
   t.equal((await author('PUT', '/preferences', { language: 'xx' })).status, 400)
 })
 
-t.test('neither tenant reaches the other', async (t) => {
+t.test("neither tenant reaches the other's rows", async (t) => {
   const id = await draft('Ours')
   t.equal((await stranger('GET', `/articles/${id}`)).status, 404)
   t.equal((await stranger('PATCH', `/articles/${id}`, { title: 'Theirs' })).status, 404)
   t.equal((await stranger('DELETE', `/articles/${id}`)).status, 404)
-  t.equal((await stranger('POST', `/articles/${id}/reviews`, { rating: 1 })).status, 400, 'not even a reference')
+  t.equal((await stranger('POST', `/articles/${id}/reviews`, { rating: 1 })).status, 400, 'not even by a reference')
   t.strictSame(titlesOf(await stranger('GET', '/articles')), ['Grafting in wet winters'])
   t.equal((await stranger('GET', '/articles', undefined, { 'x-tenant-id': 'harbour' })).status, 403)
   t.match((await author('GET', `/articles/${id}`)).body, { title: 'Ours' })
 })
 
-t.test('a request without a token is refused with a reason', async (t) => {
+t.test('a request without a token is rejected with a reason', async (t) => {
   t.match(await anybody('GET', '/articles'), { status: 401, body: { code: 'TENANTRY_TOKEN_MISSING' } })
   t.match(await anybody('GET', '/published/00000000-0000-4000-8000-000000000000'), {
     status: 400,
@@ -194,7 +194,7 @@ t.test('a user registers and logs in', async (t) => {
   t.equal((await callerOf(program.address, String(body.token))('GET', '/articles')).status, 200)
 })
 
-t.test('the calls of the guides work: rows, publishing, and what runs', async (t) => {
+t.test('the calls of the guides work: rows, publishing, and running workflows', async (t) => {
   const rows = '/admin/entities/articles?select=id,title,tenant_id&order=title.asc'
   t.ok(program.output().includes("/admin/entities/articles?select=id,title&order=title.asc'"))
   const tenantsOf = ({ body }: Answer) => new Set(body.data.map((row) => row['tenant_id']))
@@ -221,21 +221,21 @@ t.test('the calls of the guides work: rows, publishing, and what runs', async (t
     engine: { kind: 'embedded' },
     plugins: { admin: true, publish: true, system: true }
   })
-  t.equal((await administrator('GET', '/system/info')).status, 403, "a tenant's administrator is none of the platform")
+  t.equal((await administrator('GET', '/system/info')).status, 403, "a tenant's administrator is not a platform administrator")
 })
 
-t.test("its secret and its tokens are the owner's alone, and outlive a restart", async (t) => {
+t.test('only the owner can read the secret and the tokens, and both survive a restart', async (t) => {
   for (const name of ['jwt-secret', 'tokens.env']) t.equal(statSync(`${folder}/${name}`).mode & 0o777, 0o600, name)
   const { body: { pagination: { total } } } = await editor('GET', '/articles')
   const before = tokenOf('EDITOR_TOKEN')
-  t.equal(await program.stop(), 0, 'SIGTERM ends it in order')
+  t.equal(await program.stop(), 0, 'SIGTERM stops it cleanly')
 
   const again = await startProgram(t, file, { DATA_FOLDER: folder })
   const token = before
   t.match(
     (await callerOf(again.address, token)('GET', '/articles')).body,
     { pagination: { total } },
-    'nothing is lost and nothing is seeded twice'
+    'no row is lost, and nothing is seeded twice'
   )
 
   const second = await runProgram(t, file, { DATA_FOLDER: folder })
@@ -248,7 +248,7 @@ t.test("its secret and its tokens are the owner's alone, and outlive a restart",
   t.match(production.output, 'NODE_ENV=production needs JWT_SECRET')
 })
 
-t.test('a port that is taken is said clearly', async (t) => {
+t.test('a port that is in use is reported clearly', async (t) => {
   const taken = createServer().listen(0, '127.0.0.1')
   t.teardown(() => taken.close())
   await once(taken, 'listening')

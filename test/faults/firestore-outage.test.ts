@@ -1,4 +1,4 @@
-/** Firestore goes away. It is a fault test since Google's client goes on trying for half a minute after the answer. */
+/** An outage of Firestore. It is a fault test because Google's client keeps retrying for half a minute after the response. */
 import type { DocumentOperation } from '../../lib/firestore/types.js'
 import { test } from 'tap'
 import { openFirestore } from '../../lib/firestore/open.js'
@@ -6,7 +6,7 @@ import { placeOf } from '../../lib/firestore/paths.js'
 import { firestoreServer } from '../helpers/firestore.js'
 import { tenantRef } from '../../lib/identity/tenant-ref.js'
 
-test('an outage is 503 with Retry-After, and closing during it breaks nothing', async (t) => {
+test('an outage is a 503 with Retry-After, and closing during it works', async (t) => {
   const { emulatorHost, projectId, stop, isComplete } = await firestoreServer(t)
   stop()
   const host = isComplete ? '127.0.0.1:1' : emulatorHost

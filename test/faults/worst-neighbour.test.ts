@@ -1,6 +1,6 @@
 /**
- * The worst tenant against two processes on one PostgreSQL and one Redis, for ten minutes, or FAULT_SECONDS. Another tenant
- * gets nothing but successes, both processes live, and their memory returns.
+ * The worst tenant against two processes on one PostgreSQL and one Redis, for ten minutes, or FAULT_SECONDS. Another tenant gets only
+ * successes, both processes stay alive, and their memory returns to normal.
  */
 import { readFile } from 'node:fs/promises'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -14,7 +14,7 @@ import { faultSeconds } from './duration.js'
 
 const megabyte = 1_048_576
 const perSecond = 20 // requests of the other tenant to each process
-const warmSeconds = 10 // of all attacks, before memory is measured: code is compiled and connections are open
+const warmSeconds = 10 // s of all attacks before memory is measured, so that code is compiled and connections are open
 const settleMs = 60_000 // for memory to return
 const mostGrowth = 1.2
 
@@ -24,7 +24,7 @@ async function memoryOf (pid: number): Promise<number> {
 }
 
 test(
-  'the worst tenant stops no process, keeps no memory and takes nothing from another tenant',
+  'the worst tenant crashes no process, leaks no memory and does not affect another tenant',
   { timeout: (faultSeconds + 300) * 1000 },
   async (t) => {
     const { connectionString, query } = await postgresDatabase(t, { sql: neighbourSql })
@@ -103,6 +103,6 @@ test(
         `process ${index + 1} returns to ${(bytes / (before[index] ?? 0)).toFixed(2)} of its start`
       )
     }
-    for (const { address } of instances) t.equal((await fetch(`${address}/health`)).status, 200, 'the process lives')
+    for (const { address } of instances) t.equal((await fetch(`${address}/health`)).status, 200, 'the process is alive')
   }
 )

@@ -10,7 +10,7 @@ test('two databases of one test share nothing', async t => {
   await t.rejects(right.query('select from notes'), { code: '42P01' })
 })
 
-test('sql is the start of every database that names it, and changes stay in one', async t => {
+test('every database that names sql starts with it, and changes stay in one database', async t => {
   const sql = 'create table notes (id int); insert into notes values (1), (2)'
   const databases = await Promise.all([1, 2, 3].map(() => postgresDatabase(t, { sql })))
   await databases[0]?.query('delete from notes where id = $1', [1])
@@ -19,7 +19,7 @@ test('sql is the start of every database that names it, and changes stay in one'
   }], [{ n: 2 }]])
 })
 
-test('an owner is bound by the policies of its own tables', async t => {
+test('row-level security policies apply to the owner of the tables', async t => {
   const database = await postgresDatabase(t, { role: 'owner' })
   await database.query(
     'create table notes (id int); insert into notes values (1); alter table notes enable row level security; alter table notes force row level security'
@@ -28,9 +28,9 @@ test('an owner is bound by the policies of its own tables', async t => {
   t.strictSame(await database.admin('select id from notes'), [{ id: 1 }])
 })
 
-test('a database is gone after its test', async t => {
+test('a database is dropped after its test', async t => {
   let { connectionString } = await postgresDatabase(t)
-  await t.test('uses one', async t => {
+  await t.test('uses a database', async t => {
     connectionString = (await postgresDatabase(t)).connectionString
   })
   const client = new pg.Client({ connectionString })
@@ -47,7 +47,7 @@ test('disconnect ends the sessions of the database', async t => {
   t.strictSame(await database.query('select 1 as n'), [{ n: 1 }])
 })
 
-test('a private server stops, crashes and comes back on its port with its data', async t => {
+test('a private server stops, crashes and restarts on its port with its data', async t => {
   const server = await postgresServer(t)
   await server.query('create table notes (id int)')
   for (const stop of [() => server.stop(), () => server.stop('immediate'), () => server.kill()]) {

@@ -1,4 +1,4 @@
-/** What tenantry's files are measured against: a handler that pipes the file of a form to the disk, and @fastify/static. */
+/** The baseline for tenantry's files: a handler that pipes a form's file to the disk, and @fastify/static. */
 import type { ServerSettings } from '../../server-process.js'
 import { randomUUID } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
@@ -21,7 +21,7 @@ await serve(async () => {
   await app.register(multipart, { limits: { fileSize: Infinity } })
   await app.register(fastifyStatic, { root: folder, prefix: '/files/' })
 
-  /** `flush`: the response comes when the bytes are on the disk, as tenantry's does. */
+  /** `flush`: the response waits until the bytes are on the disk, as tenantry's does. */
   app.post<{ Querystring: { flush?: string } }>('/upload', async (request, reply) => {
     const part = await request.file()
     if (part === undefined) throw new Error('no file')

@@ -1,4 +1,4 @@
-/** A Fastify server that calls the client library of Firestore by hand, with a token that it verifies. */
+/** A Fastify server that verifies tokens and calls the Firestore client library by hand. */
 import type { FirestoreSettings } from '../settings.js'
 import { Firestore } from '@google-cloud/firestore'
 import fastifyJwt from '@fastify/jwt'

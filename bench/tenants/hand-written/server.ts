@@ -1,6 +1,6 @@
 /**
- * The routes of the benchmark's tenants, written by hand: what thousands of tenants cost a server that has no documents of
- * theirs, for its tokens, its counting of usage and the pages of the database differ by tenant all the same.
+ * The routes of the tenants benchmark, written by hand. It shows what thousands of tenants cost a server without tenant documents: tokens,
+ * usage counters and database pages still differ by tenant.
  */
 import type { ServerSettings } from '../../server-process.js'
 import fastifyJwt from '@fastify/jwt'
@@ -12,7 +12,7 @@ import { columnsOfRoute } from '../document.js'
 import { poolSize } from '../pool-size.js'
 
 export interface HandWrittenSettings extends ServerSettings {
-  /** How many lists of columns there are in all. */
+  /** The number of different column lists. */
   readonly lists: number
 }
 

@@ -1,4 +1,4 @@
-/** The seed of `tenantry dev`: it fills an empty database, whole or not at all. */
+/** The seed of `tenantry dev` fills an empty database, completely or not at all. */
 import t from 'tap'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
@@ -53,7 +53,7 @@ forEachEngine(t, async (t, engine) => {
       notes: [{ tenant_id: 'acme', author_id: author, tags: ['a', 'b'], size: 12.5 }, { tenant_id: 'globex', done: true }]
     }),
     undefined,
-    'the faults before have left nothing in the database'
+    'the failed seeds left nothing in the database'
   )
   const { rows } = await sql`select tenant_id, author_id, done, tags, size::text as size from notes order by tenant_id`.execute(app.db)
   t.strictSame(rows.map((row) => Object.assign({}, row)), [
@@ -61,11 +61,11 @@ forEachEngine(t, async (t, engine) => {
     { tenant_id: 'globex', author_id: null, done: true, tags: null, size: null }
   ])
 
-  t.equal(await seed('seed.sql', "insert into notes (tenant_id) values ('late')"), 'authors', 'only an empty database is filled')
+  t.equal(await seed('seed.sql', "insert into notes (tenant_id) values ('late')"), 'authors', 'only an empty database is seeded')
   t.equal((await sql`select 1 from notes`.execute(app.db)).rows.length, 2)
 })
 
-t.test('statements of a file', async (t) => {
+t.test('a SQL file is split into its statements', async (t) => {
   const texts = (text: string) => statementsOf(text).map(({ text, line }) => [line, text])
   t.strictSame(texts(''), [])
   t.strictSame(texts(' ;; -- nothing; here\n/* nor; here */'), [])
@@ -74,5 +74,5 @@ t.test('statements of a file', async (t) => {
     4,
     'select $x$ $$ ; $x$ -- end;'
   ]])
-  t.strictSame(texts('select a$b$ ; select c$b$'), [[1, 'select a$b$'], [1, 'select c$b$']], 'a dollar within a name quotes nothing')
+  t.strictSame(texts('select a$b$ ; select c$b$'), [[1, 'select a$b$'], [1, 'select c$b$']], 'a dollar sign within a name does not start a quote')
 })
