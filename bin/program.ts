@@ -6,6 +6,7 @@ import { version } from '../lib/version.js'
 import { parseCall } from './arguments.js'
 import { UsageError } from './command.js'
 import { backup, restoreBackup } from './commands/backup.js'
+import { client } from './commands/client.js'
 import { dev } from './commands/dev.js'
 import { repairFilesCommand } from './commands/files.js'
 import { init } from './commands/init.js'
@@ -31,6 +32,7 @@ const commands: Readonly<Record<string, Command>> = {
   restore: restoreBackup,
   token,
   openapi,
+  client,
   'user create': createUser,
   'secrets rekey': rekey,
   'files repair': repairFilesCommand

@@ -31,6 +31,7 @@ t.test('--version and --help print the version and the help', async (t) => {
       'restore',
       'token',
       'openapi',
+      'client',
       'user create',
       'secrets rekey',
       'files repair'
@@ -47,7 +48,7 @@ t.test('an invalid call suggests the intended command and exits with 1', async (
     [['strat'], /^there is no command "strat", did you mean "start"\?$/],
     [
       ['serve-everything'],
-      /^there is no command "serve-everything"; there are init, start, dev, worker, validate, migrate, backup, restore, token, openapi, user create, secrets rekey, files repair$/
+      /^there is no command "serve-everything"; there are init, start, dev, worker, validate, migrate, backup, restore, token, openapi, client, user create, secrets rekey, files repair$/
     ],
     [['user'], /^"tenantry user" needs another word; there is "tenantry user create"$/],
     [['user', 'create'], /^--email is missing/],

@@ -7,7 +7,8 @@ import tsconfig from '../../tsconfig.json' with { type: 'json' }
 import { root as folder } from '../helpers/typescript.js'
 import { blocksOf, pages } from './markdown.js'
 
-const programs = pages().flatMap(blocksOf).filter(({ language }) => language === 'ts')
+// Programs over a generated client are compiled by test/bin/client.test.ts.
+const programs = pages().flatMap(blocksOf).filter(({ language, text }) => language === 'ts' && !text.includes("from './api.js'"))
 
 // A compiled copy of the project lacks the types of some packages.
 const root = dirname(realpathSync(join(folder, 'package.json')))

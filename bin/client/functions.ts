@@ -1,0 +1,48 @@
+/** The functions of a typed client, as source text. */
+
+export const apiFunctions = `export interface ApiOptions extends Omit<ClientOptions, 'baseUrl'> {
+  /** The address of the server, such as https://api.example.com. */
+  baseUrl: string
+  /** A token, or a function that returns the current one before each request. */
+  token?: string | (() => string | undefined | Promise<string | undefined>)
+  /** An API key, in place of a token. */
+  apiKey?: string
+  /** The tenant of requests that carry no tenant of their own: the header X-Tenant-ID. */
+  tenant?: string
+}
+
+/** Creates a client: \`const { data, error } = await api.GET('/health')\`. */
+export function createApi ({ token, apiKey, tenant, ...options }: ApiOptions): Client<paths> {
+  const api = createClient<paths>(options)
+  api.use({
+    async onRequest ({ request }) {
+      const current = typeof token === 'function' ? await token() : token
+      if (current !== undefined) request.headers.set('authorization', \`Bearer \${current}\`)
+      else if (apiKey !== undefined) request.headers.set('x-api-key', apiKey)
+      if (tenant !== undefined) request.headers.set('x-tenant-id', tenant)
+      return request
+    }
+  })
+  return api
+}`
+
+export const realtimeFunctions = `/** A WebSocket: that of a browser, of Node.js, or of the package ws. */
+export interface RealtimeSocket {
+  send (data: string): void
+  addEventListener (type: 'message', listener: (event: { data: unknown }) => void): void
+}
+
+/** The protocols that carry a token: \`new WebSocket('wss://api.example.com/realtime', realtimeProtocols(token))\`. */
+export function realtimeProtocols (token: string): string[] {
+  return ['tenantry', \`bearer.\${token}\`]
+}
+
+/** Sends a message of realtime. */
+export function sendRealtime (socket: RealtimeSocket, message: RealtimeClientMessage): void {
+  socket.send(JSON.stringify(message))
+}
+
+/** Calls the listener with each message of realtime. */
+export function onRealtime (socket: RealtimeSocket, listener: (message: RealtimeServerMessage) => void): void {
+  socket.addEventListener('message', ({ data }) => listener(JSON.parse(String(data))))
+}`

@@ -1,0 +1,174 @@
+/** `tenantry client`: the written client compiles under strict options, and works against a server. */
+import type { ConfigInput } from '../../lib/index.js'
+import { once } from 'node:events'
+import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { createServer as createHttpServer } from 'node:http'
+import { dirname, join } from 'node:path'
+import { pathToFileURL } from 'node:url'
+import t from 'tap'
+import ts from 'typescript'
+import { WebSocket } from 'ws'
+import { blocksOf, page } from '../docs/markdown.js'
+import { createServer } from '../../lib/server.js'
+import { testEnv } from '../helpers/server.js'
+import { signToken, testSecret } from '../helpers/tokens.js'
+import { root } from '../helpers/typescript.js'
+import { here } from './tenantry.js'
+
+const document: ConfigInput = {
+  name: 'Notes */ of a team',
+  jwt: { secret: testSecret },
+  tables: {
+    notes: {
+      columns: {
+        id: { type: 'uuid', primaryKey: true, default: 'uuid()' },
+        tenant_id: { type: 'text', notNull: true },
+        text: { type: 'text', notNull: true }
+      }
+    }
+  },
+  realtime: { tables: { notes: {} } },
+  routes: [
+    { path: '/notes', method: 'get', requireAuth: true, queries: [{ table: 'notes', operation: 'select' }] },
+    {
+      path: '/notes',
+      method: 'post',
+      requireAuth: true,
+      request: { body: { text: { type: 'string', required: true } } },
+      queries: [{ table: 'notes', operation: 'insert' }]
+    }
+  ]
+}
+
+// Below the project, where the packages are found.
+const folder = mkdtempSync(join(dirname(realpathSync(join(root, 'package.json'))), '.tap-client-'))
+t.teardown(() => rmSync(folder, { recursive: true, force: true }))
+writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
+writeFileSync(join(folder, 'tenantry.json'), JSON.stringify(document))
+const tenant = { sub: 'ada', role: 'admin', tenant_id: 'acme' }
+
+/** Compiles programs beside the client, and returns their faults. */
+function faultsOf (programs: Record<string, string>): string[] {
+  for (const [name, text] of Object.entries(programs)) writeFileSync(join(folder, name), text)
+  const options: ts.CompilerOptions = {
+    strict: true,
+    skipLibCheck: false,
+    exactOptionalPropertyTypes: true,
+    noUncheckedIndexedAccess: true,
+    module: ts.ModuleKind.NodeNext,
+    target: ts.ScriptTarget.ES2022,
+    lib: ['lib.es2022.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'],
+    types: ['node'],
+    outDir: join(folder, 'out')
+  }
+  const program = ts.createProgram(Object.keys(programs).map((name) => join(folder, name)), options)
+  program.emit()
+  return ts.getPreEmitDiagnostics(program).map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))
+}
+
+t.test('the client of a document compiles, and refuses what the API would refuse', async (t) => {
+  const out = join(folder, 'api.ts')
+  t.match(await here(['client', join(folder, 'tenantry.json'), '--out', out], testEnv), {
+    code: 0,
+    output: [],
+    errors: [`Wrote ${out}. It needs openapi-fetch: npm i openapi-fetch`]
+  })
+  const documented = blocksOf(page('docs/guides/client.md')).filter(({ language }) => language === 'ts').map(({ text }) => text)
+  t.equal(documented.length, 2)
+  t.strictSame(
+    faultsOf({
+      'rest.ts': documented[0] ?? '',
+      'messages.ts': documented[1] ?? '',
+      'refused.ts': `import { createApi, sendRealtime, type RealtimeSocket } from './api.js'
+const api = createApi({ baseUrl: 'http://127.0.0.1:3000' })
+declare const socket: RealtimeSocket
+// @ts-expect-error a body without its required field
+await api.POST('/notes', { body: { txt: 'x' } })
+// @ts-expect-error a path that the API lacks
+await api.GET('/note')
+// @ts-expect-error a watch without a table
+sendRealtime(socket, { type: 'watch' })
+`
+    }),
+    []
+  )
+})
+
+t.test('the client calls the API and reads realtime', async (t) => {
+  const app = createServer(document, { env: testEnv, logger: false })
+  t.teardown(() => app.close())
+  const baseUrl = await app.listen({ port: 0, host: '127.0.0.1' })
+  const token = signToken(tenant)
+  const { createApi, onRealtime, realtimeProtocols, sendRealtime } = await import(pathToFileURL(join(folder, 'out', 'api.js')).href)
+
+  let asked = 0
+  const api = createApi({
+    baseUrl,
+    token: async () => {
+      asked++
+      return token
+    }
+  })
+  const socket = new WebSocket(`${baseUrl.replace('http', 'ws')}/realtime`, realtimeProtocols(token))
+  t.teardown(() => socket.close())
+  const changed = new Promise<{ record: { text: string } }>((resolve) => {
+    onRealtime(socket, (message: { type: string, record: { text: string } }) => {
+      if (message.type === 'ready') sendRealtime(socket, { type: 'watch', table: 'notes', ref: 1 })
+      if (message.type === 'ack') api.POST('/notes', { body: { text: 'Buy bread' } }).catch(t.fail)
+      if (message.type === 'change') resolve(message)
+    })
+  })
+  t.equal((await changed).record.text, 'Buy bread')
+  t.match(await api.GET('/notes', { params: { query: { limit: 1 } } }), { data: { data: [{ text: 'Buy bread' }] } })
+  t.equal(asked, 2, 'the token is read before each request')
+  t.match(await createApi({ baseUrl, tenant: 'acme' }).GET('/notes'), { error: { error: 'Unauthorized' } })
+  t.match(await createApi({ baseUrl, apiKey: 'wrong' }).GET('/notes'), { error: { message: /API key/ } })
+})
+
+t.test('the client of a running server has the routes of the tenant whose token is given', async (t) => {
+  const app = createServer(document, { env: testEnv, logger: false })
+  t.teardown(() => app.close())
+  const url = await app.listen({ port: 0, host: '127.0.0.1' })
+  const token = signToken(tenant)
+  const saved = await app.inject({
+    method: 'POST',
+    url: '/tenant/config',
+    headers: { authorization: `Bearer ${token}` },
+    payload: { routes: [{ path: '/mine', method: 'get', response: { a: 1 } }] }
+  })
+  t.equal(saved.statusCode, 200, saved.body)
+  const out = join(folder, 'tenant.ts')
+  t.match(await here(['client', url, '--out', out]), { code: 0 })
+  t.notMatch(readFileSync(out, 'utf8'), '"/mine"')
+  t.match(await here(['client', `${url}/doc`, '--out', out, '--token', token]), { code: 0 })
+  t.match(readFileSync(out, 'utf8'), '"/mine"')
+})
+
+t.test('a client that cannot be written is an error that says why', async (t) => {
+  const other = createHttpServer((request, response) => {
+    if (request.url === '/page/doc') return response.end('<html>')
+    if (request.url === '/broken/doc') response.statusCode = 500
+    if (request.url === '/none/doc') response.statusCode = 404
+    response.end()
+  })
+  other.listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  t.teardown(() => other.close())
+  const address = other.address()
+  const url = `http://127.0.0.1:${address !== null && typeof address === 'object' ? address.port : 0}`
+  const cases: Array<[string[], RegExp]> = [
+    [[`${url}/none`], /\/none\/doc does not exist: expected the address of a tenantry server$/],
+    [[`${url}/broken`], /responded to GET .*\/broken\/doc with 500$/],
+    [[`${url}/page`], /did not respond with JSON/],
+    [['http://127.0.0.1:1'], /^http:\/\/127\.0\.0\.1:1\/doc cannot be reached: /],
+    [['http://'], /^"http:\/\/" is not a URL$/],
+    [[join(folder, 'tenantry.json'), '--token', 'x'], /^--token needs the URL of a server$/],
+    [[join(folder, 'tenantry.json'), '--out', join(folder, 'missing', 'api.ts')], /missing\/api\.ts cannot be written: ENOENT/]
+  ]
+  for (const [words, message] of cases) {
+    const { code, errors } = await here(['client', ...words], testEnv)
+    t.equal(code, 1)
+    t.match(errors[0], message)
+  }
+  t.notOk(existsSync(join(folder, 'missing')))
+})
