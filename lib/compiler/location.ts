@@ -17,8 +17,15 @@ export interface RowPath {
   readonly column: string | null
 }
 
-/** By table (or `documents:` and the collection), in the order of the document, with paths that need permissions last. */
-export type RowPaths = ReadonlyMap<string, readonly RowPath[]>
+/** The paths of a table, or of a collection: the first path for each column, in order. Paths that need permissions come last. */
+interface TablePaths {
+  readonly all: RowPath[]
+  /** The paths that end with their parameter, by the text before it. */
+  readonly endingAt: Map<string, RowPath[]>
+}
+
+/** By table (or `documents:` and the collection). */
+export type RowPaths = ReadonlyMap<string, TablePaths>
 
 /** The path that reads the records of a route. */
 export interface RecordLocation extends Pick<RowPath, 'before' | 'after'> {
@@ -28,16 +35,29 @@ export interface RecordLocation extends Pick<RowPath, 'before' | 'after'> {
 
 /** The paths of routes that only read one row by its key. */
 export function rowPathsOf (routes: readonly Route[]): RowPaths {
-  const paths = new Map<string, RowPath[]>()
+  const paths = new Map<string, TablePaths>()
   const isGuarded = ({ requiredPermissions = [] }: Route) => requiredPermissions.length > 0
   for (const route of [...routes.filter((route) => !isGuarded(route)), ...routes.filter(isGuarded)]) {
     const [name, ...others] = pathParameters(route.path)
     const read = name === undefined || others.length > 0 ? undefined : readOf(route, name)
     if (read === undefined) continue
     const [before = '', after = ''] = route.path.split(`:${name}`)
-    paths.set(read.of, [...paths.get(read.of) ?? [], { before, after, column: read.column }])
+    const path = { before, after, column: read.column }
+    const { all, endingAt } = valueAt(paths, read.of, () => ({ all: [], endingAt: new Map() }))
+    addFirst(all, path)
+    if (after === '') addFirst(valueAt(endingAt, before, () => []), path)
   }
   return paths
+}
+
+function addFirst (paths: RowPath[], path: RowPath): void {
+  if (!paths.some(({ column }) => column === path.column)) paths.push(path)
+}
+
+function valueAt<Value> (map: Map<string, Value>, key: string, make: () => Value): Value {
+  const known = map.get(key) ?? make()
+  map.set(key, known)
+  return known
 }
 
 /** The paths that may read the route's record, the best first; empty if the route creates no records. */
@@ -45,8 +65,7 @@ export function candidatesFor (route: Route, paths: RowPaths): readonly RowPath[
   const created = createdBy(route)
   const found = created === undefined ? undefined : paths.get(created)
   if (found === undefined) return []
-  const isBelow = ({ before, after }: RowPath) => before === `${route.path}/` && after === ''
-  return [...found.filter(isBelow), ...found.filter((path) => !isBelow(path))]
+  return [...found.endingAt.get(`${route.path}/`) ?? [], ...found.all]
 }
 
 /** null if no path reads the record, or if the route's response omits its key. */

@@ -22,7 +22,7 @@ const maxPatternWeight = 2000 // for all patterns of a tenant's route
 const patternWeight = 20 // minimum for each pattern
 
 /** The types of each rule. On other types the rule would have no effect. */
-const applicable = {
+const applicable = new Map<string, readonly FieldType[]>(Object.entries({
   minLength: ['string', 'array'],
   maxLength: ['string', 'array'],
   minimum: ['number', 'integer'],
@@ -32,8 +32,7 @@ const applicable = {
   items: ['array'],
   properties: ['object'],
   additionalFields: ['object']
-} as const satisfies Partial<Record<keyof Field, readonly FieldType[]>>
-const rules = Object.entries(applicable).map(([rule, types]) => ({ rule, types }))
+} as const satisfies Partial<Record<keyof Field, readonly FieldType[]>>))
 
 /** The schema of a map of fields; `open` allows undeclared ones. */
 export function objectSchema (
@@ -65,35 +64,32 @@ export function fieldSchema (field: Field, pointer: string, context: FieldContex
   }
   checkRules(field, pointer, faults)
   if (context.ofTenant) checkPlainEnum(field, pointer, faults)
-  const { type, nullable = false } = field
-  const isArray = type === 'array'
-  const isText = type === 'string' || type === undefined
-  return {
-    ...(type !== undefined && { type: nullable ? [type, 'null'] : type }),
-    ...(field.description !== undefined && { description: field.description }),
-    ...(field.enum !== undefined && { enum: nullable && !field.enum.includes(null) ? [...field.enum, null] : field.enum }),
-    ...(field.minimum !== undefined && { minimum: field.minimum }),
-    ...(field.maximum !== undefined && { maximum: field.maximum }),
-    ...(isText &&
-      {
-        ...(field.minLength !== undefined && { minLength: field.minLength }),
-        ...(field.maxLength !== undefined && { maxLength: field.maxLength })
-      }),
-    ...((isArray || type === undefined) &&
-      {
-        ...(field.minLength !== undefined && { minItems: field.minLength }),
-        ...(field.maxLength !== undefined && { maxItems: field.maxLength })
-      }),
-    ...(field.format !== undefined && { format: field.format }),
-    ...(field.pattern !== undefined && patternSchema(field.pattern, field.maxLength, pointer, context)),
-    ...(field.items !== undefined && { items: fieldSchema(field.items, `${pointer}/items`, context, depth + 1) }),
-    ...(field.properties !== undefined &&
-      withoutType(objectSchema(field.properties, field.additionalFields === true, `${pointer}/properties`, context, depth)))
+  const { type, nullable = false, minLength, maxLength } = field
+  // Assigned one by one: a document has thousands of fields, and each has few of these rules.
+  const schema: Record<string, unknown> = {}
+  if (type !== undefined) schema['type'] = nullable ? [type, 'null'] : type
+  if (field.description !== undefined) schema['description'] = field.description
+  if (field.enum !== undefined) schema['enum'] = nullable && !field.enum.includes(null) ? [...field.enum, null] : field.enum
+  if (field.minimum !== undefined) schema['minimum'] = field.minimum
+  if (field.maximum !== undefined) schema['maximum'] = field.maximum
+  if (type === 'string' || type === undefined) {
+    if (minLength !== undefined) schema['minLength'] = minLength
+    if (maxLength !== undefined) schema['maxLength'] = maxLength
   }
-}
-
-function withoutType ({ type: _type, ...rest }: JsonSchema): JsonSchema {
-  return rest
+  if (type === 'array' || type === undefined) {
+    if (minLength !== undefined) schema['minItems'] = minLength
+    if (maxLength !== undefined) schema['maxItems'] = maxLength
+  }
+  if (field.format !== undefined) schema['format'] = field.format
+  if (field.pattern !== undefined) Object.assign(schema, patternSchema(field.pattern, maxLength, pointer, context))
+  if (field.items !== undefined) schema['items'] = fieldSchema(field.items, `${pointer}/items`, context, depth + 1)
+  if (field.properties !== undefined) {
+    const { type: _type, ...rules } = objectSchema(
+      field.properties, field.additionalFields === true, `${pointer}/properties`, context, depth
+    )
+    Object.assign(schema, rules)
+  }
+  return schema
 }
 
 function patternSchema (pattern: string, longest: number | undefined, pointer: string, context: FieldContext): JsonSchema {
@@ -133,8 +129,9 @@ function linearSchema (pattern: string, longest: number | undefined, pointer: st
 function checkRules (field: Field, pointer: string, faults: FaultList): void {
   const { type } = field
   if (type !== undefined) {
-    for (const { rule, types } of rules) {
-      if (Object.hasOwn(field, rule) && !types.some((known) => known === type)) {
+    for (const rule of Object.keys(field)) {
+      const types = applicable.get(rule)
+      if (types !== undefined && !types.includes(type)) {
         faults.add(
           `${pointer}/${rule}`,
           `\`${rule}\` is for ${types.join(' or ')}, and this field is ${

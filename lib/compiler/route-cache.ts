@@ -43,8 +43,12 @@ export function compileCache (
   if (writes(route)) context.faults.add(`${pointer}/cache`, 'a route that writes cannot be cached: a kept answer would leave out the write')
   const key = compileCacheKey(cache, references, `${pointer}/cache`, context, `${method} ${route.path}`)
   if (!cache.enabled || !document.enabled) return null
-  const print = fingerprint(route, pagination, context)
-  return { ttlMs: (cache.ttl ?? document.ttl) * 1000, key: (scope, target) => print + key(scope, target) }
+  // Computed for the first request, because not every compiled route serves one.
+  let print: string | undefined
+  return {
+    ttlMs: (cache.ttl ?? document.ttl) * 1000,
+    key: (scope, target) => (print ??= fingerprint(route, pagination, context)) + key(scope, target)
+  }
 }
 
 function writes ({ queries = [], firebaseQueries = [] }: Route): boolean {

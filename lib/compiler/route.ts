@@ -118,7 +118,9 @@ export interface CompiledRoute {
 /** Compiles a route; null after faults, or if a partial catalogue lacks its tables. Reports at most 50 faults of a tenant's route. */
 export function compileRoute (route: Route, pointer: string, context: RouteContext): CompiledRoute | null {
   const placed = faultsOfRoute(pointer, context.faults)
-  if (context.origin === 'platform') return compileParts(route, pointer, { ...context, faults: placed })
+  if (context.origin === 'platform') {
+    return compileParts(route, pointer, placed === context.faults ? context : { ...context, faults: placed })
+  }
   if (context.checked !== true && !checkBounds(route, pointer, placed)) return null
   return withBoundedFaults(placed, (faults) => compileParts(route, pointer, { ...context, faults }))
 }
@@ -329,7 +331,7 @@ function takesArrays ({ queries = [], firebaseQueries = [] }: Route): boolean {
 
 /** Without this check, a misspelled field would not be excluded. */
 function checkExcluded ({ excludeFields = [] }: Route, queries: readonly RouteQuery[], pointer: string, faults: FaultList): void {
-  if (queries.some(({ fields }) => fields === null)) return
+  if (excludeFields.length === 0 || queries.some(({ fields }) => fields === null)) return
   const known = new Set(queries.flatMap(({ fields }) => [...fields ?? []]))
   for (const [index, name] of excludeFields.entries()) {
     if (!known.has(name)) {

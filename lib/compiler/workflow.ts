@@ -75,8 +75,9 @@ export function answerValues (values: TemplateContext, { workflow }: Route, comp
 
 /** The same workflow, which keeps the step results that the given references read. */
 export function readableBy (references: readonly Reference[], compiled: CompiledRouteWorkflow | null): CompiledRouteWorkflow | null {
-  const read = readStepsOf(references, compiled?.workflow.stepIds ?? [])
-  if (compiled === null || read.size === 0) return compiled
+  if (compiled === null) return null
+  const read = readStepsOf(references, compiled.workflow.stepIds)
+  if (read.size === 0) return compiled
   const { workflow } = compiled
   return Object.freeze({ ...compiled, workflow: Object.freeze({ ...workflow, readSteps: new Set([...workflow.readSteps, ...read]) }) })
 }

@@ -13,7 +13,7 @@ const forbiddenNames: ReadonlySet<string> = new Set(['__proto__'])
  * members that refer back to an object around them, are nested more than 64 levels deep or named `__proto__`, and values that JSON lacks
  * (functions, dates, NaN, ...).
  */
-export function toPlain (value: unknown, faults: FaultList, pointer = '', around: readonly object[] = []): unknown {
+export function toPlain (value: unknown, faults: FaultList, pointer = '', around: object[] = []): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
   if (typeof value === 'number') return Number.isFinite(value) ? value : refuse(pointer, `${value} is no number that JSON has`, faults)
   if (typeof value !== 'object') {
@@ -21,17 +21,24 @@ export function toPlain (value: unknown, faults: FaultList, pointer = '', around
   }
   if (around.includes(value)) return refuse(pointer, 'the value holds itself', faults)
   if (around.length === maxDepth) return refuse(pointer, `nested more than ${maxDepth} levels deep`, faults)
-  const inside = [...around, value]
-  if (Array.isArray(value)) return Array.from(value, (item: unknown, index) => toPlain(item, faults, pointerTo(pointer, index), inside))
-  if (!isPlain(value)) {
+  if (!Array.isArray(value) && !isPlain(value)) {
     return refuse(pointer, `expected an object, array, string, number, boolean or null, got ${describeInstance(value)}`, faults)
   }
+  around.push(value)
+  const copy = Array.isArray(value)
+    ? Array.from(value, (item: unknown, index) => toPlain(item, faults, pointerTo(pointer, index), around))
+    : plainObject(value, faults, pointer, around)
+  around.pop()
+  return copy
+}
+
+function plainObject (value: object, faults: FaultList, pointer: string, around: object[]): Record<string, unknown> {
   const copy: Record<string, unknown> = {}
   for (const [name, member] of Object.entries(value)) {
     if (member === undefined) continue
     const at = pointerTo(pointer, name)
     if (forbiddenNames.has(name)) refuse(at, `"${name}" is no name for a member`, faults)
-    else copy[name] = toPlain(member, faults, at, inside)
+    else copy[name] = toPlain(member, faults, at, around)
   }
   return copy
 }
