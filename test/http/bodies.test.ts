@@ -1,4 +1,4 @@
-/** Bodies that cannot be read, and values that fit no column. */
+/** Bodies that cannot be parsed, and values that no column accepts. */
 import { test, type Test } from 'tap'
 import { testServer } from '../helpers/server.js'
 import { postgresSection } from '../helpers/postgres.js'
@@ -7,13 +7,13 @@ import { everyKind, numberedTenants } from './document.js'
 
 const nested = (depth: number): string => '{"a":'.repeat(depth) + '1' + '}'.repeat(depth)
 
-test('bad bodies', async (t) => {
+test('invalid bodies', async (t) => {
   const engine = await postgresSection(t)
   const app = await testServer(t, everyKind, { engine, tenants: numberedTenants })
   let tenants = 0
   const asTenant = (t: Test) => caller(t, app, { tenant: `tenant-${++tenants}` })
 
-  await t.test('every route refuses a body that cannot be parsed', async (t) => {
+  await t.test('every route rejects a body that cannot be parsed', async (t) => {
     const ask = asTenant(t)
     const bodies: [what: string, raw: string | Buffer, status: number, code: string, type?: string][] = [
       ['empty', '', 400, 'BAD_REQUEST'],
@@ -49,13 +49,13 @@ test('bad bodies', async (t) => {
     t.match(
       await ask('POST /echo', { raw: '{"body":1}', type: 'APPLICATION/JSON; charset=UTF-8' }),
       { status: 200 },
-      'media types know no case'
+      'media types are case-insensitive'
     )
     t.match(await ask('POST /echo', { raw: nested(64) }), { status: 200 }, '64 levels are accepted')
     t.match(
       await ask('POST /echo', { raw: '\uFEFF{"text":"x"}' }),
       { status: 200, body: { text: 'you said x' } },
-      'a byte order mark is passed over'
+      'a byte order mark is skipped'
     )
     t.equal(Object.hasOwn(Object.prototype, 'admin'), false)
   })
@@ -79,14 +79,14 @@ test('bad bodies', async (t) => {
       refused(t, await ask(target, { body: many(1001) }), 400, 'VALIDATION_FAILED', `${target} of 1001`)
       const answer = await ask(target, { body: many(1000) })
       t.equal(answer.body.data?.length, 1000, `${target} of 1000`)
-      t.same((await ask(target, { body: [] })).body, { data: [] }, `${target} of none`)
+      t.same((await ask(target, { body: [] })).body, { data: [] }, `${target} with an empty array`)
     }
     const mixed = [...many(2), { title: 'y', extra: { a: 1 } }, { title: 'z', rank: 'first' }]
     refused(t, await ask('POST /notes', { body: mixed }), 400, 'VALIDATION_FAILED', 'one wrong record of many')
-    t.same((await ask('GET /notes?title=y')).body.data, [], 'and none is written')
+    t.same((await ask('GET /notes?title=y')).body.data, [], 'nothing is written')
   })
 
-  await t.test('unknown fields are refused by their name, unless the route admits them', async (t) => {
+  await t.test('unknown fields are rejected by name, unless the route allows them', async (t) => {
     const ask = asTenant(t)
     const strict = await ask('POST /checked', { body: { title: 'x', titel: 'y', extra: { color: 'red' } } })
     refused(t, strict, 400, 'VALIDATION_FAILED')
@@ -123,7 +123,7 @@ test('bad bodies', async (t) => {
     t.match(
       await ask('POST /open', { body: { title: 'x', rank: 3 } }),
       { status: 201, body: { rank: 3 } },
-      'a real column that is not declared'
+      'an existing column that is not declared'
     )
     const long = await ask('POST /notes', {
       body: Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`field ${index} ${'x'.repeat(100)}`, 1]))
@@ -132,7 +132,7 @@ test('bad bodies', async (t) => {
     refused(t, await ask('GET /strict?q=a&other=1'), 400, 'VALIDATION_FAILED', 'in a query string')
   })
 
-  await t.test('what a column cannot hold is 400 and never 500', async (t) => {
+  await t.test('a value that no column accepts is a 400, never a 500', async (t) => {
     const ask = asTenant(t)
     const huge = '9'.repeat(400)
     const wrong: Record<string, string[]> = {
@@ -214,9 +214,9 @@ test('bad bodies', async (t) => {
     t.same((await ask('GET /docs')).body.data, [])
   })
 
-  await t.test("a text that is too long for an index is the caller's mistake; a text that fits is accepted", async (t) => {
+  await t.test('a text that is too long for an index is a 400; a text that fits is accepted', async (t) => {
     const ask = asTenant(t)
-    // Text that does not compress: PostgreSQL would squeeze a repeated one into its index.
+    // Random text: PostgreSQL would compress a repetitive one in its index.
     const long = Array.from({ length: 9000 }, (_, index) => String.fromCharCode(0x4e00 + (index * 7919) % 20_000)).join('')
     refused(t, await ask('POST /notes', { body: { title: 'x', code: long } }), 400, 'INVALID_VALUE')
     t.match(await ask('POST /notes', { body: { title: 'x', body: long } }), { status: 201, body: { body: long } })
@@ -249,14 +249,14 @@ test('bad bodies', async (t) => {
     }
   })
 
-  await t.test('the later of two members with one name counts, and is the one that is checked', async (t) => {
+  await t.test('of two members with the same name, the last one is validated and used', async (t) => {
     const ask = asTenant(t)
     t.match(await ask('POST /checked', { raw: '{"title":"one","title":"two"}' }), { status: 201, body: { title: 'two' } })
     refused(t, await ask('POST /checked', { raw: '{"rank":1,"title":"x","rank":99}' }), 400, 'VALIDATION_FAILED')
     refused(t, await ask('POST /notes', { raw: '{"title":"x","tenant_id":"a","tenant_id":"b"}' }), 403, 'FORBIDDEN')
   })
 
-  await t.test('rules of fields hold for what they name, and bodies are never coerced', async (t) => {
+  await t.test('rules apply to the fields that they name, and bodies are never coerced', async (t) => {
     const ask = asTenant(t)
     const cases: [body: unknown, path: string, keyword: string][] = [
       [{}, '/body/title', 'required'],
@@ -283,7 +283,7 @@ test('bad bodies', async (t) => {
   })
 })
 
-test('a body that is not JSON is refused with the place of its fault', async (t) => {
+test('a body that is not JSON is rejected with the position of its fault', async (t) => {
   const app = await testServer(t, { routes: [{ path: '/echo', method: 'post', response: { body: '{{body}}' } }] })
   const ask = caller(t, app)
   for (

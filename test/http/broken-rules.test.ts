@@ -1,4 +1,4 @@
-/** A rule of a table that a request breaks is told by the place in the request that broke it. */
+/** A violated rule of a table is reported with its place in the request. */
 import type { TestDocument } from '../helpers/server.js'
 import { test } from 'tap'
 import { testServer } from '../helpers/server.js'
@@ -46,7 +46,7 @@ const document: TestDocument = {
   ]
 }
 
-test('a broken rule names its place in the request, as every other refusal does', async (t) => {
+test('a violated constraint names its place in the request, like every other rejection', async (t) => {
   const ask = caller(t, await testServer(t, document))
   const { body: first } = await ask('POST /notes', { body: { title: 'one', code: 'taken' } })
   await ask('POST /notes', { body: { title: 'two', code: 'two' } })
@@ -70,11 +70,11 @@ test('a broken rule names its place in the request, as every other refusal does'
   t.match(
     (await ask('POST /mapped', { body: { name: 'x' } })).body.details,
     [{ path: '/author_id' }],
-    'what the request did not give has the name of its column'
+    'a value that the request did not contain is named by its column'
   )
   t.match((await ask('POST /notes', { body: [{ title: 'x', code: 'new' }, { title: 'x', code: 'taken' }] })).body.details, [{
     path: '/code'
-  }], 'which one of an array it was, the database does not say')
+  }], 'the database does not report the index within an array')
 
   const { body: { person } } = await ask('POST /pairs', { body: { name: 'x', ref: 'x' } })
   const removal = await ask(`DELETE /people/${String(Object(person).id)}`)

@@ -1,4 +1,4 @@
-/** A server with every group of built-in endpoints, and its endpoints as `/doc` describes them. */
+/** A server with every built-in group, and its endpoints as `/doc` describes them. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { vectorOf } from '../helpers/models.js'
@@ -17,13 +17,13 @@ export interface Operation {
   readonly target: string
   readonly method: string
   readonly path: string
-  /** Of the query string. */
+  /** Parameters of the query string. */
   readonly parameters: readonly string[]
   readonly takesKey: boolean
   readonly statuses: readonly string[]
-  /** Without references; undefined without a JSON body. */
+  /** Resolved references; undefined without a JSON body. */
   readonly body: unknown
-  /** The JSON of the response 200, without references. */
+  /** The JSON schema of the response 200, with resolved references. */
   readonly answer: unknown
 }
 
@@ -37,7 +37,7 @@ export interface BuiltIn {
 
 const apiKey = secretText('key-of-the-provider-0123456789', 'the key of the provider')
 
-/** Two tenants, `acme` and `globex`, and the administrators of one and of the platform. */
+/** Two tenants, `acme` and `globex`, an administrator of each, and one of the platform. */
 export async function openBuiltIn (t: Test, document: TestDocument = {}): Promise<BuiltIn> {
   const { url } = await wireProvider(t, (response, { body: { input, model } }) => {
     if (input === undefined) {
@@ -107,7 +107,7 @@ const placeholders: Readonly<Record<string, string>> = {
   entityId: '7'
 }
 
-/** A path, or the target of an operation, with values in the places of its parameters. */
+/** A path, or an operation's target, with its parameters replaced by values. */
 export function placed (path: string): string {
   return path.replace(/\{(\w+)\}/g, (_whole, name: string) => placeholders[name] ?? id)
 }

@@ -1,4 +1,4 @@
-/** Many records in one request: each changes the columns that it names, and no others. */
+/** Many records in one request: each changes only the columns that it names. */
 import { test, type Test } from 'tap'
 import type { TestDocument } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
@@ -48,7 +48,7 @@ test('bulk writes', async (t) => {
   const asTenant = (t: Test, tenant = 'one'): Ask => caller(t, app, { tenant })
   const rows = async (ask: Ask): Promise<unknown> => (await ask('GET /it')).body.data?.map(({ id, t, price }) => ({ id, t, price }))
 
-  await t.test('a bulk upsert keeps the columns that a record does not name', async (t) => {
+  await t.test('a bulk upsert keeps the columns that a record leaves out', async (t) => {
     const ask = asTenant(t)
     await ask('POST /it', {
       body: [{ id: 1, t: 'a1', price: 1, meta: { k: 1 }, place: 'here' }, { id: 2, t: 'a2', price: 2 }, { id: 3, t: 'a3', price: 3 }]
@@ -65,7 +65,7 @@ test('bulk writes', async (t) => {
     )
   })
 
-  await t.test('a bulk upsert answers in the order of the request, and gives new rows their defaults', async (t) => {
+  await t.test('a bulk upsert returns records in the order of the request, and gives new rows their defaults', async (t) => {
     const ask = asTenant(t)
     const body = [{ id: 23, t: 'x' }, { id: 21 }, { id: 22, t: 'y' }, { id: 25, price: null }, { id: 24, t: 'z', price: 4 }, {
       id: 1,
@@ -91,7 +91,7 @@ test('bulk writes', async (t) => {
     }])
   })
 
-  await t.test('a bulk insert gives an absent column its default and keeps an explicit null', async (t) => {
+  await t.test('a bulk insert gives a missing column its default and keeps an explicit null', async (t) => {
     const ask = asTenant(t)
     t.match((await ask('POST /it', { body: [{ id: 31 }, { id: 32, price: null }, { id: 33, price: 3 }] })).body.data, [{ price: 10 }, {
       price: null
@@ -102,7 +102,7 @@ test('bulk writes', async (t) => {
     t.match((await ask('POST /it', { body: [{ id: 36, t: 'x' }, { id: 37 }] })).body.data, [{ price: 10, t: 'x' }, { price: 10, t: null }])
   })
 
-  await t.test('a bulk upsert reaches no row of another tenant', async (t) => {
+  await t.test("a bulk upsert does not reach another tenant's rows", async (t) => {
     const [one, two] = [asTenant(t), asTenant(t, 'two')]
     await two('POST /it', { body: { id: 60, t: 'of two', price: 2 } })
     t.equal((await one('PUT /it', { body: [{ id: 60, t: 'of one' }, { id: 61, price: 4 }] })).status, 200)
@@ -111,7 +111,7 @@ test('bulk writes', async (t) => {
     t.match((await one('GET /it?limit=100')).body.data?.slice(-2), [{ id: 60, t: 'of one', price: 6 }, { id: 61, t: 'x', price: 4 }])
   })
 
-  await t.test('a key that a bulk upsert names twice is refused with its columns, and nothing is written', async (t) => {
+  await t.test("a bulk upsert with a repeated key is rejected with the key's columns, and writes nothing", async (t) => {
     const ask = asTenant(t)
     const before = await rows(ask)
     const answer = await ask('PUT /it', { body: [{ id: 51, t: 'x' }, { id: 52 }, { id: 51, price: 1 }] })
@@ -128,7 +128,7 @@ test('bulk writes', async (t) => {
     t.strictSame(await rows(ask), before)
   })
 
-  await t.test('a bulk upsert of too many sets of fields is refused; 1000 records of 32 sets are not', async (t) => {
+  await t.test('a bulk upsert with too many different sets of fields is rejected; 1000 records with 32 sets are accepted', async (t) => {
     const ask = asTenant(t)
     const names = ['t', 'price', 'meta', 'place', 'parent']
     const record = (id: number) =>

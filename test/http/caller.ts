@@ -1,15 +1,15 @@
-/** Asks a server, and looks at every refusal on the way: whatever a test is about, no error of any kind may tell more than it should. */
+/** Sends requests to a server and checks every error response: whatever a test is about, no error may reveal internals. */
 import type { FastifyInstance, InjectOptions } from 'fastify'
 import type { Test } from 'tap'
 import { secretsOfExchange } from '../helpers/log-scan.js'
 import { testSecret } from '../helpers/tokens.js'
 
-/** An answer, whichever way it came. */
+/** A response of either transport. */
 export interface Answer {
   readonly status: number
   readonly headers: Readonly<Record<string, unknown>>
   readonly text: string
-  /** The body as JSON; undefined where it is none. */
+  /** The body as JSON; undefined if it is not JSON. */
   readonly body: Body
 }
 
@@ -22,7 +22,7 @@ export type Body = Record<string, unknown> & {
 export interface Request {
   /** Sent as JSON. */
   readonly body?: unknown
-  /** Sent as it is, as JSON unless `type` says otherwise. */
+  /** Sent unchanged, as JSON unless `type` is given. */
   readonly raw?: string | Buffer
   readonly type?: string
   /** X-Tenant-ID. */
@@ -34,19 +34,19 @@ export interface Request {
 /** `ask('POST /notes?x=1', { body })` */
 export type Ask = (target: string, request?: Request) => Promise<Answer>
 
-/** Asks the server without a port. */
+/** Sends requests to the server without a port. */
 export function caller (t: Test, app: FastifyInstance, defaults: Request = {}): Ask {
   return async (target, request = {}) => {
     const [method, url] = splitTarget(target)
     const { headers, payload } = messageOf({ ...defaults, ...request })
     const options: InjectOptions = { url, headers, ...(payload !== undefined && { payload }) }
-    // light-my-request accepts any method; its types know those of old.
+    // light-my-request accepts any method; its types list only the old ones.
     const response = await app.inject(Object.assign(options, { method }))
     return checked(t, target, { status: response.statusCode, headers: response.headers, text: response.body, body: parsed(response.body) })
   }
 }
 
-/** Asks a server that listens. */
+/** Sends requests to a listening server. */
 export function remoteCaller (t: Test, origin: string, defaults: Request = {}): Ask {
   return async (target, request = {}) => {
     const [method, url] = splitTarget(target)
@@ -57,7 +57,7 @@ export function remoteCaller (t: Test, origin: string, defaults: Request = {}): 
       ...(payload !== undefined && { body: typeof payload === 'string' ? payload : new Uint8Array(payload) })
     })
     const text = await response.text()
-    // A server in another process has nobody who remembers them.
+    // A server in another process, whose secrets are not marked otherwise.
     secretsOfExchange(method, url, request.body, text)
     return checked(t, target, { status: response.status, headers: Object.fromEntries(response.headers), text, body: parsed(text) })
   }
@@ -91,7 +91,7 @@ export function parsed (text: string): Body {
   }
 }
 
-/** What no caller is ever told: our SQL, stacks, paths, settings, the driver's own words. */
+/** Text that no response may contain: SQL, stacks, paths, settings, the driver's messages. */
 const leaks: readonly RegExp[] = [
   /row_to_json|json_agg|gen_random_uuid|set_config|\)::text\b|\$\d+::|"public"\.|"tenantry"\./,
   /\n\s+at |node_modules|file:\/\/|\/lib\/|\/plugins\/|\.[mc]?[jt]s:\d+/,
@@ -99,13 +99,13 @@ const leaks: readonly RegExp[] = [
   /postgres(?:ql)?:\/\/|ECONNREFUSED|127\.0\.0\.1|FST_ERR|TypeError|undefined is not/
 ]
 
-/** Looks at an answer; every error has the documented body, and nothing in it that the caller did not send. */
+/** Checks a response: every error has the documented body, and contains nothing that the caller did not send. */
 export function checked (t: Test, what: string, answer: Answer): Answer {
   const { status, headers, text, body } = answer
   const shown = what.length > 120 ? `${what.slice(0, 120)}...` : what
   if (status === 500) t.fail(`${shown}: 500 ${text}`)
   if (status < 400) return answer
-  // Node sends no body after HEAD. An injected request may see it.
+  // Node sends no body for HEAD, but an injected request may see one.
   if (what.startsWith('HEAD ')) return answer
   const faults: string[] = []
   for (const member of ['error', 'message', 'code', 'requestId']) {
@@ -120,10 +120,10 @@ export function checked (t: Test, what: string, answer: Answer): Answer {
   return answer
 }
 
-/** Asserts a refusal with this status and code (without its prefix). */
+/** Asserts an error with this status and code (without its prefix). */
 export function refused (t: Test, { status, body, text }: Answer, expected: number, code: string, what = ''): void {
   const name = `${what === '' ? 'refused' : what}: ${expected} ${code}`
-  // Of the thousands of these only those that fail are compared in full, which takes tap longer than the request took.
+  // Compares in full only those that fail: for thousands of responses, tap's comparison takes longer than the requests.
   if (status === expected && body['code'] === `TENANTRY_${code}`) t.pass(name)
-  else t.fail(`${name}, and it was ${status} ${text.slice(0, 300)}`)
+  else t.fail(`${name}, but the response was ${status} ${text.slice(0, 300)}`)
 }

@@ -1,4 +1,4 @@
-/** Values beyond the bounds of a column are refused with their field, before the database sees them. */
+/** A value outside a column's bounds is rejected with its field, before the database sees it. */
 import { test } from 'tap'
 import { fitsNumeric } from '../../lib/queries/column-bounds.js'
 import { postgresDatabase } from '../helpers/postgres.js'
@@ -29,7 +29,7 @@ const routes = [
   { method: 'patch', path: '/parts/:id', queries: [{ table: 'parts', operation: 'update', id: '{{params.id}}' }] }
 ] satisfies NonNullable<TestDocument['routes']>
 
-test('a value beyond the bounds of its column is refused with its field', async (t) => {
+test("a value outside its column's bounds is rejected with its field", async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   await query('create domain short as varchar(3)')
   await query(
@@ -89,12 +89,12 @@ test('a value beyond the bounds of its column is refused with its field', async 
   t.match(await caller(t, app, { tenant: 'b' })('POST /parts', { body: { id: 6, code: '12345  ' } }), {
     status: 201,
     body: { code: '12345' }
-  }, 'blanks at the end are cut')
-  t.strictSame((await ask('GET /parts?code=longer-than-five')).body.data, [], 'a longer text may be compared')
+  }, 'trailing blanks are cut')
+  t.strictSame((await ask('GET /parts?code=longer-than-five')).body.data, [], 'a filter may compare with a longer text')
   t.equal((await ask('GET /parts?below=1e9')).body.data?.length, 4)
 })
 
-test('the bound of numeric is that of PostgreSQL', async (t) => {
+test("bounds of numeric match PostgreSQL's", async (t) => {
   const { query } = await postgresDatabase(t)
   const numbers = [
     '0',

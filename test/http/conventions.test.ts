@@ -1,14 +1,14 @@
-/** What every built-in endpoint does: its methods, its headers, its id. */
+/** Conventions of all built-in endpoints: methods, headers, request ids. */
 import { test } from 'tap'
 import { openBuiltIn, placed } from './built-in.js'
 import { refused } from './caller.js'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 
-/** They may be kept, and asked for again: documents without data of a caller, and files. */
+/** Cacheable responses: documents without a caller's data, and files. */
 const cached = ['/doc', '/doc/realtime', '/ui', '/.well-known/oauth-protected-resource/mcp', '/files/download/{bucket}/{wildcard}']
 
-test('every built-in path refuses other methods with those that it has', async (t) => {
+test('every built-in path rejects other methods and lists the allowed ones', async (t) => {
   const { acme, operations } = await openBuiltIn(t)
   const patterns = operations.map(({ path, method }) => ({
     method,
@@ -19,23 +19,23 @@ test('every built-in path refuses other methods with those that it has', async (
     const own = new Set(patterns.filter(({ pattern }) => pattern.test(at)).map(({ method }) => method))
     const other = methods.find((method) => !own.has(method))
     if (other === undefined) {
-      t.fail(`${path} has all methods`)
+      t.fail(`${path} lists all its methods`)
       continue
     }
     const answer = await acme(`${other} ${at}`)
     refused(t, answer, 405, 'METHOD_NOT_ALLOWED', `${other} ${at}`)
     const allowed = String(answer.headers['allow']).split(', ')
-    // HEAD comes with GET where asking twice changes nothing, and tus has methods of its own.
+    // GET implies HEAD unless it has side effects; tus has methods of its own.
     t.strictSame(allowed.filter((method) => own.has(method)), [...own].sort(), `${path} names ${allowed.join(', ')}`)
     t.notOk(allowed.includes(other))
   }
 })
 
-test('every built-in response has the security headers and an id, and is not stored', async (t) => {
+test('every built-in response has security headers and a request id, and is not cacheable', async (t) => {
   const { acme, platform, stranger, operations } = await openBuiltIn(t)
   const statuses = new Set<number>()
   for (const { target, path, method, body } of operations) {
-    // What a GET answers, and what refuses a request without a body or without a caller.
+    // Covers the success of a GET, and rejections for a missing body or a missing caller.
     for (const ask of method === 'GET' ? [acme, platform, stranger] : body === undefined ? [stranger] : [acme, platform, stranger]) {
       if (target === 'GET /realtime/events' && ask !== stranger) continue
       const { status, headers } = await ask(placed(target), { headers: { 'x-request-id': 'own.id-1' } })

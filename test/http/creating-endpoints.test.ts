@@ -4,7 +4,7 @@ import { secretText } from '../helpers/log-scan.js'
 import { openBuiltIn, type BuiltIn } from './built-in.js'
 import { refused, type Answer, type Ask } from './caller.js'
 
-/** POST endpoints that answer 201 and keep no answer, and what makes a repeated request safe. */
+/** POST endpoints that return 201 without storing the response, and why repeating them is safe. */
 const withoutKey: Readonly<Record<string, string>> = {
   'POST /auth/register': 'an address registers once',
   'POST /auth/invite/accept': 'a link works once',
@@ -12,17 +12,17 @@ const withoutKey: Readonly<Record<string, string>> = {
   'POST /files/resumable': 'what is not finished is removed'
 }
 
-/** Their tests need a payment provider: test/plugins/billing and test/plugins/tenant-billing. */
+/** Tested with a payment provider: test/plugins/billing and test/plugins/tenant-billing. */
 const billing = ['POST /billing/upgrade', 'POST /billing/tenant/products', 'POST /billing/tenant/checkout']
 
-/** Of what they create, there is a GET endpoint. */
+/** Endpoints whose created record has a GET endpoint. */
 const withLocation = ['POST /tenants', 'POST /rbac/roles', 'POST /queue/jobs', 'POST /files/upload']
 
 const value = secretText('a value that no answer tells')
 
 interface Creating {
   readonly ask: Ask
-  /** The path, where it has parameters. */
+  /** The path, if it has parameters. */
   readonly at?: string
   readonly tenant?: string
   readonly body: object
@@ -85,7 +85,7 @@ async function creating ({ acme, platform }: BuiltIn): Promise<Readonly<Record<s
   }
 }
 
-test('every built-in endpoint that creates is done once under a key, and tells where the record is', async (t) => {
+test('every built-in endpoint that creates a record does so once per idempotency key, and returns its Location', async (t) => {
   const world = await openBuiltIn(t)
   const posts = world.operations.filter(({ method }) => method === 'POST')
   const takers = posts.filter(({ takesKey }) => takesKey).map(({ target }) => target)
@@ -93,10 +93,10 @@ test('every built-in endpoint that creates is done once under a key, and tells w
   t.strictSame(
     answering201.filter((target) => !takers.includes(target)).sort(),
     Object.keys(withoutKey).sort(),
-    'every POST that creates takes a key'
+    'every creating POST accepts a key'
   )
   const endpoints = await creating(world)
-  t.strictSame(takers.filter((target) => !billing.includes(target)).sort(), Object.keys(endpoints).sort(), 'all of them are tried')
+  t.strictSame(takers.filter((target) => !billing.includes(target)).sort(), Object.keys(endpoints).sort(), 'all of them are tested')
 
   for (const [target, { ask, at, tenant, body, other }] of Object.entries(endpoints)) {
     const send = (sent: object): Promise<Answer> =>
@@ -108,11 +108,11 @@ test('every built-in endpoint that creates is done once under a key, and tells w
     t.ok(first.status < 300, `${target}: ${first.status}`, first.status < 300 ? {} : { text: first.text })
     t.equal(first.headers['idempotency-replayed'], undefined, target)
     const again = await send(body)
-    t.equal(again.headers['idempotency-replayed'], 'true', `${target}: it says so`)
+    t.equal(again.headers['idempotency-replayed'], 'true', `${target}: the replay is marked`)
     t.strictSame([again.status, again.text, again.headers['location']], [first.status, first.text, first.headers['location']], target)
     refused(t, await send(other), 409, 'IDEMPOTENCY_MISMATCH', target)
     const { location } = first.headers
     t.equal(location !== undefined, withLocation.includes(target), `${target}: Location ${String(location)}`)
-    if (location !== undefined) t.match(await ask(`GET ${String(location)}`), { status: 200 }, `${target}: it is there`)
+    if (location !== undefined) t.match(await ask(`GET ${String(location)}`), { status: 200 }, `${target}: the record exists`)
   }
 })

@@ -1,10 +1,10 @@
-/** Members of documents that may be left out, or may be there without an effect. */
+/** Optional members of documents, and members without an effect. */
 import { test } from 'tap'
 import { testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller } from './caller.js'
 
-test("a rate limit of a route without windowMs counts by the minute, in the platform's document and in a tenant's", async (t) => {
+test("a route's rate limit without windowMs counts per minute, in the platform's document and in a tenant's", async (t) => {
   const route = { method: 'get', path: '/few', response: { ok: true }, rateLimit: { max: 2 } } as const
   const app = await testServer(t, { routes: [route] }, { tenants: ['acme'] })
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
@@ -14,11 +14,11 @@ test("a rate limit of a route without windowMs counts by the minute, in the plat
     for (let index = 0; index < 3; index++) answers.push(await ask(`GET ${path}`))
     t.strictSame(answers.map(({ status }) => status), [200, 200, 429], path)
     const waits = Number(answers[2]?.body['retryAfter'])
-    t.ok(waits > 30 && waits <= 60, `${path}: ${waits} s are left of a minute`)
+    t.ok(waits > 30 && waits <= 60, `${path}: ${waits} s of the minute remain`)
   }
 })
 
-test("a tenant's document may name a provider of the cache, and another one changes nothing", async (t) => {
+test("a cache provider in a tenant's document is validated but has no effect", async (t) => {
   const app = await testServer(t, { cache: { enabled: true, provider: 'memory' } }, { tenants: ['acme'] })
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
   for (const provider of ['memory', 'redis']) {

@@ -1,4 +1,4 @@
-/** Documents that are wrong: said at once, all of it, and never half served. */
+/** Wrong documents: all faults are reported at once, and nothing is served. */
 import { test } from 'tap'
 import { ConfigError } from '../../lib/configuration/index.js'
 import { createServer } from '../../lib/server.js'
@@ -10,10 +10,10 @@ import { routes, tables } from './document.js'
 const logger = false
 const env = testEnv
 
-/** The faults of a document that is refused at once, as `pointer: text`. */
+/** The faults of a rejected document, as `pointer: text`. */
 function faultsOf (document: unknown, settings: Record<string, string> = {}): string[] {
   try {
-    // What is no document at all is what this is about.
+    // The argument is deliberately not a document.
     Reflect.apply(createServer, undefined, [document, { env: settings, logger }])
   } catch (error) {
     if (!(error instanceof ConfigError)) throw error
@@ -24,7 +24,7 @@ function faultsOf (document: unknown, settings: Record<string, string> = {}): st
   return []
 }
 
-test('what is no document is refused', async (t) => {
+test('a value that is not a document is rejected', async (t) => {
   for (const document of [null, undefined, 1, 'text', true, [], () => ({}), new Map(), Symbol('x')]) {
     t.not(faultsOf(document).length, 0, String(document))
   }
@@ -40,7 +40,7 @@ test('what is no document is refused', async (t) => {
   t.not(faultsOf({ routes: [{ path: '/x', method: 'get', response: { big: 1n } }] }).length, 0, 'a bigint')
 })
 
-test('all faults are reported together, with their pointers and the nearest names', async (t) => {
+test('all faults are reported together, with their pointers and the nearest valid names', async (t) => {
   const faults = faultsOf({
     databseProvider: 'postgres',
     jwt: { secret: 'short' },
@@ -84,10 +84,10 @@ test('all faults are reported together, with their pointers and the nearest name
   }
   t.ok(faults.some((fault) => fault.includes('(databaseProvider)')))
   t.ok(faults.some((fault) => fault.includes('(response)')))
-  t.notMatch(faults.join('\n'), /"short"|: short/, 'a secret is not repeated')
+  t.notMatch(faults.join('\n'), /"short"|: short/, 'the message does not repeat a secret')
 })
 
-test('a route that takes files needs a server that keeps them', async (t) => {
+test('a route that accepts files needs file storage on the server', async (t) => {
   const form = { path: '/x', method: 'post', response: {}, multipart: true, request: { files: { avatar: {} } } }
   for (const off of [{ files: { enabled: false } }, { plugins: { files: false } }]) {
     t.match(
@@ -97,7 +97,7 @@ test('a route that takes files needs a server that keeps them', async (t) => {
   }
 })
 
-test('a document without what it needs to protect a route does not start', async (t) => {
+test('a document that lacks the settings to protect a route does not start', async (t) => {
   t.match(faultsOf({ routes: [{ path: '/x', method: 'get', requireAuth: true, response: {} }] }), [/^\/routes\/0\/requireAuth: .*jwt/])
   t.match(faultsOf({ routes: [{ path: '/x', method: 'get', requiredPermissions: ['a:b'], response: {} }] }), [
     /^\/routes\/0\/requiredPermissions: .*jwt/
@@ -115,7 +115,7 @@ test('a document without what it needs to protect a route does not start', async
   t.strictSame(faultsOf({ routes: [], jwt: {} }, { JWT_SECRET: testSecret }), [])
 })
 
-test('faults of the document itself are reported without a database', async (t) => {
+test('faults of the document alone are reported without a database', async (t) => {
   const faults = faultsOf({
     jwt: { secret: testSecret },
     routes: [
@@ -140,7 +140,7 @@ test('faults of the document itself are reported without a database', async (t) 
   t.equal(faults.length, 5)
 })
 
-test('one that disagrees with the database fails `ready`, every fault with its pointer', async (t) => {
+test('a document that does not match the database fails `ready`, with a pointer for every fault', async (t) => {
   const { connectionString } = await postgresDatabase(t, { sql: 'create table notes (id int primary key, title text)' })
   const broken = createServer(
     testDocument({
@@ -177,6 +177,6 @@ test('one that disagrees with the database fails `ready`, every fault with its p
   t.notMatch(JSON.stringify(error.faults), /relation|SQLSTATE|json_agg/)
 })
 
-test('the document of these tests is right', async (t) => {
+test('the document of these tests is valid', async (t) => {
   t.strictSame(faultsOf(testDocument({ tables, routes: [...routes] })), [])
 })

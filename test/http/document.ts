@@ -1,10 +1,10 @@
-/** A document with every kind of route, for tests that send it bad input. */
+/** A document with every kind of route, for tests that send invalid input. */
 import type { TestDocument } from '../helpers/server.js'
 
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 const byId = [{ column: 'id', value: '{{params.id}}' }]
 
-/** For tests whose parts have a tenant each. */
+/** Tenants for tests whose parts each need one. */
 export const numberedTenants = Array.from({ length: 8 }, (_, index) => `tenant-${index + 1}`)
 
 export const tables = {
@@ -167,7 +167,7 @@ export const routes = [
   { method: 'put', path: '/docs/:id', firebaseQueries: [{ collection: 'docs', operation: 'set', docId: '{{params.id}}' }] },
   { method: 'patch', path: '/docs/:id', firebaseQueries: [{ collection: 'docs', operation: 'update', docId: '{{params.id}}' }] },
   { method: 'delete', path: '/docs/:id', firebaseQueries: [{ collection: 'docs', operation: 'delete', docId: '{{params.id}}' }] },
-  // Without a database
+  // Routes without a database
   {
     method: 'get',
     path: '/echo/:word',

@@ -1,4 +1,4 @@
-/** Expressions over HTTP: no text of a document and no value of a caller makes one of them cost more than its budget. */
+/** Expressions over HTTP: neither a document's text nor a caller's value makes an expression exceed its budget. */
 import type { Test } from 'tap'
 import { Writable } from 'node:stream'
 import { test } from 'tap'
@@ -13,7 +13,7 @@ const limited = (path: string) => ({
   body: { code: 'TENANTRY_EXPRESSION_LIMIT', error: 'Unprocessable Entity', details: [{ path, keyword: 'expressionLimit' }] }
 })
 
-/** Counts the characters that the engine's own search may compare: its worst case is a product of lengths. */
+/** Counts the characters that the engine's own search may compare: its worst case is the product of both lengths. */
 function watchSearches (t: Test): () => number {
   let most = 0
   for (const name of ['includes', 'indexOf', 'lastIndexOf', 'split'] as const) {
@@ -27,7 +27,7 @@ function watchSearches (t: Test): () => number {
   return () => most
 }
 
-test("an expression that grows a text is refused, in every place of a tenant's document", async (t) => {
+test("an expression that grows a text is rejected, in every place of a tenant's document", async (t) => {
   const { attacker, stranger, victim } = await createWorld(t)
   const expression = (text: string) => `[${Array.from({ length: 24 }, () => text).join(',')}].size() > 0`
   const inline = {
@@ -93,17 +93,17 @@ test("an expression that grows a text is refused, in every place of a tenant's d
   t.match(
     await stranger('POST /nested', { tenant, body: { t: 'a'.repeat(600_000) } }),
     limited('/routes/1/transform/fields/x'),
-    'a text that stands in a result many times counts as often'
+    'each occurrence of a text in a result counts'
   )
   t.match(
     await stranger('POST /continue', { tenant, body }),
     { status: 200, body: { error: { code: 'TENANTRY_EXPRESSION_LIMIT' } } },
-    'a step fails with that reason'
+    'a workflow step fails with this code'
   )
   t.match(await victim('GET /platform/notes'), { status: 200 })
 })
 
-test('a search takes time in proportion to the text', async (t) => {
+test('a search takes time proportional to the text', async (t) => {
   const service = await remote(t, (_request, response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
   })
@@ -132,16 +132,16 @@ test('a search takes time in proportion to the text', async (t) => {
     t.match(await attacker('POST /agent/workflow', { body: step(call) }), limited('/steps/0/condition'), call)
   }
   const smaller = { h: 'a'.repeat(150_000), n: `${'a'.repeat(30_000)}b${'a'.repeat(30_000)}` }
-  t.match(await stranger('POST /platform/search', { body: smaller }), { status: 200, text: 'null' }, 'what fits the budget is computed')
+  t.match(await stranger('POST /platform/search', { body: smaller }), { status: 200, text: 'null' }, 'an expression within the budget is computed')
   t.match(
     await stranger('POST /platform/search', { body: { ...smaller, h: smaller.h + smaller.n } }),
     { status: 200, text: '{}' },
-    'and found'
+    'the search finds its text'
   )
   t.match(
     await stranger('POST /platform/search', { body: searched }),
     limited('/routes/0/integrations/0/condition'),
-    'a caller without a token is refused'
+    'a caller without a token is limited'
   )
   t.ok(mostCompared() <= 16 * maxSteps, `the engine's own search compares at most ${mostCompared()} characters`)
 })
@@ -155,10 +155,10 @@ test('a transform has one budget for all records of a response', async (t) => {
   for (let index = 0; index < 20; index++) t.match(await attacker('POST /notes', { body: { title: 'a' } }), { status: 201 })
   const ask = (length: number) => stranger('POST /sized', { tenant: 'attacker', body: { t: 'a'.repeat(length) } })
   t.match(await ask(300_000), { status: 200, body: { data: Array.from({ length: 20 }, () => ({ n: 300_000 })) } })
-  t.match(await ask(600_000), limited('/routes/1/transform/fields/n'), 'one evaluation of it is within the budget, and twenty are not')
+  t.match(await ask(600_000), limited('/routes/1/transform/fields/n'), 'one evaluation is within the budget, twenty are not')
 })
 
-test('a condition that cannot be computed does not hold, and its place is logged once', async (t) => {
+test('a condition that cannot be computed is false, and its place is logged once', async (t) => {
   const lines: Record<string, unknown>[] = []
   const stream = new Writable({
     write (chunk, _encoding, done) {
@@ -187,7 +187,7 @@ test('a condition that cannot be computed does not hold, and its place is logged
   t.equal(warnings.length, 2)
   t.notMatch(JSON.stringify(warnings), 'secret text')
   t.notOk(await runs('{{input.x}}'))
-  t.ok(await runs('!input.x'), 'of a value and its negation one holds')
+  t.ok(await runs('!input.x'), 'the negated condition holds')
 })
 
 test("the logged place of a condition of a tenant's route is its place in the document", async (t) => {
@@ -200,7 +200,7 @@ test("the logged place of a condition of a tenant's route is its place in the do
   })
   const { attacker, stranger } = await createWorld(t, { logger: { level: 'warn', stream } })
   const condition = 'body.name > 3'
-  // Both have the same text and share what is compiled of it.
+  // Both routes have the same text and share its compiled form.
   const workflow: Routes[number]['workflow'] = {
     steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition }]
   }
@@ -224,7 +224,7 @@ test("the logged place of a condition of a tenant's route is its place in the do
   ])
 })
 
-test('a transform computes fields for each record of any kind of answer', async (t) => {
+test('a transform computes fields for each record of every kind of response', async (t) => {
   const service = await remote(t, ({ path }, response) => {
     const answers: Record<string, unknown> = { '/list': [{ id: 1 }, { id: 2 }], '/record': { id: 3, data: [{ id: 4 }] } }
     response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answers[path]))
@@ -292,27 +292,27 @@ test('a transform computes fields for each record of any kind of answer', async 
   t.match(
     await stranger('GET /it'),
     { status: 200, text: JSON.stringify([{ id: 1, x2: 2, all: 2 }, { id: 2, x2: 4, all: 2 }]) },
-    'a list of a service'
+    'a list from a service'
   )
-  t.same((await stranger('GET /one')).body, { id: 3, data: [{ id: 4 }], x2: 6 }, 'an object of a service is the record')
+  t.same((await stranger('GET /one')).body, { id: 3, data: [{ id: 4 }], x2: 6 }, 'an object from a service is the record')
   t.match(await stranger('POST /sheets', { body: { id: 1, data } }), { status: 201 })
-  t.same((await stranger('GET /sheets/1')).body, { data, n: 2 }, 'a record whose only column is `data` is no page')
-  t.same((await stranger('GET /filtered/1')).body, {}, 'nor for the schema of a response')
+  t.same((await stranger('GET /sheets/1')).body, { data, n: 2 }, 'a record whose only column is `data` is not a page')
+  t.same((await stranger('GET /filtered/1')).body, {}, 'nor for a response schema')
   t.same((await stranger('GET /sheets')).body, { data: [{ data, n: 2 }], pagination: { limit: 20, offset: 0, total: 1 } })
   t.match((await stranger('POST /sheets/computed', { body: [{ id: 2, data }, { id: 3, data: [] }] })).body, {
     data: [{ id: 2, n: 2 }, { id: 3, n: 0 }]
-  }, 'a bulk insert answers a list')
-  t.match((await stranger('POST /sheets/computed', { body: { id: 4, data } })).body, { id: 4, data, n: 2 }, 'and one record a record')
+  }, 'a bulk insert returns a list')
+  t.match((await stranger('POST /sheets/computed', { body: { id: 4, data } })).body, { id: 4, data, n: 2 }, 'an insert of one record returns one record')
   t.match((await stranger('POST /workflow')).body, { result: { data, n: 2 } })
   t.match((await stranger('POST /workflow/list')).body, { result: { data: [{ n: 2 }, { n: 2 }, { n: 0 }, { n: 2 }] } })
   t.match(
     (await stranger('GET /both')).body,
     { n: 8, again: { data: [{}, {}, {}, {}] } },
-    'fields of several queries are members of the answer'
+    'fields of several queries are members of the response'
   )
 })
 
-test('a transform over a record or a field that cannot exist is refused when it is saved', async (t) => {
+test('saving a transform over a record or a field that cannot exist fails', async (t) => {
   const { attacker } = await createWorld(t)
   const faultOf = async (queries: object[], field: string) => {
     const { status, body } = await attacker('POST /tenant/config', {

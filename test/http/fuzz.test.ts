@@ -1,6 +1,6 @@
 /**
- * Random requests at every kind of route: never a 500, never a crash, never another tenant's row. Bounded and seeded:
- * TENANTRY_FUZZ_SEED and TENANTRY_FUZZ_COUNT run another, or a longer, sequence.
+ * Random requests to every kind of route: never a 500, never a crash, never another tenant's row. Bounded and seeded: TENANTRY_FUZZ_SEED
+ * and TENANTRY_FUZZ_COUNT run a different or a longer sequence.
  */
 import { test } from 'tap'
 import { listen, testServer } from '../helpers/server.js'
@@ -11,14 +11,14 @@ import { everyKind, routes, tables } from './document.js'
 
 const seed = Number(process.env['TENANTRY_FUZZ_SEED'] ?? 20_261_121)
 const count = Number(process.env['TENANTRY_FUZZ_COUNT'] ?? 2000)
-const atOnce = 8 // so that requests meet each other in the pool
+const atOnce = 8 // so that requests compete for the pool
 
-/** What only the victim's rows hold. */
+/** A text that only the victim's rows contain. */
 const marker = 'VICTIM-9f2c'
 
 type Random = () => number
 
-/** Mulberry32: small, and the same everywhere. */
+/** Mulberry32: small, and deterministic on every platform. */
 function generator (state: number): Random {
   return () => {
     state = (state + 0x6d2b79f5) | 0
@@ -145,7 +145,7 @@ const headerNames = [
   'expect-ct'
 ]
 
-test('random requests', async (t) => {
+test('random requests cause no 500, no crash and no leak', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const app = await testServer(t, everyKind, {
     engine: { provider: 'postgres', postgres: { connectionString } },
@@ -189,7 +189,7 @@ test('random requests', async (t) => {
   const record = (depth: number): Record<string, unknown> =>
     Object.fromEntries(Array.from({ length: below(6) }, () => [chance(0.75) ? pick(columns) : text(), value(depth)]))
   const body = (): string => {
-    // Half of the bodies are nearly right, so that they get as far as the database.
+    // Half of the bodies are nearly valid, so that they reach the database.
     const one = () =>
       chance(0.5) ? { title: text(), name: text(), ...record(1) } : chance(0.5) ? { title: 'x', [pick(columns)]: value(1) } : record(1)
     let raw = JSON.stringify(chance(0.2) ? Array.from({ length: below(5) }, one) : chance(0.1) ? value(0) : one())
@@ -246,8 +246,8 @@ test('random requests', async (t) => {
     }))
   }
   t.strictSame(faults, [], `seed ${seed}`)
-  t.strictSame(await rows(), before, 'the victim has what it had')
-  t.equal((await local('GET /notes', { tenant: 'a' })).status, 200, 'and the server serves')
+  t.strictSame(await rows(), before, "the victim's rows are unchanged")
+  t.equal((await local('GET /notes', { tenant: 'a' })).status, 200, 'the server still serves')
   const shown = [...statuses].sort().map(([status, times]) => `${status}: ${times}`).join(', ')
-  t.ok((statuses.get(200) ?? 0) > count / 10 && (statuses.get(201) ?? 0) > count / 50, `enough of them got through: ${shown}`)
+  t.ok((statuses.get(200) ?? 0) > count / 10 && (statuses.get(201) ?? 0) > count / 50, `enough requests succeeded: ${shown}`)
 })

@@ -1,4 +1,4 @@
-/** `GET /`: what a server answers on a path that most documents leave free. */
+/** `GET /`: the response on a path that most documents do not declare. */
 import t from 'tap'
 import { version } from '../../lib/version.js'
 import { bearer } from '../helpers/tokens.js'
@@ -9,7 +9,7 @@ const links = { documentation: '/ui', openapi: '/doc', health: '/health' }
 
 t.test('GET /', async (t) => {
   const engine = await postgresSection(t)
-  t.test('leads to the documentation in development', async (t) => {
+  t.test('the home page links to the documentation in development', async (t) => {
     const app = await testServer(t, { routes: [] }, { engine })
     for (const url of ['/', '/?from=a-browser']) {
       const response = await app.inject(url)
@@ -21,7 +21,7 @@ t.test('GET /', async (t) => {
     t.equal((await app.inject('/no-such-path')).statusCode, 404)
   })
 
-  t.test('names the API and its links in production, of the groups that are on', async (t) => {
+  t.test('in production, the home page names the API and links to the enabled groups', async (t) => {
     const app = await testServer(t, { name: 'Notes', routes: [], plugins: { openapi: { version: '2.1.0' } } }, {
       engine,
       env: { NODE_ENV: 'production' }
@@ -33,17 +33,17 @@ t.test('GET /', async (t) => {
     t.equal(response.headers['x-content-type-options'], 'nosniff')
 
     const bare = await testServer(t, { routes: [], plugins: { openapi: false, health: false } }, { engine })
-    t.strictSame((await bare.inject('/')).json(), { name: 'API', version, links: {} }, 'without pages there is nothing to lead to')
+    t.strictSame((await bare.inject('/')).json(), { name: 'API', version, links: {} }, 'without pages, the home page has no links')
   })
 
-  t.test('is a route of the document where that declares one', async (t) => {
+  t.test('a route of the document replaces the home page', async (t) => {
     const declared = await testServer(t, { routes: [{ path: '/', method: 'get', response: { own: true } }] }, { engine })
     t.strictSame((await declared.inject('/')).json(), { own: true })
     const other = await testServer(t, { routes: [{ path: '/', method: 'post', response: { own: true } }] }, { engine })
-    t.equal((await other.inject('/')).statusCode, 405, 'the path is taken')
+    t.equal((await other.inject('/')).statusCode, 405, 'the path is in use')
   })
 
-  t.test('is the own route of a tenant, for callers of that tenant', async (t) => {
+  t.test("a tenant's own route replaces the home page for its callers", async (t) => {
     const app = await testServer(t, { routes: [] }, { engine, tenants: ['acme', 'globex'] })
     const as = (tenant: string) => bearer({ sub: 'ada', tenant_id: tenant, role: 'admin' })
     const routes = [{ path: '/', method: 'get', response: { tenant: 'acme' } }]
@@ -51,7 +51,7 @@ t.test('GET /', async (t) => {
     t.equal(saved.statusCode, 200, saved.body)
     t.strictSame((await app.inject({ url: '/', headers: as('acme') })).json(), { tenant: 'acme' })
     t.strictSame((await app.inject({ url: '/', headers: { 'x-tenant-id': 'acme' } })).json(), { tenant: 'acme' })
-    t.equal((await app.inject({ url: '/', headers: as('globex') })).statusCode, 302, 'the other tenant has none')
+    t.equal((await app.inject({ url: '/', headers: as('globex') })).statusCode, 302, 'not for another tenant')
     t.equal((await app.inject('/')).statusCode, 302)
   })
 })

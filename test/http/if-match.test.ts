@@ -1,4 +1,4 @@
-/** If-Match on declared writes, judged by the version that the GET route on the same path shows. */
+/** If-Match on declared writes: compared with the version of the GET route on the same path. */
 import { test, type Test } from 'tap'
 import type { Route } from '../../lib/schema/route.js'
 import { forEachEngine, postgresSection, type DatabaseSection } from '../helpers/postgres.js'
@@ -32,7 +32,7 @@ const routesAt = (base: string): Route[] => [
     response: { title: '{{results.notes.title}}' }
   },
   { method: 'delete', path: `${base}/notes/:id`, queries: [{ table: 'notes', operation: 'delete', id }] },
-  // Its version is computed, and depends on the query string.
+  // The version is computed, and depends on the query string.
   {
     method: 'get',
     path: `${base}/shown/:id`,
@@ -41,7 +41,7 @@ const routesAt = (base: string): Route[] => [
     request: { query: { language: { type: 'string', maxLength: 2 } } }
   },
   { method: 'put', path: `${base}/shown/:id`, queries: [{ table: 'notes', operation: 'update', id, data: { title: '{{body.title}}' } }] },
-  // The row that it writes is none that it shows.
+  // The write changes another row than the GET route shows.
   {
     method: 'get',
     path: `${base}/comments/:id`,
@@ -83,7 +83,7 @@ const routesAt = (base: string): Route[] => [
   { method: 'get', path: `${base}/named/:key`, queries: [{ table: 'notes', operation: 'select', id: '{{params.key}}' }] },
   { method: 'get', path: `${base}/private/:id`, queries: [readNote], requireAuth: true },
   { method: 'put', path: `${base}/private/:id`, queries: [{ table: 'notes', operation: 'update', id }] },
-  // It reads the header itself.
+  // The route reads the header itself.
   {
     method: 'put',
     path: `${base}/own/:id`,
@@ -107,7 +107,7 @@ async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
   const titleOf = async (id: string) => (await ask(`GET ${at(id)}`)).body['title']
   const tagAt = async (target: string) => tagOf(await ask(`GET ${target}`))
 
-  await t.test('a write with the current tag, and with another one', async (t) => {
+  await t.test('a write succeeds with the current tag and fails with another one', async (t) => {
     await note('a')
     const first = await tagAt(at('a'))
     t.equal((await ask(`PUT ${at('a')}`, putting('two', `"x", W/${first}`))).status, 200)
@@ -116,7 +116,7 @@ async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
     for (const method of ['PUT', 'PATCH', 'DELETE']) {
       const stale = await ask(`${method} ${at('a')}`, method === 'DELETE' ? { headers: { 'if-match': first } } : putting('three', first))
       refused(t, stale, 412, 'PRECONDITION_FAILED', method)
-      t.equal(tagOf(stale), second, 'it names the current one')
+      t.equal(tagOf(stale), second, 'the error contains the current tag')
     }
     t.equal(await titleOf('a'), 'two', 'nothing was written')
     t.match(await ask(`PATCH ${at('a')}`, putting('three', second)), { status: 200, body: { title: 'three' } })
@@ -128,7 +128,7 @@ async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
     refused(t, await ask(`PUT ${at('a')}`, { body: { title: 'six' } }), 404, 'NOT_FOUND', 'without the header')
   })
 
-  await t.test('what a caller does not see is no other version', async (t) => {
+  await t.test('a change of a hidden column does not change the version', async (t) => {
     await note('b')
     const tag = await tagAt(at('b'))
     await ask(`PUT ${at('b')}`, { body: { secret: 'x' } })
@@ -150,14 +150,14 @@ async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
     t.equal((await ask(`PUT ${at('c', 'shown')}?language=de`, putting('two', german))).status, 200)
   })
 
-  await t.test('a row that a write makes needs to exist', async (t) => {
+  await t.test('a conditional write does not create a missing row', async (t) => {
     refused(t, await ask(`PUT ${at('d', 'made')}`, putting('one', '*')), 412, 'PRECONDITION_FAILED')
     t.equal((await ask(`GET ${at('d')}`)).status, 404)
     t.equal((await ask(`PUT ${at('d', 'made')}`, { body: { title: 'one' } })).status, 200)
     t.equal((await ask(`PUT ${at('d', 'made')}`, putting('two', '*'))).status, 200)
   })
 
-  await t.test('several writes are one', async (t) => {
+  await t.test('several writes are checked as one', async (t) => {
     await note('e')
     const tag = await tagAt(at('e', 'both'))
     const write = { ...putting('two', tag), body: { title: 'two', text: 'x' } }
@@ -166,7 +166,7 @@ async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
     t.match(await ask(`GET ${at('e', 'comments')}`), { body: { pagination: { total: 1 } } })
   })
 
-  await t.test('routes without a version refuse the header', async (t) => {
+  await t.test('routes without a version reject the header', async (t) => {
     await note('f')
     for (const path of ['blind', 'named']) {
       for (const header of ['*', '"x"']) {
@@ -210,21 +210,21 @@ async function races (t: Test, servers: readonly Ask[], base: string, writers: n
   for (let round = 0; round < 5; round++) {
     await ask(`POST ${base}/notes`, { body: { id: `race${base.slice(1)}`, title: 'one' } })
     const tag = tagOf(await ask(`GET ${path}`))
-    t.same(settled(await all(`PUT ${path}`, (n) => putting(`by ${n}`, tag))), expected, 'of writers of one version one succeeds')
+    t.same(settled(await all(`PUT ${path}`, (n) => putting(`by ${n}`, tag))), expected, 'of concurrent writers with one version, one succeeds')
     const list = tagOf(await ask(`GET ${comments}`))
     t.same(
       settled(await all(`PUT ${comments}`, (n) => ({ ...putting('', list), body: { text: `by ${n}` } }))),
       [...expected.slice(1), 201].sort(),
-      'also where they add rows'
+      'also if they add rows'
     )
     t.match(await ask(`GET ${comments}`), { body: { pagination: { total: round + 1 } } })
     t.same(
       settled(await all(`PUT ${path}`, (n) => putting(`any ${n}`, '*'))),
       Array.from({ length: writers }, () => 200),
-      'all succeed where any version will do'
+      'with If-Match: * all succeed'
     )
     const last = tagOf(await ask(`GET ${path}`))
-    t.same(settled(await all(`DELETE ${path}`, () => ({ headers: { 'if-match': last } }))), expected, 'and one that deletes')
+    t.same(settled(await all(`DELETE ${path}`, () => ({ headers: { 'if-match': last } }))), expected, 'and one DELETE')
   }
 }
 
@@ -239,12 +239,12 @@ test('If-Match on declared writes', (t) =>
     for (const [name, base] of [['the platform', '/p'], ['a tenant', '/t']] as const) {
       await t.test(`routes of ${name}`, async (t) => {
         await preconditions(t, user('acme'), base)
-        await t.test('permissions of the read count', (t) => permissions(t, (permissions) => user('acme', permissions), base))
-        await t.test('at once', (t) => races(t, [user('acme')], base, 4))
+        await t.test("the read's permissions apply", (t) => permissions(t, (permissions) => user('acme', permissions), base))
+        await t.test('concurrent writers', (t) => races(t, [user('acme')], base, 4))
       })
     }
 
-    await t.test('tenants have versions of their own', async (t) => {
+    await t.test('tenants have separate versions', async (t) => {
       await user('acme')('POST /p/notes', { body: { id: 'own', title: 'x' } })
       const tag = tagOf(await user('acme')('GET /p/notes/own'))
       refused(t, await user('other')('PUT /p/notes/own', putting('y', tag)), 412, 'PRECONDITION_FAILED')
@@ -281,7 +281,7 @@ test('If-Match on declared writes', (t) =>
     })
   }))
 
-test('writers of one version at two servers', async (t) => {
+test('writers with one version at two servers', async (t) => {
   const servers = await testServers(t, { tables, routes: routesAt('/p') }, { engine: await postgresSection(t), tenants: ['acme'] })
   await races(t, servers.map((app) => caller(t, app, { token: signToken({ sub: 'ada', tenant_id: 'acme' }) })), '/p', 12)
 })

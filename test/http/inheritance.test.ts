@@ -1,4 +1,4 @@
-/** Tables that inherit from each other, and tables in partitions: no route reaches another tenant's row through them. */
+/** Inherited and partitioned tables: no route reaches another tenant's row through them. */
 import { test } from 'tap'
 import { ConfigError } from '../../lib/configuration/index.js'
 import { testServer, type TestDocument } from '../helpers/server.js'
@@ -26,7 +26,7 @@ insert into scoped_more values (1, 'one', 'of one', 'x'), (2, 'two', 'of two', '
 insert into parts values (1, 'one', 'low'), (11, 'one', 'high'), (1, 'two', 'of two'), (12, 'two', 'of two');
 `
 
-test('tables that inherit', async (t) => {
+test('inherited tables', async (t) => {
   const { connectionString, admin } = await postgresDatabase(t, { role: 'owner', sql: tables })
   for (
     const { name } of await admin(
@@ -36,7 +36,7 @@ test('tables that inherit', async (t) => {
   const postgres = { connectionString, rowLevelSecurity: true }
   const engine = { provider: 'postgres', postgres } as const
 
-  await t.test('a route on a table that a table of tenants inherits from is a fault that names both', async (t) => {
+  await t.test('a route on a parent of a tenant table is a fault that names both tables', async (t) => {
     const routes: TestDocument['routes'] = [
       list('inh_parent'),
       {
@@ -58,7 +58,7 @@ test('tables that inherit', async (t) => {
     t.match(error.faults[0]?.message, /"inh_parent" reaches the rows of every tenant in "inh_child"/)
   })
 
-  await t.test("a tenant's document cannot use one that is shared", async (t) => {
+  await t.test("a tenant's document cannot use a shared parent table", async (t) => {
     const app = await testServer(t, { tenancy: { sharedTables: ['inh_parent'] } }, { engine, tenants: ['one'] })
     const ask = caller(t, app, { token: signToken({ sub: 'u', tenant_id: 'one', role: 'admin' }) })
     const answer = await ask('POST /tenant/config', { body: { routes: [list('inh_parent')] } })
@@ -66,7 +66,7 @@ test('tables that inherit', async (t) => {
     t.match(answer.text, /inh_child/)
   })
 
-  await t.test('heirs with a tenant, and tables in partitions, answer the rows of the tenant', async (t) => {
+  await t.test("child tables and partitioned tables with a tenant column return only the tenant's rows", async (t) => {
     const app = await testServer(t, { routes: [list('inh_child'), list('scoped'), list('parts')] }, { engine, tenants: ['two'] })
     const ask = caller(t, app, { tenant: 'one' })
     t.match((await ask('GET /inh_child')).body.data, [{ id: 2, t: 'of one' }])

@@ -1,4 +1,4 @@
-/** SQL, templates and patterns in every place that a caller reaches: stored and compared as they are, never evaluated. */
+/** SQL, templates and patterns in every place that a caller can reach: stored and compared literally, never evaluated. */
 import { test, type Test } from 'tap'
 import { testServer } from '../helpers/server.js'
 import { forEachEngine } from '../helpers/postgres.js'
@@ -59,7 +59,7 @@ test('injection', (t) =>
     let tenants = 0
     const asTenant = (t: Test) => caller(t, app, { tenant: `tenant-${++tenants}` })
 
-    await t.test('a text is stored and answered as it was sent', async (t) => {
+    await t.test('a text is stored and returned unchanged', async (t) => {
       const ask = asTenant(t)
       for (const text of [...sql, ...templates]) {
         const created = await ask('POST /notes', {
@@ -91,7 +91,7 @@ test('injection', (t) =>
       }
     })
 
-    await t.test('a text in a filter matches itself and nothing else', async (t) => {
+    await t.test('a text in a filter matches only itself', async (t) => {
       const ask = asTenant(t)
       const texts = [...sql, ...templates]
       await ask('POST /notes', { body: [{ title: 'plain', rank: 1 }, ...texts.map((title) => ({ title }))] })
@@ -102,13 +102,13 @@ test('injection', (t) =>
         t.strictSame((await ask(`GET /docs?name=${encoded}`)).body.data?.map(({ name }) => name), [text])
         t.strictSame((await ask('GET /by-header', { headers: { 'x-title': text } })).body.data?.map(({ title }) => title), [text])
         t.strictSame((await ask(`GET /cached/notes?title=${encoded}`)).body.data?.map(({ title }) => title), [text])
-        t.strictSame((await ask(`GET /cached/key?k=${encoded}`)).body.data?.map(({ title }) => title), [text], 'in a key of the cache')
+        t.strictSame((await ask(`GET /cached/key?k=${encoded}`)).body.data?.map(({ title }) => title), [text], 'in a cache key')
         t.strictSame((await ask(`PATCH /by-title/${encoded}`, { body: { body: text } })).body.data?.map(({ body }) => body), [text])
       }
       t.equal((await ask('GET /notes?word=plain')).body.data?.length, 0)
     })
 
-    await t.test('a text where another type stands is refused, and so is one in the place of a name', async (t) => {
+    await t.test('a text in place of another type or of a name is rejected', async (t) => {
       const ask = asTenant(t)
       await ask('POST /notes', { body: { title: 'plain' } })
       for (const text of sql) {
@@ -130,17 +130,17 @@ test('injection', (t) =>
         refused(t, await ask(`PUT /notes/${encoded}`, { body: { title: 'x' } }), 400, 'VALIDATION_FAILED')
         refused(t, await ask('POST /notes', { body: { title: 'x', [text]: 'y' } }), 400, 'VALIDATION_FAILED', 'as a column')
         refused(t, await ask('POST /notes', { body: [{ title: 'x', [text]: 'y' }] }), 400, 'VALIDATION_FAILED', 'as a column of many')
-        // A route that declares no query string has no use for these, and does not look at them.
+        // A route without a declared query string ignores these.
         for (const name of ['order', 'select', 'filter', 'or', 'id', 'columns', 'on_conflict', text]) {
           const { status, body } = await ask(`GET /notes?${encodeURIComponent(name)}=${encoded}`)
           t.strictSame([status, body.data?.length], [200, 1], `${name}=${text}`)
         }
         refused(t, await ask(`GET /strict?${encoded}=1`), 400, 'VALIDATION_FAILED', 'as the name of a parameter')
       }
-      t.equal((await ask('GET /notes')).body.data?.length, 1, 'the table is there, and nothing was written to it')
+      t.equal((await ask('GET /notes')).body.data?.length, 1, 'the table still exists, and nothing was written to it')
     })
 
-    await t.test('a pattern is a pattern, a part of a filter is text all the same', async (t) => {
+    await t.test('like takes a pattern, and its value is still never SQL', async (t) => {
       const ask = asTenant(t)
       await ask('POST /notes', { body: ['100%', '1000', 'a_b', 'axb', 'back\\slash', 'x'].map((title) => ({ title })) })
       const titles = async (query: string) => (await ask(`GET /notes?${query}`)).body.data?.map(({ title }) => title)
@@ -152,7 +152,7 @@ test('injection', (t) =>
       t.strictSame(await titles('like=%25%5C%5C%25'), ['back\\slash'])
     })
 
-    await t.test('names that every object has name nothing', async (t) => {
+    await t.test('names of Object.prototype have no meaning', async (t) => {
       const ask = asTenant(t)
       const id = String((await ask('POST /notes', { body: { title: 'x', extra: { constructor: 1, toString: 2 } } })).body['id'])
       t.strictSame((await ask(`GET /notes/${id}`)).body['extra'], { constructor: 1, toString: 2 })

@@ -1,4 +1,4 @@
-/** Two tenants on one server: neither sees, changes, blocks or learns of the other's rows. */
+/** Two tenants on one server: neither can see, change, block or detect the other's rows. */
 import { test, type Test } from 'tap'
 import { testServer } from '../helpers/server.js'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../helpers/postgres.js'
@@ -10,7 +10,7 @@ const titlesOf = async (ask: Ask, target = 'GET /notes') => (await ask(target)).
 
 test('two tenants', (t) => forEachEngine(t, isolated))
 
-test('two tenants with row-level security, of a role that is bound by it', async (t) => {
+test('two tenants with row-level security, under a role that obeys it', async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const postgres = { connectionString, rowLevelSecurity: true, preparedStatements: false, pool: { max: 2 } }
   await isolated(t, { provider: 'postgres', postgres })
@@ -27,12 +27,12 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(await b(`GET /notes/${note}`), {
       status: 200,
       body: { title: 'of b', body: 'private', tenant_id: 'b', author_id: author, deleted: false }
-    }, `${what}: the note is as it was`)
-    t.match((await b('GET /people')).body.data, [{ name: 'Bea', total: [{ count: 1 }] }], `${what}: and so is its author`)
-    t.same((await b('GET /docs/shared')).body, { id: 'shared', name: 'of b', a: { b: 7 }, tags: ['x'] }, `${what}: and the document`)
+    }, `${what}: the note is unchanged`)
+    t.match((await b('GET /people')).body.data, [{ name: 'Bea', total: [{ count: 1 }] }], `${what}: its author is unchanged`)
+    t.same((await b('GET /docs/shared')).body, { id: 'shared', name: 'of b', a: { b: 7 }, tags: ['x'] }, `${what}: the document is unchanged`)
   }
 
-  await t.test('no read reaches the other', async (t) => {
+  await t.test('no read reaches the other tenant', async (t) => {
     for (
       const target of [
         'GET /notes',
@@ -63,7 +63,7 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     }
   })
 
-  await t.test('no write reaches the other', async (t) => {
+  await t.test('no write reaches the other tenant', async (t) => {
     for (const target of [`PATCH /notes/${note}`, 'PATCH /docs/shared']) {
       refused(t, await a(target, { body: { title: 'taken' } }), 404, 'NOT_FOUND', target)
     }
@@ -71,7 +71,7 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
       const target of [`DELETE /notes/${note}`, `DELETE /notes/${note}?hard=true`, `DELETE /people/${author}`, 'DELETE /docs/shared']
     ) { refused(t, await a(target), 404, 'NOT_FOUND', target) }
     t.same((await a('PATCH /by-title/of%20b', { body: { body: 'taken' } })).body, { data: [] })
-    // An id is each tenant's own: that the other has it is not told, and does not keep it from anybody.
+    // Each tenant has its own ids: an id of the other tenant is not revealed, and stays available.
     const own = { title: 'own', id: note }
     for (
       const [target, body] of [[`PUT /notes/${note}`, { title: 'own' }], ['POST /notes/upsert', own], ['POST /notes/upsert', [own]], [
@@ -84,17 +84,17 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
       refused(t, await a('POST /notes', { body: own }), 409, 'CONFLICT', 'an id that the own tenant has')
       t.match(await a(`DELETE /notes/${note}?hard=true`), { status: 200 })
     }
-    t.strictSame(await titlesOf(a), [], 'all of that was its own')
+    t.strictSame(await titlesOf(a), [], "all of them were the tenant's own rows")
     t.match(
       await a('PUT /docs/shared', { body: { name: 'of a' } }),
       { status: 200, body: { name: 'of a' } },
-      "ids of documents are each tenant's own"
+      'document ids belong to each tenant separately'
     )
     t.match(await a('DELETE /docs/shared'), { status: 200 })
     await unchanged('writes')
   })
 
-  await t.test('no body names the other as the tenant', async (t) => {
+  await t.test('a body cannot set another tenant', async (t) => {
     const mine = String((await a('POST /notes', { body: { title: 'mine', tenant_id: 'a' } })).body['id'])
     for (const tenant of ['b', 'B', 'A', '', ' a', 'a ', 1, true, null, ['a'], ['b'], { id: 'b' }, '*']) {
       const isOwn = Array.isArray(tenant) && String(tenant) === 'a'
@@ -123,12 +123,12 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
       'a route that does not declare it'
     )
     const of = (await a('POST /docs', { body: { name: 'mine', tenant_id: 'b', collection: 'other' } })).body
-    t.match(await a(`GET /docs/${String(of['id'])}`), { status: 200 }, 'in a document it is a field like any other')
+    t.match(await a(`GET /docs/${String(of['id'])}`), { status: 200 }, 'in a document, tenant_id is an ordinary field')
     t.match((await b('GET /docs')).body.data, [{ name: 'of b' }])
     await unchanged('bodies')
   })
 
-  await t.test("no row hangs on the other's", async (t) => {
+  await t.test("no row can reference another tenant's row", async (t) => {
     const hang = { title: 'hanging', author_id: author }
     const mine = String((await a('POST /notes', { body: { title: 'mine' } })).body['id'])
     for (
@@ -144,13 +144,13 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     await unchanged('references')
   })
 
-  await t.test("a unique value of one does not tell of the other's where the tenant is in the key", async (t) => {
+  await t.test('a unique value reveals nothing of the other tenant if the tenant is in the key', async (t) => {
     t.match(await a('POST /people', { body: { name: 'Abe', email: 'bea@b.example' } }), { status: 201 })
     refused(t, await a('POST /people', { body: { name: 'Abe', email: 'bea@b.example' } }), 409, 'CONFLICT')
     t.strictSame((await a('GET /people')).body.data?.map(({ name }) => name), ['Abe'])
   })
 
-  await t.test("the header is one well-formed id, and never another than the token's", async (t) => {
+  await t.test("X-Tenant-ID is one valid id, and never differs from the token's tenant", async (t) => {
     const ask = caller(t, app)
     for (
       const tenant of [
@@ -177,8 +177,8 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
       refused(t, await ask('GET /notes', { headers: { 'x-tenant-id': tenant } }), 400, 'TENANT_INVALID', JSON.stringify(tenant))
     }
     refused(t, await ask('GET /notes', { tenant: 'x'.repeat(64) }), 404, 'TENANT_UNKNOWN', 'an id of 64 characters')
-    t.match(await ask('GET /notes', { headers: { 'X-TENANT-ID': 'a' } }), { status: 200 }, 'the name of a header knows no case')
-    t.strictSame(await titlesOf(caller(t, app, { tenant: 'B' })), [], 'an id does')
+    t.match(await ask('GET /notes', { headers: { 'X-TENANT-ID': 'a' } }), { status: 200 }, 'header names are case-insensitive')
+    t.strictSame(await titlesOf(caller(t, app, { tenant: 'B' })), [], 'ids are case-sensitive')
     refused(t, await ask('GET /notes'), 400, 'TENANT_REQUIRED', 'no tenant')
     refused(t, await ask('GET /docs/shared'), 404, 'NOT_FOUND', "documents without a tenant are the platform's")
     const token = signToken({ tenant_id: 'a' })
@@ -197,24 +197,24 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(
       (await ask('GET /notes', { token: signToken({ role: 'admin' }), tenant: 'b' })).body.data,
       [{ title: 'of b' }],
-      'an administrator of the platform'
+      'a platform administrator'
     )
     refused(t, await ask('GET /members', { tenant: 'b' }), 401, 'TOKEN_MISSING', 'a route that is not public')
     t.match((await ask('GET /members', { token: signToken({ tenant_id: 'b' }) })).body.data, [{ title: 'of b' }])
     refused(t, await ask('POST /members', { tenant: 'b', body: { title: 'x' } }), 401, 'TOKEN_MISSING')
   })
 
-  await t.test('a cached answer is of one tenant, one caller and one view', async (t) => {
+  await t.test('a cached response belongs to one tenant, one caller and one view', async (t) => {
     t.strictSame(await titlesOf(b, 'GET /cached/notes'), ['of b'])
     const again = await b('GET /cached/notes')
     t.match([again.headers['x-cache'], again.body.data], ['HIT', [{ title: 'of b' }]])
     const other = await a('GET /cached/notes?')
     t.notMatch(other.text, /of b/)
     const c = await caller(t, app, { tenant: 'c' })('GET /cached/notes')
-    t.match([c.headers['x-cache'], c.body.data], ['MISS', []], 'the same URL, another tenant')
+    t.match([c.headers['x-cache'], c.body.data], ['MISS', []], 'the same URL for another tenant')
     const key = await b('GET /cached/key?k=of%20b')
     t.match(key.body.data, [{ title: 'of b' }])
-    t.match((await caller(t, app, { tenant: 'c' })('GET /cached/key?k=of%20b')).body.data, [], "a key of the document's own")
+    t.match((await caller(t, app, { tenant: 'c' })('GET /cached/key?k=of%20b')).body.data, [], 'a custom cache key')
 
     const ask = caller(t, app)
     const [one, two] = [signToken({ sub: 'one', tenant_id: 'b' }), signToken({ sub: 'two', tenant_id: 'b' })]
@@ -230,13 +230,13 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
 
     const view = async (request: Parameters<Ask>[1]) => Object.hasOwn((await ask(`GET /cached/hidden/${note}`, request)).body, 'body')
     t.equal(await view({ token: signToken({ role: 'admin', tenant_id: 'b' }) }), true, 'an administrator sees every field')
-    t.equal(await view({ token: one }), false, 'and the next user does not see it in the cache')
-    t.equal(await view({ tenant: 'b' }), false, 'nor does a stranger')
+    t.equal(await view({ token: one }), false, 'the next user does not get the cached field')
+    t.equal(await view({ tenant: 'b' }), false, 'nor does an anonymous caller')
     t.equal(await view({ token: one, tenant: 'b' }), true, "the tenant's own dashboard does")
     t.equal(await view({ token: two }), false)
   })
 
-  await t.test('excluded fields are neither read nor written without the right token', async (t) => {
+  await t.test('excluded fields cannot be read or written without the right token', async (t) => {
     const ask = caller(t, app)
     const user = signToken({ tenant_id: 'b', role: 'editor' })
     for (
@@ -253,14 +253,14 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
   })
 }
 
-test('an error tells nothing of the rows that PostgreSQL looks at before it looks whose they are', async (t) => {
+test("an error reveals nothing of other tenants' rows that PostgreSQL evaluates first", async (t) => {
   const database = await postgresDatabase(t)
   const app = await testServer(t, everyKind, {
     engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } },
     tenants: ['a', 'b']
   })
   await caller(t, app, { tenant: 'b' })('POST /notes', { body: { title: 'secret plan' } })
-  // Now it knows how small the table is, and reads all of it.
+  // PostgreSQL now knows that the table is small, and scans all of it.
   await database.query('analyze')
   const a = caller(t, app, { tenant: 'a' })
   const [right, wrong] = [await a('GET /notes?like=secret%5C'), await a('GET /notes?like=hidden%5C')]

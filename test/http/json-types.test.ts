@@ -42,7 +42,7 @@ test('values of a body', async (t) => {
   const ask = caller(t, await testServer(t, document, { tenants: ['one'] }), { tenant: 'one' })
   await ask('POST /it', { body: { id: 1 } })
 
-  await t.test('a body is converted nowhere: a value of another JSON type is 400 with its place', async (t) => {
+  await t.test('bodies are not coerced: a value of another JSON type is a 400 with its place', async (t) => {
     const wrong: [name: keyof typeof columns, value: unknown][] = [
       ['t', 7],
       ['t', true],
@@ -91,11 +91,11 @@ test('values of a body', async (t) => {
     }
     t.match((await ask('PATCH /it/1', { body })).body, { ...body, at: '2026-01-31T10:00:00.5+00:00' })
     const { body: read } = await ask('PATCH /it/1', { body: { price: '12.50', big: '9007199254740993', at: '2026-01-31 12:00:00+00' } })
-    t.match(read, { at: '2026-01-31T12:00:00+00:00' }, 'wide numbers come as texts too')
+    t.match(read, { at: '2026-01-31T12:00:00+00:00' }, 'wide numbers may also be texts')
     t.equal((await ask('PUT /it', { body: { id: 2, t: 'x', flag: false } })).status, 200)
   })
 
-  await t.test('texts of a URL become values of their column', async (t) => {
+  await t.test("texts of a URL are converted to their column's type", async (t) => {
     t.match((await ask('PUT /url/5?flag=true&day=2026-01-31&ratio=1.5')).body, { id: 5, flag: true, day: '2026-01-31', ratio: 1.5 })
   })
 })

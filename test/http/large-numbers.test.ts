@@ -11,7 +11,7 @@ import { receiver, until } from '../plugins/webhooks/app.js'
 import { caller, type Ask } from './caller.js'
 
 const large = '9007199254740993'
-const near = '9007199254740992' // what a double makes of it: the id of another row
+const near = '9007199254740992' // its value as a double: the id of another row
 const price = '12345678901234567890.10'
 
 const select = { table: 'items', operation: 'select' } as const
@@ -214,7 +214,7 @@ test('digits of bigint and numeric columns', (t) =>
       t.equal((await ask(`GET /typed/${large}?least=12345678901234567890.11`)).status, 404)
     })
 
-    await t.test('mapping, response schema, transform, results and cache keep them', async (t) => {
+    await t.test('mapping, response schema, transform, results and cache keep all digits', async (t) => {
       t.equal(
         (await ask(`GET /mapped/${large}`)).text,
         `{"key":${large},"cost":${price},"text":"no. ${large}","inside":{"n":${large},"p":${price}},"given":"${large}"}`
@@ -233,7 +233,7 @@ test('digits of bigint and numeric columns', (t) =>
       for (let times = 0; times < 2; times++) t.equal((await ask(`GET /cached/${large}`)).text, `{"key":${large},"cost":${price}}`)
     })
 
-    await t.test('a row that GET returned is accepted by POST, PUT and PATCH', async (t) => {
+    await t.test('POST, PUT and PATCH accept a row that GET returned', async (t) => {
       const { text } = await ask(`GET /items/${large}`)
       const sent = text.replace(',"tenant_id":"acme","deleted":false,"deleted_at":null', '')
       t.equal(sent, row)
@@ -251,7 +251,7 @@ test('digits of bigint and numeric columns', (t) =>
         )
       }
       t.match((await ask(`GET /items/${large}`)).body['name'], `no. ${large} at ${price}`)
-      t.match((await ask(`GET /items/${near}`)).body, { name: 'near', price: 1 }, 'the other row is as it was')
+      t.match((await ask(`GET /items/${near}`)).body, { name: 'near', price: 1 }, 'the other row is unchanged')
     })
 
     await t.test('rules for numbers are exact', async (t) => {
@@ -281,7 +281,7 @@ test('digits of bigint and numeric columns', (t) =>
       }
     })
 
-    await t.test('documents keep them', async (t) => {
+    await t.test('documents keep all digits', async (t) => {
       t.equal((await ask('POST /papers', { raw: `{"n":${large},"p":${price}}` })).status, 201)
       t.equal((await ask('POST /papers', { raw: `[{"n":${near}}]` })).status, 201)
       const { text } = await ask('GET /papers')
@@ -290,7 +290,7 @@ test('digits of bigint and numeric columns', (t) =>
       }
     })
 
-    await t.test('steps of workflows keep them, in a request and as a job', async (t) => {
+    await t.test('workflow steps keep all digits, in a request and as a job', async (t) => {
       const { status, text } = await ask('POST /steps', { raw: `{"id":${large}}` })
       t.equal(status, 200, text)
       t.ok(text.includes(`"id":${large},`) && text.includes(`"price":${price}`), text)
@@ -306,7 +306,7 @@ test('digits of bigint and numeric columns', (t) =>
       t.ok(ended.includes(`"id":${large},`) && ended.includes(`"price":${price}`), ended)
     })
 
-    await t.test('administrators and publishers see and write them', async (t) => {
+    await t.test('administrators and publishers read and write all digits', async (t) => {
       const asAdmin = caller(t, app, admin)
       const listed = (await asAdmin(`GET /admin/entities/items?filter[id]=eq.${large}`)).text
       t.ok(listed.includes(`"id":${large},`) && !listed.includes(`"id":${near}`), listed)
@@ -333,7 +333,7 @@ test('digits of bigint and numeric columns', (t) =>
     })
   }))
 
-test('webhooks tell them', async (t) => {
+test('webhooks send all digits', async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const postgres = { connectionString, rowLevelSecurity: true }
   const engine = { provider: 'postgres', postgres } as const
@@ -357,7 +357,7 @@ test('webhooks tell them', async (t) => {
   }
 })
 
-test('calls to other services send them and read them', async (t) => {
+test('calls to other services send and read all digits', async (t) => {
   const service = createServer((request, response) => {
     request.setEncoding('utf8').on('data', (text: string) => received.push(text)).on(
       'end',
@@ -397,7 +397,7 @@ test('calls to other services send them and read them', async (t) => {
   t.ok(received.join('').includes(`"id":${large},"name":"large","price":${price},"data":{"n":${large},"p":${price}}`), received.join(''))
 })
 
-test('answers in Redis and LMDB keep them', async (t) => {
+test('responses in Redis and LMDB keep all digits', async (t) => {
   const { url } = await startRedis(t)
   for (
     const cache of [{ enabled: true, provider: 'redis', redis: { url } }, {

@@ -7,21 +7,21 @@ import { caller, refused, type Answer } from './caller.js'
 
 const value = secretText('a value that no list tells')
 
-/** A member of each entry, and the total, which is that of the filter. */
+/** One member of each entry, and the total of the filtered list. */
 function found (member: string, { body, text }: Answer): unknown[] {
   const entries = [body['secrets'] ?? body.data].flat()
   const total = Number(/"total":(\d+)/.exec(text)?.[1])
   return [...entries.map((entry) => Object(entry)[member]), total]
 }
 
-test('lists find entries by text, in which % and _ are characters', (t) =>
+test('lists filter entries by text, in which % and _ are literal', (t) =>
   forEachEngine(t, async (t, engine) => {
     const app = await testServer(t, {}, { engine, tenants: [{ id: 'acme', plan: 'pro' }, { id: 'globex', plan: 'pro' }] })
     const platform = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })
     const admin = (tenant: string) => caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: tenant }) })
     const [acme, globex] = [admin('acme'), admin('globex')]
 
-    await t.test('tenants, by status, plan, id and name', async (t) => {
+    await t.test('tenants are filtered by status, plan, id and name', async (t) => {
       for (
         const [id, name, plan] of [['t1', '100 % Bread', 'team'], ['t2', 'under_score', 'team'], ['t3', 'underXscore', 'scale'], [
           'Bread-4',
@@ -37,13 +37,13 @@ test('lists find entries by text, in which % and _ are characters', (t) =>
       t.strictSame(await ids('plan=team'), ['t1', 't2', 2])
       t.strictSame(await ids('plan=team&status=active'), ['t1', 1])
       t.strictSame(await ids('plan=gold'), [0], 'a plan that no tenant has')
-      t.strictSame(await ids('search=bread'), ['Bread-4', 't1', 2], 'in the id or the name, in any case')
+      t.strictSame(await ids('search=bread'), ['Bread-4', 't1', 2], 'in the id or the name, case-insensitively')
       t.strictSame(await ids('search=BREAD&plan=team'), ['t1', 1])
       t.strictSame(await ids('search=%25'), ['t1', 1])
       t.strictSame(await ids('search=under_s'), ['t2', 1])
       t.strictSame(await ids('search=%5C'), ['Bread-4', 1])
       t.strictSame(await ids('search=%27%20or%201=1--'), [0])
-      t.strictSame(await ids('plan=team&limit=1&offset=1'), ['t2', 2], 'pages of what is found')
+      t.strictSame(await ids('plan=team&limit=1&offset=1'), ['t2', 2], 'pages of the filtered list')
       for (
         const query of [
           'status=gone',
@@ -60,7 +60,7 @@ test('lists find entries by text, in which % and _ are characters', (t) =>
       }
     })
 
-    await t.test('secrets of the own tenant, by key', async (t) => {
+    await t.test('secrets of the own tenant are filtered by key', async (t) => {
       for (const key of ['stripe_key', 'stripeXkey', 'Mail.Key']) await acme('POST /tenant/secrets', { body: { key, value } })
       await globex('POST /tenant/secrets', { body: { key: 'stripe_key_of_globex', value } })
       const keys = async (query: string) => found('key', await acme(`GET /tenant/secrets?${query}`))
@@ -70,13 +70,13 @@ test('lists find entries by text, in which % and _ are characters', (t) =>
       t.strictSame(await keys('search=%25'), [0])
       t.strictSame(await keys('search=globex'), [0])
       await acme('DELETE /tenant/secrets/Mail.Key')
-      t.strictSame(await keys('search=mail'), [0], 'one that was deleted')
+      t.strictSame(await keys('search=mail'), [0], 'after its deletion')
       for (const query of ['search=', 'search=%00', `search=${'x'.repeat(201)}`]) {
         refused(t, await acme(`GET /tenant/secrets?${query}`), 400, 'VALIDATION_FAILED', query)
       }
     })
 
-    await t.test('API keys by name, roles by name and description', async (t) => {
+    await t.test('API keys are filtered by name, roles by name and description', async (t) => {
       for (const name of ['CI of Bread', 'deploy_1', 'deployX1']) {
         t.match(await acme('POST /tenant/api-keys', { body: { name } }), { status: 201 })
       }

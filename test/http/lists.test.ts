@@ -1,4 +1,4 @@
-/** Every list of a built-in group: its pages, their sizes, and its parameters. */
+/** Every list of a built-in group: its pages, page sizes and parameters. */
 import { test, type Test } from 'tap'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { secretText } from '../helpers/log-scan.js'
@@ -7,7 +7,7 @@ import { addUser } from '../plugins/login/app.js'
 import { openBuiltIn, type BuiltIn } from './built-in.js'
 import { refused, type Ask } from './caller.js'
 
-/** Answers with a list that are no lists of entries: one document, one record, or what a provider or a period has. */
+/** Endpoints whose array is not a list of entries: one document, one record, or all data of a provider or a period. */
 const wholes: Readonly<Record<string, string>> = {
   '/usage/history': 'the days of one month',
   '/analytics/summary': 'the routes of one period',
@@ -37,9 +37,9 @@ const value = secretText('a value that no list tells')
 
 interface List {
   readonly ask: Ask
-  /** Where it is asked for; default: its path. */
+  /** The requested path; default: its own path. */
   readonly at?: string
-  /** Makes the entry of an index. */
+  /** Creates the entry with this index. */
   readonly add: (index: number) => Promise<unknown>
 }
 
@@ -99,17 +99,17 @@ function listsOf (t: Test, { app, acme, platform, stranger }: BuiltIn): Readonly
   }
 }
 
-/** What tells entries apart; other members of a delivery change while it is tried. */
+/** The member that identifies an entry; other members of a delivery change during retries. */
 function nameOf (entry: unknown): unknown {
   if (!isRecord(entry)) return entry
   return entry['id'] ?? entry['key'] ?? entry['workflowId'] ?? entry['version'] ?? entry['name'] ?? entry
 }
 
-test('every built-in list takes `limit` and `offset`, in the sizes of the document, and tells the total', async (t) => {
+test("every built-in list accepts `limit` and `offset`, with the document's page sizes, and returns the total", async (t) => {
   const world = await openBuiltIn(t, { pagination: { defaultLimit: 2, maxLimit: 3, defaultOffset: 1 } })
   const lists = listsOf(t, world)
   const found = world.operations.filter(({ method, answer }) => method === 'GET' && hasList(answer))
-  t.strictSame(found.map(({ path }) => path).filter((path) => wholes[path] === undefined).sort(), Object.keys(lists).sort(), 'all of them')
+  t.strictSame(found.map(({ path }) => path).filter((path) => wholes[path] === undefined).sort(), Object.keys(lists).sort(), 'all lists are tested')
   for (const { add } of Object.values(lists)) for (let index = 0; index < count; index++) await add(index)
 
   for (const { path, parameters, answer } of found) {
@@ -130,7 +130,7 @@ test('every built-in list takes `limit` and `offset`, in the sizes of the docume
     }
     const all = await page('limit=3&offset=0')
     const { total } = Object(all.pagination)
-    t.ok(total >= count, `${path} tells a total of ${String(total)}`)
+    t.ok(total >= count, `${path} returns a total of ${String(total)}`)
     t.equal(new Set(all.items).size, 3, `${path} has entries`)
     t.strictSame(
       await page(''),
@@ -158,7 +158,7 @@ test('every built-in list takes `limit` and `offset`, in the sizes of the docume
   }
 })
 
-/** The answer is an array, or has one among its members. */
+/** The response is an array, or contains one. */
 function hasList (schema: unknown): boolean {
   if (!isRecord(schema)) return false
   const { type, properties } = schema

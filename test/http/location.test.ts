@@ -59,12 +59,12 @@ const routesAt = (base: string): Route[] => [
   byId(`${base}/counts/:key`, 'counts'),
   { method: 'post', path: `${base}/docs`, firebaseQueries: [{ collection: 'docs', operation: 'add' }] },
   { method: 'get', path: `${base}/docs/:id`, firebaseQueries: [{ collection: 'docs', operation: 'get', docId: '{{params.id}}' }] },
-  // The response does not show the key, or shows it by another way than the record.
+  // The response hides the key, or shows it differently from the record.
   post(`${base}/hidden`, 'notes', { excludeFields: ['id'] }),
   post(`${base}/mapped`, 'notes', { response: { ok: true } }),
   post(`${base}/short`, 'notes', { response: { type: 'object', properties: { title: { type: 'string' } } } }),
   post(`${base}/shown`, 'notes', { response: { type: 'object', properties: { id: { type: 'string' } } } }),
-  // No route reads one row of these by its key.
+  // No route reads a single row of these tables by its key.
   post(`${base}/pairs`, 'pairs'),
   byId(`${base}/pairs/:key`, 'counts')
 ]
@@ -79,7 +79,7 @@ async function locations (t: Test, ask: Ask, base: '/p' | '/t'): Promise<void> {
     const answer = await ask(`POST ${base}${path}`, { body })
     t.match(answer, { status: 201, headers: { location: expected(answer.body) } }, path)
     const found = await ask(`GET ${String(answer.headers['location'])}`)
-    t.equal(found.status, 200, `${path} is read at its Location`)
+    t.equal(found.status, 200, `${path} can be read at its Location`)
     t.match(found.body, read(answer.body))
   }
   const none = async (path: string, body: unknown, status = 201) => {
@@ -91,7 +91,7 @@ async function locations (t: Test, ask: Ask, base: '/p' | '/t'): Promise<void> {
   await created('/shown', { title: 'one' }, ({ id }) => `${base}/notes/${String(id)}`)
   await created('/docs', { title: 'one' }, ({ id }) => `${base}/docs/${String(id)}`)
   const large = base === '/p' ? '9007199254740993' : '-9007199254740995'
-  // The digits of a number that JavaScript cannot hold.
+  // The digits of a number that a double cannot represent.
   await created('/counts', { id: large, title: 'many' }, () => `${base}/counts/${large}`, () => ({ title: 'many' }))
   const slug = base + 'a/b?c=d#é "x"\r\nset-cookie: y=1'
   await created(
@@ -104,7 +104,7 @@ async function locations (t: Test, ask: Ask, base: '/p' | '/t'): Promise<void> {
   for (const key of base === '/p' ? ['', '.', '..', 'x'.repeat(2049)] : []) await none('/pages', { slug: key })
   await none('/notes', [{ title: 'one' }, { title: 'two' }])
   await none('/notes', [{ title: 'only' }])
-  // That of /hidden is for administrators.
+  // Only administrators may read /hidden's record.
   for (const path of ['/mapped', '/short']) await none(path, { title: 'x' })
   await none('/pairs', { a: base, b: 'y' })
 }
@@ -115,39 +115,39 @@ test('Location of created records', (t) =>
     const admin = (tenant: string) => caller(t, app, { token: signToken({ sub: 'root', role: 'admin', tenant_id: tenant }) })
     const user = (tenant: string) => caller(t, app, { token: signToken({ sub: 'ada', tenant_id: tenant }) })
 
-    await t.test('by routes of the platform', (t) => locations(t, user('acme'), '/p'))
+    await t.test('routes of the platform return the Location', (t) => locations(t, user('acme'), '/p'))
 
-    await t.test('by routes of a tenant', async (t) => {
+    await t.test('routes of a tenant return the Location', async (t) => {
       t.equal((await admin('acme')('POST /tenant/config', { body: { routes: routesAt('/t') } })).status, 200)
       t.equal((await user('acme')('DELETE /t/none')).status, 404)
       await locations(t, user('acme'), '/t')
     })
 
-    await t.test('/doc names it where it is sent', async (t) => {
+    await t.test('/doc documents Location on the routes that send it', async (t) => {
       const { paths, components } = Object((await user('acme')('GET /doc')).body)
       t.match(components.headers['Location'], { schema: { type: 'string' } })
       const shown = (path: string): boolean =>
         path in paths && '201' in paths[path].post.responses && 'Location' in Object(paths[path].post.responses['201'].headers)
       for (const path of ['/notes', '/pages', '/counts', '/docs', '/shown']) t.ok(shown(`/p${path}`) && shown(`/t${path}`), path)
-      // That of /hidden is for administrators.
+      // Only administrators may read /hidden's record.
       for (const path of ['/mapped', '/short', '/pairs']) t.notOk(shown(`/p${path}`) || shown(`/t${path}`), path)
       for (const path of ['/tenants', '/queue/jobs', '/files/upload', '/files/resumable']) t.ok(shown(path), path)
       t.notOk(shown('/tenant/api-keys'))
       t.notOk('Location' in Object(paths['/p/notes'].post.responses['400'].headers))
-      t.notOk('MethodNotAllowed' in components.responses, 'no component that nothing refers to')
+      t.notOk('MethodNotAllowed' in components.responses, 'every component is referenced')
     })
 
-    await t.test('tenants with the same route and other paths have their own', async (t) => {
+    await t.test('tenants with the same route but different read paths get their own Location', async (t) => {
       for (const [tenant, path] of [['acme', '/a'], ['other', '/b']] as const) {
         await admin(tenant)('POST /tenant/config', { body: { routes: [post('/same', 'notes'), byId(`${path}/:key`, 'notes')] } })
         const { headers, body } = await user(tenant)('POST /same', { body: { title: 'x' } })
         t.equal(headers['location'], `${path}/${String(body['id'])}`)
       }
       await admin('other')('POST /tenant/config', { body: { routes: [post('/same', 'notes')] } })
-      t.notOk('location' in (await user('other')('POST /same', { body: { title: 'x' } })).headers, 'gone with the route that reads')
+      t.notOk('location' in (await user('other')('POST /same', { body: { title: 'x' } })).headers, 'gone together with the read route')
     })
 
-    await t.test('errors have none, and repeated requests with an idempotency key have the first one', async (t) => {
+    await t.test('errors have no Location, and replays of an idempotency key repeat the first one', async (t) => {
       const ask = user('acme')
       t.equal((await ask('POST /p/notes', { body: { number: 7 } })).status, 201)
       const second = await ask('POST /p/notes', { body: { number: 7 } })

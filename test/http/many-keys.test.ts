@@ -1,4 +1,4 @@
-/** JSON with very many keys, of callers and of the services that routes call. */
+/** JSON with a huge number of keys, from callers and from services that routes call. */
 import { test } from 'tap'
 import { listen, testServer } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
@@ -7,7 +7,7 @@ import { bearer } from '../helpers/tokens.js'
 
 const members = (count: number) => JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, index) => [`key${index}`, 1])))
 
-test('JSON with very many keys is refused before it is parsed', async (t) => {
+test('JSON with too many keys is rejected before it is parsed', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const [few, many] = [members(3), members(300_000)]
   const upstream = await remote(t, ({ path }, response) => {

@@ -1,4 +1,4 @@
-/** Errors say what is wrong, what was expected, and what to do, to the caller who can do it. */
+/** Error messages say what is wrong, what was expected, and what to do, to the caller who can do it. */
 import t from 'tap'
 import { bearer } from '../helpers/tokens.js'
 import { testServer } from '../helpers/server.js'
@@ -11,22 +11,22 @@ t.test('messages', async (t) => {
   const administrator = bearer({ sub: 'ada', tenant_id: 'acme', role: 'admin' })
   const read = async (headers: Record<string, string>) => (await app.inject({ url: '/notes', headers })).json()
 
-  t.test('a user whose token names no tenant is not sent to a header that is refused', async (t) => {
+  t.test('a user whose token lacks a tenant is not told to send a header that would be rejected', async (t) => {
     const expected = /the caller's token must name (?:one|a tenant) in its claim tenant_id/i
     t.match(await read(bearer({ sub: 'ada' })), { code: 'TENANTRY_TENANT_REQUIRED', message: expected })
     t.match(await read({ ...bearer({ sub: 'ada' }), 'x-tenant-id': 'acme' }), { code: 'TENANTRY_TENANT_MISMATCH', message: expected })
     for (const headers of [{}, bearer({ sub: 'ops', role: 'admin' })]) {
-      t.match(await read(headers), { code: 'TENANTRY_TENANT_REQUIRED', message: /send the X-Tenant-ID header/ }, 'those who may send it')
+      t.match(await read(headers), { code: 'TENANTRY_TENANT_REQUIRED', message: /send the X-Tenant-ID header/ }, 'callers who may send it')
     }
   })
 
-  t.test('a key is no token', async (t) => {
+  t.test('an invalid API key is not reported as a token', async (t) => {
     t.match(await read({ 'x-api-key': 'wrong' }), { code: 'TENANTRY_TOKEN_INVALID', message: 'API key not recognized' })
     t.match(await read({ 'x-api-key': `tnt_${'x'.repeat(40)}` }), { code: 'TENANTRY_TOKEN_INVALID', message: 'API key not recognized' })
     t.match(await read({ authorization: 'Basic YTpi' }), { code: 'TENANTRY_TOKEN_MISSING', message: /expected the scheme Bearer/ })
   })
 
-  t.test('a date where a time or null is expected has one detail', async (t) => {
+  t.test('a date in place of a time or null gets one detail', async (t) => {
     const create = async (expiresAt: unknown) =>
       (await app.inject({
         method: 'POST',
@@ -47,6 +47,6 @@ t.test('messages', async (t) => {
       (await app.inject({ method: 'POST', url: `/integrations/${path}`, headers: administrator, payload: {} })).json()
     t.match(await call('stripe/creatCustomer'), { message: /^There is no action "creatCustomer"; known are / })
     t.match(await call('strpe/createCustomer'), { message: /^There is no integration "strpe"; known are / })
-    t.ok((await call(`stripe/${'x'.repeat(500)}`)).message.length < 400, 'a long name is cut')
+    t.ok((await call(`stripe/${'x'.repeat(500)}`)).message.length < 400, 'a long name is truncated')
   })
 })

@@ -1,4 +1,4 @@
-/** `data` with templates inside objects and texts: what the caller leaves out overwrites nothing. */
+/** `data` with templates inside objects and texts: a missing value overwrites nothing. */
 import { test } from 'tap'
 import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
@@ -39,11 +39,11 @@ test('templates inside objects and texts of data', async (t) => {
   const ask = caller(t, app, { tenant: 'one' })
   const fieldsOf = ({ id: _id, tenant_id: _tenant, ...fields }: Record<string, unknown>) => fields
 
-  await t.test('an update leaves a column alone where a template inside resolves to nothing', async (t) => {
+  await t.test('an update keeps a column if a template inside resolves to nothing', async (t) => {
     t.strictSame(fieldsOf((await ask('POST /it', { body: { id: 1, ...all } })).body), full)
     t.strictSame(fieldsOf((await ask('POST /docs/d1', { body: all })).body), full)
     for (const target of ['PATCH /it/1', 'PUT /it/1', 'PATCH /docs/d1']) {
-      t.strictSame(fieldsOf((await ask(target, { body: {} })).body), full, `${target} with nothing`)
+      t.strictSame(fieldsOf((await ask(target, { body: {} })).body), full, `${target} without values`)
       t.strictSame(fieldsOf((await ask(target, { body: { k: 3 } })).body), { ...full, list: [3] }, `${target} with a part of an object`)
       t.strictSame(fieldsOf((await ask(target, { body: { k: 4, l: null } })).body), {
         ...full,
@@ -59,7 +59,7 @@ test('templates inside objects and texts of data', async (t) => {
     }
   })
 
-  await t.test('an insert takes the default where all templates inside resolve to nothing, and what there is otherwise', async (t) => {
+  await t.test('an insert uses the default if all templates inside resolve to nothing, and the remaining values otherwise', async (t) => {
     const fixed = { by: 'server', at: 'none' }
     t.strictSame(fieldsOf((await ask('POST /it', { body: { id: 2 } })).body), { meta: null, t: 'by default', list: null, fixed })
     t.strictSame(fieldsOf((await ask('POST /it', { body: { id: 3, k: 1 } })).body), {

@@ -1,4 +1,4 @@
-/** A database that is not there, goes away, comes back, is busy or says nothing. */
+/** A database that is down, disconnects, recovers, is busy or hangs. */
 import { test, type Test } from 'tap'
 import { execFile } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
@@ -22,19 +22,19 @@ function section (connectionString: string, options = pool) {
   return { provider: 'postgres', postgres: { connectionString, pool: options } } as const
 }
 
-/** Every answer of a database that cannot do its work: 503, and when to try again. */
+/** Every response while the database cannot work: 503 with Retry-After. */
 function unavailable (t: Test, answer: Answer, code = /^TENANTRY_DATABASE_(UNAVAILABLE|BUSY)$/): void {
   t.match([answer.status, answer.body['code'], answer.headers['retry-after']], [503, code, /^\d+$/], answer.text)
 }
 
-/** Asks again and again until it is answered; returns the milliseconds that it took. */
+/** Retries until the request succeeds. Returns the milliseconds that it took. */
 async function recovery (ask: Ask, target: string, within: number): Promise<number> {
   const start = performance.now()
   while ((await ask(target)).status !== 200 && performance.now() - start < within) await wait(25)
   return performance.now() - start
 }
 
-test('a database that is down at the start is an error that says so', async (t) => {
+test('a database that is down at the start is reported as such', async (t) => {
   const app = createServer(testDocument(everyKind, section('postgres://user:hidden@127.0.0.1:1/nothing')), { env: testEnv, logger: false })
   t.teardown(() => app.close())
   const error: unknown = await app.ready().then(() => undefined, (error: unknown) => error)
@@ -42,7 +42,7 @@ test('a database that is down at the start is an error that says so', async (t) 
   t.notMatch(String(error), /hidden/)
 })
 
-test('a database that goes away under load', async (t) => {
+test('a database that goes down under load', async (t) => {
   // The tests' server may lose the last rows in a crash; this one must not.
   const database = await postgresServer(t, { settings: { synchronous_commit: 'on' } })
   const app = await testServer(t, everyKind, { engine: section(database.connectionString), tenants: ['a'] })
@@ -71,7 +71,7 @@ test('a database that goes away under load', async (t) => {
     const start = seen.get(status) ?? 0
     while ((seen.get(status) ?? 0) < start + 20) await wait(10)
   }
-  // What a check found is told for a second.
+  // The result of a health check is cached for a second.
   const lost = async (): Promise<Response> => {
     for (const deadline = Date.now() + 10_000; ;) {
       const health = await fetch(`http://127.0.0.1:${(app.server.address() as AddressInfo).port}/health`)
@@ -86,21 +86,21 @@ test('a database that goes away under load', async (t) => {
     await (mode === 'kill' ? database.kill() : database.stop(mode))
     await until(503)
     const health = await lost()
-    t.match([health.status, await health.json()], [503, { status: 'degraded', checks: { database: 'failed' } }], `${mode}: /health says so`)
-    t.match(await ask('POST /echo', { body: { text: 'x' } }), { status: 200 }, 'what needs no database is served')
+    t.match([health.status, await health.json()], [503, { status: 'degraded', checks: { database: 'failed' } }], `${mode}: /health reports the outage`)
+    t.match(await ask('POST /echo', { body: { text: 'x' } }), { status: 200 }, 'a route without the database is served')
     await database.start()
-    t.ok(await recovery(ask, 'GET /notes', 10_000) < 2000, `${mode}: it is back within 2 s of its return`)
+    t.ok(await recovery(ask, 'GET /notes', 10_000) < 2000, `${mode}: requests succeed within 2 s of its return`)
     await until(201)
   }
   end.abort()
   await Promise.all(workers)
-  t.strictSame([...seen.keys()].sort(), [200, 201, 503], 'nothing but answers and 503')
+  t.strictSame([...seen.keys()].sort(), [200, 201, 503], 'only successes and 503')
   const [row] = await database.query("select count(*)::int as count from notes where title = 'under load'")
-  t.ok(Number(row?.['count']) >= written, `${written} rows were promised, ${String(row?.['count'])} are there`)
+  t.ok(Number(row?.['count']) >= written, `${written} rows were acknowledged, ${String(row?.['count'])} exist`)
 })
 
-// They wait for connections, locks and answers.
-test('a database that hinders for a moment', (t) =>
+// Requests that wait for connections, locks and responses.
+test('a database that blocks temporarily', (t) =>
   atOnce(t, {
     'connections that end while they are idle or in use harm nobody': idle,
     'a database that is busy': busy,
@@ -111,7 +111,7 @@ async function idle (t: Test): Promise<void> {
   const database = await postgresDatabase(t)
   const app = await testServer(t, everyKind, { engine: section(database.connectionString), tenants: ['a'] })
   const ask = caller(t, app, { tenant: 'a' })
-  // Else the first requests wait for one look at their tenant, on one connection.
+  // Otherwise the first requests would all wait for one lookup of their tenant, on one connection.
   await ask('GET /notes')
   for (let round = 0; round < 5; round++) {
     const answers = Array.from(
@@ -120,10 +120,10 @@ async function idle (t: Test): Promise<void> {
     )
     await database.disconnect()
     for (const answer of await Promise.all(answers)) if (answer.status !== 200) unavailable(t, answer)
-    t.match(await ask('GET /notes'), { status: 200 }, 'the next one is served')
+    t.match(await ask('GET /notes'), { status: 200 }, 'the next request succeeds')
   }
   const [row] = await database.query('select (select count(*) from people)::int as people, (select count(*) from notes)::int as notes')
-  t.equal(row?.['people'], row?.['notes'], 'transactions that were cut off left nothing')
+  t.equal(row?.['people'], row?.['notes'], 'interrupted transactions left nothing')
 }
 
 async function busy (t: Test): Promise<void> {
@@ -136,12 +136,12 @@ async function busy (t: Test): Promise<void> {
   t.teardown(() => other.end())
   await other.query('begin; lock table notes in access exclusive mode')
   const answers = await Promise.all(Array.from({ length: 20 }, () => ask('GET /notes')))
-  t.equal(answers.length, 20, 'every request is answered, those that wait for a connection too')
+  t.equal(answers.length, 20, 'every request gets a response, including those that wait for a connection')
   for (const answer of answers) unavailable(t, answer, /^TENANTRY_DATABASE_BUSY$/)
   unavailable(t, await ask('POST /pairs', { body: { name: 'left', title: 'over' } }), /^TENANTRY_DATABASE_BUSY$/)
   await other.query('rollback')
-  t.match((await ask('GET /notes')).body.data, [{ title: 'x' }], 'then it is as before')
-  t.same((await ask('GET /people')).body.data, [], 'and of the transaction nothing is left')
+  t.match((await ask('GET /notes')).body.data, [{ title: 'x' }], 'then requests succeed as before')
+  t.same((await ask('GET /people')).body.data, [], 'the transaction left nothing')
 }
 
 async function silent (t: Test): Promise<void> {
@@ -160,10 +160,10 @@ async function silent (t: Test): Promise<void> {
     )
   ) unavailable(t, answer)
   proxy.thaw()
-  t.ok(await recovery(ask, 'GET /notes', 10_000) < 2000, 'it is back within 2 s')
+  t.ok(await recovery(ask, 'GET /notes', 10_000) < 2000, 'requests succeed within 2 s')
 }
 
-/** Stands between server and database, and can stop passing bytes on without ending a connection. */
+/** A proxy between server and database that can stop forwarding bytes without closing connections. */
 async function createProxy (t: Test, port: number): Promise<{ port: number, freeze: () => void, thaw: () => void }> {
   const sockets = new Set<Socket>()
   let frozen = false
@@ -194,17 +194,17 @@ async function createProxy (t: Test, port: number): Promise<{ port: number, free
   }
 }
 
-test('requests are refused while a frozen database answers nothing, and served when it goes on', async (t) => {
+test('requests are rejected while a frozen database does not respond, and served when it continues', async (t) => {
   const database = await postgresServer(t)
   const [row] = await database.query('show data_directory')
   const postmaster = Number((await readFile(`${String(row?.['data_directory'])}/postmaster.pid`, 'utf8')).split('\n')[0])
-  // As long as the test takes: only what is known of the freeze ends a wait.
+  // Longer than the test: only the detection of the freeze can end a wait.
   const patience = { max: 3, acquireTimeoutMs: 600_000, statementTimeoutMs: 600_000 }
   const app = await testServer(t, everyKind, { engine: section(database.connectionString, patience), tenants: ['a'] })
   const ask = caller(t, app, { tenant: 'a' })
   t.equal((await ask('POST /notes', { body: { title: 'before' } })).status, 201)
   t.equal((await ask('GET /notes')).status, 200)
-  // Callers of /metrics that were not seen before: the database knows the tenant of the second and the key of the third.
+  // New callers of /metrics: the second needs a lookup of its tenant, the third of its key.
   const newAdmin = () => caller(t, app, { token: signToken({ role: 'admin', sub: randomUUID() }) })('GET /metrics')
   const newTenant = () =>
     caller(t, app, { token: signToken({ role: 'admin', sub: randomUUID(), tenant_id: randomUUID() }) })('GET /metrics')
@@ -212,7 +212,7 @@ test('requests are refused while a frozen database answers nothing, and served w
     caller(t, app, { headers: { 'x-api-key': `tnt_${randomUUID()}_${randomBytes(32).toString('base64url')}` } })('GET /metrics')
   t.equal((await newAdmin()).status, 200)
   t.same([(await newTenant()).status, (await newKey()).status], [403, 401])
-  // A caller whose token was not seen before.
+  // A caller with a new token.
   const stranger = () => caller(t, app, { token: signToken({ role: 'admin', sub: randomUUID(), tenant_id: 'a' }) })('GET /tenant/secrets')
   t.equal((await stranger()).status, 200)
 
@@ -231,7 +231,7 @@ test('requests are refused while a frozen database answers nothing, and served w
     )
   )
   for (const answer of first) unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
-  t.same((await beforeKnown).map(({ status }) => status), [200, 503, 503], '/metrics answers before the server knows of the hang too')
+  t.same((await beforeKnown).map(({ status }) => status), [200, 503, 503], '/metrics responds even before the server has detected the hang')
   for (const answer of [await ask('GET /notes'), await stranger(), await ask('POST /notes', { body: { title: 'x' } })]) {
     unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
   }
@@ -241,15 +241,15 @@ test('requests are refused while a frozen database answers nothing, and served w
     const [metrics, ofTenant, ofKey, health] = await Promise.all([newAdmin(), newTenant(), newKey(), app.inject('/health')])
     t.match([metrics.status, metrics.text], [200, /^tenantry_database_pending_requests \d+$/m], '/metrics needs no database')
     for (const answer of [ofTenant, ofKey]) unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
-    t.equal(health.statusCode, 503, '/health answers beside it')
+    t.equal(health.statusCode, 503, '/health responds during the hang')
   }
   await signal('SIGCONT')
   while ((await ask('GET /notes')).status !== 200) await wait(25)
-  t.match((await ask('GET /notes')).body.data, [{ title: 'before' }], 'it is served again, without a restart')
+  t.match((await ask('GET /notes')).body.data, [{ title: 'before' }], 'requests succeed again, without a restart')
   t.equal((await ask('POST /notes', { body: { title: 'after' } })).status, 201)
 })
 
-test('an outage of the database writes few bytes to the log for each refused request', async (t) => {
+test('a database outage writes few bytes to the log for each rejected request', async (t) => {
   const database = await postgresServer(t)
   const lines: string[] = []
   const app = await testServer(t, everyKind, {
@@ -267,7 +267,7 @@ test('an outage of the database writes few bytes to the log for each refused req
   const asks = [caller(t, app, { tenant: 'a' }), caller(t, app, { tenant: 'b' })]
   for (const ask of asks) await ask('GET /notes')
   await database.stop('immediate')
-  // What ends with the connections is logged by then.
+  // By now, the errors of the broken connections have been logged.
   for (const ask of asks) unavailable(t, await ask('GET /notes'))
   lines.length = 0
   for (let round = 0; round < 50; round++) {
@@ -277,9 +277,9 @@ test('an outage of the database writes few bytes to the log for each refused req
   }
   const requests = lines.filter((line) => line.includes('"msg":"request"'))
   t.equal(requests.length, 500)
-  for (const line of requests) t.match(JSON.parse(line), { status: 503, code: /^TENANTRY_DATABASE_/ }, 'the line of a request says why')
+  for (const line of requests) t.match(JSON.parse(line), { status: 503, code: /^TENANTRY_DATABASE_/ }, 'the line of a request contains the reason')
   const whole = lines.filter((line) => line.includes('"stack"'))
-  t.ok(whole.length < 10, `${whole.length} errors are whole`)
+  t.ok(whole.length < 10, `${whole.length} errors are logged in full`)
   const bytes = Buffer.byteLength(lines.join(''))
   t.ok(bytes < 200_000, `${bytes} bytes`)
   await app.close()
@@ -288,7 +288,7 @@ test('an outage of the database writes few bytes to the log for each refused req
   t.ok(count + whole.length >= 500, `${count} errors are counted`)
 })
 
-test('a database that is not migrated, in production', async (t) => {
+test('a production server on a database that is not migrated recovers after the migration', async (t) => {
   const database = await postgresDatabase(t, { empty: true })
   const document = testDocument({ ...everyKind, migrate: 'manual' }, section(database.connectionString))
   const app = createServer(document, { env: { ...testEnv, NODE_ENV: 'production' }, logger: false })
@@ -299,14 +299,14 @@ test('a database that is not migrated, in production', async (t) => {
     const answer = await ask(target, target.startsWith('POST') ? { body: { title: 'x' } } : {})
     refused(t, answer, 503, 'MIGRATION_PENDING', target)
     t.match(answer.body['message'], /tenantry migrate/)
-    t.equal(answer.headers['retry-after'], '1', 'the server looks again within a second')
+    t.equal(answer.headers['retry-after'], '1', 'the server checks again within a second')
   }
   refused(t, await ask('GET /mine'), 401, 'TOKEN_MISSING', 'who may call is asked first')
-  // Another process migrates, as the command does.
+  // Another process migrates, like the command does.
   const migrating = createServer({ ...document, migrate: 'auto' }, { env: testEnv, logger: false })
   await migrating.ready()
   await migrating.tenants.create({ id: 'a', name: 'A' })
   await migrating.close()
-  t.ok(await recovery(ask, 'GET /notes', 10_000) < 5000, 'it serves without a restart')
+  t.ok(await recovery(ask, 'GET /notes', 10_000) < 5000, 'requests succeed without a restart')
   t.match(await ask('POST /notes', { body: { title: 'x' } }), { status: 201 })
 })

@@ -1,4 +1,4 @@
-/** Limits, offsets and other query strings that nobody meant. */
+/** Unusual limits, offsets and other query strings. */
 import { test } from 'tap'
 import { testServer } from '../helpers/server.js'
 import { postgresSection } from '../helpers/postgres.js'
@@ -16,7 +16,7 @@ test('pages', async (t) => {
   )
   await ask('POST /notes', { body: Array.from({ length: 12 }, (_, index) => ({ title: String.fromCharCode(97 + index), rank: index })) })
 
-  await t.test('what is no whole number from 0 is refused on every list', async (t) => {
+  await t.test('a limit or offset that is not a whole number from 0 is rejected on every list', async (t) => {
     const wrong = [
       '-1',
       '-0.5',
@@ -57,10 +57,10 @@ test('pages', async (t) => {
       }
     }
     const { body } = await ask('GET /notes?limit=-1&offset=x')
-    t.strictSame(body.details?.map(({ path }) => path), ['/query/limit', '/query/offset'], 'both are named')
+    t.strictSame(body.details?.map(({ path }) => path), ['/query/limit', '/query/offset'], 'both parameters are named')
   })
 
-  await t.test('what is large is clamped, and what is past the end is empty', async (t) => {
+  await t.test('a large limit is clamped, and a page past the end is empty', async (t) => {
     const page = async (query: string) => {
       const { body } = await ask(`GET /notes?${query}`)
       return [body.data?.map(({ title }) => title).join(''), body['pagination']]
@@ -76,7 +76,7 @@ test('pages', async (t) => {
     t.strictSame((await ask('GET /docs?offset=2147483647&limit=7')).body['pagination'], { limit: 7, offset: 2147483647, total: 0 })
   })
 
-  await t.test('filters take what fits their column, also many times over', async (t) => {
+  await t.test('filters accept values that match their column, also repeated', async (t) => {
     for (
       const query of [
         'rank=x',
@@ -108,25 +108,25 @@ test('pages', async (t) => {
     t.match(
       await ask(`GET /notes?${Array.from({ length: 1500 }, (_, index) => `p${index}=1`).join('&')}`),
       { status: 200 },
-      '1500 parameters that nobody reads'
+      '1500 parameters that no route reads'
     )
     const many = await ask(`GET /strict?${Array.from({ length: 1500 }, (_, index) => `p${index}=1`).join('&')}`)
     refused(t, many, 400, 'VALIDATION_FAILED', 'where they are refused')
-    t.equal(many.body.details?.length, 50, 'at most 50 are told')
+    t.equal(many.body.details?.length, 50, 'at most 50 are reported')
     refused(t, await ask('GET /strict?page=0'), 400, 'VALIDATION_FAILED', 'below a minimum')
     refused(t, await ask('GET /strict?page=1&page=2'), 400, 'VALIDATION_FAILED', 'twice')
     refused(t, await ask(`GET /strict?q=${'x'.repeat(21)}`), 400, 'VALIDATION_FAILED', 'over a maxLength')
     t.match(await ask('GET /strict?page=2'), { status: 200 })
   })
 
-  await t.test('hard is true or false', async (t) => {
+  await t.test('hard must be true or false', async (t) => {
     const id = String((await ask('POST /notes', { body: { title: 'z' } })).body['id'])
     for (const value of ['yes', '1', '', 'TRUE', 'true&hard=true']) {
       refused(t, await ask(`DELETE /notes/${id}?hard=${value}`), 400, 'VALIDATION_FAILED', value)
     }
     t.match((await ask(`DELETE /notes/${id}?hard=false`)).body, { success: true, softDeleted: true })
     refused(t, await ask(`DELETE /notes/${id}`), 404, 'NOT_FOUND', 'again')
-    t.match((await ask(`DELETE /notes/${id}?hard=true`)).body, { success: true, softDeleted: undefined }, 'a soft-deleted row is removed')
+    t.match((await ask(`DELETE /notes/${id}?hard=true`)).body, { success: true, softDeleted: undefined }, 'hard deletion removes a soft-deleted row')
     refused(t, await ask(`DELETE /notes/${id}?hard=true`), 404, 'NOT_FOUND', 'once')
   })
 })

@@ -1,4 +1,4 @@
-/** The requests a minute of plans, in documents that do and do not turn rate limits off. */
+/** Plans' requests per minute, in documents with and without disabled rate limits. */
 import { test, type Test } from 'tap'
 import { createServer } from '../../lib/server.js'
 import { testDocument, testEnv } from '../helpers/server.js'
@@ -6,7 +6,7 @@ import { signToken } from '../helpers/tokens.js'
 import { postgresSection } from '../helpers/postgres.js'
 import { caller } from './caller.js'
 
-/** The statuses of five requests of a tenant whose plan has three a minute, and of five anonymous ones. */
+/** The statuses of five requests of a tenant whose plan allows three a minute, and of five anonymous ones. */
 async function statuses (
   t: Test,
   document: Parameters<typeof testDocument>[0]
@@ -31,11 +31,11 @@ async function statuses (
   return { tenant, anonymous, limit }
 }
 
-test('without a section rateLimit a plan limits the requests per minute of its own tenants only', async (t) => {
+test("without a section rateLimit a plan limits only its own tenants' requests per minute", async (t) => {
   t.strictSame(await statuses(t, {}), { tenant: [200, 200, 200, 429, 429], anonymous: [200, 200, 200, 200, 200], limit: '3' })
 })
 
-test('rateLimit that is off turns the plans off too', async (t) => {
+test("a disabled rateLimit disables the plans' limits too", async (t) => {
   t.strictSame(await statuses(t, { rateLimit: { enabled: false } }), {
     tenant: [200, 200, 200, 200, 200],
     anonymous: [200, 200, 200, 200, 200],

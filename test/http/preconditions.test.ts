@@ -1,4 +1,4 @@
-/** ETag and If-Match of built-in endpoints, and Location of what they create. */
+/** ETag and If-Match of built-in endpoints, and Location of created records. */
 import { test } from 'tap'
 import { caller, refused, type Ask } from './caller.js'
 import { postgresSection } from '../helpers/postgres.js'
@@ -37,13 +37,13 @@ test('preconditions', async (t) => {
     await t.test(name, async (t) => {
       const empty = await tagAt(ask, read)
       t.match(empty, /^"[^"]+"$/)
-      t.ok((await ask(write, { body: first, headers: { 'if-match': empty } })).status < 300, 'the tag of what was not written yet')
+      t.ok((await ask(write, { body: first, headers: { 'if-match': empty } })).status < 300, 'the tag before the first write')
       const tag = await tagAt(ask, read)
       t.not(tag, empty)
       for (const header of [empty, `W/${empty}`, '"x", "y"']) {
         const stale = await ask(write, { body: second, headers: { 'if-match': header } })
         refused(t, stale, 412, 'PRECONDITION_FAILED', header)
-        t.equal(stale.headers['etag'], tag, 'it names the current one')
+        t.equal(stale.headers['etag'], tag, 'the error contains the current tag')
       }
       for (const header of ['x', tag.slice(1, -1), `${tag} ${tag}`, '']) {
         refused(t, await ask(write, { body: second, headers: { 'if-match': header } }), 400, 'BAD_REQUEST', header)
@@ -60,13 +60,13 @@ test('preconditions', async (t) => {
       const writers = await Promise.all(
         Array.from({ length: 8 }, (_, n) => (n % 2 === 0 ? ask : elsewhere)(write, { body: first, headers: { 'if-match': before } }))
       )
-      t.equal(writers.filter(({ status }) => status < 300).length, 1, 'of parallel writers one wins')
+      t.equal(writers.filter(({ status }) => status < 300).length, 1, 'one of several concurrent writers succeeds')
       t.equal(writers.filter(({ status }) => status === 412).length, 7)
-      t.not(await tagAt(other, read), await tagAt(ask, read), 'another tenant has its own')
+      t.not(await tagAt(other, read), await tagAt(ask, read), 'another tenant has its own tag')
     })
   }
 
-  await t.test('the tag of a write is that of the next read', async (t) => {
+  await t.test('a write returns the tag of the next read', async (t) => {
     for (
       const { read, write, bodies: [, second] } of [resources['roles'], resources['limits'], resources['configuration']].filter((
         resource
@@ -78,11 +78,11 @@ test('preconditions', async (t) => {
     }
   })
 
-  await t.test('secrets keep their tag when they are used, and lose it with each change', async (t) => {
+  await t.test('a secret keeps its tag when it is used, and changes it with each write', async (t) => {
     const tags = [await tagAt(ask, 'GET /tenant/secrets')]
     await servers[0].secrets.get('acme', 'a')
-    t.equal(await tagAt(ask, 'GET /tenant/secrets?limit=1'), tags[0], 'used, and a page')
-    t.equal((await ask('GET /tenant/secrets', { headers: { 'if-none-match': String(tags[0]) } })).status, 200, 'counts of uses are current')
+    t.equal(await tagAt(ask, 'GET /tenant/secrets?limit=1'), tags[0], 'after a use, and on a page')
+    t.equal((await ask('GET /tenant/secrets', { headers: { 'if-none-match': String(tags[0]) } })).status, 200, 'use counts are current')
     refused(t, await ask('DELETE /tenant/secrets/a', { headers: { 'if-match': '"x"' } }), 412, 'PRECONDITION_FAILED')
     t.equal((await ask('DELETE /tenant/secrets/a', { headers: { 'if-match': String(tags[0]) } })).status, 200)
     tags.push(await tagAt(ask, 'GET /tenant/secrets'))
@@ -91,7 +91,7 @@ test('preconditions', async (t) => {
     t.equal(new Set(tags).size, 3)
   })
 
-  await t.test('what is created has a Location', async (t) => {
+  await t.test('created records have a Location', async (t) => {
     const platform = caller(t, servers[0], { token: signToken({ sub: 'root', role: 'admin' }) })
     const created = await platform('POST /tenants', { body: { id: 'third', name: 'Third' } })
     t.match(created, { status: 201, headers: { location: '/tenants/third' } })

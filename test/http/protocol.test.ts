@@ -1,4 +1,4 @@
-/** HTTP that is not as it should be: paths, methods, headers and bytes. */
+/** Malformed HTTP: paths, methods, headers and bytes. */
 import { test, type Test } from 'tap'
 import { connect } from 'node:net'
 import { once } from 'node:events'
@@ -7,7 +7,7 @@ import { postgresDatabase } from '../helpers/postgres.js'
 import { caller, checked, parsed, refused, type Answer } from './caller.js'
 import { everyKind } from './document.js'
 
-/** Sends bytes as they are and reads until the server ends the connection. */
+/** Sends bytes unchanged and reads until the server closes the connection. */
 async function send (t: Test, port: number, bytes: string | Buffer): Promise<Answer[]> {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => {})
@@ -33,7 +33,7 @@ test('HTTP', async (t) => {
   const app = await testServer(t, everyKind, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a'] })
   const port = Number(new URL(await listen(app)).port)
 
-  await t.test('what is no path of a route is 404, a malformed one 400', async (t) => {
+  await t.test('an unknown path is 404, a malformed one 400', async (t) => {
     const ask = caller(t, app, { tenant: 'a' })
     for (
       const target of [
@@ -66,17 +66,17 @@ test('HTTP', async (t) => {
       const id of ['..%2f..%2fetc', '%20', '1', 'null', '%F0%9F%8E%89', `${'0'.repeat(36)}`, '00000000-0000-0000-0000-00000000000%00']
     ) { refused(t, await ask(`GET /notes/${id}`), 400, 'VALIDATION_FAILED', id) }
     refused(t, await ask('GET /notes/00000000-0000-4000-8000-000000000000'), 404, 'NOT_FOUND')
-    // `inject` would take dots out of a path, as browsers do; the server does not.
+    // `inject` would remove dots from a path, like browsers do; the server does not.
     for (
       const path of ['/../notes', '/./notes', '/x/../notes', '/notes/../people', '/%2e%2e/notes', '//evil.example/notes', '*', '/notes#x']
     ) {
       const answers = await send(t, port, `GET ${path} HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: a\r\nConnection: close\r\n\r\n`)
       t.strictSame(answers.map(({ status }) => status), [path === '/notes#x' ? 200 : 404], path)
     }
-    t.strictSame((await ask('GET /echo/a%2Fb%3Fc%23d%25e')).body['word'], 'a/b?c#d%e', 'an encoded slash is a part of the parameter')
+    t.strictSame((await ask('GET /echo/a%2Fb%3Fc%23d%25e')).body['word'], 'a/b?c#d%e', 'an encoded slash belongs to the parameter')
   })
 
-  await t.test('a parameter is long, or too long', async (t) => {
+  await t.test('a long parameter is accepted, one that is too long is rejected', async (t) => {
     const ask = caller(t, app, { tenant: 'a' })
     const id = 'x'.repeat(512)
     t.match(await ask(`PUT /docs/${id}`, { body: { name: 'long' } }), { status: 200, body: { id } })
@@ -89,7 +89,7 @@ test('HTTP', async (t) => {
     t.match((await ask(`GET /notes?q=${'x'.repeat(12_000)}`)).body.data, [])
   })
 
-  await t.test('a method that a path does not have is 405 with those that it has', async (t) => {
+  await t.test('a wrong method is 405 with the allowed ones', async (t) => {
     const ask = caller(t, app, { tenant: 'a' })
     const notAllowed = async (target: string, allow: string) => {
       const answer = await ask(target)
@@ -116,11 +116,11 @@ test('HTTP', async (t) => {
     const [get, head] = [await ask('GET /notes'), await ask('HEAD /notes')]
     t.strictSame([head.status, head.text, head.headers['content-length']], [200, '', String(get.text.length)])
     t.equal((await ask('HEAD /nothing')).status, 404)
-    t.equal((await ask('HEAD /mine')).status, 401, 'HEAD asks for what GET asks for')
+    t.equal((await ask('HEAD /mine')).status, 401, 'HEAD is treated like GET')
     t.equal((await ask('HEAD /notes/x')).status, 400)
   })
 
-  await t.test('no value of a request becomes a header of the answer', async (t) => {
+  await t.test('no value of a request becomes a response header', async (t) => {
     const ask = caller(t, app, { tenant: 'a' })
     const line = 'x%0d%0aSet-Cookie:%20a=b%0d%0a%0d%0a<script>'
     for (
@@ -146,7 +146,7 @@ test('HTTP', async (t) => {
     }
   })
 
-  await t.test('what is no HTTP request is refused, and its connection ends', async (t) => {
+  await t.test('bytes that are not an HTTP request are rejected, and the connection is closed', async (t) => {
     const host = 'Host: x\r\n'
     const json = 'Content-Type: application/json\r\nX-Tenant-ID: a\r\n'
     const malformed: (string | Buffer)[] = [
@@ -179,14 +179,14 @@ test('HTTP', async (t) => {
     }
     const pipelined = await send(t, port, `GET /echo/1 HTTP/1.1\r\n${host}\r\nGET /echo/2 HTTP/1.1\r\n${host}Connection: close\r\n\r\n`)
     t.strictSame(pipelined.map(({ body }) => body['word']), ['1', '2'])
-    t.strictSame(await send(t, port, `CONNECT evil:443 HTTP/1.1\r\n${host}\r\n`), [], 'no tunnel')
+    t.strictSame(await send(t, port, `CONNECT evil:443 HTTP/1.1\r\n${host}\r\n`), [], 'CONNECT opens no tunnel')
     const upgrade = await send(t, port, `GET /echo/1 HTTP/1.1\r\n${host}Connection: Upgrade, close\r\nUpgrade: websocket\r\n\r\n`)
-    t.strictSame(upgrade.map(({ status }) => status), [200], 'no websocket')
+    t.strictSame(upgrade.map(({ status }) => status), [200], 'an upgrade opens no websocket')
     const absolute = await send(t, port, `GET http://evil.example/echo/1 HTTP/1.1\r\n${host}Connection: close\r\n\r\n`)
     t.strictSame(absolute.map(({ body }) => body['word']), ['1'])
   })
 
-  await t.test('a body over the limit is refused before it has come', async (t) => {
+  await t.test('a body over the limit is rejected before it arrives', async (t) => {
     const head = 'POST /notes HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: a\r\nContent-Type: application/json\r\n'
     const declared = await send(t, port, `${head}Content-Length: 1048577\r\n\r\n{"title":"`)
     t.strictSame(declared.map(({ status, body }) => [status, body['code']]), [[413, 'TENANTRY_BODY_TOO_LARGE']])
@@ -199,12 +199,12 @@ test('HTTP', async (t) => {
     short.resume()
     await once(short, 'close')
     const ask = caller(t, app, { tenant: 'a' })
-    t.strictSame((await ask('GET /notes?title=cut%20off')).body.data, [], 'a body that was cut off is not read')
+    t.strictSame((await ask('GET /notes?title=cut%20off')).body.data, [], 'a truncated body is not processed')
     t.match(await ask('POST /notes', { body: { title: 'x', body: 'y'.repeat(1_000_000) } }), { status: 201 })
   })
 })
 
-test("the limit of bodies is the document's", async (t) => {
+test('the document sets the body limit', async (t) => {
   const app = await testServer(t, {
     server: { bodyLimit: 100 },
     routes: [{ method: 'post', path: '/echo', response: { body: '{{body}}' } }]

@@ -1,4 +1,4 @@
-/** Aggregates, embeds with filters, values of JSON columns and searches, over HTTP: in documents of the platform and of tenants. */
+/** Aggregates, filtered embeds, values of JSON columns and searches over HTTP, in the platform's and tenants' documents. */
 import type { TestDocument } from '../helpers/server.js'
 import { test } from 'tap'
 import { bearer } from '../helpers/tokens.js'
@@ -60,7 +60,7 @@ const document: TestDocument = {
   ]
 }
 
-test('reports of a tenant hold its own rows, in its document and for its tools', async (t) => {
+test("a tenant's reports contain only its own rows, in its document and for its tools", async (t) => {
   const { app, as } = await open(t, document)
   const saved = await save(app, 'acme', { routes })
   t.equal(saved.statusCode, 200, saved.payload)
@@ -102,13 +102,13 @@ test('reports of a tenant hold its own rows, in its document and for its tools',
   for (const text of ['', '%22', '- or "', '-'.repeat(900)]) t.strictSame((await of('ada', `/found?q=${text}`)).data, [], text)
 
   t.strictSame((await of('ada', '/mine')).data, [{ id: 1, lines: [{ id: 1, owner: 'ada' }, { id: 4, owner: 'ada' }] }])
-  t.strictSame((await of('ben', '/mine')).data, [{ id: 2, lines: [{ id: 5, owner: 'ben' }] }], 'a kept answer is that of one caller')
+  t.strictSame((await of('ben', '/mine')).data, [{ id: 2, lines: [{ id: 5, owner: 'ben' }] }], 'a cached response belongs to one caller')
   t.strictSame((await of('ada', '/mine?lines=1')).data, [{ id: 1, lines: [{ id: 1, owner: 'ada' }] }])
   t.match(await of('ada', '/mine?lines=-1'), { code: 'TENANTRY_VALIDATION_FAILED', details: [{ path: '/query/lines' }] })
   t.match(
     (await ask(app, 'acme', 'POST', '/run')).json(),
     { status: 'completed', result: { data: [{ id: 1, lines: [{ id: 4 }] }] } },
-    'steps of workflows have them too'
+    'workflow steps support them too'
   )
 
   const { body: { tools = [] } } = await as('acme')('list')
@@ -124,7 +124,7 @@ test('reports of a tenant hold its own rows, in its document and for its tools',
   t.match((await as('globex')('call', { name: 'totals', input: {} })).body, { result: { data: [{ city: 'Bergen', count: 1 }] } })
 })
 
-test("a tenant's document reaches nothing by aggregates, embeds or paths that it does not reach without", async (t) => {
+test("aggregates, embeds and paths give a tenant's document no additional access", async (t) => {
   const { app } = await open(t, document)
   const faults = async (query: object) => {
     const response = await save(app, 'acme', { routes: [get('/x', query)] })

@@ -22,7 +22,7 @@ async function faultsOf (t: Test, routes: Route[]): Promise<string[]> {
     : []
 }
 
-test('a member that a response schema requires and no response has is a fault at load', async (t) => {
+test('a response schema that requires a member that responses lack is a fault at load', async (t) => {
   t.strictSame(
     await faultsOf(t, [
       { ...list, path: '/a', response: record(['id', 'nope']) },
@@ -46,7 +46,7 @@ test('a member that a response schema requires and no response has is a fault at
   )
 })
 
-test('what a response has may be required: columns, computed members, the envelope, and all that is unknown', async (t) => {
+test('a response schema may require columns, computed members, the envelope, and anything unknown', async (t) => {
   const app = await testServer(t, {
     tables,
     routes: [
@@ -89,5 +89,5 @@ test('what a response has may be required: columns, computed members, the envelo
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
   for (const path of ['/a', '/b', '/c', '/d', '/e']) t.equal((await ask(`GET ${path}`)).status, 200, path)
   const saved = await ask('POST /tenant/config', { body: { routes: [{ ...list, path: '/own', response: record(['nope']) }] } })
-  t.match(saved, { status: 400, body: { details: [{ path: '/routes/0/response/required/0' }] } }, "a tenant's document is held to the same")
+  t.match(saved, { status: 400, body: { details: [{ path: '/routes/0/response/required/0' }] } }, "the same applies to a tenant's document")
 })

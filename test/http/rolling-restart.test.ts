@@ -1,4 +1,4 @@
-/** A proxy before two instances, each of which is stopped and started anew in turn while requests come at a constant rate. */
+/** A proxy in front of two instances that are restarted in turn, while requests arrive at a constant rate. */
 import { test, type Test } from 'tap'
 import { randomUUID } from 'node:crypto'
 import { Agent, request } from 'node:http'
@@ -12,21 +12,21 @@ import { testDocument, testEnv } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 
 const rate = 200 // requests a second
-const answerTime = 20_000 // ms, after which a request has failed
-const deadline = 90_000 // ms for each state that is waited for
+const answerTime = 20_000 // ms, after which a request counts as failed
+const deadline = 90_000 // ms for each awaited state
 
 const sql =
   "create table notes (tenant_id text not null, id uuid not null, text text); insert into notes values ('acme', gen_random_uuid(), 'the first')"
 
-test('no request fails while instances behind nginx are restarted in turn; what they had in memory is written, and what ran is run by another', async (t) => {
+test('no request fails while instances behind nginx restart in turn; buffered data is written, and running jobs move to another instance', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql })
   let calls = 0
   const service = await remote(t, (_request, response) => {
-    // The first one is never answered.
+    // The first call never gets a response.
     if (++calls > 1) response.setHeader('content-type', 'application/json').end('{"done":true}')
   })
   const document = testDocument({
-    // Longer than the test: what is counted is written by the stop.
+    // Longer than the test, so that the stop writes the counters.
     analytics: { enabled: true, buffer: { flushInterval: 3_600_000, maxSize: 100_000 } },
     customIntegrations: [{ name: 'service', baseUrl: service.origin, actions: { call: { method: 'POST', path: '/call' } } }],
     workflows: [{ id: 'long', steps: [{ id: 'call', type: 'integration', integration: 'service', action: 'call', timeoutMs: 120_000 }] }],
@@ -78,15 +78,15 @@ test('no request fails while instances behind nginx are restarted in turn; what 
   for (const index of [0, 1] as const) {
     await until(t, 'both instances serve through both proxies', load.serves(ports))
     stop(instances[index])
-    // The one with the job has not ended by then; its port is free.
+    // The instance with the job has not ended by then; its port is free.
     await until(t, 'the other one serves alone', load.serves([ports[1 - index] ?? 0]))
     await start(index)
   }
   await until(t, 'both instances serve in the end', load.serves(ports))
   const { sent, failures, written, seconds } = await load.end()
   t.comment(`${sent} requests in ${seconds} s`)
-  t.same(failures, [], 'every request was answered')
-  t.ok(sent >= rate * seconds * 0.9, 'at the constant rate')
+  t.same(failures, [], 'every request got a response')
+  t.ok(sent >= rate * seconds * 0.9, 'the rate was constant')
 
   await until(t, 'the job was handed back, and run by another', () => calls === 2)
   let last: Record<string, unknown> = {}
@@ -95,14 +95,14 @@ test('no request fails while instances behind nginx are restarted in turn; what 
     return last['status'] !== 'running'
   })
   t.match(last, { status: 'completed', result: { done: true } })
-  t.equal(calls, 2, 'once more, and not again')
+  t.equal(calls, 2, 'exactly one retry')
   for (const instance of instances) stop(instance)
   for (const { code, errors } of await Promise.all(ends)) t.match({ code, errors }, { code: 0, errors: [] })
 
   t.same(
     (await query("select id from notes where text = 'posted'")).map(({ id }) => id).toSorted(),
     written.toSorted(),
-    'what each request wrote is there once'
+    "each request's row exists once"
   )
   const [figures] = await query(`select
     (select sum(api_calls)::int from tenantry.usage_requests where tenant_id = 'acme') as calls,
@@ -113,11 +113,11 @@ test('no request fails while instances behind nginx are restarted in turn; what 
   t.same(
     figures,
     { calls: sent + asked, counted: sent + asked, uses: written.length, used: 1, instances: 0 },
-    'each figure that was in memory is written, once'
+    'each buffered figure is written once'
   )
 })
 
-/** One proxy that opens a connection for each request, and one that keeps them; as in docs/operations/stopping.md. */
+/** One proxy that opens a connection for each request, and one that reuses them; as in docs/operations/stopping.md. */
 function proxyOf (ports: readonly number[], [plain, keeping]: readonly [number, number]): string {
   const servers = ports.map((port) => `server 127.0.0.1:${port} max_fails=1 fail_timeout=1s;`).join(' ')
   const location = 'proxy_next_upstream error timeout http_503 non_idempotent; add_header x-served-by $upstream_addr always;'
@@ -129,19 +129,19 @@ function proxyOf (ports: readonly number[], [plain, keeping]: readonly [number, 
 }
 
 interface Load {
-  /** Whether, from now on, each proxy has had an answer from each of these instances and from no other one. */
+  /** Whether each proxy, from now on, has had a response from each of these instances and from no other. */
   serves(ports: readonly number[]): () => boolean
   end(): Promise<{ readonly sent: number, readonly failures: string[], readonly written: string[], readonly seconds: number }>
 }
 
-/** Sends reads and writes in turn, to the proxies in turn, on kept connections. */
+/** Sends reads and writes alternately, through alternating proxies, on persistent connections. */
 function startLoad (t: Test, proxies: readonly number[], headers: Record<string, string>): Load {
   const agent = new Agent({ keepAlive: true, maxSockets: 200 })
   const begun = performance.now()
   const underWay = new Set<Promise<void>>()
   const failures: string[] = []
   const written: string[] = []
-  /** Who answered, in order: `proxy instance`. */
+  /** The responding instances, in order: `proxy instance`. */
   let answered: string[] = []
   let sent = 0
 
@@ -192,7 +192,7 @@ function startLoad (t: Test, proxies: readonly number[], headers: Record<string,
       const wanted = proxies.flatMap((proxy) => ports.map((port) => `${proxy} ${port}`)).toSorted().join()
       answered = []
       return () => {
-        // Who has just been told to stop may have answered before that.
+        // An instance may have responded just before it was told to stop.
         const last = answered.slice(-20)
         return last.length === 20 && [...new Set(last)].toSorted().join() === wanted
       }

@@ -1,4 +1,4 @@
-/** Values that schemas accept: the smallest that the keywords of our built-in schemas allow. */
+/** Values that schemas accept: the smallest ones allowed by the keywords of the built-in schemas. */
 import { isRecord } from '../../lib/json/plain-value.js'
 
 const id = '00000000-0000-4000-8000-000000000000'
@@ -46,7 +46,7 @@ export function sampleOf (schema: unknown): unknown {
     case 'object': {
       const members = isRecord(properties) ? properties : {}
       const names = new Set([required ?? []].flat().map(String))
-      // A body without required members may need one all the same.
+      // A body without required members may still need one.
       const [first] = Object.keys(members)
       if (names.size === 0 && first !== undefined && Number(schema['minProperties'] ?? 0) > 0) names.add(first)
       return Object.fromEntries([...names].map((name) => [name, sampleOf(members[name])]))

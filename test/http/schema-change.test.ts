@@ -1,4 +1,4 @@
-/** Tables that change while they are served: routes follow, or answer 503; never a 500. */
+/** Tables that change while they are served: routes adapt, or return 503; never a 500. */
 import { test } from 'tap'
 import { setTimeout as wait } from 'node:timers/promises'
 import { testServer } from '../helpers/server.js'
@@ -34,7 +34,7 @@ test('tables that change while they are served', async (t) => {
     Promise.all(
       ['GET /things', 'GET /things/1', 'GET /colours', 'GET /boxes', 'GET /by-size/1', 'GET /things'].map((target) => ask(target))
     )
-  /** Asks until the answer is as it should be; on the way there is nothing but 503. */
+  /** Repeats the request until the response is as expected; meanwhile only 503 is allowed. */
   const until = async (target: string, fits: (answer: Answer) => boolean) => {
     let answer = await ask(target)
     for (let tries = 0; tries < 200 && !fits(answer); tries++) {
@@ -42,12 +42,12 @@ test('tables that change while they are served', async (t) => {
       await wait(50)
       answer = await ask(target)
     }
-    if (!fits(answer)) t.fail(`${target} never was as it should be: ${answer.status} ${answer.text}`)
+    if (!fits(answer)) t.fail(`${target} was never as expected: ${answer.status} ${answer.text}`)
   }
   t.match(await ask('POST /things', { body: { id: 1, name: 'one', size: 1, colour: 'red' } }), { status: 201 })
   await everything()
 
-  await t.test('a column that goes takes with it only the routes that name it', async (t) => {
+  await t.test('a dropped column affects only the routes that name it', async (t) => {
     await database.query('alter table things drop column colour')
     const statuses = new Set<number>()
     for (let round = 0; round < 3; round++) for (const { status } of await everything()) statuses.add(status)
@@ -61,31 +61,31 @@ test('tables that change while they are served', async (t) => {
     t.match(await ask('POST /things', { body: { id: 2, name: 'two', size: 2 } }), { status: 201 })
   })
 
-  await t.test('one that comes back brings them back', async (t) => {
+  await t.test('a restored column restores its routes', async (t) => {
     await database.query("alter table things add column colour text default 'blue'")
     await until('GET /colours', ({ status, body }) => status === 200 && body.data?.[0]?.['colour'] === 'blue')
     t.match(await ask('POST /things', { body: { id: 3, colour: 'green' } }), { status: 201, body: { colour: 'green' } })
   })
 
-  await t.test('one that is new is known after the button of the migration', async (t) => {
+  await t.test('a new column is available after POST /migration/apply', async (t) => {
     await database.query('alter table things add column weight int')
     t.match(await ask('POST /migration/apply', { token: signToken({ role: 'admin' }) }), { status: 200, body: { applied: [] } })
     t.match(await ask('POST /things', { body: { id: 4, weight: 7 } }), { status: 201, body: { weight: 7 } })
   })
 
-  await t.test('one that changes its type is followed', async (t) => {
+  await t.test('a changed column type is detected', async (t) => {
     await database.query("alter table things alter column size type text using 'size ' || size")
-    // What is no number is refused before PostgreSQL sees it; what is one tells that the column's type is another.
+    // A value that is not a number is rejected before PostgreSQL sees it; a number reveals that the column's type has changed.
     await until('GET /by-size/1', ({ status }) => status === 200)
     await until('GET /by-size/size%201', ({ status, body }) => status === 200 && body.data?.[0]?.['name'] === 'one')
     t.match(await ask('POST /things', { body: { id: 5, size: 'huge' } }), { status: 201 })
   })
 
-  await t.test('a key that goes, and a table', async (t) => {
+  await t.test('a dropped key and a dropped table are handled', async (t) => {
     await database.query('alter table boxes drop constraint boxes_thing_id_fkey; alter table things drop constraint things_pkey')
     for (let tries = 0; tries < 5; tries++) {
       const { status } = await ask('PUT /things/1', { body: { name: 'changed' } })
-      t.ok([200, 503].includes(status), `an upsert without its key: ${status}`)
+      t.ok([200, 503].includes(status), `an upsert after its key was dropped: ${status}`)
     }
     await database.query('alter table things rename to other_things')
     for (let round = 0; round < 3; round++) for (const { status } of await everything()) t.ok([200, 503].includes(status), String(status))

@@ -1,4 +1,4 @@
-/** Lists beside others: a page that the caller asks for is of the route's one list. */
+/** Responses with several lists: the caller's page applies only to a route's single list. */
 import { test } from 'tap'
 import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
@@ -54,19 +54,19 @@ test('several lists', async (t) => {
     t.strictSame(idsOf((await ask('GET /it?limit=0')).body), [])
   })
 
-  await t.test("the caller's limit and offset reach no list of several queries", async (t) => {
+  await t.test("the caller's limit and offset do not affect lists of several queries", async (t) => {
     for (const query of ['', '?limit=0', '?limit=3&offset=2', '?limit=x']) {
       const { status, body } = await ask(`GET /several${query}`)
       t.equal(status, 200, query)
       t.strictSame([idsOf(body['first']), idsOf(body['rest']), idsOf(body['asked'])], [[1], [2, 3, 4], [1, 2]], query)
     }
     const { body } = await ask('GET /several?size=3')
-    t.strictSame(idsOf(body['asked']), [1, 2, 3], 'a template reads one')
+    t.strictSame(idsOf(body['asked']), [1, 2, 3], "a template reads the caller's size")
     refused(t, await ask('GET /several?size=x'), 400, 'VALIDATION_FAILED')
     refused(t, await ask('GET /strict?limit=1'), 400, 'VALIDATION_FAILED', 'where it is not declared')
   })
 
-  await t.test("the caller's limit reaches no step of an inline workflow but by a template", async (t) => {
+  await t.test("the caller's limit reaches a step of an inline workflow only through a template", async (t) => {
     for (const [query, asked] of [['', [1, 2]], ['?limit=3', [1, 2, 3]], ['?limit=0&offset=1', []]] as const) {
       const { body } = await ask(`POST /wi${query}`, { body: {} })
       t.strictSame([idsOf(body['newest']), idsOf(body['asked'])], [[1], asked], query)

@@ -1,4 +1,4 @@
-/** Callers that never read, over HTTP, against the memory of a process of its own. */
+/** Callers that never read their responses over HTTP, and the memory of a separate process. */
 import { readFile } from 'node:fs/promises'
 import { test, type Test } from 'tap'
 import { startInstance } from '../helpers/instances.js'
@@ -10,7 +10,7 @@ import { requestText, slowReader } from '../plugins/responses/slow-readers.js'
 const megabyte = 1_048_576
 const large = 10_000_000
 
-/** The most memory that the process has had, in bytes; not a number where the system does not tell. */
+/** The process's peak memory in bytes; NaN if the system does not report it. */
 async function peakOf (pid: number): Promise<number> {
   const status = await readFile(`/proc/${pid}/status`, 'utf8').catch(() => '')
   return Number(/^VmHWM:\s+(\d+) kB$/m.exec(status)?.[1] ?? Number.NaN) * 1024
@@ -22,7 +22,7 @@ async function whole (t: Test, origin: string, tenant: string): Promise<void> {
   t.ok((await response.text()).length > large)
 }
 
-test('60 connections that ask for 10 MB and never read do not hold the memory of the process', async (t) => {
+test("60 connections that request 10 MB and never read do not exhaust the process's memory", async (t) => {
   const { connectionString } = await postgresDatabase(t, {
     sql: `create table texts (id int primary key, text text);
       insert into texts values (1, (select string_agg(md5(i::text), '') from generate_series(1, ${large / 32 + 1}) i))`
@@ -41,15 +41,15 @@ test('60 connections that ask for 10 MB and never read do not hold the memory of
   const before = await peakOf(pid)
   const request = requestText('GET', '/texts/1', bearer({ tenant_id: 'a' }))
   const readers = await Promise.all(Array.from({ length: 60 }, () => slowReader(t, address, request)))
-  // A refused request ends at once, an admitted one when its connection is closed.
+  // A rejected request ends at once, an admitted one when its connection is closed.
   await eventually(t, 'all requests have ended', () => output().split('"msg":"request"').length - 1 >= 61)
   const answers = await Promise.all(readers.map(({ read }) => read()))
-  // 503: no connection to the database became free in time.
+  // 503: no database connection became free in time.
   t.strictSame([...new Set(answers.map(({ status }) => status))].filter((status) => status !== 503).sort(), [200, 429])
-  t.ok(answers.every(({ bytes }) => bytes < large), 'no connection that did not read got all of it')
+  t.ok(answers.every(({ bytes }) => bytes < large), 'no connection that did not read received everything')
   const grown = await peakOf(pid) - before
-  t.comment(`the peak of memory grew by ${Math.round(grown / megabyte)} MB`)
-  t.notOk(grown > 512 * megabyte, `the peak of memory grew by ${Math.round(grown / megabyte)} MB`)
+  t.comment(`peak memory grew by ${Math.round(grown / megabyte)} MB`)
+  t.notOk(grown > 512 * megabyte, `peak memory grew by ${Math.round(grown / megabyte)} MB`)
   await whole(t, address, 'a')
   await whole(t, address, 'b')
 })

@@ -1,4 +1,4 @@
-/** Soft-deleted rows over HTTP: only a delete marks them, and `?hard=true` removes them. */
+/** Soft-deleted rows over HTTP: only a DELETE marks them, and `?hard=true` removes them. */
 import { test } from 'tap'
 import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
@@ -50,7 +50,7 @@ test('soft delete', async (t) => {
     t.equal((await ask('GET /sd')).body.data?.length, 1)
   })
 
-  await t.test('?hard=true removes a row that is soft-deleted, and its key is free again', async (t) => {
+  await t.test('?hard=true removes a soft-deleted row, and its key is free again', async (t) => {
     const [one, two] = [caller(t, app, { tenant: 'one' }), caller(t, app, { tenant: 'two' })]
     for (const ask of [one, two]) {
       await ask('POST /sd', { body: { id: 7 } })

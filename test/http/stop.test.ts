@@ -1,4 +1,4 @@
-/** SIGTERM while callers do what callers do; test/bin has the stop without them. */
+/** SIGTERM during all kinds of callers' activity; test/bin tests the stop without callers. */
 import { test, type Test } from 'tap'
 import { connect, type Socket } from 'node:net'
 import { once } from 'node:events'
@@ -8,7 +8,7 @@ import { testEnv } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { remoteCaller, refused } from './caller.js'
 
-/** A view that takes a minute to read, longer than a statement may run, and one whose answer fills every buffer on its way. */
+/** A view that takes a minute to read, longer than the statement timeout, and one whose response fills every buffer on its way. */
 const sql = `
   create table single (id int primary key);
   insert into single values (1);
@@ -48,14 +48,14 @@ async function endsInTime (t: Test): Promise<void> {
     for (const socket of sockets) socket.destroy()
   })
 
-  await open('') // says nothing
-  await open('POST /echo HTTP/1.1\r\nHost: x\r\nContent-') // half of its headers
-  await open('POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"a":') // half of its body
+  await open('') // sends nothing
+  await open('POST /echo HTTP/1.1\r\nHost: x\r\nContent-') // half of the headers
+  await open('POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{"a":') // half a body
   const idle = await open('POST /echo HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\r\n{}')
-  await once(idle, 'data') // keeps its connection
+  await once(idle, 'data') // keeps its connection open
   const slow = await open('GET /large HTTP/1.1\r\nHost: x\r\n\r\n'.repeat(3))
   await once(slow, 'data')
-  slow.pause() // never reads on
+  slow.pause() // stops reading
   const cutOff = Array.from({ length: 4 }, () => fetch(`${origin}/stuck`).then(() => 'answered', () => 'cut off'))
   const running = async () =>
     Number(
@@ -109,7 +109,7 @@ async function servesOn (t: Test): Promise<void> {
   const ended = once(kept, 'close')
   kept.write(body.slice(10))
   await ended
-  t.match(heard, /^HTTP\/1\.1 201 .*\r\nconnection: close\r\n/is, 'the server ended the kept connection, and said so')
+  t.match(heard, /^HTTP\/1\.1 201 .*\r\nconnection: close\r\n/is, 'the server closed the kept connection, and announced it')
   t.same(await query('select id from notes order by id'), [{ id: 1 }, { id: 2 }])
   server.kill('SIGTERM')
   t.equal((await server.ended).code, 1)

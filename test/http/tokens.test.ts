@@ -1,4 +1,4 @@
-/** Tokens that must not be believed, over HTTP. */
+/** Forged and invalid tokens over HTTP. */
 import { test, type Test } from 'tap'
 import { createHmac } from 'node:crypto'
 import { request } from 'node:http'
@@ -9,7 +9,7 @@ import { caller, checked, parsed, refused } from './caller.js'
 const now = () => Math.floor(Date.now() / 1000)
 const encode = (value: unknown) => Buffer.from(typeof value === 'string' ? value : JSON.stringify(value)).toString('base64url')
 
-/** A token put together by hand, with any header and any payload. */
+/** A token built by hand, with any header and any payload. */
 function forge (header: unknown, payload: unknown, key: string = testSecret, hash = 'sha256'): string {
   const content = `${encode(header)}.${encode(payload)}`
   return `${content}.${createHmac(hash, key).update(content).digest('base64url')}`
@@ -35,7 +35,7 @@ test('tokens', async (t) => {
   const app = await testServer(t, { routes })
   const asker = (t: Test) => caller(t, app)
 
-  await t.test('a token of this server is believed', async (t) => {
+  await t.test('a token of this server is accepted', async (t) => {
     const ask = asker(t)
     t.match(await ask('GET /mine', { token: forge(HS256, valid()) }), { status: 200, body: { sub: 'user-1', tenant: 'a' } })
     for (const scheme of ['bearer', 'BEARER', 'Bearer ', 'bEaReR   ']) {
@@ -43,7 +43,7 @@ test('tokens', async (t) => {
     }
   })
 
-  await t.test('no token', async (t) => {
+  await t.test('a request without a token is rejected', async (t) => {
     const ask = asker(t)
     const missing = await ask('GET /mine')
     refused(t, missing, 401, 'TOKEN_MISSING')
@@ -79,7 +79,7 @@ test('tokens', async (t) => {
     refused(t, await ask('POST /mine', { raw: '{' }), 401, 'TOKEN_MISSING', 'not even that it is broken')
   })
 
-  await t.test('a token that was not signed with the key, or not for now', async (t) => {
+  await t.test("a token with another key's signature or outside of its validity period is rejected", async (t) => {
     const ask = asker(t)
     const good = forge(HS256, valid())
     const [header, payload, signature] = good.split('.') as [string, string, string]
@@ -156,10 +156,10 @@ test('tokens', async (t) => {
       'TOKEN_INVALID',
       'expired and of another key: it tells nothing of the clock'
     )
-    t.match(await ask('GET /mine', { token: good }), { status: 200 }, 'after all of which the right one is believed still')
+    t.match(await ask('GET /mine', { token: good }), { status: 200 }, 'the valid token is still accepted afterwards')
   })
 
-  await t.test('what a token does not hold', async (t) => {
+  await t.test('permissions that a token lacks are denied', async (t) => {
     const ask = asker(t)
     const allowed = async (claims: Parameters<typeof signToken>[0]) => (await ask('GET /writers', { token: signToken(claims) })).status
     for (
@@ -187,13 +187,13 @@ test('tokens', async (t) => {
     for (const role of ['Admin', 'ADMIN', 'admin ', 'administrator', 'root', '']) t.equal(await allowed({ role }), 403, role)
     const { body } = await ask('GET /writers', { token: signToken() })
     t.match(body, { error: 'Forbidden', message: 'Insufficient permissions' })
-    t.notOk('details' in body, 'a caller of no tenant is not told which')
+    t.notOk('details' in body, "a caller without a tenant gets no tenant's name")
     const missing = (permission: string) => ({ path: '', message: `needs the permission "${permission}"`, keyword: 'permission' })
     const told = async (claims: Parameters<typeof signToken>[0]) =>
       (await ask('GET /writers', { token: signToken({ tenant_id: 'a', ...claims }) })).body.details
     t.strictSame(await told({}), [missing('notes:read'), missing('notes:write')])
     t.strictSame(await told({ permissions: ['notes:read'] }), [missing('notes:write')])
-    t.notOk('details' in (await ask('GET /writers')).body, 'no stranger is')
+    t.notOk('details' in (await ask('GET /writers')).body, 'an anonymous caller may not')
     for (const target of ['GET /migration', 'GET /migration/status', 'POST /migration/apply']) {
       refused(t, await ask(target), 401, 'TOKEN_MISSING', target)
       for (const claims of [{}, { role: 'admin', tenant_id: 'a' }, { permissions: ['*'] }]) {
@@ -202,7 +202,7 @@ test('tokens', async (t) => {
     }
   })
 
-  await t.test('of two Authorization headers none adds to the other', async (t) => {
+  await t.test('two Authorization headers do not combine', async (t) => {
     const origin = new URL(await listen(app))
     const ask = (values: string[]) =>
       new Promise<{ status: number, body: Record<string, unknown> }>((resolve, reject) => {
@@ -226,7 +226,7 @@ test('tokens', async (t) => {
   })
 })
 
-test('a public key verifies its own algorithm only, and is no secret', async (t) => {
+test('a public key verifies only its own algorithm, and does not serve as a secret', async (t) => {
   const { publicKey, privateKey } = keyPair('RS256')
   const other = keyPair('RS256')
   const app = await testServer(t, { jwt: { publicKey, issuer: 'https://issuer.example', audience: ['api', 'other'] }, routes })

@@ -4,12 +4,12 @@ import { openBuiltIn, placed } from './built-in.js'
 import { caller, refused, type Answer } from './caller.js'
 import { sampleOf } from './samples.js'
 
-/** Providers sign their bodies, which are checked first. The other one is a page with its files. */
+/** Providers sign their bodies, which are verified first. The other endpoint is a page with its files. */
 const others = ['POST /billing/webhook/payprov', 'POST /webhooks/billing/altprov', 'GET /ui']
 
 const detailOf = (answer?: Answer) => answer?.body.details?.find(({ path }) => path === '/query/nonsense')
 
-test('every built-in endpoint refuses parameters that it does not know', async (t) => {
+test('every built-in endpoint rejects unknown parameters', async (t) => {
   const { app, acme, platform, operations } = await openBuiltIn(t)
   const stranger = caller(t, app, { tenant: 'acme' })
   const partial = caller(t, app, { token: app.auth.signPartial({ sub: 'ada', tenant_id: 'acme' }) })
@@ -30,7 +30,7 @@ test('every built-in endpoint refuses parameters that it does not know', async (
   t.match((await platform('GET /tenants?offest=1')).body.details, [{
     path: '/query/offest',
     message: '"offest" is not a known field, did you mean "offset"?'
-  }], 'and names the nearest one')
+  }], 'the error names the nearest parameter')
   refused(t, await stranger('GET /health?x'), 400, 'VALIDATION_FAILED', 'without a value')
   refused(t, await stranger('GET /health?__proto__=1'), 400, 'VALIDATION_FAILED', 'a name of every object')
   refused(t, await stranger('GET /health?constructor=1'), 400, 'VALIDATION_FAILED', 'and another one')
@@ -43,10 +43,10 @@ test('every built-in endpoint refuses parameters that it does not know', async (
     'VALIDATION_FAILED',
     'a parameter of another endpoint'
   )
-  t.match(await platform('GET /tenants/initech'), { status: 404 }, 'and nothing was made')
+  t.match(await platform('GET /tenants/initech'), { status: 404 }, 'nothing was created')
 })
 
-test('a declared route without `request` takes any parameter, and one with it its own', async (t) => {
+test('a declared route without `request` accepts any parameter, one with `request` only its own', async (t) => {
   const app = await testServer(t, {
     routes: [
       { method: 'get', path: '/any', response: { a: '{{query.a || 0}}' } },

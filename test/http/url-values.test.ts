@@ -1,4 +1,4 @@
-/** Values of a query string: lists in each form, and texts where no column says which JSON type they are. */
+/** Values of a query string: all forms of lists, and texts for columns without a JSON type. */
 import { test } from 'tap'
 import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
@@ -77,7 +77,7 @@ test('values of a query string', async (t) => {
   for (const [id, body] of Object.entries(docs)) await ask(`PUT /docs/${id}`, { body })
   await caller(t, app, { tenant: 'two' })('PUT /docs/other', { body: { n: 8 } })
 
-  await t.test('a list is a text with commas, a parameter that is repeated, or both; declared as an array or not', async (t) => {
+  await t.test('a list is a text with commas, a repeated parameter, or both; whether or not it is declared as an array', async (t) => {
     for (const path of ['/it', '/declared']) {
       for (const query of ['ids=1,3', 'ids=1&ids=3', 'ids=1,%203', 'tags=a,c', 'tags=a&tags=c']) {
         t.strictSame(await ids(`${path}?${query}`), [1, 3], `${path}?${query}`)
@@ -95,14 +95,14 @@ test('values of a query string', async (t) => {
     t.strictSame(await found('{"a":1}'), [1])
     t.strictSame(await found('{"a":"1"}'), [2])
     t.strictSame(await found('["red"]'), [3])
-    t.strictSame(await found('red'), [3, 4], 'any other text is a text')
+    t.strictSame(await found('red'), [3, 4], 'any other text stays a text')
     t.strictSame(await found('7'), [3])
     const answer = await ask('GET /it?extra=%7Bbad')
     refused(t, answer, 400, 'VALIDATION_FAILED')
     t.match(answer.body.details, [{ path: '/query/extra', message: /not valid JSON/ }])
   })
 
-  await t.test('a filter of documents compares a text of the query string as each type that it can be', async (t) => {
+  await t.test("a filter of documents compares a query string's text as each type that it can represent", async (t) => {
     t.strictSame(await ids('/docs?min=6'), ['d2', 'd3'])
     t.strictSame(await ids('/docs?min=7'), ['d2', 'd3'])
     t.strictSame(await ids('/docs?n=7'), ['d2'])
@@ -115,8 +115,8 @@ test('values of a query string', async (t) => {
     t.strictSame(await ids(`/docs?o=${encodeURIComponent('{"a":{"b":1}}')}`), ['d3'])
     t.strictSame(await ids('/docs?o=x'), ['d4'])
     refused(t, await ask('GET /docs?o=%5Bx'), 400, 'VALIDATION_FAILED')
-    t.strictSame(await ids('/docs?min=99999999999999999999'), [], 'a number that no double holds')
-    t.strictSame(await ids('/docs/declared?min=6'), ['d2'], 'a declared number is a number alone')
+    t.strictSame(await ids('/docs?min=99999999999999999999'), [], 'a number that a double cannot represent')
+    t.strictSame(await ids('/docs/declared?min=6'), ['d2'], 'a declared number is only compared as a number')
     t.strictSame(await ids('/docs?notOver=6'), ['d1'])
   })
 })

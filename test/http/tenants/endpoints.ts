@@ -1,6 +1,6 @@
 /**
- * Who may call each built-in endpoint, those of later versions too. An endpoint that is served and stands
- * nowhere here fails a test: whoever adds one says here who may call it.
+ * The allowed callers of each built-in endpoint, including later versions. An endpoint that is served but missing here fails a test: a new
+ * endpoint must be listed with its callers.
  */
 export const endpoints = {
   public: [

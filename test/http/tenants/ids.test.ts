@@ -1,4 +1,4 @@
-/** Ids of tenants: odd ones are tenants like others, and what is no id names none. */
+/** Tenant ids: unusual ids work like others, and invalid ids name no tenant. */
 import { test } from 'tap'
 import { signToken } from '../../helpers/tokens.js'
 import { secretText } from '../../helpers/log-scan.js'
@@ -54,7 +54,7 @@ const wrong = [
   'x'.repeat(5000)
 ]
 
-test('odd ids are tenants like others', async (t) => {
+test('tenants with unusual ids work like others', async (t) => {
   const { app, platform, stranger } = await createWorld(t)
   const asks = odd.map((id) => ({ id, ask: caller(t, app, { token: tokenOf(id) }), value: secretText(`the secret of ${id.slice(0, 20)}`) }))
   for (const { id, ask, value } of asks) {
@@ -81,23 +81,23 @@ test('odd ids are tenants like others', async (t) => {
     t.match((await stranger('GET /said', { tenant: id })).body, { said: id })
   }
   t.match(await platform('DELETE /tenants/a'), { status: 200 })
-  t.match((await caller(t, app, { token: tokenOf('A') })('GET /notes')).body, { pagination: { total: 1 } }, 'ids know upper and lower case')
+  t.match((await caller(t, app, { token: tokenOf('A') })('GET /notes')).body, { pagination: { total: 1 } }, 'ids are case-sensitive')
 })
 
 test('an invalid id names no tenant', async (t) => {
   const { app, platform, stranger } = await createWorld(t)
   for (const id of wrong) {
     const what = JSON.stringify(id.slice(0, 30))
-    t.match(await platform('POST /tenants', { body: { id, name: 'x' } }), { status: 400 }, `a tenant called ${what}`)
+    t.match(await platform('POST /tenants', { body: { id, name: 'x' } }), { status: 400 }, `creating a tenant with the id ${what}`)
     refused(t, await stranger('GET /tenant/info', { token: tokenOf(id) }), 401, 'TOKEN_INVALID', `a token of ${what}`)
-    // What is sent of these is another path.
+    // In a URL, these lead to a different path.
     for (const target of /^\.*$/.test(id) ? [] : ['GET /tenants/', 'DELETE /tenants/', 'PATCH /tenants/']) {
       const { status } = await platform(target + encodeURIComponent(id), target.startsWith('PATCH') ? { body: { plan: 'pro' } } : {})
       t.ok([400, 404].includes(status), `${target}${what}: ${status}`)
     }
     if (/^[\x20-\x7e]*$/.test(id) && id.length < 100) {
       const { status } = await platform('GET /tenant/info', { tenant: id })
-      // An HTTP parser takes the white space around a header's value away.
+      // An HTTP parser trims white space around a header's value.
       t.ok(status === 400 || id.trim() === 'a', `the header ${what}: ${status}`)
     }
   }
@@ -115,6 +115,6 @@ test('an invalid id names no tenant', async (t) => {
   t.match(
     await platform('GET /tenants'),
     { body: { data: [{ id: 'attacker' }, { id: 'victim' }], pagination: { total: 2 } } },
-    'none was made'
+    'no tenant was created'
   )
 })

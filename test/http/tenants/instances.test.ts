@@ -1,4 +1,4 @@
-/** Two processes on one PostgreSQL: what one of them changes the other serves, and what one acknowledged outlives it. */
+/** Two processes on one PostgreSQL: each serves the other's changes, and an acknowledged change survives the process. */
 import type { Program } from '../../helpers/program.js'
 import { test, type Test } from 'tap'
 import { isRecord } from '../../../lib/json/plain-value.js'
@@ -27,7 +27,7 @@ test('two instances', async (t) => {
   const [one, two] = await startInstances(t, platformDocument, { provider: 'postgres', postgres: { connectionString } })
   if (one === undefined || two === undefined) throw new Error('there are two')
   await t.test('a change at one instance', (t) => changes(t, one, two, query))
-  await t.test('what was acknowledged outlives a kill', (t) => outlives(t, one, two))
+  await t.test('acknowledged changes survive a kill', (t) => outlives(t, one, two))
 })
 
 async function changes (t: Test, one: Program, two: Program, query: RunSql): Promise<void> {
@@ -36,9 +36,9 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
   const admin = as({ token: tokenOf('acme') })
   const user = as({ token: tokenOf('acme', { role: 'reader' }) })
   t.match(await root[0]('POST /tenants', { body: { id: 'acme', name: 'acme', plan: 'pro' } }), { status: 201 })
-  t.match(await admin[1]('GET /tenant/info'), { status: 200, body: { plan: 'pro' } }, 'a new tenant is one of the other at once')
+  t.match(await admin[1]('GET /tenant/info'), { status: 200, body: { plan: 'pro' } }, 'the other instance knows a new tenant at once')
 
-  /** What both know, and remember. */
+  /** Data that both instances have cached. */
   const warm = async () => {
     for (const ask of [...admin, ...user]) {
       for (const target of ['GET /version', 'GET /guarded', 'GET /use', 'GET /tenant/info']) await ask(target)
@@ -51,10 +51,10 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
 
   const isServed = (ask: Ask, expected: number) => async () => (await ask('GET /version')).body['version'] === expected
 
-  await t.test('of the document', async (t) => {
+  await t.test('a changed document reaches the other instance', async (t) => {
     for (const [here, there] of [[0, 1], [1, 0], [0, 1]] as const) {
       await save(t, admin[here], routes(++version))
-      t.equal(await isServed(admin[here], version)(), true, 'it serves at once where it was saved')
+      t.equal(await isServed(admin[here], version)(), true, 'the instance that saved it serves it at once')
       await until(t, 'a document', isServed(admin[there], version))
     }
     const more: Routes = [{ method: 'get', path: '/more', response: { said: '{{tenant.config.said}}' } }]
@@ -64,12 +64,12 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     await until(t, 'the end of a route', async () => (await admin[0]('GET /more')).status === 404)
   })
 
-  await t.test('of secrets', async (t) => {
+  await t.test('a changed secret reaches the other instance', async (t) => {
     const used = (ask: Ask, value: string) => async () => (await ask('GET /use')).body.data?.[0]?.['title'] === value
     for (const name of ['1', '2', '3']) await query("insert into notes (tenant_id, title) values ('acme', $1)", [secret(name)])
     t.equal(await used(admin[1], secret('1'))(), true)
     await admin[0]('POST /tenant/secrets', { body: { key: 'KEY', value: secret('2') } })
-    t.equal(await used(admin[0], secret('2'))(), true, 'it is used at once where it was stored')
+    t.equal(await used(admin[0], secret('2'))(), true, 'the instance that stored it uses it at once')
     await until(t, 'a secret', used(admin[1], secret('2')))
     t.match(await admin[1]('POST /tenant/secrets/KEY/rotate', { body: { newValue: secret('3'), gracePeriodDays: 1 } }), { status: 200 })
     await until(t, 'a rotated secret', used(admin[0], secret('3')))
@@ -77,13 +77,13 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     await until(t, 'a deleted secret', async () => (await admin[1]('GET /use')).body.data?.length === 0)
   })
 
-  await t.test('of roles', async (t) => {
+  await t.test('a changed role reaches the other instance', async (t) => {
     const may = (ask: Ask, expected: number) => async () => (await ask('GET /guarded')).status === expected
     t.equal(await may(user[1], 403)(), true)
     t.match(await admin[0]('PUT /tenant/rbac', { body: { enabled: true, roles: [{ name: 'reader', permissions: ['notes:read'] }] } }), {
       status: 200
     })
-    t.equal(await may(user[0], 200)(), true, 'it counts at once where it was made')
+    t.equal(await may(user[0], 200)(), true, 'it applies at once where it was created')
     await until(t, 'a role', may(user[1], 200))
     t.match(await admin[1]('PUT /tenant/rbac/roles/reader', { body: { permissions: [] } }), { status: 200 })
     await until(t, 'a role that lost a permission', may(user[0], 403))
@@ -93,7 +93,7 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     await until(t, 'a deleted role', may(user[1], 403))
   })
 
-  await t.test('of API keys', async (t) => {
+  await t.test('a changed API key reaches the other instance', async (t) => {
     const { body: { id, key } } = await admin[0]('POST /tenant/api-keys', { body: { name: 'one', scopes: ['notes:read'] } })
     const holder = as({ headers: { 'x-api-key': String(key) } })
     t.match(await holder[0]('GET /guarded'), { status: 200 })
@@ -103,11 +103,11 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     await until(t, 'a rotated key', async () => (await after[0]('GET /guarded')).status === 200)
     await until(t, 'the end of the key before', async () => (await holder[0]('GET /guarded')).status === 401)
     t.match(await admin[0](`DELETE /tenant/api-keys/${String(id)}`), { status: 200 })
-    t.equal((await after[0]('GET /guarded')).status, 401, 'it ends at once where it was deleted')
+    t.equal((await after[0]('GET /guarded')).status, 401, 'it is rejected at once where it was deleted')
     await until(t, 'a deleted key', async () => (await after[1]('GET /guarded')).status === 401)
   })
 
-  await t.test('of the tenant', async (t) => {
+  await t.test('a changed tenant reaches the other instance', async (t) => {
     await root[0]('PATCH /tenants/acme', { body: { plan: 'team' } })
     await until(t, 'a plan', async () => (await admin[1]('GET /tenant/info')).body['plan'] === 'team')
     await root[1]('PATCH /tenants/acme', { body: { status: 'suspended' } })
@@ -116,14 +116,14 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     await until(t, 'its end', async () => (await admin[1]('GET /version')).status === 200)
   })
 
-  await t.test('a connection for notices that was cut', async (t) => {
+  await t.test('a broken notification connection is re-established', async (t) => {
     const notices = "from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'"
     const cut = () => query(`select pg_terminate_backend(pid) ${notices}`)
     await warm()
     for (let round = 0; round < 3; round++) {
       const lost = await cut()
-      t.equal(lost.length, 2, 'each of them listened')
-      // At once: the other instance may not have noticed yet.
+      t.equal(lost.length, 2, 'each instance was listening')
+      // Immediately, while the other instance may not know yet.
       await save(t, admin[0], routes(++version))
       await until(t, 'a document that was saved meanwhile', isServed(admin[1], version))
       await until(t, 'it listens again', async () => (await query(`select count(*)::int as n ${notices}`))[0]?.['n'] === 2)
@@ -136,7 +136,7 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     await until(t, 'a document after all connections were lost', isServed(admin[1], version))
   })
 
-  await t.test('the end of the tenant', async (t) => {
+  await t.test('a deleted tenant reaches the other instance', async (t) => {
     await warm()
     t.match(await root[0]('DELETE /tenants/acme'), { status: 200 })
     await until(t, 'a deleted tenant', async () => [403, 404].includes((await admin[1]('GET /version')).status))
@@ -147,7 +147,7 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
       async () => (await remoteCaller(t, one.address, { token: tokenOf('acme') })('GET /tenant/info')).body['name'] === 'another'
     )
     for (const ask of as({ token: tokenOf('acme') })) {
-      t.match(await ask('GET /version'), { status: 404 }, 'it has no routes')
+      t.match(await ask('GET /version'), { status: 404 }, 'the new tenant has no routes')
       t.same((await ask('GET /tenant/secrets')).body, { secrets: [], pagination: { limit: 20, offset: 0, total: 0 } })
       t.same((await ask('GET /platform/notes')).body.data, [])
     }
@@ -163,7 +163,7 @@ async function outlives (t: Test, survivor: Program, victim: Program): Promise<v
   const doomed = remoteCaller(t, victim.address, { token: tokenOf('lasting') })
   const fate = { killed: false }
   const acknowledged = { version: 0, secrets: [] as string[], roles: [] as string[], keys: [] as string[] }
-  /** One after the other until the server is gone; what was not answered may have happened or not. */
+  /** One request at a time until the server is gone. A request without a response may or may not have taken effect. */
   const stream = async (work: (index: number) => Promise<void>) => {
     for (let index = 0; !fate.killed || index === 0; index++) {
       try {
@@ -218,13 +218,13 @@ async function outlives (t: Test, survivor: Program, victim: Program): Promise<v
   t.strictSame(
     acknowledged.secrets.filter((key) => !secrets.some((secret) => isRecord(secret) && secret['key'] === key)),
     [],
-    'every secret is there'
+    'every secret exists'
   )
   const { text: roles } = await ask('GET /tenant/rbac')
-  t.strictSame(acknowledged.roles.filter((name) => !roles.includes(`"${name}"`)), [], 'every role is there')
+  t.strictSame(acknowledged.roles.filter((name) => !roles.includes(`"${name}"`)), [], 'every role exists')
   for (const key of acknowledged.keys) {
     const { status } = await remoteCaller(t, survivor.address, { headers: { 'x-api-key': key } })('GET /tenant/info')
-    if (status !== 200) t.fail(`an acknowledged key answers ${status}`)
+    if (status !== 200) t.fail(`an acknowledged key gets ${status}`)
   }
-  t.match(await ask('POST /tenant/secrets', { body: { key: 'LAST', value: secret('last') } }), { status: 201 }, 'and the survivor writes')
+  t.match(await ask('POST /tenant/secrets', { body: { key: 'LAST', value: secret('last') } }), { status: 201 }, 'the surviving instance accepts writes')
 }

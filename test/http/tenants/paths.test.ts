@@ -1,4 +1,4 @@
-/** Paths: no route of a tenant takes a request of the server's own, however the request writes its path. */
+/** Paths: no tenant route receives a request for the server's own paths, however the request spells them. */
 import { request as httpRequest } from 'node:http'
 import { test } from 'tap'
 import { listen } from '../../helpers/server.js'
@@ -7,7 +7,7 @@ import { createWorld, save, tokenOf, trySave } from './world.js'
 
 const shadow = 'SHADOW-51c2'
 
-/** The server's own, and one of the platform's document. */
+/** The server's own paths, and one of the platform's document. */
 const own = [
   '/',
   '/health',
@@ -31,7 +31,7 @@ const own = [
   '/platform/notes'
 ]
 
-/** The same in other words. */
+/** Other spellings of the path. */
 const variants = (path: string): string[] => [
   path,
   `${path}/`,
@@ -68,7 +68,7 @@ const variants = (path: string): string[] => [
   `//localhost${path}`
 ]
 
-/** Sends the path as it is: what fetch sends is tidied. */
+/** Sends the path unchanged, since fetch would normalize it. */
 function rawRequest (origin: string, method: string, path: string): Promise<{ status: number, text: string }> {
   const { hostname, port } = new URL(origin)
   return new Promise((resolve, reject) => {
@@ -88,7 +88,7 @@ function rawRequest (origin: string, method: string, path: string): Promise<{ st
   })
 }
 
-test('paths of the server', async (t) => {
+test("a tenant's routes cannot shadow the server's paths", async (t) => {
   const { app, attacker, victim } = await createWorld(t)
   const origin = await listen(app)
   const sendable = (path: string) => path.startsWith('/') && /^[\x21-\x7e]+$/.test(path)
@@ -104,10 +104,10 @@ test('paths of the server', async (t) => {
     )
   await save(t, attacker, [])
   const before = await said()
-  /** Paths that a route may have, for reading: the platform's have no other method, which is free. */
+  /** Allowed route paths, for reading: the platform's paths have no other method, which is free. */
   const accepted = new Set<string>()
 
-  await t.test('one at a time', async (t) => {
+  await t.test('one route at a time', async (t) => {
     for (const path of own) {
       for (const variant of variants(path)) {
         for (const method of ['get', 'post']) {
@@ -126,16 +126,16 @@ test('paths of the server', async (t) => {
     t.strictSame(
       [...accepted].filter((path) => /[/]$|\/\/|\.\.?(\/|$)|%|\\|[\s#?\0]/.test(path) && path !== '/'),
       [],
-      'none of them is written in a way that another program reads as another path'
+      'another program would read none of them as a different path'
     )
     t.strictSame(
       [...accepted].filter((path) => own.includes(path.toLowerCase())),
       [],
-      "upper and lower case do not tell a path from the server's"
+      "case does not distinguish a path from the server's"
     )
   })
 
-  await t.test('all that was accepted at once, and parameters in the place of words', async (t) => {
+  await t.test('all accepted routes together, and parameters in place of words', async (t) => {
     const catching = [
       '/:a',
       '/:a/:b',
@@ -155,7 +155,7 @@ test('paths of the server', async (t) => {
       const route = { method: 'get', path, response: { said: shadow } }
       if (await trySave(t, attacker, { routes: [route] }, path)) routes.push(route)
     }
-    // Of two that meet the same requests one is refused: each stands in a document of its own.
+    // Of two routes that match the same requests one is rejected, so each gets its own document.
     for (const route of routes) {
       await trySave(t, attacker, { routes: [route] }, route.path)
       for (
@@ -172,7 +172,7 @@ test('paths of the server', async (t) => {
         ]
       ) {
         const { text } = await attacker(`GET ${path}`)
-        if (text.includes(shadow) && !text.startsWith('{"routes":')) t.fail(`${path} is answered by the tenant's ${route.path}`)
+        if (text.includes(shadow) && !text.startsWith('{"routes":')) t.fail(`the tenant's ${route.path} serves ${path}`)
       }
     }
     for (const path of catching) {
@@ -180,15 +180,15 @@ test('paths of the server', async (t) => {
       for (const [request, expected] of before) {
         const { status, text } = await rawRequest(origin, 'GET', request)
         const [was] = expected
-        // A request that the server had no route for may be the tenant's; one that it had is answered as before.
+        // A request without a server route may match the tenant's; one with a server route is answered as before.
         const isFree = was === 404 || was === 405
-        if (!isFree && status !== was) t.fail(`${request} with the route ${path}: ${status}, and it was ${String(was)}`)
-        if (!isFree && text.includes(shadow) && !text.startsWith('{"routes":')) t.fail(`${request} is answered by the tenant's ${path}`)
+        if (!isFree && status !== was) t.fail(`${request} with the route ${path}: ${status}, before ${String(was)}`)
+        if (!isFree && text.includes(shadow) && !text.startsWith('{"routes":')) t.fail(`the tenant's ${path} serves ${request}`)
       }
     }
   })
 
-  await t.test('a route of one tenant does not exist for another', async (t) => {
+  await t.test("one tenant's route does not exist for another tenant", async (t) => {
     await save(t, attacker, [{ method: 'get', path: '/only/mine', response: { said: shadow } }])
     t.match(await attacker('GET /only/mine'), { status: 200 })
     t.match(await victim('GET /only/mine'), { status: 404 })

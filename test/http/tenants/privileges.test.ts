@@ -1,4 +1,4 @@
-/** Privileges: what a tenant's people, keys and roles may call, and what they can give each other. */
+/** Privileges: the allowed calls of a tenant's users, keys and roles, and the permissions that they can grant. */
 import { test, type Test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { signToken } from '../../helpers/tokens.js'
@@ -8,10 +8,10 @@ import { createWorld, save, tokenOf, userOf } from './world.js'
 
 const API_KEY = secretText('the-key-of-the-platform-in-its-environment', 'the API key of the platform')
 
-/** Groups of later versions; and what is not listed by itself. */
+/** Groups of later versions, and endpoints that are not listed individually. */
 const unlisted = / \/(\.well-known|admin|agent\/(?!workflow)|cache|files|llm|mcp|metrics|realtime|system|doc|ui)\b/
 
-/** The endpoints that the server has, as `GET /doc` lists them, with who may call them. */
+/** The server's endpoints, as `GET /doc` lists them, with their allowed callers. */
 async function servedEndpoints (t: Test, ask: Ask): Promise<Map<string, Access>> {
   const known = new Map<string, Access>(
     Object.entries(endpoints).flatMap(([access, targets]) => targets.map((target) => [target, access as Access] as const))
@@ -23,14 +23,14 @@ async function servedEndpoints (t: Test, ask: Ask): Promise<Map<string, Access>>
     for (const method of Object.keys(operations)) {
       const target = `${method.toUpperCase()} ${path}`
       const access = known.get(target)
-      if (access === undefined) t.fail(`${target}: test/http/tenants/endpoints.ts does not say who may call it`)
+      if (access === undefined) t.fail(`${target}: its allowed callers are missing in test/http/tenants/endpoints.ts`)
       else served.set(target, access)
     }
   }
   return served
 }
 
-test('who may call the built-in endpoints', async (t) => {
+test('only the listed callers may call the built-in endpoints', async (t) => {
   const { app, attacker, stranger } = await createWorld(t, { env: { API_KEY } }, { rbac: { enabled: true }, analytics: { enabled: true } })
   const served = await servedEndpoints(t, stranger)
   const missing = Object.values(endpoints).flat().filter((target) => !served.has(target) && !unlisted.test(target))
@@ -50,7 +50,7 @@ test('who may call the built-in endpoints', async (t) => {
     token: signToken({ sub: 'x', role: 'superuser' })
   }]
 
-  // Users whom the platform has given everything.
+  // Users with every permission from the platform.
   const platform = caller(t, app, { token: platforms })
   await platform('POST /rbac/permissions', { body: { name: '*' } })
   const { body: { id: roleId } } = await platform('POST /rbac/roles', { body: { name: 'admin', permissions: ['*'] } })
@@ -63,7 +63,7 @@ test('who may call the built-in endpoints', async (t) => {
   for (const [target, access] of served) {
     const [method = '', path = ''] = target.split(' ')
     const at = `${method} ${path.replace(/\{\w+\}/g, 'x')}`
-    // What is wrong with a body is told to nobody who may not send one.
+    // A caller without permission does not learn the faults of its body.
     const message = method === 'GET' || method === 'DELETE' ? {} : { raw: '{"a":' }
     const expect = async (requests: readonly Request[], statuses: readonly number[], who: string) => {
       for (const [index, request] of requests.entries()) {
@@ -75,7 +75,7 @@ test('who may call the built-in endpoints', async (t) => {
     await expect(nobody, [401], 'nobody')
     if (access === 'tenant-admin') await expect(users, [403], 'a user')
     if (access === 'platform-admin') await expect([...users, ...strong, ...tenantless], [403], 'a tenant')
-    // Another tenant's is nobody's.
+    // Another tenant's user counts as anonymous.
     if (access !== 'platform-admin') {
       await expect(
         [...users, ...strong].filter(({ tenant }) => tenant === undefined).map((request) => ({ ...request, tenant: 'victim' })),
@@ -88,7 +88,7 @@ test('who may call the built-in endpoints', async (t) => {
     }
   }
   t.match(await stranger('GET /tenants', { token: platforms }), { status: 200 }, 'the platform may')
-  t.match(await stranger('GET /tenants', { headers: { 'x-api-key': API_KEY } }), { status: 200 }, 'and so may its key')
+  t.match(await stranger('GET /tenants', { headers: { 'x-api-key': API_KEY } }), { status: 200 }, 'its key may too')
   t.match(await stranger('GET /tenant/info', { headers: { 'x-api-key': API_KEY }, tenant: 'victim' }), {
     status: 200,
     body: { id: 'victim' }
@@ -96,13 +96,13 @@ test('who may call the built-in endpoints', async (t) => {
   t.match(
     await stranger('GET /tenant/info', { headers: { 'x-api-key': key } }),
     { status: 200, body: { id: 'attacker' } },
-    'a key names its tenant'
+    'a key implies its tenant'
   )
   refused(t, await stranger('GET /tenant/info', { headers: { 'x-api-key': key }, tenant: 'victim' }), 403, 'TENANT_MISMATCH')
   refused(t, await stranger('GET /tenant/info', { headers: { 'x-api-key': key }, token: tokenOf('victim') }), 400, 'CREDENTIALS_AMBIGUOUS')
 })
 
-test('roles and keys give what their maker holds', async (t) => {
+test('roles and keys grant only permissions that their creator has', async (t) => {
   const { app, attacker, stranger } = await createWorld(t)
   t.match(
     await attacker('POST /tenant/rbac/roles', { body: { name: 'manager', permissions: ['rbac:write', 'api-keys:write', 'notes:read'] } }),
@@ -111,7 +111,7 @@ test('roles and keys give what their maker holds', async (t) => {
   t.match(
     await attacker('POST /tenant/rbac/roles', { body: { name: 'all', permissions: ['*'] } }),
     { status: 201 },
-    'an administrator gives anything of the tenant'
+    'an administrator may grant every permission of the tenant'
   )
   t.match(
     await attacker('PUT /tenant/rbac', {
@@ -126,7 +126,7 @@ test('roles and keys give what their maker holds', async (t) => {
   t.match(
     await manager('POST /tenant/rbac/roles', { body: { name: 'reader', permissions: ['notes:read'] } }),
     { status: 201 },
-    'what it holds it gives'
+    'a user may grant the permissions that it has'
   )
 
   await t.test('no other role', async (t) => {
@@ -151,7 +151,7 @@ test('roles and keys give what their maker holds', async (t) => {
         ['PUT /tenant/rbac/roles/manager', { parentRole: 'all' }],
         ['PUT /tenant/rbac', { enabled: true, defaultRole: 'all', roles: [{ name: 'all', permissions: ['*'] }] }]
       ] as const
-    ) t.ok([400, 403].includes((await manager(target, { body })).status), `${target} by a parent`)
+    ) t.ok([400, 403].includes((await manager(target, { body })).status), `${target} through a parent role`)
     refused(t, await manager('GET /tenant/secrets'), 403, 'FORBIDDEN')
     const { body: { key } } = await manager('POST /tenant/api-keys', { body: { name: 'new', scopes: ['notes:read', 'api-keys:write'] } })
     const headers = { 'x-api-key': String(key) }
@@ -165,10 +165,10 @@ test('roles and keys give what their maker holds', async (t) => {
     refused(t, await stranger('GET /tenant/secrets', { headers }), 403, 'FORBIDDEN')
   })
 
-  await t.test('an administrator gives nothing beyond the tenant', async (t) => {
+  await t.test('an administrator grants nothing beyond the tenant', async (t) => {
     for (const name of ['admin', 'Admin', 'ADMIN', ' admin', 'admin ', '', '__proto__', 'constructor', 'a/b', 'x'.repeat(300)]) {
       const { status } = await attacker('POST /tenant/rbac/roles', { body: { name, permissions: ['*'] } })
-      t.ok(status === 400 || (name !== 'admin' && status === 201), `a role called ${JSON.stringify(name.slice(0, 20))}: ${status}`)
+      t.ok(status === 400 || (name !== 'admin' && status === 201), `a role named ${JSON.stringify(name.slice(0, 20))}: ${status}`)
     }
     for (const role of ['all', 'Admin', '__proto__', 'constructor', 'toString']) {
       for (
@@ -199,7 +199,7 @@ test('roles and keys give what their maker holds', async (t) => {
     )
   })
 
-  await t.test('a role that does not exist gives no permissions', async (t) => {
+  await t.test('a role that does not exist grants no permissions', async (t) => {
     await save(t, attacker, [{ method: 'get', path: '/guarded', requiredPermissions: ['notes:write'], response: { ok: true } }])
     for (const role of ['nobody', 'valueOf', 'hasOwnProperty', 'reader', 'manager', '']) {
       const { status } = await userOf(t, app, 'attacker', { role })('GET /guarded')

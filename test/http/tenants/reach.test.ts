@@ -17,7 +17,7 @@ const document: TestDocument = {
   ]
 }
 
-test('a platform administrator reaches the data of a suspended tenant, and its users do not', async (t) => {
+test("a platform administrator reaches a suspended tenant's data, and the tenant's users do not", async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants: [{ id: 'acme', plan: 'enterprise' }] })
   const own = caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme' }) })
   const platform = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })
@@ -26,32 +26,32 @@ test('a platform administrator reaches the data of a suspended tenant, and its u
   t.match(await platform('PATCH /tenants/acme', { body: { status: 'suspended' } }), { status: 200 })
   for (const target of ['GET /notes', 'GET /tenant/api-keys', 'GET /tenant/info', 'GET /audit', 'GET /admin/entities/notes']) {
     refused(t, await own(target), 403, 'TENANT_SUSPENDED', target)
-    t.match(await platform(target, { tenant: 'acme' }), { status: 200 }, `${target} by the platform`)
+    t.match(await platform(target, { tenant: 'acme' }), { status: 200 }, `the platform may ${target}`)
   }
   t.match((await platform('GET /notes', { tenant: 'acme' })).body.data, [{ id: 1 }])
-  t.match(await platform('POST /notes', { tenant: 'acme', body: { id: 2 } }), { status: 201 }, 'it writes, too')
+  t.match(await platform('POST /notes', { tenant: 'acme', body: { id: 2 } }), { status: 201 }, 'the platform may write too')
   t.match(await platform('DELETE /admin/entities/notes/1?hard=true', { tenant: 'acme' }), { status: 200 })
 })
 
-test('a tenant that has used up the requests of its plan reaches its billing endpoints', async (t) => {
+test("a tenant over its plan's request limit can reach its billing endpoints", async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants: ['acme', 'globex'] })
   const own = caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme' }) })
   for (let index = 0; index < 3; index++) t.match(await own('GET /tenant/info'), { status: 200 })
   refused(t, await own('GET /tenant/info'), 429, 'RATE_LIMITED')
   t.match(await own('GET /billing/subscription'), { status: 200 })
-  // There is no payment provider here: the request has reached the endpoint.
+  // Without a payment provider, this error shows that the request reached the endpoint.
   refused(t, await own('POST /billing/upgrade', { body: { targetPlan: 'pro', billingCycle: 'monthly' } }), 503, 'BILLING_NOT_CONFIGURED')
   refused(t, await own('POST /billing/subscription/sync', { body: {} }), 503, 'BILLING_NOT_CONFIGURED')
   refused(t, await own('GET /tenant/info'), 429, 'RATE_LIMITED', 'and nothing else')
   const statuses = []
   for (let index = 0; index < 30; index++) statuses.push((await own('GET /billing/subscription')).status)
-  t.ok(statuses.includes(200) && statuses.at(-1) === 429, 'they have a limit of their own')
+  t.ok(statuses.includes(200) && statuses.at(-1) === 429, 'billing endpoints have their own limit')
   t.match(await caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'globex' }) })('GET /tenant/info'), {
     status: 200
   }, 'another tenant has its own requests')
 })
 
-test('a tenant that has used up the requests of its plan upgrades, and has those of the new one', async (t) => {
+test("a tenant over its plan's request limit can upgrade, and then has the new plan's requests", async (t) => {
   const world = await payprovWorld(t, { now: Date.now() })
   const sales = sellAll(world)
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants: ['acme'], env: envOf('payprov', world, sales) })

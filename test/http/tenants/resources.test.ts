@@ -1,11 +1,11 @@
-/** Resources: no document and no request of a tenant takes the server's time or memory from the others. */
+/** Resources: no document and no request of a tenant starves others of CPU or memory. */
 import { test } from 'tap'
 import { refused } from '../caller.js'
 import { createWorld, save, trySave, type Routes } from './world.js'
 
-const runsAway = 5000 // ms of processor time: what runs away takes minutes, and nothing else here takes a tenth of it
+const runsAway = 5000 // ms of CPU time: a runaway takes minutes, and everything else here less than a tenth of this
 
-/** Processor time that the work took, in milliseconds: however busy the machine is otherwise. */
+/** CPU time of the work in milliseconds, independent of the machine's load. */
 async function cost (work: () => Promise<unknown>): Promise<number> {
   const start = process.cpuUsage()
   await work()
@@ -48,7 +48,7 @@ const texts = [
   `${'a,'.repeat(20_000)}y`
 ]
 
-test('regular expressions that take for ever', async (t) => {
+test('catastrophic regular expressions are rejected or run in linear time', async (t) => {
   const { attacker, victim } = await createWorld(t)
   let accepted = 0
   for (const pattern of catastrophic) {
@@ -65,7 +65,7 @@ test('regular expressions that take for ever', async (t) => {
       t.ok(time < runsAway, `${pattern} does not run away`)
     }
   }
-  t.ok(accepted > 0, `${accepted} of them are run, in linear time`)
+  t.ok(accepted > 0, `${accepted} of them run in linear time`)
   for (
     const pattern of [
       '(',
@@ -125,7 +125,7 @@ const small = (index: number): Routes[number] => ({
   response: { id: '{{params.id}}' }
 })
 
-test('documents that are large', async (t) => {
+test('large documents do not block the server', async (t) => {
   const { attacker, victim } = await createWorld(t)
   const documents: readonly (readonly [what: string, raw: string, statuses: readonly number[]])[] = ([
     ['500 routes', { routes: Array.from({ length: 500 }, (_, index) => small(index)) }, [200]],
@@ -251,7 +251,7 @@ test('documents that are large', async (t) => {
   t.match(await victim('GET /tenant/info'), { status: 200 })
 })
 
-test('a document that was refused leaves the one before', async (t) => {
+test('a rejected document leaves the previous one in place', async (t) => {
   const { attacker } = await createWorld(t)
   await save(t, attacker, [{ method: 'get', path: '/x', response: { version: 1 } }])
   for (
@@ -272,7 +272,7 @@ test('a document that was refused leaves the one before', async (t) => {
       }))
   )
   const saved = answers.flatMap(({ status }, index) => status === 200 ? [index] : [])
-  t.equal(saved.length, 1, 'of twenty that replace the same version one is saved')
+  t.equal(saved.length, 1, 'of twenty replacements of one version, one is saved')
   for (const answer of answers) if (answer.status !== 200) refused(t, answer, 412, 'PRECONDITION_FAILED')
   t.same((await attacker('GET /x')).body, { version: `of ${saved[0]}` })
 })

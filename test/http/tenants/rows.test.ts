@@ -1,4 +1,4 @@
-/** Rows: whatever a tenant's own routes ask for, and whatever their callers send, the rows are the tenant's. */
+/** Rows: whatever a tenant's routes declare and its callers send, only the tenant's rows are reached. */
 import { test, type Test } from 'tap'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { refused } from '../caller.js'
@@ -6,7 +6,7 @@ import { createWorld, marker, save, tokenOf, userOf, type Routes } from './world
 
 const byId = [{ column: 'id', value: '{{params.id}}' }]
 
-/** What both tenants save; the attacker's more of them is below. */
+/** Routes that both tenants save; the attacker's additional ones are below. */
 const routes: Routes = [
   {
     method: 'get',
@@ -41,7 +41,7 @@ const routes: Routes = [
   { method: 'put', path: '/mine/docs/:id', firebaseQueries: [{ collection: 'docs', operation: 'set', docId: '{{params.id}}' }] }
 ]
 
-/** Routes that name the victim themselves. */
+/** Routes that name the victim. */
 const hostile: Routes = [
   {
     method: 'get',
@@ -143,10 +143,10 @@ async function attack (t: Test, engine: DatabaseSection): Promise<void> {
   const victims =
     async () => [(await victim('GET /mine/notes')).text, (await victim('GET /mine/people')).text, (await victim('GET /mine/docs')).text]
   const before = await victims()
-  t.ok(before.every((text) => text.includes(marker)), 'the victim has rows to lose')
+  t.ok(before.every((text) => text.includes(marker)), 'the victim has rows')
   const users = [attacker, userOf(t, app, 'attacker'), userOf(t, app, 'attacker', { permissions: ['*'] })]
 
-  await t.test('no read reaches them', async (t) => {
+  await t.test("no read reaches another tenant's rows", async (t) => {
     const targets = [
       'notes',
       'people',
@@ -174,11 +174,11 @@ async function attack (t: Test, engine: DatabaseSection): Promise<void> {
         t.ok([200, 400, 404].includes(status) && !text.includes(marker), `${target}: ${status}`)
       }
     }
-    t.match((await attacker('GET /mine/notes?limit=1&offset=0')).body['pagination'], { total: 1 }, 'a count is of the own rows')
-    t.match((await attacker('GET /hostile/in')).body.data, [{ title: 'own' }], 'a filter on the tenant finds the own rows')
+    t.match((await attacker('GET /mine/notes?limit=1&offset=0')).body['pagination'], { total: 1 }, 'a count covers only the own rows')
+    t.match((await attacker('GET /hostile/in')).body.data, [{ title: 'own' }], 'a filter on the tenant finds only the own rows')
   })
 
-  await t.test('no write reaches them', async (t) => {
+  await t.test("no write reaches another tenant's rows", async (t) => {
     const body = { title: 'taken', body: 'taken' }
     for (const ask of users) {
       for (
@@ -189,7 +189,7 @@ async function attack (t: Test, engine: DatabaseSection): Promise<void> {
       ) {
         t.equal((await ask(target, target.startsWith('DELETE') ? {} : { body })).status, expected, target)
       }
-      // Its id is each tenant's own: nobody learns that another has it.
+      // Each tenant has its own ids: an id of another tenant is not revealed.
       for (const target of [`PUT /mine/notes/${note}`, 'POST /mine/notes/upsert', 'POST /mine/notes']) {
         t.match(await ask(target, { body: { ...!target.startsWith('PUT') && { id: note }, ...body } }), {
           status: target === 'POST /mine/notes' ? 201 : 200,
@@ -219,11 +219,11 @@ async function attack (t: Test, engine: DatabaseSection): Promise<void> {
       }
     }
     t.match(await attacker('PATCH /hostile/all', { body: {} }), { status: 200 })
-    t.match(await attacker('PUT /mine/docs/shared', { body: { name: 'own' } }), { status: 200 }, "ids of documents are each tenant's own")
-    t.strictSame(await victims(), before, 'the victim has what it had')
+    t.match(await attacker('PUT /mine/docs/shared', { body: { name: 'own' } }), { status: 200 }, 'document ids belong to each tenant separately')
+    t.strictSame(await victims(), before, "the victim's rows are unchanged")
   })
 
-  await t.test('no header names it', async (t) => {
+  await t.test('no header selects another tenant', async (t) => {
     for (const claims of [{ role: 'admin' }, {}, { permissions: ['*'] }]) {
       const token = tokenOf('attacker', claims)
       for (
@@ -256,7 +256,7 @@ async function attack (t: Test, engine: DatabaseSection): Promise<void> {
     t.strictSame(await victims(), before)
   })
 
-  await t.test('requests of both at once stay apart', async (t) => {
+  await t.test('concurrent requests of both tenants do not mix', async (t) => {
     const answers = await Promise.all(Array.from({ length: 60 }, async (_, index) => {
       const isVictim = index % 2 === 0
       const { text } = await (isVictim ? victim : attacker)(['GET /mine/notes', 'GET /mine/people', 'GET /mine/docs'][index % 3]!)

@@ -1,4 +1,4 @@
-/** Secrets in the database: a row that was copied or changed gives nobody its value. */
+/** Secrets in the database: a row that was copied or altered reveals no value. */
 import { test, type Test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
@@ -13,10 +13,10 @@ const routes: Routes = [{
   queries: [{ table: 'notes', operation: 'insert', data: { title: '{{secret:KEY}}', body: '{{secret:OTHER}}' } }]
 }]
 
-/** What a server tells that reads the rows for the first time once they are tampered with, by that SQL. */
+/** The response of a server that reads the rows for the first time after this SQL has altered them. */
 type AfterTampering = (sql: string) => Promise<string>
 
-/** Both tenants store KEY and OTHER, which are as they stored them before each tampering. */
+/** Both tenants store KEY and OTHER, which are restored before each alteration. */
 async function storing (t: Test): Promise<AfterTampering> {
   const { connectionString, query } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
@@ -43,10 +43,10 @@ async function storing (t: Test): Promise<AfterTampering> {
   }
 }
 
-test('a secret whose row was changed', async (t) => {
+test('an altered secret row', async (t) => {
   const afterTampering = await storing(t)
-  await t.test('is not read in the row of another', (t) => ofAnother(t, afterTampering))
-  await t.test('is not read in the row of another key, of an older version, or in other bytes', (t) => ofItsOwn(t, afterTampering))
+  await t.test("a secret copied to another tenant's row cannot be read", (t) => ofAnother(t, afterTampering))
+  await t.test("a secret copied to another key's row, from an older version, or with changed bytes cannot be read", (t) => ofItsOwn(t, afterTampering))
 })
 
 async function ofAnother (t: Test, afterTampering: AfterTampering): Promise<void> {
@@ -72,7 +72,7 @@ async function ofAnother (t: Test, afterTampering: AfterTampering): Promise<void
 
 async function ofItsOwn (t: Test, afterTampering: AfterTampering): Promise<void> {
   const own = "the value that is the attacker's"
-  t.match(await afterTampering('select'), `"title":"${own} KEY"`, 'as it was stored it is')
+  t.match(await afterTampering('select'), `"title":"${own} KEY"`, 'the unaltered secret can be read')
   t.notMatch(
     await afterTampering(
       "update tenantry.secrets s set value = o.value from tenantry.secrets o where o.tenant_id = 'attacker' and o.key = 'OTHER' and s.tenant_id = 'attacker' and s.key = 'KEY'; update notes set title = 'x'"

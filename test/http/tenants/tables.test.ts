@@ -1,9 +1,9 @@
-/** Tables: a tenant's routes reach those of tenants, and read what the platform shares; however a name is written. */
+/** Tables: a tenant's routes reach tenant tables and read shared ones, however a name is spelled. */
 import { test } from 'tap'
 import { createWorld, marker, save, trySave } from './world.js'
 
 const names = [
-  // The server's own, and PostgreSQL's.
+  // The server's own tables, and PostgreSQL's.
   'tenantry.tenants',
   'tenantry.secrets',
   'tenantry.tenant_configs',
@@ -25,7 +25,7 @@ const names = [
   'information_schema.columns',
   'tables',
   'columns',
-  // The platform's, which it does not share.
+  // Platform tables that are not shared.
   'prices',
   'Prices',
   'PRICES',
@@ -45,7 +45,7 @@ const names = [
   'constructor',
   'toString',
   '',
-  // Of tenants, by other names.
+  // Tenant tables under other names.
   'Notes',
   'NOTES',
   '"notes"',
@@ -66,7 +66,7 @@ const names = [
   'pg_catalog."pg_authid"'
 ]
 
-test("tables that are not a tenant's", async (t) => {
+test("a tenant's routes reach no other tables", async (t) => {
   const { attacker, victim } = await createWorld(t)
   for (const operation of ['select', 'insert', 'update', 'upsert', 'delete']) {
     for (const table of names) {
@@ -82,7 +82,7 @@ test("tables that are not a tenant's", async (t) => {
       if (status !== 400 || body['code'] !== 'TENANTRY_CONFIG_INVALID') t.fail(`${operation} on ${JSON.stringify(table)}: ${status}`)
     }
   }
-  t.pass('none of them is a table of a tenant')
+  t.pass('none of them is a tenant table')
 
   for (const operation of ['insert', 'update', 'upsert', 'delete']) {
     const query = {
@@ -97,7 +97,7 @@ test("tables that are not a tenant's", async (t) => {
     )
   }
   await save(t, attacker, [{ method: 'get', path: '/countries', queries: [{ table: 'countries', operation: 'select' }] }])
-  t.match(await attacker('GET /countries'), { status: 200 }, 'a shared table is read')
+  t.match(await attacker('GET /countries'), { status: 200 }, 'a shared table can be read')
 
   const places = [
     { select: '*, prices(*)' },
@@ -123,7 +123,7 @@ test("tables that are not a tenant's", async (t) => {
     const saved = await trySave(t, attacker, {
       routes: [{ method: 'get', path: '/x', queries: [{ table: 'notes', operation: 'select', ...place }] }]
     }, JSON.stringify(place))
-    if (saved) t.equal((await attacker('GET /x')).status, 200, `${JSON.stringify(place)} is nothing but a name`)
+    if (saved) t.equal((await attacker('GET /x')).status, 200, `${JSON.stringify(place)} is treated as a plain name`)
   }
 
   await save(t, victim, [{ method: 'post', path: '/docs', firebaseQueries: [{ collection: 'docs', operation: 'add' }] }])

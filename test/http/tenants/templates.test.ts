@@ -1,4 +1,4 @@
-/** Templates: a tenant's document reads the settings that it may, and no secret comes back to whoever asks. */
+/** Templates: a tenant's document reads only the settings that it may, and no secret appears in a response. */
 import { test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { testMasterKey } from '../../helpers/server.js'
@@ -8,7 +8,7 @@ import { createWorld, save, trySave, type Routes } from './world.js'
 const setting = secretText("a setting that is the platform's", 'a setting')
 const env = { JWT_SECRET: testSecret, DATABASE_URL: setting, PUBLIC_URL: 'https://example.com' }
 
-test('settings of the platform', async (t) => {
+test("a tenant's templates reach only the allowed settings of the platform", async (t) => {
   const { attacker } = await createWorld(t, { env })
   const texts = [
     'JWT_SECRET',
@@ -93,15 +93,15 @@ test('settings of the platform', async (t) => {
     }
   }
   for (const text of texts.filter((text) => /env|\$\{/.test(text) && !/process|global/.test(text))) {
-    t.ok((refusals.get(text) ?? 0) >= 3, `${text} is refused where it is a template`)
+    t.ok((refusals.get(text) ?? 0) >= 3, `${text} is rejected as a template`)
   }
   // eslint-disable-next-line no-template-curly-in-string
   const legacy = '${PUBLIC_URL}'
   await save(t, attacker, [{ method: 'get', path: '/x', response: { url: '{{env.PUBLIC_URL}}', legacy } }])
-  t.same((await attacker('GET /x')).body, { url: env.PUBLIC_URL, legacy: env.PUBLIC_URL }, 'what the platform allows is there')
+  t.same((await attacker('GET /x')).body, { url: env.PUBLIC_URL, legacy: env.PUBLIC_URL }, 'allowed settings are available')
 })
 
-test('what a caller sends is never a template', async (t) => {
+test("a caller's text is never a template", async (t) => {
   const { attacker } = await createWorld(t, { env })
   const value = secretText('the value of the secret that nobody sees')
   t.match(await attacker('POST /tenant/secrets', { body: { key: 'KEY', value } }), { status: 201 })
@@ -119,7 +119,7 @@ test('what a caller sends is never a template', async (t) => {
   }
 })
 
-test('secrets do not come back', async (t) => {
+test('secrets do not appear in responses', async (t) => {
   const { attacker, victim } = await createWorld(t)
   const value = secretText('the value of a secret, see?')
   const victims = secretText("the value of the victim's secret")
@@ -155,7 +155,7 @@ test('secrets do not come back', async (t) => {
         routes: [{ method: 'get', path: '/x', response: { said: '{{tenant.config.said}}' } }]
       }, `${form} in settings`)
     ) {
-      t.same((await attacker('GET /x')).body, { said: form }, 'in settings it is a text')
+      t.same((await attacker('GET /x')).body, { said: form }, 'in settings it is plain text')
     }
   }
   for (const ask of [attacker, victim]) {
@@ -174,7 +174,7 @@ test('secrets do not come back', async (t) => {
       t.notOk(text.includes(value) || text.includes(victims), target)
     }
   }
-  t.notMatch((await attacker('GET /tenant/secrets')).text, 'OTHER', "nor is the name of another tenant's told")
+  t.notMatch((await attacker('GET /tenant/secrets')).text, 'OTHER', "another tenant's secret names are not revealed either")
   t.equal((await attacker('DELETE /tenant/secrets/OTHER')).status, 404)
   t.match((await victim('GET /tenant/secrets')).body['secrets'], [{ key: 'OTHER' }])
 })

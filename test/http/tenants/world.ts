@@ -1,18 +1,18 @@
-/** A server with two tenants, of which one attacks the other: its document, its callers, and routes that a tenant saves. */
+/** A server with two tenants, one of which attacks the other: its document, callers, and routes that a tenant saves. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, type Ask, type Request } from '../caller.js'
 
-/** Stands in whatever the victim has, and in nothing else. */
+/** A text in all of the victim's data, and nowhere else. */
 export const marker = 'VICTIM-7d1e'
 
 export type Routes = NonNullable<TestDocument['routes']>
 
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 
-/** The platform's document: tables of tenants, one that is shared and one that is not, and routes of its own. */
+/** The platform's document: tenant tables, a shared table, a private one, and its own routes. */
 export const platformDocument = {
   tables: {
     people: { tenantScoped: true, columns: { id, name: { type: 'text', notNull: true } } },
@@ -47,14 +47,14 @@ export interface World {
   readonly victim: Ask
   /** Administrator of the platform. */
   readonly platform: Ask
-  /** Asks with nothing, or with what the request says. */
+  /** Sends a request without credentials, or with those of the request. */
   readonly stranger: Ask
 }
 
 export const tokenOf = (tenant: string, claims: Record<string, unknown> = { role: 'admin' }): string =>
   signToken({ sub: `someone-of-${tenant}`, tenant_id: tenant, ...claims })
 
-/** Both tenants are on the plan `enterprise`, whose limits no attack meets. */
+/** Both tenants are on the plan `enterprise`, whose limits no attack reaches. */
 export async function createWorld (t: Test, options: TestServerOptions = {}, document: TestDocument = {}): Promise<World> {
   const app = await testServer(t, { ...platformDocument, ...document }, {
     tenants: [{ id: 'attacker', plan: 'enterprise' }, { id: 'victim', plan: 'enterprise' }],
@@ -70,13 +70,13 @@ export async function createWorld (t: Test, options: TestServerOptions = {}, doc
   }
 }
 
-/** Saves a document with these routes; the test fails where it is refused. */
+/** Saves a document with these routes. Fails the test if it is rejected. */
 export async function save (t: Test, ask: Ask, routes: Routes, more: Record<string, unknown> = {}): Promise<void> {
   const { status, text } = await ask('POST /tenant/config', { body: { routes, ...more } })
-  if (status !== 200) t.fail(`the document was refused: ${status} ${text.slice(0, 2000)}`)
+  if (status !== 200) t.fail(`the document was rejected: ${status} ${text.slice(0, 2000)}`)
 }
 
-/** Saves it where it is accepted; nothing but a 400 or a 409 with a reason is another answer. */
+/** Saves the document if it is valid. Any other response must be a 400 or a 409 with a reason. */
 export async function trySave (t: Test, ask: Ask, body: unknown, what: string): Promise<boolean> {
   const { status, body: answer, text } = await ask('POST /tenant/config', { body })
   const isRefusal = (status === 400 || status === 409) && typeof answer['message'] === 'string'
@@ -84,7 +84,7 @@ export async function trySave (t: Test, ask: Ask, body: unknown, what: string): 
   return status === 200
 }
 
-/** The callers of a tenant other than its administrator. */
+/** A tenant's callers other than its administrator. */
 export function userOf (t: Test, app: FastifyInstance, tenant: string, claims: Record<string, unknown> = {}, request: Request = {}): Ask {
   return caller(t, app, { token: tokenOf(tenant, claims), ...request })
 }

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { createAsyncCache } from '../../../lib/cache/async-cache.js'
 
-/** A source whose reads are answered by hand, in any order. */
+/** A source whose reads the test completes by hand, in any order. */
 function source () {
   const reads: { key: string, answer: (text: string) => void, fail: (error: Error) => void }[] = []
   const load = (key: string) =>
@@ -14,7 +14,7 @@ function source () {
   return { reads, load, started }
 }
 
-test('callers that ask at once share one read, and what was read is there without waiting', async (t) => {
+test('concurrent callers share one read, and a cached value is returned synchronously', async (t) => {
   const { reads, load, started } = source()
   const cache = createAsyncCache({ max: 10, load })
   const both = Promise.all([cache.get('a'), cache.get('a')])
@@ -40,7 +40,7 @@ test('a change during a read restarts the read, and no caller gets the old value
   t.strictSame(cache.get('a'), { text: 'new' })
 })
 
-test('for a key that changes faster than it is read, each read answers only calls from before it began', async (t) => {
+test('if a key changes faster than it is read, each read answers only the calls from before its start', async (t) => {
   const { reads, load, started } = source()
   const cache = createAsyncCache({ max: 10, load })
   let waiting: unknown[] = []
@@ -62,7 +62,7 @@ test('for a key that changes faster than it is read, each read answers only call
   t.equal(reads.length, 6)
 })
 
-test('of a key that is renewed faster than it is read each read is better than what was given before', async (t) => {
+test('if a key is renewed faster than it is read, each read replaces the value before', async (t) => {
   const { reads, load, started } = source()
   const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
@@ -85,7 +85,7 @@ test('of a key that is renewed faster than it is read each read is better than w
   t.strictSame(cache.get('a'), { text: 'read 5' })
 })
 
-test('a failing read after a change rejects only the calls that wait for it', async (t) => {
+test('a failed read after a change rejects only the calls that wait for it', async (t) => {
   const { reads, load, started } = source()
   const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
@@ -102,7 +102,7 @@ test('a failing read after a change rejects only the calls that wait for it', as
   t.strictSame(await second, { text: 'new' })
 })
 
-test('clear is a change of every key, of those that are being read too', async (t) => {
+test('clear invalidates every key, including those being read', async (t) => {
   const { reads, load, started } = source()
   const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
@@ -119,7 +119,7 @@ test('clear is a change of every key, of those that are being read too', async (
   t.equal(cache.peek('a'), undefined)
 })
 
-test('while a value is renewed the old one is given, and it stays where the new one cannot be read', async (t) => {
+test('the old value is returned during a renewal, and stays if the renewal fails', async (t) => {
   const { reads, load, started } = source()
   const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
@@ -139,7 +139,7 @@ test('while a value is renewed the old one is given, and it stays where the new 
   t.strictSame(cache.get('a'), { text: 'new' })
 })
 
-test('what cannot be read is not kept: the next caller reads again', async (t) => {
+test('a failed read is not cached: the next caller reads again', async (t) => {
   const { reads, load, started } = source()
   const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
@@ -152,7 +152,7 @@ test('what cannot be read is not kept: the next caller reads again', async (t) =
   t.strictSame(await second, { text: 'one' })
 })
 
-test('values together weigh no more than they may, and one that does by itself is read each time', async (t) => {
+test('the total weight of values is bounded, and a value over the bound is read each time', async (t) => {
   let reads = 0
   const cache = createAsyncCache({
     max: 100,
@@ -162,12 +162,12 @@ test('values together weigh no more than they may, and one that does by itself i
   for (const key of ['aaaa', 'bbbb', 'cc']) await cache.get(key)
   t.equal(cache.size, 3)
   await cache.get('d')
-  t.equal(cache.peek('aaaa'), undefined, 'the oldest makes room')
+  t.equal(cache.peek('aaaa'), undefined, 'the oldest value is evicted')
   t.equal(cache.size, 3)
   const large = 'e'.repeat(11)
   t.match(await cache.get(large), { read: 5 })
   t.match(await cache.get(large), { read: 6 })
-  t.equal(cache.size, 3, 'and the others stay')
+  t.equal(cache.size, 3, 'the others stay')
 
   const few = createAsyncCache({ max: 2, load: async (key) => ({ key }), weight: { max: 10, of: () => 1 } })
   for (const key of ['a', 'b']) await few.get(key)
@@ -176,11 +176,11 @@ test('values together weigh no more than they may, and one that does by itself i
   t.strictSame(
     ['a', 'b', 'c'].map((key) => few.peek(key) !== undefined),
     [true, false, true],
-    'and are no more than they may, however light'
+    'the number of light values is bounded too'
   )
 })
 
-test('the least recently used leave first, and a value ends at its age', async (t) => {
+test('the least recently used values are evicted first, and a value expires at its age', async (t) => {
   let time = 1000
   const cache = createAsyncCache({ max: 2, load: async (key) => ({ key, time }), maxAgeMs: 500, now: () => time })
   for (const key of ['a', 'b', 'a', 'c']) await cache.get(key)
@@ -191,7 +191,7 @@ test('the least recently used leave first, and a value ends at its age', async (
   t.strictSame(await cache.get('a'), { key: 'a', time: 1501 })
 })
 
-test('a value that is no longer read does not stay in memory beyond its age', async (t) => {
+test('an unused value does not stay in memory beyond its age', async (t) => {
   const cache = createAsyncCache({ max: 10, maxAgeMs: 20, load: async () => ({}) })
   await cache.get('a')
   t.equal(cache.size, 1)

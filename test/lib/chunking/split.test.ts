@@ -11,7 +11,7 @@ const split = (blocks: Parameters<typeof splitBlocks>[0], maxChunks = 1000) =>
   splitBlocks(blocks, { countTokens, yielder: createYielder(tenantRef('acme')), maxChunks })
 const shown = (text: string) => markdownBlocks(text).map(({ isHeading, text }) => isHeading ? `# ${text}` : text)
 
-test('Markdown is read by its headings, paragraphs and fences', async (t) => {
+test('Markdown is parsed into headings, paragraphs and code fences', async (t) => {
   t.same(shown('# One #\ntext\nmore\n\n## Two\r\n```js\n# no heading\n\nlet a\n```\nafter\n\nThree\n===\nend\n#no\n####### no'), [
     '# One',
     'text\nmore',
@@ -25,11 +25,11 @@ test('Markdown is read by its headings, paragraphs and fences', async (t) => {
   t.same(shown(''), [])
 })
 
-test('a heading begins a chunk, and stands with its text', async (t) => {
+test('a heading begins a chunk and stays with its text', async (t) => {
   t.same(await split(markdownBlocks('intro\n\n# A\n\n## B\n\ntext\n\n# C\n\nlast')), ['intro', 'A\n\nB\n\ntext', 'C\n\nlast'])
 })
 
-test('chunks keep the bound of tokens, overlap within a section, and hold every sentence', async (t) => {
+test('chunks respect the token bound, overlap within a section, and contain every sentence', async (t) => {
   const sentences = Array.from({ length: 200 }, (_, index) => `Sentence number ${index} of the text.`)
   const chunks = await split(textBlocks(sentences.join(' ')))
   t.ok(chunks.length > 3)
@@ -39,7 +39,7 @@ test('chunks keep the bound of tokens, overlap within a section, and hold every 
   t.ok(chunks[1]!.slice(0, overlapTokens * 4).includes(last))
 })
 
-test('a text without sentences or words is cut, never within a character', async (t) => {
+test('a text without sentences or words is split, but never within a character', async (t) => {
   for (const text of ['x'.repeat(50_000), '😀'.repeat(20_000), '漢'.repeat(20_000), 'a\ud800'.repeat(10_000)]) {
     const chunks = await split(textBlocks(text))
     t.equal(chunks.join('').length >= text.length, true)
@@ -50,7 +50,7 @@ test('a text without sentences or words is cut, never within a character', async
   t.same(await split(textBlocks(' \n\t\n')), [])
 })
 
-test('a model whose tokens are single bytes is kept to its bound too', async (t) => {
+test('the token bound holds for a model with single-byte tokens too', async (t) => {
   const chunks = await splitBlocks(textBlocks('word '.repeat(2000)), {
     countTokens: (text) => Buffer.byteLength(text) * 3,
     yielder: createYielder(tenantRef('acme')),
@@ -59,6 +59,6 @@ test('a model whose tokens are single bytes is kept to its bound too', async (t)
   t.ok(chunks.every((chunk) => chunk.length * 3 <= maxChunkTokens))
 })
 
-test('a document of too many chunks is not read to its end', async (t) => {
+test('a document with too many chunks is not read to its end', async (t) => {
   t.equal((await split(textBlocks('word '.repeat(200_000)), 10)).length, 11)
 })

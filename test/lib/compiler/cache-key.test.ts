@@ -59,7 +59,7 @@ t.test('callers with different answers have different keys', async (t) => {
   t.equal(key(tenant('a')), key(tenant('a')))
 })
 
-t.test('values cannot be moved from one part of a key to the next', async (t) => {
+t.test('values cannot move from one part of a key to the next', async (t) => {
   const key = compile({ varyBy: ['query.a', 'query.b'] })
   const pairs = [
     { a: 'x', b: 'y' },
@@ -79,11 +79,11 @@ t.test('values cannot be moved from one part of a key to the next', async (t) =>
   t.equal(new Set(pairs.map((query) => key({ query }))).size, pairs.length)
 })
 
-t.test('the order of a query string makes no difference, the order of one name does', async (t) => {
+t.test("the order of a query string's names does not matter, the order of one name's values does", async (t) => {
   const key = compile()
   t.equal(key({}, { query: 'b=2&a=1' }), key({}, { query: 'a=1&b=2' }))
   t.not(key({}, { query: 'a=1&a=2' }), key({}, { query: 'a=2&a=1' }))
-  t.not(key({}, { query: 'a=2&%61=1' }), key({}, { query: '%61=1&a=2' }), 'a name written in two ways')
+  t.not(key({}, { query: 'a=2&%61=1' }), key({}, { query: '%61=1&a=2' }), 'two spellings of a name')
 })
 
 t.test('varyBy adds paths, with braces or without', async (t) => {
@@ -92,7 +92,7 @@ t.test('varyBy adds paths, with braces or without', async (t) => {
   t.not(key({ auth: { sub: 'a' } }), key({ auth: { sub: 'b' } }))
 })
 
-t.test('a template as the key replaces path and query string, and nothing else', async (t) => {
+t.test('a template as the key replaces only path and query string', async (t) => {
   const key = compile({ key: 'article:{{params.id}}' }, [{ source: 'auth', path: ['role'] }], 'GET /articles/:id')
   const at = { params: { id: '1' } }
   t.equal(key(at, { query: 'utm=1' }), key(at, { query: 'utm=2' }))
@@ -103,7 +103,7 @@ t.test('a template as the key replaces path and query string, and nothing else',
   t.not(
     key(at),
     compile({ key: 'article:{{params.id}}' }, [{ source: 'auth', path: ['role'] }], 'GET /articles/:id/full')(at),
-    'nor are routes mixed'
+    'routes stay separate too'
   )
 })
 

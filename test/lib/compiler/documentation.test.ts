@@ -25,7 +25,7 @@ const pageOf = (items: object) => ({
 })
 const recordsOf = (items: object) => ({ type: 'object', properties: { data: { type: 'array', items } }, required: ['data'] })
 
-/** The schema of the answer, without the text that describes the status. */
+/** The response schema, without the description of the status. */
 function answerOf (route: Route): object {
   const { description: _, ...schema } = documented(route).response[compile(route).status] ?? {}
   return schema
@@ -33,7 +33,7 @@ function answerOf (route: Route): object {
 
 const bodyOf = (route: Route) => documented(route).body
 
-test('an answer is documented in the form of its query', async (t) => {
+test('a response is documented in the form of its query', async (t) => {
   t.strictSame(answerOf(list), pageOf(record))
   t.strictSame(answerOf(one), record)
   t.match(answerOf(deletion), { properties: { success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }, required: ['success'] })
@@ -45,13 +45,13 @@ test('an answer is documented in the form of its query', async (t) => {
   })
 })
 
-test('a write that creates answers one record, or `data` with many', async (t) => {
+test('a creating write returns one record, or `data` with many', async (t) => {
   t.equal(compile(insert).status, 201)
   t.strictSame(answerOf(insert), { anyOf: [record, recordsOf(record)] })
   const change = (members: object): Route => ({ ...insert, queries: [{ ...insert.queries![0]!, ...members }] })
   t.strictSame(answerOf(change({ operation: 'upsert' })), { anyOf: [record, recordsOf(record)] })
-  t.strictSame(answerOf(change({ single: true })), record, 'not where it takes one record')
-  t.strictSame(answerOf(change({ data: { title: '{{body.title}}' } })), record, 'nor where its data is one')
+  t.strictSame(answerOf(change({ single: true })), record, 'not if it accepts one record')
+  t.strictSame(answerOf(change({ data: { title: '{{body.title}}' } })), record, 'nor if its data is one record')
   t.strictSame(answerOf({ path, method: 'post', firebaseQueries: [{ collection: 'notes', operation: 'add' }] }), {
     anyOf: [1, 2].map((form) => {
       const note = { type: 'object', properties: { id: { type: 'string' } }, required: ['id'], additionalProperties: true }
@@ -60,16 +60,16 @@ test('a write that creates answers one record, or `data` with many', async (t) =
   })
 })
 
-test('a response schema is that of each record of a list, whose envelope stays', async (t) => {
+test('a response schema describes each record of a list, and the envelope stays', async (t) => {
   const title = { type: 'object', properties: { title: { type: 'string' } } }
   const array = { type: 'array', items: title }
   t.strictSame(answerOf({ ...list, response: title }), pageOf(title))
   t.strictSame(answerOf({ ...list, response: array }), pageOf(title))
   t.strictSame(answerOf({ ...one, response: title }), title)
-  t.strictSame(answerOf({ ...one, response: array }), title, 'a record is no array')
+  t.strictSame(answerOf({ ...one, response: array }), title, 'a record is not an array')
   t.strictSame(answerOf({ ...insert, response: title }), { anyOf: [title, recordsOf(title)] })
   const envelope = { type: 'object', properties: { data: array } }
-  t.strictSame(answerOf({ ...list, response: envelope }), envelope, 'one that describes the envelope is the whole')
+  t.strictSame(answerOf({ ...list, response: envelope }), envelope, 'a schema of the envelope describes the whole response')
 })
 
 test('a mapping is documented by its members', async (t) => {
@@ -119,21 +119,21 @@ test('computed fields are documented where they are added', async (t) => {
   })
 })
 
-test('a write documents the columns that it takes from the body', async (t) => {
+test('a write documents the columns that it accepts from the body', async (t) => {
   const body = Object(bodyOf(insert))
   const [row, rows] = body.anyOf
   t.strictSame(rows, { type: 'array', items: row, maxItems: 1000 })
   t.equal(row.additionalProperties, false)
-  t.strictSame(row.required, ['title'], 'what cannot be null and has no default')
+  t.strictSame(row.required, ['title'], 'columns that are not null and have no default')
   t.strictSame(row.properties.views, { type: 'integer' })
   t.strictSame(row.properties.slug, { type: ['string', 'null'] })
-  t.notOk('tenant_id' in row.properties, 'the tenant is that of the request')
-  t.notOk('title_length' in row.properties, 'what the database generates is not written')
+  t.notOk('tenant_id' in row.properties, 'the tenant comes from the request')
+  t.notOk('title_length' in row.properties, 'generated columns are not accepted')
 
   t.notOk(
     'title' in
       Object(bodyOf({ ...insert, excludeFields: ['title'], queries: [{ table: 'articles', operation: 'insert' }] })).anyOf[0].properties,
-    'excluded fields stay unknown'
+    'excluded fields are not documented'
   )
   const update = Object(bodyOf({ path, method: 'patch', queries: [{ table: 'articles', operation: 'update', id: uuid }] }))
   t.strictSame(update.properties, row.properties)
@@ -157,11 +157,11 @@ test('a write documents the columns that it takes from the body', async (t) => {
           }]
         })
       ).anyOf[0],
-    'what the query itself gives'
+    'columns that the query itself sets'
   )
 })
 
-test('data that names its columns takes what its templates read', async (t) => {
+test('data that names its columns documents the fields that its templates read', async (t) => {
   const data = {
     title: '{{body.name}}',
     slug: '{{body.meta.slug}}',
@@ -182,7 +182,7 @@ test('data that names its columns takes what its templates read', async (t) => {
   t.equal(
     bodyOf({ ...insert, queries: [{ table: 'articles', operation: 'insert', data: { title: 'x' } }] }),
     undefined,
-    'nothing of the body is read'
+    'the body is not read'
   )
   t.match(bodyOf({ ...insert, queries: [{ table: 'articles', operation: 'insert', data: '{{body.items}}' }] }), {
     type: 'object',
@@ -191,7 +191,7 @@ test('data that names its columns takes what its templates read', async (t) => {
   })
 })
 
-test('the rules of `request` are the documentation of the body, and a route that only reads has none', async (t) => {
+test('`request` rules document the body, and a route that only reads has no body', async (t) => {
   const rules = { title: { type: 'string', required: true, maxLength: 5 } } as const
   const ruled = Object(bodyOf({ ...insert, request: { body: rules } }))
   t.match(ruled, { anyOf: [{ properties: { title: { type: 'string', maxLength: 5 } } }, { type: 'array' }] })
@@ -207,7 +207,7 @@ test('the rules of `request` are the documentation of the body, and a route that
   })
   t.match(bodyOf({ path, method: 'post', queries: [{ ...insert.queries![0]!, alias: 'a' }, { ...insert.queries![0]!, alias: 'b' }] }), {
     allOf: [{}, {}]
-  }, 'two that take the body')
+  }, 'two queries that accept the body')
 })
 
 test('errors', async (t) => {
@@ -225,13 +225,13 @@ test('errors', async (t) => {
   t.strictSame(
     documented({ path, method: 'get', response: { ok: true } }).errors,
     [400, 401, 429, 500, 503],
-    'a route without queries waits for a migration too'
+    'a route without queries also waits for a migration'
   )
   t.strictSame(documented({ path, method: 'post', response: { ok: true } }).errors, [400, 401, 413, 415, 429, 500, 503])
   t.strictSame(documented({ ...deletion, requireAuth: true }).errors, [400, 401, 403, 404, 409, 413, 415, 429, 500, 503])
 })
 
-test('all of it is OpenAPI 3.1', async (t) => {
+test('the whole document is valid OpenAPI 3.1', async (t) => {
   const routes: Route[] = [
     list,
     insert,
@@ -263,5 +263,5 @@ test('all of it is OpenAPI 3.1', async (t) => {
   )
   const { valid, errors } = await new Validator().validate(document)
   t.ok(valid, JSON.stringify(errors))
-  t.match(document.paths['/articles'].get.security, [{}, { bearer: [] }], 'a token that is sent is read')
+  t.match(document.paths['/articles'].get.security, [{}, { bearer: [] }], 'an optional token is documented')
 })

@@ -1,7 +1,4 @@
-/**
- * What a tenant's document may not reach, whatever it names (issue 3, attacks): faults when it is saved, conditions in the SQL
- * otherwise.
- */
+/** The bounds of a tenant's document: forbidden names are faults when it is saved, other limits are conditions in the SQL. */
 import type { Query } from '../../../lib/schema/query.js'
 import type { Route } from '../../../lib/schema/route.js'
 import { test } from 'tap'
@@ -17,10 +14,10 @@ const select = (table: string, more: Partial<Query> = {}): Route => route({ tabl
 const sql = (declared: Route, scope = {}, context: Parameters<typeof compile>[1] = tenant) =>
   compile(declared, context).queries.map((query) => onSql(query).bind(scopeOf(scope)))
 
-/** How often a text holds another. */
+/** The number of occurrences of a text. */
 const count = (text: string, part: RegExp) => text.match(part)?.length ?? 0
 
-test('no table but those of tenants and shared ones, under its own name', async (t) => {
+test('only tenant tables and shared tables are available, under their own names', async (t) => {
   const names = [
     'tenantry.secrets',
     'tenantry"."secrets',
@@ -78,7 +75,7 @@ test('no table but those of tenants and shared ones, under its own name', async 
   }
 })
 
-test('no column but those of the table, under its own name', async (t) => {
+test("only the table's columns are available, under their own names", async (t) => {
   for (
     const name of [
       '"title"',
@@ -107,7 +104,7 @@ test('no column but those of the table, under its own name', async (t) => {
   }
 })
 
-test('tables without tenants are not there unless they are shared, and then only to read', async (t) => {
+test('tables without tenants are unavailable unless they are shared, and shared ones are read-only', async (t) => {
   for (const name of ['countries', 'seats', 'we"ird']) {
     t.match(faultsOf(select(name), tenant), [/no tenant_id column: a tenant's route cannot use it/])
   }
@@ -142,10 +139,10 @@ test('tables without tenants are not there unless they are shared, and then only
     )
   }
   const [fault] = faultsOf(select('countrys'), tenant)
-  t.notMatch(fault, 'countries', 'what a tenant may not use is not told to it')
+  t.notMatch(fault, 'countries', 'forbidden tables are not revealed')
 })
 
-test('every row that is read is of the tenant: embeds in all directions, counts, totals and junctions', async (t) => {
+test('every selected row belongs to the tenant: embeds in all directions, counts, totals and junctions', async (t) => {
   const shapes: Record<string, number> = {
     '*': 1,
     'id, authors(name)': 2,
@@ -163,13 +160,13 @@ test('every row that is read is of the tenant: embeds in all directions, counts,
     t.equal(count(page?.statement.text ?? '', /"tenant_id" = \$1::text/g), tables + 1, `${shape} and its total`)
   }
   const [shared] = sql(select('countries', { select: 'code, authors(name)' }), {}, sharing)
-  t.equal(count(shared?.statement.text ?? '', /"tenant_id" = \$1::text/g), 1, "a shared table's embedded rows are the tenant's own")
+  t.equal(count(shared?.statement.text ?? '', /"tenant_id" = \$1::text/g), 1, 'rows embedded in a shared table belong to the tenant')
   const [view] = sql(select('article_titles'))
   t.equal(count(view?.statement.text ?? '', /"tenant_id" = \$\d::text/g), 2, 'a view too')
   t.match(faultsOf(route({ table: 'article_titles', operation: 'insert', data: { title: 'x' } }), tenant), [/is a view/])
 })
 
-test("a filter cannot widen the tenant's rows", async (t) => {
+test("a filter cannot widen the selection beyond the tenant's rows", async (t) => {
   const filters: Query['filters'][] = [
     [{ column: 'tenant_id', value: 'b' }],
     [{ column: 'tenant_id', operator: 'neq', value: 'a' }],
@@ -179,7 +176,7 @@ test("a filter cannot widen the tenant's rows", async (t) => {
   ]
   for (const list of filters) {
     const [bound] = sql(select('articles', { filters: list! }), { query: { tenant: 'b' } })
-    t.match(bound?.statement.text, /where t\d\."tenant_id" = \$1::text and /, 'it stands first, and the rest is combined with it')
+    t.match(bound?.statement.text, /where t\d\."tenant_id" = \$1::text and /, 'the tenant condition comes first, combined with the rest by AND')
     t.equal(bound?.values[0], 'a')
   }
   for (const column of ['authors.name', 'reviews.stars', 'countries.name']) {
@@ -187,7 +184,7 @@ test("a filter cannot widen the tenant's rows", async (t) => {
   }
 })
 
-test('every write is of the tenant, and names no other', async (t) => {
+test('every write belongs to the tenant, and cannot name another', async (t) => {
   const data = { title: 'x' }
   const writes: Record<string, Query> = {
     insert: { table: 'articles', operation: 'insert', data },
@@ -203,7 +200,7 @@ test('every write is of the tenant, and names no other', async (t) => {
     const text = bound?.statement.text ?? ''
     t.ok(/insert into "public"\."articles" as t0 \("tenant_id", /.test(text) || /where t0\."tenant_id" = \$\d::text/.test(text), name)
     if (query.operation === 'upsert') {
-      t.match(text, /on conflict \(.*\) do update set .* where t0\."tenant_id" = \$1::text/, `${name}: another tenant's row stays as it is`)
+      t.match(text, /on conflict \(.*\) do update set .* where t0\."tenant_id" = \$1::text/, `${name}: another tenant's row stays unchanged`)
     }
     t.notMatch(/do update set (.*) where/.exec(text)?.[1], 'tenant_id')
     t.ok(bound?.values.includes('a'))
@@ -236,7 +233,7 @@ test('every write is of the tenant, and names no other', async (t) => {
   )
 })
 
-test("a foreign key to another tenant's row ends the statement", async (t) => {
+test("a foreign key to another tenant's row aborts the statement", async (t) => {
   for (const operation of ['insert', 'update', 'upsert'] as const) {
     const [bound] = sql(
       route({ table: 'articles', operation, ...operation !== 'insert' && { id }, data: { title: 'x', author_id: '{{body.author}}' } }),
@@ -249,7 +246,7 @@ test("a foreign key to another tenant's row ends the statement", async (t) => {
   }
 })
 
-test("documents are the tenant's own", async (t) => {
+test('documents belong to the tenant', async (t) => {
   for (const operation of ['get', 'set', 'update', 'delete', 'query', 'add'] as const) {
     const [bound] = compile({
       path: '/x',

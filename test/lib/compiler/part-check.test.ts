@@ -4,7 +4,7 @@ import { FaultList } from '../../../lib/schema/faults.js'
 import { TenantryError } from '../../../lib/errors.js'
 import { compileRequest } from '../../../lib/compiler/request.js'
 
-/** A small generator of numbers, so that a failure can be run again. */
+/** A small seeded random generator, so that a failure can be reproduced. */
 function generator (seed: number) {
   let state = seed
   const next = (below: number): number => {
@@ -94,7 +94,7 @@ function compile (rules: RequestRules, ofTenant: boolean) {
   return compiled
 }
 
-/** The details of a refusal; ajv tells some of them in another order. */
+/** The details of a rejection, sorted: ajv reports some in another order. */
 function details (rules: RequestRules, { params = {}, query = {}, body }: Given, ofTenant: boolean): string[] {
   const { validate } = compile(rules, ofTenant)
   try {
@@ -106,14 +106,14 @@ function details (rules: RequestRules, { params = {}, query = {}, body }: Given,
   }
 }
 
-/** Those of ajv that the walk tells too: one text that is too long is not tried on its pattern. */
+/** The details of ajv that the check reports too: a text that is too long is not matched with its pattern. */
 function comparable (own: string[], generated: string[]): string[] {
   return own.length < 50 && generated.length < 50
     ? generated.filter((detail) => own.includes(detail) || !detail.includes('"pattern"'))
     : own
 }
 
-test("a body of a tenant's route is refused for what ajv refuses it for", async (t) => {
+test("bodies of a tenant's route are rejected for the same faults as by ajv", async (t) => {
   let refused = 0
   for (let seed = 1; seed <= 150; seed++) {
     const random = generator(seed)
@@ -127,7 +127,7 @@ test("a body of a tenant's route is refused for what ajv refuses it for", async 
       if (own.length > 0) refused++
     }
   }
-  t.ok(refused > 300, `${refused} of 900 were refused`)
+  t.ok(refused > 300, `${refused} of 900 were rejected`)
 })
 
 test('a large body gets only its first error, a small one all errors', async (t) => {
@@ -160,16 +160,16 @@ const urlTexts = [
   '2026-01-31'
 ] as const
 
-/** Where null is accepted, ajv takes a list of one for the one of other types than texts only. */
+/** If null is accepted, ajv converts a list of one item for non-text types only. */
 function urlValue ({ next, pick }: Random, { nullable = false }: Field = {}): string | string[] {
   return next(4) === 0 ? Array.from({ length: (nullable ? 2 : 1) + next(3) }, () => pick(urlTexts)) : pick(urlTexts)
 }
 
-test("params and query strings of a tenant's route are refused for what ajv refuses them for, and coerced to what it makes of them", async (t) => {
+test("params and query strings of a tenant's route are rejected and coerced like by ajv", async (t) => {
   let [refused, coerced] = [0, 0]
   for (let seed = 1; seed <= 300; seed++) {
     const random = generator(seed)
-    // One or two fields: of more, one is nearly always wrong.
+    // One or two fields: with more, one is nearly always wrong.
     const query = Object.fromEntries(names.slice(0, 1 + random.next(2)).map((name) => [name, field(random, 2)]))
     const rules: RequestRules = {
       ...random.next(4) === 0 ? { params: { id: field(random, 3) } } : {},
@@ -191,7 +191,7 @@ test("params and query strings of a tenant's route are refused for what ajv refu
       else if (JSON.stringify(one) !== JSON.stringify(given())) coerced++
     }
   }
-  t.ok(refused > 300 && coerced > 60, `of 1800, ${refused} were refused and ${coerced} coerced`)
+  t.ok(refused > 300 && coerced > 60, `of 1800, ${refused} were rejected and ${coerced} coerced`)
 })
 
 test('values that JSON cannot represent are not numbers, also in lists and where null is accepted', async (t) => {
@@ -208,7 +208,7 @@ test('values that JSON cannot represent are not numbers, also in lists and where
   t.strictSame(query, { n: null, i: 100, l: [-1.5] })
 })
 
-test('values of a long enum are looked up: items times values held the server for seconds', async (t) => {
+test('values of a long enum are looked up: items times values blocked the server for seconds', async (t) => {
   const values = Array.from({ length: 1000 }, (_, index) => `v${index}`)
   let looks = 0
   const watched = new Proxy(values, {
@@ -221,19 +221,19 @@ test('values of a long enum are looked up: items times values held the server fo
   const { validate } = compile(rules, true)
   looks = 0
   validate({ params: {}, query: {}, body: { items: Array.from({ length: 80_000 }, () => 'v999') } })
-  t.ok(looks <= 1000, `${looks} values were looked at`)
+  t.ok(looks <= 1000, `${looks} values were compared`)
   t.equal(details(rules, { body: { items: ['v999', 'w'] } }, true).length, 1)
 })
 
-test("objects and arrays among the values of a tenant's enum are refused: comparing them with each item takes seconds", async (t) => {
+test("a tenant's enum cannot contain objects and arrays: comparing them with each item takes seconds", async (t) => {
   const rules: RequestRules = { body: { a: { enum: [1, { a: 1 }, null, [1]] } } }
   const faults = new FaultList()
   compileRequest(rules, '', faults, { params: [], paginated: false, hardDelete: false, ofTenant: true })
   t.match(faults.faults, [{ pointer: '/body/a/enum/1', message: /no objects and no arrays/ }, { pointer: '/body/a/enum/3' }])
-  t.strictSame(details(rules, { body: { a: { a: 1 } } }, false), [], "the platform's may hold any JSON")
+  t.strictSame(details(rules, { body: { a: { a: 1 } } }, false), [], "the platform's enums may contain any JSON")
 })
 
-test('the cost of checking a request is bounded, also for a megabyte of items times rules', async (t) => {
+test('the cost of validating a request is bounded, also for a megabyte of items times rules', async (t) => {
   const of = (items: Field, item: unknown, count: number) =>
     details({ body: { a: { type: 'array', items } } }, { body: { a: new Array(count).fill(item) } }, true)
   const tooMuch = [
@@ -264,5 +264,5 @@ test('the cost of checking a request is bounded, also for a megabyte of items ti
   }
   const text = 'a'.repeat(1500)
   t.not(details(rules, { query: { a: text } }, true).join(), tooMuch.join())
-  t.strictSame(details(rules, { query: { a: text }, body: { a: text } }, true), tooMuch, 'the parts of a request share it')
+  t.strictSame(details(rules, { query: { a: text }, body: { a: text } }, true), tooMuch, 'all parts of a request share the bound')
 })

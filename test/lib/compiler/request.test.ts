@@ -22,7 +22,7 @@ function faultsOf (rules: RequestRules | undefined, route: Partial<RequestRoute>
   )
 }
 
-/** The details of the refusal as `path: message`, or nothing. */
+/** The details of the rejection as `path: message`, if any. */
 function refusal (
   rules: RequestRules | undefined,
   request: { params?: unknown, query?: unknown, body?: unknown },
@@ -39,7 +39,7 @@ function refusal (
   }
 }
 
-t.test('each rule refuses what it must, saying what to do', async (t) => {
+t.test('each rule rejects invalid values and says what to do', async (t) => {
   const body: RequestRules['body'] = {
     title: { type: 'string', required: true, minLength: 2, maxLength: 5 },
     status: { type: 'string', enum: ['draft', 'published'] },
@@ -101,7 +101,7 @@ t.test('each rule refuses what it must, saying what to do', async (t) => {
   )
 })
 
-t.test('all errors of all parts come in one answer', async (t) => {
+t.test('one response contains all errors of all parts', async (t) => {
   t.strictSame(
     refusal(
       {
@@ -158,11 +158,11 @@ t.test('params and query strings are coerced in place', async (t) => {
   }
 })
 
-t.test('a paginated route knows limit and offset, one with hard deletion knows hard', async (t) => {
+t.test('a paginated route accepts limit and offset, one with hard deletion accepts hard', async (t) => {
   const query: RequestRules['query'] = { q: { type: 'string' } }
   const values: Record<string, unknown> = { limit: '5', offset: '10', other: 'x' }
   compile(undefined, { paginated: true }).validate({ params: {}, query: values, body: undefined })
-  t.strictSame(values, { limit: 5, offset: 10, other: 'x' }, 'a query string that is not declared is open')
+  t.strictSame(values, { limit: 5, offset: 10, other: 'x' }, 'an undeclared query string accepts any parameter')
   for (const route of [{ paginated: true }, { paginated: true, hardDelete: true }]) {
     for (const wrong of ['-1', 'abc', '1.5', '2147483648', '1e30', '']) {
       t.match(refusal(undefined, { query: { limit: wrong } }, route), [/^\/query\/limit: must be/], `limit=${wrong}`)
@@ -182,14 +182,14 @@ t.test('a paginated route knows limit and offset, one with hard deletion knows h
   t.strictSame(hard, { hard: true })
 })
 
-t.test('what is not declared is open; additionalFields opens the rest', async (t) => {
+t.test('an undeclared part accepts any field; additionalFields opens the others', async (t) => {
   t.strictSame(refusal(undefined, { query: { a: '1' }, body: { b: 1 } }), [])
   t.strictSame(refusal({ body: { a: {} } }, { query: { x: '1' }, body: { a: 1 } }), [])
   t.strictSame(refusal({ additionalFields: true, body: { a: {} }, query: { b: {} } }, { query: { x: '1' }, body: { y: 1 } }), [])
   t.match(refusal({ body: {} }, { body: { y: 1 } }), [/not a known field/], 'an empty map declares a body without fields')
 })
 
-t.test('a body is required where one of its fields is', async (t) => {
+t.test('a body is required if one of its fields is', async (t) => {
   const required: RequestRules = { body: { a: { required: true } } }
   t.strictSame(refusal(required, {}), ['/body: is required: send a JSON object'])
   t.strictSame(refusal(required, { body: null }), ['/body: is required: send a JSON object'])
@@ -197,7 +197,7 @@ t.test('a body is required where one of its fields is', async (t) => {
   t.strictSame(refusal({ body: { a: {} } }, { body: 'text' }), ['/body: must be an object'])
 })
 
-t.test('an array as the body has each of its items checked', async (t) => {
+t.test('in an array body, each item is validated', async (t) => {
   const rules: RequestRules = { body: { title: { type: 'string', required: true } } }
   t.strictSame(refusal(rules, { body: [{ title: 'a' }, { title: 'b' }] }), [])
   t.strictSame(refusal(rules, { body: [{ title: 'a' }, {}, { title: 1 }, 5] }), [
@@ -208,20 +208,20 @@ t.test('an array as the body has each of its items checked', async (t) => {
   t.strictSame(refusal(rules, { body: [{ title: 'a' }] }, { bulk: false }), ['/body: must be an object'])
 })
 
-t.test('details are bounded, and a large wrong body gets only its first error', async (t) => {
+t.test('details are bounded, and a large invalid body gets only its first error', async (t) => {
   const rules: RequestRules = { body: { title: { type: 'string', required: true } } }
   t.equal(refusal(rules, { body: Array.from({ length: 60 }, () => ({})) }).length, 50)
   t.equal(refusal(rules, { body: Array.from({ length: 100_000 }, () => 1) }).length, 1)
   const [unknown] = refusal(rules, { body: { title: 'a', ['x'.repeat(100_000)]: 1 } })
-  t.ok(unknown !== undefined && unknown.length < 400, 'a name that a caller sent is shortened')
+  t.ok(unknown !== undefined && unknown.length < 400, "a caller's long field name is truncated")
 })
 
-t.test('names of the prototype are fields like any other', async (t) => {
+t.test('names of Object.prototype are ordinary fields', async (t) => {
   t.match(refusal({ body: { a: {} } }, { body: { constructor: 1, toString: 2 } }), [/"constructor" is not/, /"toString" is not/])
   t.match(refusal({ body: { constructor: { required: true } } }, { body: {} }), [/constructor: is required/])
 })
 
-t.test('faults in the rules', async (t) => {
+t.test('invalid rules are reported as faults', async (t) => {
   t.match(faultsOf({ params: { idd: {} } }, { params: ['id'] }), [/^\/request\/params\/idd .*no parameter.*\[id\]$/])
   t.match(faultsOf({ body: { a: { type: 'string', pattern: '(' } } }), [/^\/request\/body\/a\/pattern no regular expression/])
   t.match(faultsOf({ body: { a: { type: 'number', minLength: 1 } } }), [/minLength.*is for string or array/])
@@ -234,7 +234,7 @@ t.test('faults in the rules', async (t) => {
   t.match(faultsOf({ body: { a: deep } }), [/at most 32 deep/])
 })
 
-t.test("a tenant's patterns are RE2's", async (t) => {
+t.test("a tenant's patterns use RE2", async (t) => {
   const linear = { ofTenant: true }
   const compiled = (pattern: string, more: object = {}) => faultsOf({ body: { a: { type: 'string', pattern, ...more } } }, linear)
   const accepted = [
@@ -287,8 +287,8 @@ t.test("a tenant's patterns are RE2's", async (t) => {
     Array.from({ length: 100 }, (_, index) => [`f${index}`, { type: 'string' as const, pattern: `^[a-z]{90}${index}$` }])
   )
   t.match(faultsOf({ body: many }, linear), [/the patterns of this route are too large together: at most 2000/])
-  t.strictSame(faultsOf({ body: many }), [], "the platform's have no such bound")
-  t.strictSame(faultsOf({ body: { a: { type: 'string', pattern: '^(?=a)(a)\\1$' } } }), [], "and are JavaScript's")
+  t.strictSame(faultsOf({ body: many }), [], "the platform's patterns have no such bound")
+  t.strictSame(faultsOf({ body: { a: { type: 'string', pattern: '^(?=a)(a)\\1$' } } }), [], "and use JavaScript's syntax")
 
   const rules: RequestRules = { body: { a: { type: 'string', pattern: '^[a-z]+$', maxLength: 20 } } }
   t.strictSame(refusal(rules, { body: { a: 'A' } }, linear), ['/body/a: must match the pattern ^[a-z]+$'])
@@ -296,11 +296,11 @@ t.test("a tenant's patterns are RE2's", async (t) => {
   t.strictSame(refusal(rules, { body: { a: 'a'.repeat(21) } }, linear), ['/body/a: must have at most 20 characters'])
 })
 
-t.test('compiled patterns of all tenants are bounded together, and a pattern that left is compiled again', async (t) => {
+t.test('the total of compiled patterns of all tenants is bounded, and an evicted pattern is compiled again', async (t) => {
   const ruleOf = (index: number): RequestRules => ({ body: { a: { type: 'string', pattern: `^${index}[a-z]$` } } })
   const first = compile(ruleOf(0), { ofTenant: true })
   for (let index = 1; index < 4000; index++) compile(ruleOf(index), { ofTenant: true })
-  t.ok(recentPatterns() > 1000 && recentPatterns() < 3500, `${recentPatterns()} of 4000 are at hand`)
+  t.ok(recentPatterns() > 1000 && recentPatterns() < 3500, `${recentPatterns()} of 4000 are cached`)
   first.validate({ params: {}, query: {}, body: { a: '0b' } })
   t.throws(() => first.validate({ params: {}, query: {}, body: { a: '1b' } }))
   compile({ body: { a: { type: 'string', pattern: '^(?:a{90}){10}$' } } }, { ofTenant: true })
@@ -318,13 +318,13 @@ t.test('a hostile text takes no longer than any other of its length', async (t) 
   t.match(
     refusal({ body: { a: { type: 'string', pattern: '^(a+)+$' } } }, { body: { a: hostile } }, linear),
     [/at most 10000 characters/],
-    'without a maxLength there is one'
+    'a default maxLength applies'
   )
   const list: RequestRules = { query: {}, body: { a: { type: 'array', items: { type: 'string', pattern: '^(a?){100}$' } } } }
   t.strictSame(refusal(list, { body: { a: Array.from({ length: 50 }, () => 'a'.repeat(2000)) } }, linear).slice(-1), [
     ': the request holds too much to check by the rules of its fields: send less at once'
-  ], 'many texts share what one may cost')
-  t.strictSame(refusal(list, { body: { a: ['a'] } }, linear), [], 'each request anew')
+  ], 'many texts share one cost budget')
+  t.strictSame(refusal(list, { body: { a: ['a'] } }, linear), [], 'each request has a new budget')
   for (const format of ['email', 'uuid', 'date-time', 'date', 'uri'] as const) {
     const rules: RequestRules = { body: { a: { type: 'string', format } } }
     for (
@@ -342,7 +342,7 @@ t.test('a hostile text takes no longer than any other of its length', async (t) 
   }
 })
 
-t.test('schemas for the documentation', async (t) => {
+t.test("the documentation contains the rules' schemas", async (t) => {
   const { params, query, body } = compile({ body: { a: { type: 'string', required: true, description: 'An a.' } } }, {
     params: ['id'],
     paginated: true
