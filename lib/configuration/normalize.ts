@@ -22,7 +22,7 @@ import { checkCache } from '../document/rules/cache.js'
 import { checkCors } from '../document/rules/cors.js'
 import { checkEgress } from '../document/rules/egress.js'
 import { checkFiles, checkStorage } from '../document/rules/files.js'
-import { checkRealtime } from '../document/rules/realtime.js'
+import { checkRealtime, checkWatchedTables } from '../document/rules/realtime.js'
 import { checkJwt } from '../document/rules/jwt.js'
 import { checkMail } from '../document/rules/mail.js'
 import { checkMcp } from '../document/rules/mcp.js'
@@ -147,10 +147,11 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const pagination = paginationOf(sections, faults)
   const cache = sections.get('cache', CacheStore)
   const tenancy = tenancyOf(sections)
+  const catalogue = declaredTables ? declaredCatalogue(database, tables, faults) : unknownCatalogue
   compileDocument({ routes, workflows: sections.size('workflows') === workflows.length ? workflows : undefined }, {
     faults,
     env,
-    catalogue: declaredTables ? declaredCatalogue(database, tables, faults) : unknownCatalogue,
+    catalogue,
     pagination: pagination ?? { defaultLimit, maxLimit: defaultLimit, defaultOffset: 0 },
     cache: { enabled: cache?.enabled !== false, ttl: cache?.ttl ?? 1 },
     sharedTables: new Set(tenancy?.sharedTables),
@@ -191,7 +192,10 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (mcp?.documents === true && agentSettings?.embedding === undefined) {
     faults.add('/mcp/documents', 'documents are kept with `agent.embedding`, which is missing')
   }
-  if (realtime !== undefined) checkRealtime(realtime, faults)
+  if (realtime !== undefined) {
+    checkRealtime(realtime, faults)
+    checkWatchedTables(realtime, catalogue, faults)
+  }
   const storageProvider = sections.get('storageProvider', StorageProvider)
   const s3 = sections.get('s3', S3)
   if (storageProvider !== undefined && files?.enabled !== false) checkStorage(storageProvider, sections.has('s3'), faults)

@@ -12,10 +12,9 @@ import type { RoomBus, RoomListener } from '../../lib/realtime/bus.js'
 import type { Sockets } from './sockets.js'
 import type { RealtimeStatus } from './types.js'
 import { randomUUID } from 'node:crypto'
-import { FaultList, nearest } from '../../lib/schema/faults.js'
-import { checkRealtime } from '../../lib/document/rules/realtime.js'
+import { FaultList } from '../../lib/schema/faults.js'
+import { checkRealtime, checkWatchedTables } from '../../lib/document/rules/realtime.js'
 import { Realtime as RealtimeSchema, type Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
-import { isWatchable } from '../../lib/database/migrations/change-triggers.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/listen.js'
 import { optional } from '../../lib/plugin/optional.js'
@@ -183,29 +182,10 @@ async function openBus (
 }
 
 /** Throws a ConfigError that names every fault. Skips the tables if migrations are pending. */
-async function checkTables ({ engine }: FastifyInstance, { tables = {} }: RealtimeSection): Promise<void> {
-  if (Object.keys(tables).length === 0 || (await engine.pendingMigrations()).length > 0) return
+async function checkTables ({ engine }: FastifyInstance, section: RealtimeSection): Promise<void> {
+  if (Object.keys(section.tables ?? {}).length === 0 || (await engine.pendingMigrations()).length > 0) return
   const faults = new FaultList()
-  const { catalogue } = engine
-  for (const [name, { excludeFields = [] }] of Object.entries(tables)) {
-    const pointer = `/realtime/tables/${name.replaceAll('~', '~0').replaceAll('/', '~1')}`
-    const table = catalogue.tables.get(name)
-    if (table === undefined) {
-      faults.add(pointer, `there is no table "${name}" in the schema "${catalogue.schema}"`, nearest(name, catalogue.tables.keys()))
-    } else if (!isWatchable(table)) {
-      faults.add(pointer, `"${name}" cannot be watched: expected a table with a tenant_id column and a primary key`)
-    } else {
-      for (const [index, column] of excludeFields.entries()) {
-        if (!table.columns.has(column)) {
-          faults.add(
-            `${pointer}/excludeFields/${index}`,
-            `the table "${name}" has no column "${column}"`,
-            nearest(column, table.columns.keys())
-          )
-        }
-      }
-    }
-  }
+  checkWatchedTables(section, engine.catalogue, faults)
   faults.throwIfAny()
 }
 

@@ -170,6 +170,11 @@ t.test('validate', async (t) => {
       routes: [],
       workflows: [{ id: 'add', steps: [{ id: 'note', type: 'database', table: 'notes', operation: 'insert', data: { txt: 'x' } }] }]
     }),
+    'realtime.json': JSON.stringify({
+      tables: { notes, tasks: { ...notes, tenantScoped: true } },
+      realtime: { tables: { notes: {}, note: {}, tasks: { excludeFields: ['txt'] } } },
+      routes: []
+    }),
     'functions.json': JSON.stringify({
       postgres: { connectionString: 'postgres://nobody@127.0.0.1:1/none' },
       tables: { notes },
@@ -231,6 +236,15 @@ t.test('validate', async (t) => {
     code: 1,
     errors: [/^\/workflows\/0\/steps\/0\/data\/txt: .* did you mean "text"\?$/]
   })
+  t.strictSame(await here(['validate', `${folder}/realtime.json`]), {
+    code: 1,
+    output: [],
+    errors: [
+      '/realtime/tables/notes: "notes" cannot be watched: expected a table with a tenant_id column and a primary key',
+      '/realtime/tables/note: there is no table "note" in the schema "public", did you mean "notes"?',
+      '/realtime/tables/tasks/excludeFields/0: the table "tasks" has no column "txt", did you mean "text"?'
+    ]
+  }, 'watched tables')
   t.strictSame(await here(['validate', `${folder}/functions.json`]), {
     code: 1,
     output: [],

@@ -1,7 +1,9 @@
 /** Checks of the section `realtime` beyond its schema: its patterns of rooms, its tables, and the address of Redis. */
+import type { Catalogue } from '../../database/catalogue.js'
 import type { FaultList } from '../../schema/faults.js'
 import type { Realtime } from '../../schema/realtime.js'
-import { pointerTo } from '../../schema/faults.js'
+import { isWatchable } from '../../database/migrations/change-triggers.js'
+import { nearest, pointerTo } from '../../schema/faults.js'
 import { checkRedisUrl } from './redis.js'
 
 /** A name of a room, or the beginning of names with `*` at its end. */
@@ -24,4 +26,35 @@ export function checkRealtime ({ tables = {}, rooms = {}, redis }: Realtime, fau
     }
   }
   checkRedisUrl(redis, '/realtime/redis', faults)
+}
+
+/** Checks the tables against those of the catalogue. A partial catalogue says nothing about other tables. */
+export function checkWatchedTables ({ tables = {} }: Realtime, catalogue: Catalogue, faults: FaultList): void {
+  for (const [name, { excludeFields = [] }] of Object.entries(tables)) {
+    const table = catalogue.tables.get(name)
+    if (table === undefined) {
+      if (catalogue.partial === true) continue
+      faults.add(
+        pointerTo('/realtime/tables', name),
+        `there is no table "${name}" in the schema "${catalogue.schema}"`,
+        nearest(name, catalogue.tables.keys())
+      )
+      continue
+    }
+    if (!isWatchable(table)) {
+      faults.add(
+        pointerTo('/realtime/tables', name),
+        `"${name}" cannot be watched: expected a table with a tenant_id column and a primary key`
+      )
+      continue
+    }
+    for (const [index, column] of excludeFields.entries()) {
+      if (table.columns.has(column)) continue
+      faults.add(
+        pointerTo('/realtime/tables', name, 'excludeFields', index),
+        `the table "${name}" has no column "${column}"`,
+        nearest(column, table.columns.keys())
+      )
+    }
+  }
 }
