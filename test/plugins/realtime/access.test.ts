@@ -94,3 +94,11 @@ test('an event stream goes on where it ended', async (t) => {
     'what was missed, then what comes, each once'
   )
 })
+
+test('a table that cannot be watched fails the start, with its place', async (t) => {
+  const wrong = { realtime: { tables: { note: {}, notes: { excludeFields: ['secrte'] } } } }
+  await t.rejects(open(t, wrong, { engine: await postgresSection(t) }), {
+    name: 'ConfigError',
+    message: /\/realtime\/tables\/note: there is no table "note" .*\n.*\/realtime\/tables\/notes\/excludeFields\/0: .*did you mean "secret"\?/s
+  })
+})
