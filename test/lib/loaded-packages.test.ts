@@ -1,4 +1,4 @@
-/** A server loads the packages that its document uses. */
+/** A server loads only the packages that its document uses. */
 import { execFile } from 'node:child_process'
 import { join } from 'node:path'
 import { promisify } from 'node:util'
@@ -36,6 +36,6 @@ t.test('a document on PostgreSQL starts without the packages of other engines, p
   ])
   const { statusCode, packages }: { statusCode: number, packages: string[] } = JSON.parse(stdout)
   t.equal(statusCode, 200)
-  t.ok(packages.includes('fastify') && packages.includes('pg'), 'it sees packages that are loaded')
+  t.ok(packages.includes('fastify') && packages.includes('pg'), 'the check sees loaded packages')
   t.strictSame(packages.filter((name) => unused.includes(name)), [])
 })

@@ -13,7 +13,7 @@ const document: ConfigInput = {
   routes: [{ path: '/greeting', method: 'get', response: { text: "{{env.GREETING || 'Hello'}}" } }]
 }
 
-t.test('what the document says of the documentation reaches it', async (t) => {
+t.test("the document's settings for the documentation take effect", async (t) => {
   const app = createServer({ ...document, plugins: { openapi: { title: 'Greetings', version: '9.9.0', ui: false } } }, { logger: false })
   t.teardown(() => app.close())
   const { info } = (await app.inject('/doc')).json()
@@ -38,7 +38,7 @@ t.test('a start on PostgreSQL without SECRETS_MASTER_KEY fails before it changes
   t.strictSame(await query("select to_regnamespace('tenantry') as made"), [{ made: null }])
 })
 
-t.test('groups of endpoints that are turned off are not there', async (t) => {
+t.test('disabled groups of endpoints are not served', async (t) => {
   const app = createServer({ ...document, plugins: { openapi: false, health: false, migration: false } }, { logger: false })
   t.teardown(() => app.close())
   for (const path of ['/doc', '/health', '/migration']) {
@@ -56,7 +56,7 @@ t.test('settings of the .env beside a loaded document reach its routes', async (
   t.strictSame((await app.inject('/greeting')).json(), { text: 'Good morning' })
 })
 
-t.test('LOG_LEVEL is a level of the log, or a clear error', (t) => {
+t.test('LOG_LEVEL must be a valid log level', (t) => {
   t.throws(() => createServer(document, { env: { LOG_LEVEL: 'loud' } }), /LOG_LEVEL is "loud": expected one of trace, debug/)
   const app = createServer(document, { env: { LOG_LEVEL: '' } })
   t.equal(app.log.level, 'info')

@@ -12,21 +12,21 @@ const limited = (amount?: number | string): Route => ({
 })
 const most = Number.MAX_SAFE_INTEGER
 
-test('what a request uses is compiled once', async (t) => {
+test('the usage of a request is compiled once', async (t) => {
   t.equal(compile({ path: '/x', method: 'get', response: {} }).resourceLimit, null)
   const one = compile(limited()).resourceLimit
   t.match(one, { resource: 'llm', metric: 'tokens' })
   t.ok(Object.isFrozen(one))
   t.equal(one?.amount(scopeOf()), 1)
   t.equal(compile(limited(most)).resourceLimit?.amount(scopeOf()), most)
-  t.equal(compile(limited('{{env.COST}}'), { env: { COST: '12' } }).resourceLimit?.amount(scopeOf()), 12, 'a setting is a text')
+  t.equal(compile(limited('{{env.COST}}'), { env: { COST: '12' } }).resourceLimit?.amount(scopeOf()), 12, 'settings are texts')
   t.equal(compile(limited('{{body.n}}')).resourceLimit?.amount(scopeOf({ body: { n: 5 } })), 5)
   t.equal(compile(limited('{{body.a.b.1}}')).resourceLimit?.amount(scopeOf({ body: { a: { b: [1, 6] } } })), 6)
   t.equal(compile(limited('{{body.n || 3}}')).resourceLimit?.amount(scopeOf({ body: {} })), 3)
   t.match(documented(limited()).errors, [400, 401, 'resourceLimit', 403, 409, 413, 415, 429, 500, 503])
 })
 
-test('an invalid amount is refused, with the member that gave it', async (t) => {
+test('an invalid amount is rejected with the member that it came from', async (t) => {
   const { resourceLimit } = compile(limited('{{body.order.n}}'))
   for (const n of [0, -1, -0, 0.5, NaN, Infinity, 2 ** 53, '5', '', null, undefined, true, [5], { valueOf: () => 5 }]) {
     t.throws(() => resourceLimit?.amount(scopeOf({ body: { order: { n } } })), {
@@ -39,12 +39,12 @@ test('an invalid amount is refused, with the member that gave it', async (t) => 
   t.throws(
     () => compile(limited('{{query.n}}')).resourceLimit?.amount(scopeOf({ query: { n: '5' } })),
     refusedAt('/query/n'),
-    'a parameter is a number where it is declared as one'
+    'a parameter that is declared as a number becomes one'
   )
   t.throws(() => compile(limited('{{auth.weight}}')).resourceLimit?.amount(scopeOf()), refusedAt('/auth/weight'))
 })
 
-test('an amount that can never be one is a fault', async (t) => {
+test('an amount that can never be valid is a fault', async (t) => {
   for (
     const [amount, message] of [
       ["{{'five'}}", `expected a whole number from 1 to ${most}`],

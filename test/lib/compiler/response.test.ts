@@ -22,7 +22,7 @@ function filtered (schema: unknown, result: unknown, form: AnswerForm = 'record'
   return response?.kind === 'schema' ? JSON.parse(response.serialize(result, form)) : 'no schema'
 }
 
-/** The body that a mapping gives; its text must be that of the evaluated value. */
+/** The body of a mapping; its text must equal that of the evaluated value. */
 function mapped (mapping: unknown, scope: Partial<Scope> = {}): unknown {
   const within = context()
   const response = compileResponse(mapping, '', within)
@@ -46,11 +46,11 @@ function faults (response: unknown, more: Partial<TemplateContext> = {}): string
 
 const record = { type: 'object', properties: { id: { type: 'integer' }, title: { type: 'string' } } }
 
-t.test('only what a schema declares leaves', async (t) => {
+t.test('a response contains only members that its schema declares', async (t) => {
   t.strictSame(filtered(record, { id: 1, title: 'a', secret: 's' }), { id: 1, title: 'a' })
-  t.strictSame(filtered(record, { id: 1 }), { id: 1 }, 'what is not there is not made up')
+  t.strictSame(filtered(record, { id: 1 }), { id: 1 }, 'missing members are not added')
   t.strictSame(filtered(record, { id: null, title: null }), { id: null, title: null }, 'null stays null')
-  t.strictSame(filtered(record, { id: 'x', title: 5 }), { id: 'x', title: 5 }, 'a value of another type is no failure')
+  t.strictSame(filtered(record, { id: 'x', title: 5 }), { id: 'x', title: 5 }, 'a value of another type does not fail')
   t.strictSame(
     filtered({ type: 'object', properties: { author: record, tags: { type: 'array', items: record }, any: {} } }, {
       author: { id: 1, secret: 's' },
@@ -62,28 +62,28 @@ t.test('only what a schema declares leaves', async (t) => {
   )
   t.strictSame(filtered({ ...record, additionalProperties: true }, { id: 1, more: 2 }), { id: 1, more: 2 })
   t.strictSame(filtered({ type: ['object', 'null'], properties: record.properties }, null), null)
-  t.strictSame(filtered({ type: 'object', properties: { constructor: {} } }, { id: 1 }), {}, 'nothing inherited leaves')
+  t.strictSame(filtered({ type: 'object', properties: { constructor: {} } }, { id: 1 }), {}, 'inherited members are left out')
 })
 
-t.test('a schema of a whole list, of an array and of a record all fit a page', async (t) => {
+t.test('a schema of a whole list, of an array or of a record fits a page', async (t) => {
   const page = { data: [{ id: 1, secret: 's' }, { id: 2, secret: 's' }], pagination: { limit: 20, offset: 0, total: 2 } }
   const expected = { data: [{ id: 1 }, { id: 2 }], pagination: page.pagination }
   t.strictSame(filtered({ type: 'object', properties: { data: { type: 'array', items: record } } }, page, 'wrapped'), {
     data: expected.data
-  }, 'the whole answer is described')
+  }, 'the schema describes the whole response')
   t.strictSame(
     filtered({ type: 'object', properties: { data: { type: 'array', items: record }, pagination: { type: 'object' } } }, page, 'wrapped'),
     expected
   )
   t.strictSame(filtered({ type: 'array', items: record }, page, 'wrapped'), expected)
   t.strictSame(filtered(record, page, 'wrapped'), expected)
-  t.strictSame(filtered(record, { data: page.data }, 'wrapped'), { data: expected.data }, 'a bulk insert answers records')
+  t.strictSame(filtered(record, { data: page.data }, 'wrapped'), { data: expected.data }, 'a bulk insert returns records')
   t.strictSame(filtered({ type: 'array', items: record }, { id: 1, secret: 's' }), { id: 1 })
   t.strictSame(filtered(record, { data: ['not', 'an', 'envelope'], id: 1 }), { id: 1 }, 'a record may have a column named data')
-  t.strictSame(filtered(record, { data: [1] }), {}, 'and no other one')
+  t.strictSame(filtered(record, { data: [1] }), {}, 'but other columns are left out')
 })
 
-t.test('a mapping is the body, with results in reach', async (t) => {
+t.test('a mapping is the body, and can read results', async (t) => {
   const results = { post: { id: 1, tags: ['a'] }, posts: { data: [{ id: 5 }], pagination: { total: 9 } } }
   t.strictSame(
     mapped({
@@ -102,7 +102,7 @@ t.test('a mapping is the body, with results in reach', async (t) => {
   t.strictSame(
     mapped({ type: 'greeting', text: 'Hi {{params.n}}' }, { params: { n: 'x' } }),
     { type: 'greeting', text: 'Hi x' },
-    '`type` alone makes no schema'
+    '`type` alone is not a schema'
   )
   t.strictSame(mapped({ type: 'Feature', properties: { id: '{{params.n}}' } }, { params: { n: 7 } }), {
     type: 'Feature',
@@ -111,7 +111,7 @@ t.test('a mapping is the body, with results in reach', async (t) => {
   t.strictSame(mapped({ fixed: ['a', 1] }), { fixed: ['a', 1] })
 })
 
-t.test('every text is escaped as JSON has it', async (t) => {
+t.test('every text is escaped as JSON requires', async (t) => {
   for (
     const text of [
       '',

@@ -7,7 +7,7 @@ import { compile, documented, faultsOf } from './routes.js'
 
 const list: Route = { path: '/articles', method: 'get', queries: [{ table: 'articles', operation: 'select' }] }
 
-test('a route is frozen data, made without a server', async (t) => {
+test('a route is compiled to frozen data without a server', async (t) => {
   const declared: Route = {
     path: '/authors/:author/articles/:id',
     method: 'PATCH',
@@ -45,14 +45,14 @@ test('a route is frozen data, made without a server', async (t) => {
   t.match(bound.statement.text, /^with|^update/)
 })
 
-test('the same route and tables make the same data', async (t) => {
+test('the same route and tables compile to the same data', async (t) => {
   const plain = (route: Route) => JSON.parse(JSON.stringify(compile(route)))
   t.ok(isDeepStrictEqual(plain(list), plain(list)))
   t.match(plain(list), { method: 'GET', queries: [{ key: 'articles' }] })
   t.match(documented(list), { summary: 'GET /articles', response: { 200: { type: 'object' } } })
 })
 
-test('what a route leaves out', async (t) => {
+test("a route's missing members have defaults", async (t) => {
   t.match(compile(list), {
     requireAuth: false,
     publicTenant: true,
@@ -66,10 +66,10 @@ test('what a route leaves out', async (t) => {
   t.equal(compile({ path: '/countries', method: 'get', queries: [{ table: 'countries', operation: 'select' }] }).tenantScoped, false)
 })
 
-test('several queries with a write among them are one transaction', async (t) => {
+test('several queries that include a write run in one transaction', async (t) => {
   const read = { table: 'countries', operation: 'select' } as const
   const write = { table: 'articles', operation: 'insert', data: { title: 'x' } } as const
-  t.equal(compile({ path: '/x', method: 'post', queries: [write] }).transaction, false, 'a single statement is one by itself')
+  t.equal(compile({ path: '/x', method: 'post', queries: [write] }).transaction, false, 'a single statement needs no explicit transaction')
   t.equal(compile({ path: '/x', method: 'get', queries: [read, { ...read, alias: 'again' }] }).transaction, false)
   const both = compile({ path: '/x', method: 'post', queries: [read, write] })
   t.match(both, { transaction: true, status: 200, readsResults: false })
@@ -84,7 +84,7 @@ test('several queries with a write among them are one transaction', async (t) =>
   )
 })
 
-test("a cached route has its time to live in ms, its own or the document's", async (t) => {
+test("a cached route has a time to live in ms, its own or the document's", async (t) => {
   t.equal(compile({ ...list, cache: { enabled: true, ttl: 5 } }).cache?.ttlMs, 5000)
   t.equal(compile({ ...list, cache: { enabled: true } }).cache?.ttlMs, 60_000)
   t.equal(compile({ ...list, cache: { enabled: true } }, { cache: { enabled: false, ttl: 60 } }).cache, null)
@@ -106,7 +106,7 @@ test('all faults of a route are reported together, and the route is not compiled
   }
 })
 
-test('a route is judged by the tables that it is compiled against', async (t) => {
+test('a route is validated against the tables it is compiled with', async (t) => {
   const catalogue = catalogueOf(table('notes', ['id integer!', 'text text']))
   const notes: Route = { path: '/notes', method: 'get', queries: [{ table: 'notes', operation: 'select' }] }
   t.match(faultsOf(notes), [/there is no table "notes"/])
@@ -117,7 +117,7 @@ test('a route is judged by the tables that it is compiled against', async (t) =>
   t.match(faultsOf({ ...list, queries: [list.queries![0]!, list.queries![0]!] }), [/two queries answer under the name "articles"/])
 })
 
-test('a template that reads a field which the request rules exclude is a fault with the nearest name', async (t) => {
+test('a template that reads a field which the request rules do not allow is a fault with the nearest name', async (t) => {
   const writing = (data: unknown, request: Route['request']): Route => ({
     path: '/articles',
     method: 'post',
@@ -128,7 +128,7 @@ test('a template that reads a field which the request rules exclude is a fault w
   const expected = '/routes/0/queries/0/data/title: the request has no `body.titel`, since its `body` rules do not declare "titel", did you mean "title"?'
   for (const text of ['{{body.titel}}', "no. {{body.titel || 'x'}}"]) t.strictSame(faultsOf(writing({ title: text }, { body })), [expected], text)
   t.strictSame(faultsOf(writing({ title: '{{body.title}}' }, { body })), [])
-  t.strictSame(faultsOf(writing({ title: '{{body.titel}}' }, { body, additionalFields: true })), [], 'further fields are admitted')
+  t.strictSame(faultsOf(writing({ title: '{{body.titel}}' }, { body, additionalFields: true })), [], 'additional fields are allowed')
   t.strictSame(faultsOf(writing({ title: '{{body.titel}}' }, undefined)), [], 'no rules')
 
   const query = { search: { type: 'string' } } as const
@@ -143,7 +143,7 @@ test('a template that reads a field which the request rules exclude is a fault w
   t.match(faultsOf(ordered({ by: '{{query.serch}}' })), [/no `query\.serch`.*did you mean "search"/])
 })
 
-test('an array is a body only where each of its items becomes a record', async (t) => {
+test('an array is accepted as a body only if each item becomes a record', async (t) => {
   const rules = { body: { title: { type: 'string', required: true } } } as const
   const refuses = (query: object) => {
     const { request } = compile({
@@ -165,7 +165,7 @@ test('an array is a body only where each of its items becomes a record', async (
   t.equal(refuses({ data: { title: '{{body.title}}' } }), true)
 })
 
-test('an expression that reads a field which the request rules exclude is a fault with the nearest name', async (t) => {
+test('an expression that reads a field which the request rules do not allow is a fault with the nearest name', async (t) => {
   const rules: Route['request'] = {
     query: { verbose: { type: 'boolean' } },
     body: {
@@ -219,6 +219,6 @@ test('an expression that reads a field which the request rules exclude is a faul
     [/workflow.*did you mean "quantity"/],
     'a step of an inline workflow'
   )
-  t.strictSame(faultsOf(reading('body.other + query.other', { ...rules, additionalFields: true })), [], 'further fields are admitted')
+  t.strictSame(faultsOf(reading('body.other + query.other', { ...rules, additionalFields: true })), [], 'additional fields are allowed')
   t.strictSame(faultsOf(reading('body.other + query.verbose', { query: rules?.query })), [], 'a part without rules')
 })

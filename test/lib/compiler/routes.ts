@@ -1,11 +1,11 @@
-/** Compiles routes against the hand-written library, without a server. */
+/** Compiles routes against the hand-written library schema, without a server. */
 import type { Route } from '../../../lib/schema/route.js'
 import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import { documentRoute, type RouteDocumentation } from '../../../lib/compiler/documentation.js'
 import { compileRoute, type CompiledRoute, type RouteContext } from '../../../lib/compiler/route.js'
 import { library } from '../queries/tables.js'
 
-/** The compiled route; throws with its faults where there are any. */
+/** The compiled route. Throws if it has faults. */
 export function compile (route: Route, changes: Partial<RouteContext> = {}): CompiledRoute {
   const faults = new FaultList()
   const compiled = compileRoute(route, '/routes/0', contextOf(faults, changes))
@@ -13,7 +13,7 @@ export function compile (route: Route, changes: Partial<RouteContext> = {}): Com
   return compiled
 }
 
-/** What `/doc` says of the route. */
+/** The route's entry in `/doc`. */
 export function documented (route: Route, changes?: Partial<RouteContext>): RouteDocumentation {
   return documentRoute(route, compile(route, changes))
 }

@@ -20,13 +20,13 @@ const insert = (data: unknown, more: object = {}): Route => ({
   queries: [{ table: 'articles', operation: 'insert', data, ...more }]
 })
 
-/** What `title` is written with. */
+/** The value that is written to `title`. */
 function title (template: string, scope: Partial<Scope> = {}, context: Partial<RouteContext> = {}): unknown {
   const [query] = bound(compile(insert({ title: template, slug: 's' }), context), scope)
   return query?.values.find((value) => value !== 'a' && value !== 's')
 }
 
-test('a secret is its value, an expired one null, an unknown one the placeholder as it was written', async (t) => {
+test('a secret resolves to its value, an expired one to null, an unknown one to its placeholder', async (t) => {
   t.equal(title('{{secret:TOKEN}}'), token)
   t.equal(title('{{secret.TOKEN}}'), token)
   t.equal(title('Bearer {{ secret:TOKEN }}'), `Bearer ${token}`)
@@ -44,11 +44,11 @@ test('a secret is its value, an expired one null, an unknown one the placeholder
   t.equal(
     title('{{secret:TOKEN}}', { secrets: new Map([['TOKEN', '{{body.x}}']]), body: { x: 'read' } }),
     '{{body.x}}',
-    'a value is never read as a template'
+    'a value is never parsed as a template'
   )
 })
 
-test('a route tells the keys that it reads, each once', async (t) => {
+test('a route lists each secret key that it reads once', async (t) => {
   const route = compile({
     path: '/articles',
     method: 'get',
@@ -63,14 +63,14 @@ test('a route tells the keys that it reads, each once', async (t) => {
   t.strictSame(compile(insert({ title: 'x' })).secrets, [])
 })
 
-test('keys have a form', async (t) => {
+test('keys must have a valid form', async (t) => {
   t.strictSame(faultsOf(insert({ title: `{{secret:${'k'.repeat(128)}}}` })), [])
   for (const text of [`{{secret:${'k'.repeat(129)}}}`, '{{secret:ü}}', '{{secret:a$}}', '{{secret:}}', '{{secret}}', "{{secret['a b']}}"]) {
     t.equal(faultsOf(insert({ title: text })).length, 1, text)
   }
 })
 
-test('secrets are refused wherever their value would leave', async (t) => {
+test('secrets are rejected wherever their value would leave the server', async (t) => {
   const list: Route = { path: '/articles/:id', method: 'get', queries: [{ table: 'articles', operation: 'select' }] }
   const refused: Record<string, Route> = {
     'a response': { ...list, response: { token: '{{secret:TOKEN}}' } },
@@ -100,7 +100,7 @@ test('secrets are refused wherever their value would leave', async (t) => {
   }
 })
 
-test('a column that a write fills from a secret is in no answer of its route, for any caller', async (t) => {
+test('no response of a route contains a column that its write fills from a secret', async (t) => {
   const answered = (route: Route, scope: Partial<Scope> = {}) =>
     bound(compile(route), scope).map(({ statement }) => /returning (.*)$/.exec(statement.text)?.[1] ?? statement.text)
   for (const fullAccess of [false, true]) {
@@ -112,7 +112,7 @@ test('a column that a write fills from a secret is in no answer of its route, fo
     ) {
       const [columns] = answered(insert(data), { fullAccess, body: {} })
       t.notMatch(columns, '"title"')
-      t.notMatch(columns, '"title_length"', 'nor what the database makes of it')
+      t.notMatch(columns, '"title_length"', 'nor a value that the database derives from it')
       t.match(columns, '"slug"')
     }
     const renamed = answered(insert({ title: '{{secret:TOKEN}}' }, { select: 'id, name:title' }), { fullAccess })
@@ -144,7 +144,7 @@ test('a column that a write fills from a secret is in no answer of its route, fo
         { table: 'authors', operation: 'select', select: 'name, articles(title, slug)', alias: 'nested' }
       ]
     }, { fullAccess, results: { made: { id } } })
-    t.notMatch(several[1], '"title"', 'another query of the route does not read it back')
+    t.notMatch(several[1], '"title"', 'another query of the route cannot read it back')
     t.notMatch(several[2], '"title"', 'nor through an embed')
     t.match(several[2], '"slug"')
     const byKey = answered({ path: '/a', method: 'get', queries: [{ table: 'labels', operation: 'select', id: '{{secret:LIMIT}}' }] }, {
@@ -157,7 +157,7 @@ test('a column that a write fills from a secret is in no answer of its route, fo
   t.notOk('title' in Object(Object(response[201]?.['properties'])))
 })
 
-test('a field of a document that comes from a secret is in no answer of its route', async (t) => {
+test('no response of a route contains a document field that comes from a secret', async (t) => {
   for (const fullAccess of [false, true]) {
     const route = compile({
       path: '/d/:id',
@@ -191,7 +191,7 @@ test('a field of a document that comes from a secret is in no answer of its rout
   }
 })
 
-test('a value that does not fit is refused and not shown', async (t) => {
+test('an invalid value is rejected and not shown', async (t) => {
   const routes: Route[] = [
     insert({ views: '{{secret:TOKEN}}' }),
     insert('{{secret:TOKEN}}'),
@@ -207,7 +207,7 @@ test('a value that does not fit is refused and not shown', async (t) => {
   for (const route of routes) {
     try {
       bound(compile(route))
-      t.fail('nothing was refused')
+      t.fail('it was not rejected')
     } catch (error) {
       if (!(error instanceof TenantryError)) throw error
       t.notMatch(JSON.stringify([error.message, error.extras]), token)
@@ -215,7 +215,7 @@ test('a value that does not fit is refused and not shown', async (t) => {
   }
 })
 
-test("a tenant's document reads only the settings that the platform lists", async (t) => {
+test("a tenant's document can read only the settings that the platform lists", async (t) => {
   const env = { JWT_SECRET: 'hush', REGION: 'eu' }
   const context = { origin: 'tenant', env, envNames: new Set(['REGION', 'UNSET']) } as const
   t.equal(title('{{env.REGION}}', {}, context), 'eu')
@@ -245,10 +245,10 @@ test("a tenant's document reads only the settings that the platform lists", asyn
   }
   t.match(faultsOf({ ...insert({ title: 'x' }), transform: { fields: { a: 'env.JWT_SECRET' } } }, context), [/tenancy\.env/])
   const asked = (name: string) => faultsOf(insert({ title: `{{env.${name}}}` }), context)[0]?.replace(name, 'NAME')
-  t.equal(asked('JWT_SECRET'), asked('NOT_THERE'), 'whether it is set is not told')
+  t.equal(asked('JWT_SECRET'), asked('NOT_THERE'), 'the fault does not reveal whether it is set')
 })
 
-test("a platform's setting is replaced by the tenant's secret of its name, where it is overridable and does not leave", async (t) => {
+test("a tenant's secret replaces the platform setting of its name if that is overridable and stays inside the server", async (t) => {
   const context: Partial<RouteContext> = {
     env: { TOKEN: 'platform', OLD: 'platform', OTHER: 'platform', LIMIT: '3' },
     overridableEnv: new Set(['TOKEN', 'OLD', 'NONE', 'LIMIT'])
@@ -272,14 +272,14 @@ test("a platform's setting is replaced by the tenant's secret of its name, where
     cache: { enabled: true, key: '{{env.TOKEN}}' }
   }
   const route = compile(list, context)
-  t.strictSame(route.secrets, [], 'nothing that leaves the server reads a secret')
+  t.strictSame(route.secrets, [], 'outgoing values cannot read a secret')
   const scope = scopeOf({ secrets })
   t.equal(route.response?.kind === 'mapping' && route.response.serialize(scope), '{"token":"platform"}')
   t.notMatch(route.cache?.key(scope, { method: 'GET', path: '/a', query: '' }), token)
   t.match(compile(list, { env: context.env ?? {} }).secrets, [])
 })
 
-test("what a route reads of its tenant's settings is in its cache key, and nothing of the tenant besides", async (t) => {
+test("a route's cache key contains the tenant settings that it reads, and nothing else of the tenant", async (t) => {
   const route = compile({
     path: '/a',
     method: 'get',

@@ -23,7 +23,7 @@ function apply (transform: Transform, answer: unknown, scope: Partial<Scope> = {
 
 const total: Transform = { fields: { total: 'item.price * item.quantity' } }
 
-t.test('fields are computed for each record of a list, and for a record itself', async (t) => {
+t.test('fields are computed for each record of a list, or for a single record', async (t) => {
   const pagination = { limit: 20, offset: 0, total: 2 }
   t.strictSame(apply(total, { data: [{ price: 2, quantity: 3 }, { price: 1.5, quantity: 2 }], pagination }), {
     data: [{ price: 2, quantity: 3, total: 6 }, { price: 1.5, quantity: 2, total: 3 }],
@@ -34,11 +34,11 @@ t.test('fields are computed for each record of a list, and for a record itself',
   t.strictSame(
     apply(total, { price: 2, quantity: 3, data: [1] }, {}, 'record'),
     { price: 2, quantity: 3, data: [1], total: 6 },
-    'a column named data makes no list'
+    'a column named data does not make a list'
   )
 })
 
-t.test('what reads only the result becomes a member of the answer', async (t) => {
+t.test('an expression that reads only the result becomes a member of the response', async (t) => {
   t.strictSame(
     apply({ fields: { pages: 'result.pagination.total / result.pagination.limit', share: 'item.n / size(result.data)' } }, {
       data: [{ n: 1 }, { n: 2 }],
@@ -49,7 +49,7 @@ t.test('what reads only the result becomes a member of the answer', async (t) =>
   t.strictSame(apply({ fields: { twice: 'result.n * 2' } }, { n: 4 }), { n: 4, twice: 8 })
 })
 
-t.test('operations compute too, in order, and see the fields before them', async (t) => {
+t.test('operations compute in order, and see earlier computed fields', async (t) => {
   t.strictSame(
     apply(
       {
@@ -63,7 +63,7 @@ t.test('operations compute too, in order, and see the fields before them', async
   )
 })
 
-t.test('an expression that cannot be computed gives null, for that field of that record', async (t) => {
+t.test('an expression that fails gives null for that field of that record', async (t) => {
   t.strictSame(
     apply({ fields: { sum: 'item.a + 1', upper: 'item.name.upperAscii()', ok: '1 + 1' } }, {
       data: [{ a: null, name: 5 }, { a: 1, name: 'x' }, {}]
@@ -76,10 +76,10 @@ t.test('an expression that cannot be computed gives null, for that field of that
       }]
     }
   )
-  t.strictSame(apply(total, { data: [null, 5, 'x'] }), { data: [null, 5, 'x'] }, 'what is no record is left alone')
+  t.strictSame(apply(total, { data: [null, 5, 'x'] }), { data: [null, 5, 'x'] }, 'values that are not records stay unchanged')
 })
 
-t.test('a field that is the whole record, or holds the answer, was a circle and no JSON', async (t) => {
+t.test('a field with the whole record or response was circular and could not be written as JSON', async (t) => {
   t.strictSame(apply({ fields: { whole: 'item', within: '{"of": item}' } }, { n: 1 }), {
     n: 1,
     whole: { n: 1 },
@@ -89,7 +89,7 @@ t.test('a field that is the whole record, or holds the answer, was a circle and 
   t.strictSame(apply({ fields: { all: 'result' } }, { data: [{ n: 1 }] }), { data: [{ n: 1 }], all: { data: [{ n: 1 }] } })
 })
 
-t.test('references and faults', async (t) => {
+t.test('references are listed, and faults are reported', async (t) => {
   t.strictSame(compileTransform({ fields: { a: 'auth.role == "x"', b: '{{query.q}}' } }, '', context())?.references, [{
     source: 'auth',
     path: ['role']
@@ -110,7 +110,7 @@ t.test('references and faults', async (t) => {
   }])
 })
 
-t.test('the computed fields of one answer have one budget', async (t) => {
+t.test('all computed fields of one response share one budget', async (t) => {
   const records = (count: number) => ({ data: Array.from({ length: count }, () => ({ text: 'x'.repeat(900_000) })) })
   const copy: Transform = { fields: { copy: 'item.text', n: '1 + 1' } }
   t.match(apply(copy, records(18)), { data: Array.from({ length: 18 }, () => ({ n: 2 })) })

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { together } from '../../../lib/concurrency/batcher.js'
 
-/** Work that ends when it is told to, with what it was given. */
+/** Work that ends on command with a recorded input. */
 function held () {
   const begun: (readonly string[])[] = []
   const ends: ((error?: Error) => void)[] = []
@@ -23,7 +23,7 @@ function held () {
   }
 }
 
-test('what comes while a work is under way has the next one, together and in order', async (t) => {
+test('items that arrive during a batch form the next one, together and in order', async (t) => {
   const { begun, run, turn, end } = held()
   const first = run('a')
   await turn()
@@ -35,14 +35,14 @@ test('what comes while a work is under way has the next one, together and in ord
   t.strictSame(begun, [['a'], ['b', 'c']])
   const last = run('d')
   await turn()
-  t.strictSame(begun.length, 2, 'what is under way is not for who comes now')
+  t.strictSame(begun.length, 2, 'a new item does not join a running batch')
   await end()
   t.strictSame(await Promise.all(others), ['b,c', 'b,c'])
   await end()
   t.equal(await last, 'd')
 })
 
-test('failing work rejects the calls of its batch, and the next batch begins', async (t) => {
+test('a failed batch rejects its calls, and the next batch starts', async (t) => {
   const { begun, run, turn, end } = held()
   const failed = [run('a'), run('b')].map((done) => done.catch((error: unknown) => String(error)))
   await turn()

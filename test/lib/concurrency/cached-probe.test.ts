@@ -1,7 +1,7 @@
 import t from 'tap'
 import { createCachedProbe } from '../../../lib/concurrency/cached-probe.js'
 
-/** A clock that stands until it is set forward, and what went wrong. */
+/** A manual clock, and the logged errors. */
 function setting () {
   const errors: unknown[] = []
   let time = 0
@@ -19,7 +19,7 @@ function setting () {
   }
 }
 
-t.test('a question is asked once in 5 seconds, for any number of callers', async (t) => {
+t.test('a probe runs once in 5 seconds, for any number of callers', async (t) => {
   const { options, forward } = setting()
   let asked = 0
   const probe = createCachedProbe(async () => ++asked, options)
@@ -30,7 +30,7 @@ t.test('a question is asked once in 5 seconds, for any number of callers', async
   t.equal(await probe(), 2)
 })
 
-t.test('a failed question is not cached', async (t) => {
+t.test('a failed probe is not cached', async (t) => {
   const { options, forward, errors } = setting()
   let fails = false
   const probe = createCachedProbe(async () => {
@@ -40,7 +40,7 @@ t.test('a failed question is not cached', async (t) => {
   t.equal(await probe(), 'there')
   fails = true
   forward(5000)
-  t.equal(await probe(), null, 'what was told before is old')
+  t.equal(await probe(), null, 'the previous result has expired')
   t.equal(await probe(), null)
   t.equal(errors.length, 1, 'once in 5 seconds, too')
   fails = false
@@ -48,7 +48,7 @@ t.test('a failed question is not cached', async (t) => {
   t.equal(await probe(), 'there')
 })
 
-t.test('one that hangs is waited for for a second, and not asked a second time', async (t) => {
+t.test('a probe that hangs is awaited for one second, and not started again meanwhile', async (t) => {
   const { options, forward } = setting()
   let asked = 0
   let answer = (_value: string) => {}
@@ -60,17 +60,17 @@ t.test('one that hangs is waited for for a second, and not asked a second time',
   }, options)
   t.equal(await probe(), null)
   forward(60_000)
-  t.strictSame(await Promise.all([probe(), probe()]), [null, null], 'at once, since its second is over')
+  t.strictSame(await Promise.all([probe(), probe()]), [null, null], 'immediately, since its second is over')
   t.equal(asked, 1)
   answer('late')
   await new Promise((resolve) => setImmediate(resolve))
   const next = probe()
-  t.equal(asked, 2, 'what came late is old: it is asked anew')
+  t.equal(asked, 2, 'a late result has expired: the probe runs again')
   answer('there')
   t.equal(await next, 'there')
 })
 
-t.test('without a pause who comes after an answer asks anew, and who comes before it waits for the same', async (t) => {
+t.test('without a cache period, a call after a result probes again, and concurrent calls share one probe', async (t) => {
   const { options } = setting()
   let asked = 0
   const probe = createCachedProbe(async () => ++asked, { ...options, everyMs: 0 })

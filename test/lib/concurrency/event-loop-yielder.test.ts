@@ -10,7 +10,7 @@ async function work ({ shouldYield: due, yield: rest, done }: Yielder, pieces: n
   }
 }
 
-t.test('twenty that work at once hold no round for longer than one turn', async (t) => {
+t.test('twenty concurrent tasks hold no event loop round for longer than one turn', async (t) => {
   const paces = startPaces()
   const spent = new Map<number, number>()
   const order: number[] = []
@@ -23,12 +23,12 @@ t.test('twenty that work at once hold no round for longer than one turn', async 
   }))
   while (order.length < 200 && await paces.turn());
   await all
-  t.equal(order.length, 200, 'everything was done')
+  t.equal(order.length, 200, 'all of the work was done')
   t.equal(Math.max(...spent.values()), 2, 'two pieces of 1 ms in a round')
   t.strictSame(order.slice(2, 42), Array.from({ length: 20 }, (_, who) => [who, who]).flat(), 'each in turn')
 })
 
-t.test('a round has one turn, whichever work has it', async (t) => {
+t.test('a round has one turn, shared by all tasks', async (t) => {
   const paces = startPaces()
   const yielder = paces.turns.yielder('')
   t.notOk(yielder.shouldYield())
@@ -41,10 +41,10 @@ t.test('a round has one turn, whichever work has it', async (t) => {
   t.notOk(yielder.shouldYield(), 'a new round')
   yielder.done()
   paces.time += 100
-  t.notOk(yielder.shouldYield(), 'time between pieces is not work')
+  t.notOk(yielder.shouldYield(), 'time between pieces does not count as work')
 })
 
-t.test('an account that works for long pauses while other accounts send requests', async (t) => {
+t.test('an account with long work pauses while other accounts send requests', async (t) => {
   const paces = startPaces()
   const starts: number[] = []
   const all = work(paces.turns.yielder('tenant a'), 20, () => {
@@ -61,10 +61,10 @@ t.test('an account that works for long pauses while other accounts send requests
   const [first = Number.NaN] = starts
   const took = (starts.at(-1) ?? Number.NaN) + 4 - first
   t.ok(20 * 4 / took <= 0.25, `80 ms of work took ${took} ms: a fifth of the loop, and the first burst`)
-  t.ok(took <= 600, 'and it is not starved')
+  t.ok(took <= 600, 'the account is not starved')
 })
 
-t.test('an account does not pause where no other sends requests', async (t) => {
+t.test('an account does not pause if no other account sends requests', async (t) => {
   const paces = startPaces()
   const starts: number[] = []
   const all = work(paces.turns.yielder('tenant a'), 20, () => {
@@ -76,10 +76,10 @@ t.test('an account does not pause where no other sends requests', async (t) => {
     await paces.turn()
   }
   await all
-  t.equal(paces.time, 80, 'its pieces followed each other')
+  t.equal(paces.time, 80, 'its pieces ran without pauses')
 })
 
-t.test('a long piece pauses for longer than its share, and memory counts as work', async (t) => {
+t.test('a long piece causes a proportionally longer pause, and allocated memory counts as work', async (t) => {
   const pauseAfter = async (ms: number, bytes = 0): Promise<number> => {
     const paces = startPaces()
     paces.turns.heard('tenant b')
@@ -94,11 +94,11 @@ t.test('a long piece pauses for longer than its share, and memory counts as work
     return paces.time - ended
   }
   t.ok(await pauseAfter(8) > 2 * await pauseAfter(4), 'twice as long, more than twice the pause')
-  t.ok(await pauseAfter(100) <= 250, 'with a bound')
-  t.ok(await pauseAfter(1, 8_388_608) >= await pauseAfter(8), 'a piece that makes much data')
+  t.ok(await pauseAfter(100) <= 250, 'the pause is bounded')
+  t.ok(await pauseAfter(1, 8_388_608) >= await pauseAfter(8), 'a piece that allocates much memory')
 })
 
-t.test('the work of one account does not wait for the line of another', async (t) => {
+t.test("one account's work does not wait behind another account's queue", async (t) => {
   const paces = startPaces()
   const order: string[] = []
   paces.turns.heard('tenant a')
@@ -123,7 +123,7 @@ t.test('the work of one account does not wait for the line of another', async (t
   t.equal(a.waiting, 0)
 })
 
-t.test('the work of the server itself never pauses', async (t) => {
+t.test("the server's own work never pauses", async (t) => {
   const paces = startPaces()
   paces.turns.heard('tenant a')
   paces.turns.heard('tenant b')
@@ -138,7 +138,7 @@ t.test('the work of the server itself never pauses', async (t) => {
   t.equal(paces.time, 200)
 })
 
-t.test('the turns count requests during long work and for a second after it', async (t) => {
+t.test('requests are counted during long work and for a second after it', async (t) => {
   const paces = startPaces()
   t.notOk(paces.turns.isActive)
   paces.turns.yielder('tenant a').shouldYield()
@@ -148,5 +148,5 @@ t.test('the turns count requests during long work and for a second after it', as
     await paces.turn()
   }
   t.notOk(paces.turns.isActive)
-  t.notOk(await paces.turn(), 'no timer is left')
+  t.notOk(await paces.turn(), 'no timer remains')
 })

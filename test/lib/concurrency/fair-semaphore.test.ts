@@ -2,7 +2,7 @@ import { test, type Test } from 'tap'
 import { FairSemaphore, type Party } from '../../../lib/concurrency/fair-semaphore.js'
 import { noTenant, serverRef, tenantRef, type TenantRef } from '../../../lib/identity/tenant-ref.js'
 
-/** A gate, who has passed it in which order, and a way for one of them to leave. */
+/** A semaphore, the order of admitted owners, and a function that releases one of them. */
 function gateOf (t: Test, max: number, timeoutMs = 60_000) {
   const gate = new FairSemaphore(max, timeoutMs)
   t.teardown(() => gate.close())
@@ -40,7 +40,7 @@ test('waiting owners are served in turn, the server itself first', async (t) => 
   t.equal(gate.waiting, 0)
 })
 
-test('one tenant never has all connections, several share them, and all are used', async (t) => {
+test('one tenant never holds all connections, several tenants share them, and none stays unused', async (t) => {
   for (const [max, most] of [[1, 1], [2, 1], [4, 3], [5, 4], [10, 8], [100, 80]] as const) {
     const { passed, enter } = gateOf(t, max)
     for (let count = 0; count < 2 * max; count++) enter(tenantRef('a'))
@@ -50,10 +50,10 @@ test('one tenant never has all connections, several share them, and all are used
   for (const tenant of ['a', 'b']) for (let count = 0; count < 20; count++) enter(tenantRef(tenant))
   t.strictSame(passed, [...Array(8).fill('a'), 'b'])
   for (let left = 0; left < 4; left++) leave('a')
-  t.equal(passed.filter((tenant) => tenant === 'b').length, 4, "what the greedy one gives back is the other's until both have the same")
+  t.equal(passed.filter((tenant) => tenant === 'b').length, 4, 'connections that the greedy tenant releases go to the other until both hold the same number')
 })
 
-test('a call that waits too long is refused, and all are when the gate closes', async (t) => {
+test('a call that waits too long is rejected, and all waiting calls are when the semaphore closes', async (t) => {
   const { gate, passed, enter, leave } = gateOf(t, 1, 1)
   enter(tenantRef('a'))
   await new Promise<void>((resolve) => enter(tenantRef('b'), 'b', resolve))

@@ -1,12 +1,12 @@
 import { Turns } from '../../../lib/concurrency/event-loop-yielder.js'
 
-/** Turns of a loop whose rounds and clock are moved by hand. */
+/** A yielder for an event loop whose rounds and clock the test controls. */
 export interface Paces {
   readonly turns: Turns
   time: number
   readonly round: number
   spend(ms: number): void
-  /** A round of the loop: timers that are due, then the work of the round; false where there is none. */
+  /** Runs a round of the loop: due timers, then the round's work. Returns false if there is none. */
   turn(): Promise<boolean>
   settle(): Promise<void>
 }

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { Slots } from '../../../lib/concurrency/slots.js'
 
-t.test('a freed slot is used again', async (t) => {
+t.test('a freed slot is reused', async (t) => {
   const slots = new Slots<{ name: string }>()
   const first = slots.add({ name: 'first' })
   const second = slots.add({ name: 'second' })
@@ -12,7 +12,7 @@ t.test('a freed slot is used again', async (t) => {
   t.same([...slots], [{ name: 'third' }, { name: 'second' }])
 })
 
-t.test('is empty when every slot is freed', async (t) => {
+t.test('the table is empty after every slot is freed', async (t) => {
   const slots = new Slots<object>()
   const taken = Array.from({ length: 100 }, () => slots.add({}))
   t.equal(slots.size, 100)

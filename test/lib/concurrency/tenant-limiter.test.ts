@@ -1,4 +1,4 @@
-/** Places: a tenant whose service is slow holds its own, and no others. */
+/** Concurrency slots: a tenant with a slow service holds only its own. */
 import { test } from 'tap'
 import { failure, TenantryError } from '../../../lib/errors.js'
 import { createTenantLimiter } from '../../../lib/concurrency/tenant-limiter.js'
@@ -11,7 +11,7 @@ const bounds = {
   tooManyInAll: () => failure('providerBusy')
 }
 
-/** Work that goes on until it is let go. */
+/** Work that runs until it is released. */
 function slow () {
   let finish = (): void => {}
   const promise = new Promise<string>((resolve) => {
@@ -30,7 +30,7 @@ async function refusal (promise: Promise<unknown>): Promise<string | null> {
   }
 }
 
-test('a tenant has ten places, and another one has its own', async (t) => {
+test('each tenant has ten slots of its own', async (t) => {
   const places = createTenantLimiter(bounds)
   t.teardown(() => places.close())
   const held = Array.from({ length: 10 }, slow)
@@ -39,19 +39,19 @@ test('a tenant has ten places, and another one has its own', async (t) => {
   t.equal(await places.run(tenantRef('globex'), async () => 'at once'), 'at once')
   held[0]?.finish()
   t.equal(await running[0], 'done')
-  t.equal(await places.run(tenantRef('acme'), async () => 'at once'), 'at once', 'a place that is left is free')
+  t.equal(await places.run(tenantRef('acme'), async () => 'at once'), 'at once', 'a released slot is free')
   await t.rejects(
     places.run(tenantRef('acme'), async () => {
       throw new TypeError('fails')
     }),
     TypeError
   )
-  t.equal(await places.run(tenantRef('acme'), async () => 'at once'), 'at once', 'so is one whose work failed')
+  t.equal(await places.run(tenantRef('acme'), async () => 'at once'), 'at once', 'a slot is released when its work fails')
   for (const { finish } of held) finish()
   t.same(await Promise.all(running), Array.from({ length: 10 }, () => 'done'))
 })
 
-test('tenants that hold many places leave the last ones to those that hold none', async (t) => {
+test('tenants with many slots leave the last ones to tenants without any', async (t) => {
   const places = createTenantLimiter(bounds)
   const held: ReturnType<typeof slow>[] = []
   const running: Promise<unknown>[] = []
@@ -70,10 +70,10 @@ test('tenants that hold many places leave the last ones to those that hold none'
   for (const { finish } of held) finish()
   await Promise.all(running)
   t.ok(ended.length > 0 && ended.length < 20, `${ended.length} of them wait`)
-  t.same(new Set(ended), new Set(['TENANTRY_PROVIDER_BUSY']), 'and are refused when it takes too long')
+  t.same(new Set(ended), new Set(['TENANTRY_PROVIDER_BUSY']), 'they are rejected when the wait takes too long')
 })
 
-test('the platform has all places but those that it leaves to others', async (t) => {
+test('the platform may use all slots except the reserved ones', async (t) => {
   const places = createTenantLimiter(bounds)
   t.teardown(() => places.close())
   const held = Array.from({ length: 50 }, slow)

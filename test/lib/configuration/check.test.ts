@@ -1,9 +1,9 @@
-/** checkConfig: what is refused and with which words, and what an accepted document becomes. */
+/** checkConfig: rejected documents with their messages, and the configuration of an accepted one. */
 import t from 'tap'
 import { checkConfig, ConfigError, environmentOf, isChecked, withSections } from '../../../lib/configuration/index.js'
 import { check, faultsOf, faultsOn, route, secret } from './documents.js'
 
-t.test('the smallest document has every default', async (t) => {
+t.test('the smallest document gets every default', async (t) => {
   t.strictSame(checkConfig({ routes: [] }, { env: {} }), {
     database: { provider: 'embedded', embedded: {} },
     migrate: 'auto',
@@ -38,7 +38,7 @@ t.test('the smallest document has every default', async (t) => {
   })
 })
 
-t.test('a configuration is frozen throughout, and apart from the document it was made of', async (t) => {
+t.test('a configuration is deeply frozen and independent of its document', async (t) => {
   const document = { routes: [structuredClone(route)], rateLimit: { enabled: true, default: {} } }
   const config = checkConfig(document, { env: {} })
   t.ok(Object.isFrozen(config) && Object.isFrozen(config.routes[0]!.queries![0]) && Object.isFrozen(config.rateLimit.default))
@@ -47,7 +47,7 @@ t.test('a configuration is frozen throughout, and apart from the document it was
   t.equal(Object.isFrozen(document.routes[0]), false)
 })
 
-t.test('a checked configuration is known as one, with its environment', async (t) => {
+t.test('a checked configuration is recognized as such, with its environment', async (t) => {
   const env = { NAME: 'value' }
   const config = checkConfig({ routes: [] }, { env })
   t.ok(isChecked(config))
@@ -60,7 +60,7 @@ t.test('a checked configuration is known as one, with its environment', async (t
   t.equal(config.migrate, 'auto')
 })
 
-t.test('every fault is reported at once, with its pointer, what was expected and the nearest name', async (t) => {
+t.test('every fault is reported at once, with its pointer, the expected value and the nearest name', async (t) => {
   t.strictSame(
     faultsOf({
       databaseProvider: 'postgrse',
@@ -95,7 +95,7 @@ t.test('every fault is reported at once, with its pointer, what was expected and
   )
 })
 
-t.test('the error lists the faults and holds them as data', async (t) => {
+t.test('the error lists the faults and contains them as data', async (t) => {
   const error: unknown = await Promise.resolve().then(() => checkConfig({ routes: 1, x: 1 }, { env: {} })).catch((error: unknown) => error)
   t.ok(error instanceof ConfigError)
   t.match(error, {
@@ -105,18 +105,18 @@ t.test('the error lists the faults and holds them as data', async (t) => {
   })
 })
 
-t.test('what is no object is no document', async (t) => {
+t.test('a value that is not an object is rejected', async (t) => {
   for (const [document, kind] of [[null, 'null'], ['text', 'a string'], [[], 'an array'], [3, 'an integer']] as const) {
     t.strictSame(faultsOn(() => checkConfig(document, { env: {} })), [`/: expected an object, got ${kind}`])
   }
   t.match(faultsOn(() => checkConfig(undefined, { env: {} }))[0], /^\/: expected what JSON can say/)
 })
 
-t.test('pointers escape what a name holds', async (t) => {
+t.test('pointers escape special characters of names', async (t) => {
   t.strictSame(faultsOf({ 'a/b~c': 1 }), ['/a~1b~0c: unknown member'])
 })
 
-t.test('data that JSON cannot say is refused', async (t) => {
+t.test('values that JSON cannot represent are rejected', async (t) => {
   const cyclic: Record<string, unknown> = { ...route }
   cyclic.response = { deep: [cyclic] }
   t.strictSame(faultsOf({ routes: [cyclic] }), ['/routes/0/response/deep/0: the value holds itself'])
@@ -130,26 +130,26 @@ t.test('data that JSON cannot say is refused', async (t) => {
       '/routes/0/response/e: expected what JSON can say, got a symbol'
     ]
   )
-  t.strictSame(faultsOf({ routes: [{ ...route, response: { shared: route, again: route } }] }), [], 'the same object twice is no circle')
+  t.strictSame(faultsOf({ routes: [{ ...route, response: { shared: route, again: route } }] }), [], 'a repeated object is not circular')
 })
 
-t.test('a document that is nested too deep is refused, however deep', async (t) => {
+t.test('a document that is nested too deeply is rejected, at any depth', async (t) => {
   let deep: unknown = 'end'
   for (let level = 0; level < 100_000; level++) deep = { deep }
   t.match(faultsOf({ routes: [{ ...route, response: deep }] }), [/^\/routes\/0\/response\/deep\/.*: nested more than 64 levels deep$/])
 })
 
-t.test('a member __proto__ is refused and changes nothing', async (t) => {
+t.test('a member __proto__ is rejected and has no effect', async (t) => {
   const document: unknown = JSON.parse('{"routes": [], "cache": {"__proto__": {"enabled": true}, "enabled": true, "provider": "memory"}}')
   t.strictSame(faultsOn(() => checkConfig(document, { env: {} })), ['/cache/__proto__: "__proto__" is no name for a member'])
   t.strictSame(faultsOf(JSON.parse('{"constructor": 1, "toString": 2}')), ['/constructor: unknown member', '/toString: unknown member'])
 })
 
-t.test("a section of tenants' documents is unknown in the platform's", async (t) => {
-  t.match(faultsOf({ settings: {} }), [/^\/settings: unknown member/], "settings are a tenant's")
+t.test("the platform's document does not accept sections of tenants' documents", async (t) => {
+  t.match(faultsOf({ settings: {} }), [/^\/settings: unknown member/], "settings belong to a tenant's document")
 })
 
-t.test('Firestore needs its section, and the tables another one', async (t) => {
+t.test('Firestore needs its own section, and tables need a database section', async (t) => {
   t.match(faultsOf({ databaseProvider: 'firebase' }), [/^\/firebase\/projectId: missing/])
   const firebase = { projectId: 'my-app' }
   const postgres = { connectionString: 'postgres://h/d' }
@@ -175,7 +175,7 @@ t.test('Firestore needs its section, and the tables another one', async (t) => {
   t.equal(check({ firebase }).firebase?.isDefault, false)
 })
 
-t.test('a form that a route cannot take keeps no other fault of it back', async (t) => {
+t.test('an invalid form of a route does not hide its other faults', async (t) => {
   t.match(faultsOf({ routes: [{ path: '/health', method: 'get', multipart: true }] }), [
     /the built-in endpoint \/health/,
     /the route does nothing/,
@@ -184,7 +184,7 @@ t.test('a form that a route cannot take keeps no other fault of it back', async 
   ])
 })
 
-t.test('pages: the default fits the maximum', async (t) => {
+t.test('the default page size must not exceed the maximum', async (t) => {
   t.strictSame(faultsOf({ pagination: { defaultLimit: 50, maxLimit: 40 } }), [
     '/pagination/defaultLimit: expected at most `maxLimit`, which is 40'
   ])
@@ -192,7 +192,7 @@ t.test('pages: the default fits the maximum', async (t) => {
   t.strictSame(check({ pagination: { maxLimit: 5 } }).pagination, { defaultLimit: 5, maxLimit: 5, defaultOffset: 0 })
 })
 
-t.test('groups of endpoints are turned off or given options by their names', async (t) => {
+t.test('groups of endpoints can be disabled or configured by name', async (t) => {
   t.strictSame(faultsOf({ plugins: { helth: false, health: true, openapi: { titel: 'x' } } }), [
     '/plugins/helth: unknown member, did you mean "health"?',
     '/plugins/health: expected false or an object, got a boolean',
@@ -205,7 +205,7 @@ t.test('groups of endpoints are turned off or given options by their names', asy
   })
 })
 
-t.test('rate limits: defaults are filled in, endpoints are named in one of two forms', async (t) => {
+t.test('rate limits have defaults, and accept two forms of endpoint names', async (t) => {
   t.match(
     check({
       rateLimit: {
@@ -235,7 +235,7 @@ t.test('rate limits: defaults are filled in, endpoints are named in one of two f
   t.match(
     faultsOf({ rateLimit: { enabled: true, perEndpoint }, routes: [{ ...route, methd: 'get' }] }),
     [/methd/],
-    'the endpoint may be that of a route that does not read well'
+    'the endpoint may belong to a route that has faults'
   )
   t.strictSame(faultsOf({ rateLimit: {} }), ['/rateLimit/enabled: missing: expected true or false'])
   t.strictSame(check({ rateLimit: { enabled: true, default: {} } }).rateLimit.default, {
@@ -244,7 +244,7 @@ t.test('rate limits: defaults are filled in, endpoints are named in one of two f
     skipSuccessfulRequests: false,
     skipFailedRequests: false
   })
-  t.equal(check({ rateLimit: { enabled: true } }).rateLimit.default, undefined, 'a tenant without it has its plan alone')
+  t.equal(check({ rateLimit: { enabled: true } }).rateLimit.default, undefined, "a tenant without a rate limit has only its plan's")
   for (const url of ['redis://127.0.0.1:6379', 'rediss://user:p%2Fw@redis.example.com:6380/2']) {
     t.equal(check({ rateLimit: { enabled: true, redis: { url } } }).rateLimit.redis?.url, url)
   }
@@ -255,7 +255,7 @@ t.test('rate limits: defaults are filled in, endpoints are named in one of two f
   }
 })
 
-t.test('trustProxy takes each of its forms', async (t) => {
+t.test('trustProxy accepts each of its forms', async (t) => {
   for (const trustProxy of [true, 2, '10.0.0.1', ['10.0.0.1', '10.1.0.0/16']]) {
     t.strictSame(check({ server: { trustProxy } }).server.trustProxy, trustProxy)
   }

@@ -3,20 +3,20 @@ import { ConfigError, checkConfig, formatFault, type Config, type Env } from '..
 
 export const secret = 'a secret of the tests, longer than 32 characters'
 
-/** A route that does something, and nothing that could be wrong. */
+/** A valid route with an effect. */
 export const route = { path: '/notes', method: 'get', queries: [{ table: 'notes', operation: 'select' }] }
 
-/** Checks members of a document that is right otherwise. */
+/** Checks the given members in an otherwise valid document. */
 export function check (members: Record<string, unknown>, env: Env = {}): Config {
   return checkConfig({ ...members, routes: members.routes ?? [] }, { env })
 }
 
-/** The faults of such members, one a line; none where they are accepted. */
+/** The faults of such members, one per line; empty if they are valid. */
 export function faultsOf (members: Record<string, unknown>, env?: Env): string[] {
   return faultsOn(() => check(members, env))
 }
 
-/** The faults of one route, or of several, with tokens configured. */
+/** The faults of one or more routes, with tokens configured. */
 export function faultsOfRoutes (...routes: Record<string, unknown>[]): string[] {
   return faultsOf({ jwt: { secret }, routes })
 }

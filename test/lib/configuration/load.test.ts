@@ -1,5 +1,5 @@
-/** Documents from files, with the settings beside them. */
-import 'tsx' // Node 20 imports no TypeScript without it
+/** Documents from files, with settings from `.env` beside them. */
+import 'tsx' // Node 20 cannot import TypeScript without it
 import t from 'tap'
 import { defineConfig, environmentOf, loadConfig, type ConfigInput } from '../../../lib/configuration/index.js'
 import { ConfigError, formatFault } from '../../../lib/schema/faults.js'
@@ -11,7 +11,7 @@ async function faultsOfFile (path: string): Promise<string[]> {
   return error.faults.map((fault) => formatFault(fault).replace(path, 'FILE'))
 }
 
-t.test('JSON with comments, trailing commas and a byte order mark', async (t) => {
+t.test('JSON may have comments, trailing commas and a byte order mark', async (t) => {
   const folder = t.testdir({
     'tenantry.json': '\uFEFF{\n  // a comment\n  "routes": [ /* none */ ], "pagination": { "maxLimit": 5, },\n}\n',
     'tenantry.jsonc': '{"routes": []}'
@@ -20,7 +20,7 @@ t.test('JSON with comments, trailing commas and a byte order mark', async (t) =>
   t.strictSame((await loadConfig(`${folder}/tenantry.jsonc`, { env: {} })).routes, [])
 })
 
-t.test('a break in the syntax is named with its line, its column and what was expected', async (t) => {
+t.test('a syntax error is reported with line, column and the expected token', async (t) => {
   const texts: Record<string, [string, string]> = {
     comma: ['{\n  "routes": []\n  "jwt": {}\n}', 'FILE:3:3: expected a comma'],
     bracket: ['{ "routes": [1, 2 }', 'FILE:1:19: expected a comma'],
@@ -39,7 +39,7 @@ t.test('a break in the syntax is named with its line, its column and what was ex
   for (const [name, [, fault]] of Object.entries(texts)) t.strictSame(await faultsOfFile(`${folder}/${name}.json`), [fault], name)
 })
 
-t.test('a member that is given twice is a fault, and does not win', async (t) => {
+t.test('a repeated member is a fault, and does not override the first', async (t) => {
   const folder = t.testdir({ 'twice.json': '{\n "routes": [],\n "cache": {"enabled": true, "enabled": false},\n "routes": []\n}' })
   t.strictSame(await faultsOfFile(`${folder}/twice.json`), [
     'FILE:3:29: the member "enabled" is given twice',
@@ -47,7 +47,7 @@ t.test('a member that is given twice is a fault, and does not win', async (t) =>
   ])
 })
 
-t.test('JSON that is hostile is refused', async (t) => {
+t.test('hostile JSON is rejected', async (t) => {
   const folder = t.testdir({
     'deep.json': `{"routes": ${'['.repeat(200_000)}`,
     'deeper.json': `{"routes": [], "x": ${'['.repeat(1000)}${']'.repeat(1000)}}`,
@@ -61,7 +61,7 @@ t.test('JSON that is hostile is refused', async (t) => {
   ])
 })
 
-t.test('modules give their default export', async (t) => {
+t.test("a module's default export is the document", async (t) => {
   const folder = t.testdir({
     'a.js': 'export default { routes: [], pagination: { maxLimit: 7 } }',
     'b.mjs': 'const routes = await Promise.resolve([])\nexport default { routes }',
@@ -81,7 +81,7 @@ t.test('modules give their default export', async (t) => {
   t.match(await faultsOfFile(`${folder}/broken.mjs`), [/^FILE: the module cannot be loaded: /])
 })
 
-t.test('what is no document is named', async (t) => {
+t.test('a file that is not a document is named', async (t) => {
   const folder = t.testdir({ 'tenantry.yaml': 'routes: []', 'folder.json': {} })
   t.strictSame(await faultsOfFile(`${folder}/none.json`), ['FILE: there is no such file'])
   t.strictSame(await faultsOfFile(`${folder}/none.js`), ['FILE: there is no such file'])
@@ -91,7 +91,7 @@ t.test('what is no document is named', async (t) => {
   ])
 })
 
-t.test('`.env` beside the document counts where the environment has no such setting', async (t) => {
+t.test('`.env` beside the document provides settings that the environment lacks', async (t) => {
   const folder = t.testdir({
     '.env': `# a comment\nJWT_SECRET="${secret}"\nLIMIT=10\nOFFSET=3\nEMPTY=4\n`,
     'tenantry.json':
@@ -103,14 +103,14 @@ t.test('`.env` beside the document counts where the environment has no such sett
   t.strictSame(environmentOf(config), { JWT_SECRET: secret, LIMIT: '20', OFFSET: '3', EMPTY: '', OTHER: 'x' })
 })
 
-t.test('`.env` changes nothing of the process', async (t) => {
+t.test("`.env` does not change the process's environment", async (t) => {
   const folder = t.testdir({ '.env': 'TENANTRY_TEST_DOT_ENV=1', 'tenantry.json': '{"routes": []}' })
   const config = await loadConfig(`${folder}/tenantry.json`)
   t.equal(environmentOf(config).TENANTRY_TEST_DOT_ENV, '1')
   t.equal(process.env.TENANTRY_TEST_DOT_ENV, undefined)
 })
 
-t.test('types of documents: what is right compiles, what is wrong or not built does not', async (t) => {
+t.test('types of documents: valid ones compile, invalid ones do not', async (t) => {
   const document = defineConfig({
     routes: [{
       path: '/notes/:id',
@@ -136,7 +136,7 @@ t.test('types of documents: what is right compiles, what is wrong or not built d
   t.equal(wrong.length, 5)
 })
 
-t.test('a line of `.env` that is no setting is named', async (t) => {
+t.test('an invalid line of `.env` is named', async (t) => {
   const fault = async (text: string) => {
     const folder = t.testdir({ '.env': text, 'tenantry.json': '{"routes": []}' })
     const error: unknown = await loadConfig(`${folder}/tenantry.json`, { env: {} }).then(() => null, (error: unknown) => error)

@@ -1,4 +1,4 @@
-/** What documents mean, beyond what their schema can say. */
+/** Rules of documents beyond their schema. */
 import t from 'tap'
 import { readFileSync } from 'node:fs'
 import { keyPair } from '../../helpers/tokens.js'
@@ -7,7 +7,7 @@ import { check, faultsOf, faultsOfRoutes, route, secret } from './documents.js'
 
 const answer = { method: 'get', response: { ok: true } }
 
-t.test('a path and a method are unique, regardless of parameter names', async (t) => {
+t.test('paths and methods are unique, regardless of parameter names', async (t) => {
   t.strictSame(
     faultsOfRoutes(
       { path: '/a/:x', ...answer },
@@ -21,7 +21,7 @@ t.test('a path and a method are unique, regardless of parameter names', async (t
   )
 })
 
-t.test('paths are plain segments and whole parameters', async (t) => {
+t.test('a path consists of plain segments and whole parameters', async (t) => {
   const fault = (path: string) => faultsOfRoutes({ path, ...answer }).map((line) => line.replace('/routes/0/path: ', ''))
   for (const path of ['/', '/a', '/a.b-c_d~e/:id', '/a/:id/b/:other_2', '/a@b', '/v1/files']) t.strictSame(fault(path), [], path)
   t.strictSame(fault('/a/'), ['a path ends without "/"'])
@@ -39,7 +39,7 @@ t.test('paths are plain segments and whole parameters', async (t) => {
   t.strictSame(fault('//'), ['a path ends without "/"'])
 })
 
-t.test('the paths of built-in endpoints are reserved, and nothing beside them', async (t) => {
+t.test('the paths of built-in endpoints are reserved, and no others', async (t) => {
   const fault = (path: string) => faultsOfRoutes({ path, ...answer })
   for (
     const [path, builtIn] of [
@@ -65,7 +65,7 @@ t.test('the paths of built-in endpoints are reserved, and nothing beside them', 
   }
 })
 
-t.test('the path of a group that is turned off is free', async (t) => {
+t.test('the path of a disabled group is free', async (t) => {
   t.strictSame(
     faultsOf({
       plugins: { health: false, usage: false },
@@ -83,7 +83,7 @@ t.test('the path of a group that is turned off is free', async (t) => {
   ])
 })
 
-t.test('every endpoint that is listed is reserved', async (t) => {
+t.test('every listed endpoint is reserved', async (t) => {
   const list = '../shared/endpoints.json'
   let endpoints: { path: string }[]
   try {
@@ -96,7 +96,7 @@ t.test('every endpoint that is listed is reserved', async (t) => {
   t.strictSame(endpoints.map(({ path }) => path.replace(/\{(\w+)\}/g, ':$1')).filter((path) => !reserved.has(path)), [])
 })
 
-t.test('a route does something, on a table', async (t) => {
+t.test('a route must do something, and its queries need a table', async (t) => {
   t.strictSame(faultsOfRoutes({ path: '/a', method: 'get' }), [
     '/routes/0: the route does nothing: expected `queries`, `firebaseQueries`, `integrations`, `workflow`, `realtime` or `response`'
   ])
@@ -184,7 +184,7 @@ t.test('faults in templates, expressions and rules of a route are reported with 
   )
 })
 
-t.test('tools have names of their own, and members that do not meet', async (t) => {
+t.test('tools need unique names, and members that do not collide', async (t) => {
   const tool = (path: string, mcp: unknown = true, other: object = {}) => ({ path, ...answer, mcp, ...other })
   t.strictSame(faultsOfRoutes(tool('/a/:id'), tool('/a/id'), { ...tool('/a'), method: 'post' }, tool('/b', { name: 'get_a_id2' })), [])
   t.strictSame(faultsOfRoutes(tool('/a', { name: 'x' }), tool('/b', { name: 'x' })), [
@@ -202,10 +202,10 @@ t.test('tools have names of their own, and members that do not meet', async (t) 
     '/routes/250/mcp: a document has at most 250 tools'
   ])
   const long = Array.from({ length: 2 }, (_, index) => tool(`/${'long'.repeat(20)}${index}`))
-  t.strictSame(faultsOfRoutes(...long), [], 'long names stay apart')
+  t.strictSame(faultsOfRoutes(...long), [], 'long names stay distinct')
 })
 
-t.test("the cache has the section of its provider, and no other's", async (t) => {
+t.test('the cache accepts only the section of its provider', async (t) => {
   const redis = { url: 'redis://:hunter2@localhost:6379/1' }
   const lmdb = { dbPath: 'cache' }
   const cache = (members: object) => faultsOf({ cache: { enabled: true, provider: 'memory', ...members } })
@@ -253,7 +253,7 @@ t.test('a route that writes is not cached', async (t) => {
   t.strictSame(faultsOfRoutes({ ...cached, firebaseQueries: [{ collection: 'docs', operation: 'add' }] }), [fault])
 })
 
-t.test('a cache that is turned off is checked all the same', async (t) => {
+t.test('a disabled cache is validated too', async (t) => {
   const cached = { ...route, cache: { enabled: false, varyBy: ['quer.lang'] } }
   t.match(faultsOfRoutes(cached), [/^\/routes\/0\/cache\/varyBy\/0: .* did you mean "query"\?$/])
   t.strictSame(faultsOfRoutes({ path: '/a', method: 'post', response: {}, cache: { enabled: false } }), [
@@ -265,7 +265,7 @@ t.test('a cache that is turned off is checked all the same', async (t) => {
   )
 })
 
-t.test('what a route says and never does is a fault', async (t) => {
+t.test('a setting of a route that has no effect is a fault', async (t) => {
   t.strictSame(faultsOfRoutes({ ...route, transform: {} }), ['/routes/0/transform: the transform computes nothing: expected `fields`'])
   t.strictSame(faultsOfRoutes({ ...route, transform: { operations: [{ type: 'compute', fields: {} }] } }), [
     '/routes/0/transform: the transform computes nothing: expected `fields`'
@@ -283,7 +283,7 @@ t.test('what a route says and never does is a fault', async (t) => {
   ])
 })
 
-t.test('a route that asks for a token needs keys', async (t) => {
+t.test('a route that requires a token needs keys', async (t) => {
   const routes = [{ ...route, requireAuth: true }, { ...route, path: '/b', requiredPermissions: ['a:b'] }, {
     ...route,
     path: '/c',
@@ -296,14 +296,14 @@ t.test('a route that asks for a token needs keys', async (t) => {
   t.strictSame(
     faultsOf({ routes, jwt: { secret: 'short' } }),
     ['/jwt/secret: expected at least 32 characters'],
-    'a section that is wrong is there'
+    'a section with faults counts as present'
   )
   t.match(faultsOfRoutes({ ...route, requireAuth: false, requiredPermissions: ['a:b'] }), [
     /^\/routes\/0\/requireAuth: the route names `requiredPermissions`/
   ])
 })
 
-t.test('a limit of users is for routes that have users', async (t) => {
+t.test('a limit per user requires a route with users', async (t) => {
   const resourceLimit = { resource: 'llm', metric: 'tokens' }
   for (const open of [{}, { requireAuth: false }, { requiredPermissions: [] }]) {
     t.strictSame(faultsOfRoutes({ ...route, ...open, resourceLimit }), [
@@ -325,7 +325,7 @@ t.test('a limit of users is for routes that have users', async (t) => {
   ])
 })
 
-t.test('keys of tokens fit each other', async (t) => {
+t.test('the token keys must match each other', async (t) => {
   const rsa = keyPair('RS256')
   const ec = keyPair('ES256')
   const faults = (jwt: unknown) => faultsOf({ jwt })
@@ -348,11 +348,11 @@ t.test('keys of tokens fit each other', async (t) => {
   t.equal(
     check({ jwt: { publicKey: rsa.publicKey } }, { JWT_SECRET: secret }).jwt?.secret,
     undefined,
-    'JWT_SECRET has no say beside a public key'
+    'JWT_SECRET is ignored beside a public key'
   )
 })
 
-t.test('the database is the one that is named, or whose section is there', async (t) => {
+t.test('the database is the named one, or that of the present section', async (t) => {
   const postgres = { connectionString: 'postgres://h/d' }
   t.match(check({ postgres }).database, {
     provider: 'postgres',
@@ -375,7 +375,7 @@ t.test('the database is the one that is named, or whose section is there', async
   ])
 })
 
-t.test('the start migrates, other than PostgreSQL in production', async (t) => {
+t.test('the start runs migrations, except on PostgreSQL in production', async (t) => {
   const production = { NODE_ENV: 'production' }
   const postgres = { connectionString: 'postgres://h/d' }
   t.equal(check({ postgres }).migrate, 'auto')
@@ -385,7 +385,7 @@ t.test('the start migrates, other than PostgreSQL in production', async (t) => {
   t.equal(check({ migrate: 'manual' }).migrate, 'manual')
 })
 
-t.test('declared tables', async (t) => {
+t.test('declared tables are validated', async (t) => {
   const id = { type: 'uuid', primaryKey: true }
   const faults = (tables: unknown, members = {}) => faultsOf({ tables, ...members })
   t.strictSame(
@@ -441,11 +441,11 @@ t.test('declared tables', async (t) => {
   )
   t.strictSame(faults({ authors: { columns: { id } }, notes: { columns: { id, a: { type: 'uuid', references: 'author.id' } } } }), [
     '/tables/notes/columns/a/references: there is no table "author", did you mean "authors"?'
-  ], 'the embedded engine has no tables but these')
+  ], 'the embedded engine has only these tables')
   t.match(
     faults({ authors: { colums: {} }, notes: { columns: { id, a: { type: 'uuid', references: 'authors.id' } } } }),
     [/colums/],
-    'a declaration with faults is one'
+    'a declaration with faults counts as declared'
   )
   t.match(faults({ notes: { columns: { id: { type: 'uid', primaryKey: true } } } }), [
     /^\/tables\/notes\/columns\/id\/type: expected one of "text", .*, did you mean "uuid"\?$/
@@ -480,7 +480,7 @@ t.test('declared tables', async (t) => {
   ])
 })
 
-t.test('the default of a column is a literal that its type takes, or a function', async (t) => {
+t.test("a column's default is a literal of its type, or a function", async (t) => {
   const faults = (type: string, value: unknown) =>
     faultsOf({ tables: { notes: { columns: { id: { type: 'uuid', primaryKey: true }, a: { type, default: value } } } } }).map((fault) =>
       fault.replace('/tables/notes/columns/a/default: ', '')
@@ -519,7 +519,7 @@ t.test('the default of a column is a literal that its type takes, or a function'
   t.strictSame(faults('integer[]', ['a']), ['expected an array (integer[])'])
 })
 
-t.test('mails have a connector that sends, pages that links open, and templates that can be filled', async (t) => {
+t.test('mails need a connector that sends them, pages for their links, and templates whose values exist', async (t) => {
   const withMail = (mail: object, further: object = {}, env = {}) =>
     faultsOf({
       jwt: { secret },
@@ -560,7 +560,7 @@ t.test('mails have a connector that sends, pages that links open, and templates 
   t.match(withMail({ from: 'Ada <a@example.com>' }, {}, app), [/^\/auth\/mail\/from: .*expected an e-mail address/])
 })
 
-t.test('registration is open only where there are logins', async (t) => {
+t.test('open registration requires logins', async (t) => {
   const open = { registration: 'open' }
   const unsigned = [
     '/auth/registration: is `open` without a key to sign tokens with: expected one in the section `jwt`, or the setting JWT_SECRET'
@@ -577,7 +577,7 @@ t.test('registration is open only where there are logins', async (t) => {
   t.strictSame(faultsOf({ auth: {}, plugins: { login: false } }), [])
 })
 
-t.test('tables that tenants share are tables of the platform', async (t) => {
+t.test('shared tables must be tables of the platform', async (t) => {
   const tables = {
     plans: { columns: { id: { type: 'text', primaryKey: true } } },
     notes: { tenantScoped: true, columns: { id: { type: 'text', primaryKey: true } } },
@@ -596,7 +596,7 @@ t.test('tables that tenants share are tables of the platform', async (t) => {
   t.match(faultsOf({ tables, tenancy: { sharedTables: ['plans', 'plans'] } }), ['/tenancy/sharedTables/1: given twice'])
 })
 
-t.test("tenants read no setting that is the server's own", async (t) => {
+t.test("tenants cannot read the server's own settings", async (t) => {
   t.strictSame(faultsOf({ tenancy: { env: ['REGION', 'JWT_SECRET', 'SECRETS_MASTER_KEY'], overridableEnv: ['STRIPE_KEY'] } }), [
     "/tenancy/env/1: the setting JWT_SECRET is the server's own: no tenant may read it",
     "/tenancy/env/2: the setting SECRETS_MASTER_KEY is the server's own: no tenant may read it"
@@ -611,7 +611,7 @@ t.test("tenants read no setting that is the server's own", async (t) => {
   ])
 })
 
-t.test('mcp: an address without a path, prompts with arguments that they have', async (t) => {
+t.test('mcp needs an address without a path, and prompts with declared arguments', async (t) => {
   const faults = (mcp: object) => faultsOf({ mcp: { url: 'https://api.example.com', ...mcp } })
   t.strictSame(faults({}), [])
   for (

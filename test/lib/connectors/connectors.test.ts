@@ -1,4 +1,4 @@
-/** Connectors as data, without a server: what is refused when a document is read, and what a call becomes. */
+/** Connectors as data, without a server: faults of a document, and the requests of calls. */
 import type { Scope } from '../../../lib/expressions/types.js'
 import type { ConnectorAction } from '../../../lib/schema/custom-integrations.js'
 import t from 'tap'
@@ -49,7 +49,7 @@ function faultsOf (document: ConnectorsDocument, context: Partial<ConnectorsCont
 function callFaults (set: ConnectorSet, type: string, action: string, params?: unknown): string[] {
   const faults = new FaultList()
   const call = set.call({ type, action, params }, '/integrations/0', { faults, sources: routeSources, env })
-  t.equal(call === null, faults.faults.length > 0, 'a call is null exactly when it has faults')
+  t.equal(call === null, faults.faults.length > 0, 'a call is null exactly if it has faults')
   return faults.faults.map(formatFault)
 }
 
@@ -72,7 +72,7 @@ const custom = (action: Partial<ConnectorAction>, more: object = {}): Connectors
 const act = (action: Partial<ConnectorAction>, params: unknown = '{{body}}') => callOf(setOf(custom(action)), 'crm', 'act', params)
 const prepared = (action: Partial<ConnectorAction>, body: unknown) => act(action).prepare({ ...nobody, body })
 
-t.test('a connector that could not be called is refused with its place', async (t) => {
+t.test('a connector that could never be called is rejected with its place', async (t) => {
   const cases: [string, ConnectorsDocument, RegExp][] = [
     ['a host from a call', custom({}, { baseUrl: 'https://{{params.host}}/v1' }), /^\/customIntegrations\/0\/baseUrl: .*no `params` here/],
     [
@@ -145,11 +145,11 @@ t.test('a connector that could not be called is refused with its place', async (
   t.match(
     faultsOf(custom({ body: '{{env.KEY}}' }), { origin: 'tenant', envNames: new Set(['OTHER']) })[0],
     /tenancy\.env/,
-    "a setting that is not the tenant's"
+    'a setting that the tenant cannot read'
   )
 })
 
-t.test('a call that its action does not take is refused', async (t) => {
+t.test('a call that does not match its action is rejected', async (t) => {
   const set = setOf({
     credentials: { stripe: { secretKey: '{{env.KEY}}' } },
     ...custom({ path: '/things/{{params.id}}', body: { name: '{{params.name}}' } })
@@ -179,14 +179,14 @@ t.test('a call that its action does not take is refused', async (t) => {
   for (const url of ['https://api.example.com{{body.path}}', 'https://{{env.HOST}}{{body.a}}{{body.b}}/x']) {
     t.match(callFaults(set, 'http', 'request', { url }), [/params\/url: a template directly after the host/])
   }
-  t.strictSame(callFaults(set, 'stripe', 'createPaymentIntent', '{{body}}'), [], 'what a template gives is judged when it is known')
+  t.strictSame(callFaults(set, 'stripe', 'createPaymentIntent', '{{body}}'), [], "a template's value is validated when it is known")
 })
 
-t.test('a value of a call stays in its place of the address', async (t) => {
+t.test("a call's value cannot leave its place in the address", async (t) => {
   const path = (id: unknown) => prepared({ path: '/things/{{params.id}}/notes' }, { id }).url
   t.equal(path('a b'), 'https://crm.example.com/v1/things/a%20b/notes')
   t.equal(path('a?b=c#d'), 'https://crm.example.com/v1/things/a%3Fb%3Dc%23d/notes')
-  t.equal(path('a%2Fb'), 'https://crm.example.com/v1/things/a%252Fb/notes', 'what is encoded is so once more')
+  t.equal(path('a%2Fb'), 'https://crm.example.com/v1/things/a%252Fb/notes', 'an encoded value is encoded again')
   t.equal(path(7), 'https://crm.example.com/v1/things/7/notes')
   t.equal(path('a..b'), 'https://crm.example.com/v1/things/a..b/notes')
   for (const id of ['..', '.', '%2e%2E', '../x', 'x/../y', '..\\x', '', null, undefined, {}, ['a'], '\ud800']) {
@@ -224,12 +224,12 @@ t.test('a value of a call stays in its place of the address', async (t) => {
   t.equal(
     request('{{body}}').prepare({ ...nobody, body: { url: 'https://api.example.com/' } }).trusted,
     false,
-    'an address that the caller sends'
+    'an address from the caller'
   )
   t.equal(
     callOf(setOf({}, { origin: 'tenant' }), 'http', 'request', { url: 'https://api.example.com/' }).prepare(tenant()).trusted,
     false,
-    "an address of a tenant's document"
+    "an address in a tenant's document"
   )
   for (
     const url of [
@@ -246,7 +246,7 @@ t.test('a value of a call stays in its place of the address', async (t) => {
   }
 })
 
-t.test('a value of a call never begins another header', async (t) => {
+t.test("a call's value cannot start another header", async (t) => {
   for (const value of ['a\r\nx-admin: yes', 'a\nb', 'a\u0000', 'é\u0100']) {
     t.throws(
       () => prepared({ headers: { 'X-Note': '{{params.note}}' } }, { note: value }),
@@ -283,7 +283,7 @@ t.test('a value of a call never begins another header', async (t) => {
   })
 })
 
-t.test('bodies: what comes to nothing is left out, and what a caller sends is data', async (t) => {
+t.test("empty values are left out of bodies, and a caller's values are only data", async (t) => {
   const body = {
     a: { b: '{{params.b}}', c: 'fixed' },
     d: ['{{params.d}}', { e: '{{params.e}}' }],
@@ -297,7 +297,7 @@ t.test('bodies: what comes to nothing is left out, and what a caller sends is da
     f: 'fixed',
     g: { i: 1, h: 2 }
   })
-  t.strictSame(JSON.parse(prepared({ body: { n: { m: '{{params.m}}' } } }, {}).body ?? ''), {}, 'a body is there where one is declared')
+  t.strictSame(JSON.parse(prepared({ body: { n: { m: '{{params.m}}' } } }, {}).body ?? ''), {}, 'a declared body is always sent')
   t.equal(prepared({ body: '{{params.m}}' }, {}).body, null)
   const text = '{{secret:KEY}} {{env.KEY}} ${KEY}' // eslint-disable-line no-template-curly-in-string
   t.strictSame(JSON.parse(prepared({ body: { t: '{{params.t}}', u: 'x {{params.t}}' } }, { t: text }).body ?? ''), {
@@ -323,7 +323,7 @@ t.test('bodies: what comes to nothing is left out, and what a caller sends is da
   t.throws(() => prepared({ body: '{{params.x}}' }, 'no object'), { code: 'TENANTRY_VALIDATION_FAILED' })
 })
 
-t.test('a long name is not written for each of its thousand values', async (t) => {
+t.test('a long name is not repeated for each of its thousand values', async (t) => {
   const long = { ['n'.repeat(100_000)]: Array(1000).fill(1) }
   t.throws(() => prepared({ bodyType: 'form', body: '{{params}}' }, long), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
   t.throws(() => prepared({ bodyType: 'form', body: '{{params}}' }, { a: { b: long } }), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
@@ -333,7 +333,7 @@ t.test('a long name is not written for each of its thousand values', async (t) =
   )
 })
 
-t.test('every kind of auth', async (t) => {
+t.test('every kind of auth sends its credentials', async (t) => {
   const requestOf = (auth: object, scope: Scope = nobody) => callOf(setOf(custom({ method: 'GET' }, { auth })), 'crm', 'act').prepare(scope)
   t.match(requestOf({ type: 'bearer', token: '{{env.KEY}}' }).headers, { authorization: 'Bearer key of the platform' })
   t.match(requestOf({ type: 'basic', username: 'a', password: 'b:ü' }).headers, {
@@ -344,12 +344,12 @@ t.test('every kind of auth', async (t) => {
   t.throws(
     () => requestOf({ type: 'bearer', token: '{{secret:k}}' }, tenant({ k: null })),
     { code: 'TENANTRY_CREDENTIALS_REQUIRED' },
-    'a secret that has expired'
+    'an expired secret'
   )
   t.match(
     requestOf({ type: 'bearer', token: '{{secret:k}}' }, tenant()).headers,
     { authorization: 'Bearer {{secret:k}}' },
-    'the placeholder of a secret that is not there'
+    'the placeholder of a missing secret'
   )
   t.match(faultsOf(custom({}, { auth: { type: 'header', name: 'Host', value: 'x' } })), [
     /auth\/name: the server writes this header itself/
@@ -378,7 +378,7 @@ t.test('every kind of auth', async (t) => {
   ])
 })
 
-t.test("a tenant's secret stands for the platform's setting in credentials, and never in their address", async (t) => {
+t.test("a tenant's secret replaces the platform's setting in credentials, but never in their address", async (t) => {
   const set = setOf({
     credentials: { payment: { secretKey: '{{env.KEY}}', baseUrl: 'https://{{env.HOST}}' }, chat: { webhookUrl: '{{env.HOOK}}' } }
   }, { env: { ...env, HOOK: 'https://hooks.example.com/platform' } })
@@ -402,7 +402,7 @@ t.test("a tenant's secret stands for the platform's setting in credentials, and 
   t.equal(
     callOf(setOf(custom({ headers: { 'x-app': '{{env.KEY}}' } }, keyed)), 'crm', 'act').ownedBy(tenant({ own: 'x' })),
     false,
-    "the action sends a key of the platform's"
+    "the action sends one of the platform's keys"
   )
   t.strictSame(payment.references, [{ source: 'secret', path: ['KEY'], setting: true, fallback: 'key of the platform' }])
 
@@ -424,7 +424,7 @@ t.test("a tenant's secret stands for the platform's setting in credentials, and 
   const mixed = setOf({ credentials: { issues: { baseUrl: '{{secret:jira}}', email: 'a', apiToken: 'of the platform' } } })
   t.throws(() => callOf(mixed, 'issues', 'getProjects').prepare(tenant({ jira: 'https://evil.example.com' })), {
     code: 'TENANTRY_ADDRESS_REFUSED'
-  }, "the platform's key goes to no address of a tenant")
+  }, "the platform's key is not sent to a tenant's address")
   const whole = setOf({ credentials: { issues: { baseUrl: '{{secret:jira}}', email: '{{secret:mail}}', apiToken: '{{secret:token}}' } } })
   t.match(callOf(whole, 'issues', 'getProjects').prepare(tenant({ jira: 'https://own.example.com', mail: 'm', token: 't' })), {
     url: 'https://own.example.com/rest/api/3/project/search',
@@ -432,7 +432,7 @@ t.test("a tenant's secret stands for the platform's setting in credentials, and 
   })
 })
 
-t.test('a result is what the action picks of the answer', async (t) => {
+t.test('a result contains the members that the action picks from the response', async (t) => {
   const answer = (body: string, type = 'application/json; charset=utf-8') => ({
     status: 200,
     headers: { 'content-type': type },
@@ -441,7 +441,7 @@ t.test('a result is what the action picks of the answer', async (t) => {
   const items = act({ result: 'data.items[1]' })
   t.equal(items.result(answer('{"data":{"items":[1,"two"]}}')), 'two')
   t.equal(items.result(answer('{"data":{}}')), null)
-  t.equal(act({ result: 'constructor.name' }).result(answer('{}')), null, 'nothing that is inherited')
+  t.equal(act({ result: 'constructor.name' }).result(answer('{}')), null, 'no inherited member')
   t.equal(act({ result: 'data.length' }).result(answer('{"data":[1]}')), null)
   t.strictSame(act({}).result(answer('[{}]', 'application/problem+json')), [{}])
   t.equal(act({}).result(answer('ok', 'text/html')), 'ok')
@@ -451,11 +451,11 @@ t.test('a result is what the action picks of the answer', async (t) => {
   t.throws(
     () => act({}).result(answer('['.repeat(10_000) + ']'.repeat(10_000))),
     { code: 'TENANTRY_PROVIDER_ANSWER_TOO_COMPLEX' },
-    'what nests deeper than can be written again'
+    'a value that nests too deeply to be written again'
   )
 })
 
-t.test('which calls may be sent again, and which a cached route may make', async (t) => {
+t.test('an action declares whether its calls may be retried, and a cached route may only read', async (t) => {
   const set = setOf({ credentials: { payment: { secretKey: 'x' }, jira: { baseUrl: 'https://x.example.com', email: 'a', apiToken: 'b' } } })
   const of = (type: string, action: string, params?: unknown) => {
     const { method, idempotent, followRedirects } = callOf(set, type, action, params)
@@ -468,7 +468,7 @@ t.test('which calls may be sent again, and which a cached route may make', async
   t.strictSame(of('http', 'request', { url: 'https://x.example.com', method: '{{body.method}}' }), ['*', false, true])
 })
 
-t.test('thousands of actions: a set that was checked compiles what is called', async (t) => {
+t.test('of thousands of checked actions, only the called ones are compiled', async (t) => {
   const actions = Object.fromEntries(
     Array.from({ length: 5000 }, (_, index) => [`a${index}`, { method: 'GET' as const, path: `/${index}/{{params.x}}` }])
   )
@@ -476,8 +476,8 @@ t.test('thousands of actions: a set that was checked compiles what is called', a
   t.strictSame(faultsOf(document), [])
   const broken = { ...actions, a3: { method: 'GET' as const, path: 'broken' } }
   const set = setOf({ customIntegrations: [{ name: 'big', baseUrl: 'https://big.example.com', actions: broken }] }, { checked: true })
-  t.equal(callOf(set, 'big', 'a4999', { x: 1 }).prepare(nobody).url, 'https://big.example.com/4999/1', 'nothing else of it was looked at')
-  t.match(callFaults(set, 'big', 'a5000', {}).join().length < 1000, true, 'a fault does not list them all')
+  t.equal(callOf(set, 'big', 'a4999', { x: 1 }).prepare(nobody).url, 'https://big.example.com/4999/1', 'nothing else of the set was read')
+  t.match(callFaults(set, 'big', 'a5000', {}).join().length < 1000, true, 'a fault does not list all of them')
 })
 
 t.test('the guide names every action with its params', async (t) => {

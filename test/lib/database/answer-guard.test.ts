@@ -6,7 +6,7 @@ import { guardAnswers } from '../../../lib/database/answer-guard.js'
 import { connectPostgres } from '../../../lib/database/postgres.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 
-test('what a listener of an answer throws ends its connection and not the process', async (t) => {
+test('an error thrown by a response listener ends its connection, not the process', async (t) => {
   const stream = new PassThrough()
   const heard: string[] = []
   stream.on('data', (chunk) => {
@@ -22,13 +22,13 @@ test('what a listener of an answer throws ends its connection and not the proces
   t.strictSame(heard, ['one', 'two'])
 })
 
-test('a statement whose answer cannot be read fails, and the next has another connection', async (t) => {
+test('a statement with an unreadable response fails, and the next one gets another connection', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const { pool } = connectPostgres({ connectionString })
   t.teardown(() => pool.end())
   const client = await pool.connect()
   client.on('error', () => {})
-  // pg's own reading of the answer throws, as it does where the answer is longer than a string can be.
+  // pg's own parsing of the response throws, as it does if the response is longer than a string can be.
   const query = new pg.Query('select 1')
   Object.assign(query, {
     handleDataRow () {

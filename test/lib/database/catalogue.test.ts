@@ -2,7 +2,7 @@ import { test } from 'tap'
 import { onEachEngine, openEngine, run } from './open.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 
-test('the catalogue tells columns, keys and references of tables and views', (t) =>
+test('the catalogue contains columns, keys and references of tables and views', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(
       engine,
@@ -20,7 +20,7 @@ test('the catalogue tells columns, keys and references of tables and views', (t)
       'create table events_old partition of events default'
     )
     const { tables } = await engine.refresh()
-    t.strictSame([...tables.keys()].sort(), ['authors', 'books', 'cheap', 'dear', 'events'], 'a partition is no table of its own')
+    t.strictSame([...tables.keys()].sort(), ['authors', 'books', 'cheap', 'dear', 'events'], 'a partition is not listed as a table')
     const books = tables.get('books')
     t.match(books, {
       primaryKey: ['tenant_id', 'id'],
@@ -46,7 +46,7 @@ test('the catalogue tells columns, keys and references of tables and views', (t)
     t.match(tables.get('dear'), { view: true, tenantScoped: true })
   }))
 
-test('the catalogue tells which tables inherit, through others too', (t) =>
+test('the catalogue shows which tables inherit, also indirectly', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(
       engine,
@@ -68,7 +68,7 @@ test('the catalogue tells which tables inherit, through others too', (t) =>
     t.equal(changed.tables.get('red_cars')?.family, undefined)
   }))
 
-test('the catalogue tells which tables without a tenant have heirs with one', (t) =>
+test('the catalogue shows which tables without a tenant column have child tables with one', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(
       engine,
@@ -88,7 +88,7 @@ test('the catalogue tells which tables without a tenant have heirs with one', (t
     for (const name of ['red_cars', 'owned', 'owned_more', 'parts']) t.equal(tables.get(name)?.tenantHeirs, undefined, name)
   }))
 
-test('listeners hear of changes, once each, and of nothing when nothing changed', (t) =>
+test('listeners receive each change once, and nothing if nothing changed', (t) =>
   onEachEngine(t, async (t, engine) => {
     const heard: string[][] = []
     const end = engine.onCatalogue(({ tables }) => {
@@ -107,12 +107,12 @@ test('listeners hear of changes, once each, and of nothing when nothing changed'
     const running = engine.refresh()
     await new Promise((resolve) => setImmediate(resolve))
     const [after, other] = [engine.refresh(), engine.refresh()]
-    t.not(after, running, 'a read that runs already may not know what its caller knows')
-    t.equal(other, after, 'those that come meanwhile share one')
+    t.not(after, running, 'a read that is already running may miss a change')
+    t.equal(other, after, 'concurrent reads share one')
     await after
   }))
 
-test("only the schema that the document names is the application's", async (t) => {
+test('only the schema in the document belongs to the application', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   await query(
     "create schema app; create type app.mood as enum ('ok'); create table app.notes (id int, mood app.mood); create table public.others (id int)"
@@ -122,14 +122,14 @@ test("only the schema that the document names is the application's", async (t) =
   t.match(engine.catalogue.tables.get('notes')?.columns.get('mood'), { type: 'app.mood', labels: ['ok'] })
 })
 
-test("the server's own tables and PostgreSQL's cannot be the application's", async (t) => {
+test("the server's own and PostgreSQL's tables cannot belong to the application", async (t) => {
   const { connectionString } = await postgresDatabase(t)
   for (const schema of ['tenantry', 'pg_catalog', 'information_schema']) {
     await t.rejects(openEngine(t, { provider: 'postgres', postgres: { connectionString, schema } }), /another postgres\.schema/)
   }
 })
 
-test('what a document declares is in the catalogue before the database has it', async (t) => {
+test("the catalogue contains a document's declarations before the database does", async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   await query('create table notes (id int primary key)')
   const engine = await openEngine(t, {

@@ -1,4 +1,4 @@
-/** A process that writes rows into an embedded database, one after the other, and prints the count of each that is acknowledged. */
+/** A process that inserts rows into an embedded database one by one, and prints the count after each acknowledged row. */
 import { createEngine } from '../../../lib/database/index.js'
 import { platformRef } from '../../../lib/identity/tenant-ref.js'
 

@@ -15,7 +15,7 @@ import { nobody, openEngine, rejection } from './open.js'
 const count = { text: 'select count(*)::text from notes' }
 const writer = programArguments('test/lib/database/embedded-writer.ts')
 
-/** Another process that opens the folder, and then writes rows until it is ended; each line that it prints is an acknowledged row. */
+/** Another process that opens the folder and inserts rows until it is killed. Each line of its output is an acknowledged row. */
 async function startWriter (
   t: Test,
   folder: string
@@ -35,7 +35,7 @@ async function startWriter (
   }
 }
 
-test('a folder belongs to one process; a killed process frees it with every committed row', async (t) => {
+test('a folder belongs to one process; a killed process releases it with every committed row', async (t) => {
   const folder = join(t.testdir(), 'data')
   const { child, lines, line } = await startWriter(t, folder)
   await line('10')
@@ -57,7 +57,7 @@ test('a folder belongs to one process; a killed process frees it with every comm
   t.equal(Number(await again.text(count, [], nobody)), found)
 })
 
-test('a lock whose pid went to another process is stale, and so is a broken one', async (t) => {
+test('a lock is stale if its pid belongs to another process, or if it is unreadable', async (t) => {
   const folder = t.testdir()
   for (const lock of [JSON.stringify({ pid: process.ppid, startedAt: 'long ago' }), '{"pid":', '']) {
     await writeFile(join(folder, 'lock.json'), lock)
@@ -74,7 +74,7 @@ test('of many that find a stale lock at once, one takes it', async (t) => {
   t.equal(outcomes.filter(({ status }) => status === 'fulfilled').length, 1)
 })
 
-test('a first start that was cut off is begun anew', async (t) => {
+test('an interrupted first start is repeated from scratch', async (t) => {
   const folder = join(t.testdir({ data: { 'data.unfinished': { PG_VERSION: '18\n', base: { 1: {} } } } }), 'data')
   const engine = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })
   t.equal(await engine.text({ text: "select 'ok'" }, [], nobody), 'ok')
@@ -88,18 +88,18 @@ test('a folder that cannot be opened is unlocked again', async (t) => {
   t.strictSame(await readdir(folder), ['data'])
 })
 
-test('vectors are there to be used', async (t) => {
+test('the vector type is available', async (t) => {
   const engine = await openEngine(t, { provider: 'embedded' })
   await engine.transaction(nobody, (session) => session.rows({ text: 'create extension vector' }))
   t.equal(await engine.text({ text: "select ('[1,2]'::vector <-> '[1,4]'::vector)::text" }, [], nobody), '2')
 })
 
-test('the prepared data is of the PGlite that is installed', async (t) => {
+test('the prepared data matches the installed PGlite', async (t) => {
   const entry = createRequire(import.meta.url).resolve('@electric-sql/pglite')
   t.equal(JSON.parse(readFileSync(join(entry, '../../package.json'), 'utf8')).version, pgliteVersion)
 })
 
-test('databases that begin with the prepared data have dates of their own', async (t) => {
+test('databases from the prepared data have their own dates', async (t) => {
   const dates: unknown[] = []
   while (dates.length < 2) {
     const engine = await openEngine(t, { provider: 'embedded' })

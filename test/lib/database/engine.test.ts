@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { nobody, onEachEngine, openEngine, rejection, run } from './open.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 
-test('text answers the one text of a statement, null without a row', (t) =>
+test("text returns a statement's single text, or null without a row", (t) =>
   onEachEngine(t, async (t, engine) => {
     const statement = { name: 'numbers', text: "select json_build_object('n', n)::text from generate_series(1, 3) n where n = $1" }
     t.equal(await engine.text(statement, [2], nobody), '{"n" : 2}')
@@ -12,20 +12,20 @@ test('text answers the one text of a statement, null without a row', (t) =>
     t.equal(await engine.text({ text: 'select null::text' }, [], nobody), null)
   }))
 
-test('a statement sees what the one that runs first has waited for', (t) =>
+test('a statement sees the results that its preceding statement waited for', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(engine, 'create table gate as select 1 as id', 'create table places (n int)')
     const first = { statement: { name: 'gate', text: 'select id::text from gate where id = $1 for update' }, values: [1] }
     const take = { name: 'take', text: "insert into places select count(*) from places having count(*) < 3 returning 'taken'" }
     const taken = await Promise.all(Array.from({ length: 20 }, () => engine.text(take, [], { ...nobody, first })))
     t.equal(taken.filter((text) => text === 'taken').length, 3)
-    t.equal(taken.filter((text) => text === null).length, 17, 'rows of the first statement are no result')
+    t.equal(taken.filter((text) => text === null).length, 17, 'rows of the first statement are not returned')
     await run(engine, 'delete from places')
     await t.rejects(engine.text({ text: 'select 1 / 0' }, [], { ...nobody, first: { statement: take, values: [] } }))
-    t.equal(await engine.text({ text: 'select count(*)::text from places' }, [], nobody), '0', 'both are one transaction')
+    t.equal(await engine.text({ text: 'select count(*)::text from places' }, [], nobody), '0', 'both run in one transaction')
   }))
 
-test('values arrive as PostgreSQL means them', (t) =>
+test("values keep PostgreSQL's meaning", (t) =>
   onEachEngine(t, async (t, engine) => {
     const echo = async (type: string, value: unknown) => engine.text({ text: `select to_json($1::${type})::text` }, [value], nobody)
     t.equal(await echo('text', 'a "b" \\ \u00e9 {x}'), '"a \\"b\\" \\\\ \u00e9 {x}"')
@@ -47,7 +47,7 @@ test('a session uses UTC in any time zone of the machine', (t) =>
     )
   }))
 
-test('a transaction commits what it did, and nothing of it when the work rejects', (t) =>
+test('a transaction commits its writes, or none of them if the work rejects', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(engine, 'create table notes (id int primary key)')
     const insert = { name: 'insert', text: 'insert into notes values ($1) returning id::text' }
@@ -64,7 +64,7 @@ test('a transaction commits what it did, and nothing of it when the work rejects
     t.equal(await engine.text({ text: "select string_agg(id::text, ',' order by id) from notes" }, [], nobody), '1,2')
   }))
 
-test('a transaction whose statement failed is not committed, even if the work hides it', (t) =>
+test('a transaction with a failed statement is not committed, even if the work hides the error', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(engine, 'create table notes (id int primary key)')
     await t.rejects(
@@ -77,7 +77,7 @@ test('a transaction whose statement failed is not committed, even if the work hi
     t.equal(await engine.text({ text: 'select count(*)::text from notes' }, [], nobody), '0')
   }))
 
-test('a transaction that has ended runs nothing more', (t) =>
+test('a transaction that has ended accepts no statements', (t) =>
   onEachEngine(t, async (t, engine) => {
     const session = await engine.transaction(nobody, async (session) => session)
     await t.rejects(session.text({ text: 'select 1::text' }, []), /has ended/)
@@ -119,18 +119,18 @@ test("kysely reads and writes the server's tables, in transactions too", (t) =>
     await t.rejects(kysely.insertInto('tenantry.documents').values(document).execute(), { code: 'TENANTRY_CONFLICT' })
   }))
 
-test('a statement that was prepared before its table changed is prepared again', (t) =>
+test('a prepared statement is prepared again after its table changed', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(engine, 'create table notes (id int)', 'insert into notes values (1)')
     const statement = { name: 'star', text: 'select * from notes' }
     const rows = () => engine.transaction(nobody, (session) => session.rows(statement))
-    // A statement is prepared at its third use.
+    // A statement is prepared on its third use.
     for (let use = 1; use <= 3; use++) t.strictSame(await rows(), [{ id: 1 }])
     await run(engine, "alter table notes add title text default 'x'")
     t.strictSame(await rows(), [{ id: 1, title: 'x' }])
   }))
 
-test('a statement that could not be prepared can be once its table is there', (t) =>
+test('a statement that could not be prepared works once its table exists', (t) =>
   onEachEngine(t, async (t, engine) => {
     const statement = { name: 'late', text: 'select count(*)::text from late' }
     for (let use = 1; use <= 3; use++) await t.rejects(engine.text(statement, [], nobody), { code: 'TENANTRY_SCHEMA_CHANGED' })
@@ -138,7 +138,7 @@ test('a statement that could not be prepared can be once its table is there', (t
     t.equal(await engine.text(statement, [], nobody), '0')
   }))
 
-test('behind a transaction pooler nothing is kept in a session', async (t) => {
+test('behind a transaction pooler no state is kept in a session', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, preparedStatements: false, pool: { max: 1 } } })
   t.equal(
@@ -152,7 +152,7 @@ test('behind a transaction pooler nothing is kept in a session', async (t) => {
   t.strictSame(left.rows, [{ tenant: '*' }])
 })
 
-test('close waits for what runs, refuses what comes after, and may be called twice', (t) =>
+test('close waits for running statements, rejects later ones, and may be called twice', (t) =>
   forEachEngine(t, async (t, database) => {
     const engine = await openEngine(t, database)
     let finish = (): void => {}

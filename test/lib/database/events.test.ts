@@ -10,7 +10,7 @@ import { atOnce } from '../../helpers/at-once.js'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { runProgram } from '../../helpers/program.js'
 
-/** What a server hears, and a way to wait for it. */
+/** The events that a server receives, and functions to wait for them. */
 function hearing (engine: Pick<Engine, 'events'>, topics: readonly Topic[] = ['tenant', 'config', 'secrets', 'roles', 'api-keys']) {
   const heard: string[] = []
   let look = (): void => {}
@@ -22,7 +22,7 @@ function hearing (engine: Pick<Engine, 'events'>, topics: readonly Topic[] = ['t
   engine.events.onGap(() => note('gap'))
   return {
     heard,
-    /** Resolves when that was heard. */
+    /** Resolves when this event arrives. */
     until: (text: string) =>
       new Promise<void>((resolve) => {
         look = () => {
@@ -33,7 +33,7 @@ function hearing (engine: Pick<Engine, 'events'>, topics: readonly Topic[] = ['t
   }
 }
 
-/** A server that hears the others of its database. */
+/** A server that receives the events of its database's other servers. */
 async function openListening (t: Test, postgres: PostgresOptions) {
   const warnings: string[] = []
   const engine = await openEngine(t, {
@@ -61,7 +61,7 @@ test('a change is announced after the commit, and before its promise resolves', 
     t.match(await engine.kysely.selectFrom('tenantry.tenants').select('id').execute(), [{ id: 'a' }])
   }))
 
-test('work that rejects is rolled back and not announced, and errors are those of the catalogue', (t) =>
+test('rejected work is rolled back and not announced, and errors come from the catalogue', (t) =>
   onEachEngine(t, async (t, engine) => {
     await engine.migration.apply()
     const { heard } = hearing(engine)
@@ -80,8 +80,8 @@ test('work that rejects is rolled back and not announced, and errors are those o
     t.match(await engine.kysely.selectFrom('tenantry.tenants').select('id').execute(), [{ id: 'a' }])
   }))
 
-// They wait for connections that are lost, and made again.
-test('on PostgreSQL', (t) =>
+// They wait for lost connections to be re-established.
+test('events reach other servers on PostgreSQL', (t) =>
   atOnce(t, {
     'every server of a database hears of a change once, and of nothing that was rolled back': isHeardByAll,
     'a connection that the database ends is made again, and a gap is told': isMadeAgain,
@@ -120,14 +120,14 @@ async function isHeardByAll (t: Test): Promise<void> {
     await sql`select 1`.execute(transaction)
   })
   await Promise.all([left.until('config a'), right.until('config a')])
-  // What came after these, they would have heard before it.
+  // Earlier events would have arrived before these.
   await addTenant(left.engine, 'c')
   await right.until('tenant c')
   t.strictSame(left.heard, ['tenant a', 'config a', 'tenant c'])
   t.strictSame(right.heard, ['tenant a', 'config a', 'tenant c'])
 }
 
-test('a listener that fails silences no other, and one that has ended hears nothing', (t) =>
+test('a failing listener silences no other, and a removed one receives nothing', (t) =>
   onEachEngine(t, async (t, engine) => {
     await engine.migration.apply()
     const heard: string[] = []
@@ -239,7 +239,7 @@ async function tellsItselfLater (t: Test): Promise<void> {
     "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'"
   )
   await left.until('gap')
-  t.strictSame(await query('select id from tenantry.tenants'), [], 'what is read now is the old')
+  t.strictSame(await query('select id from tenantry.tenants'), [], 'a read still returns the old value')
   t.strictSame(left.heard, ['gap'])
   await lock.end()
   await left.until('tenant a')

@@ -12,7 +12,7 @@ const tables = [
   'insert into reviews values (1, 1)'
 ]
 
-test('what breaks a rule of a table names its columns and no values', (t) =>
+test('a constraint error names the columns and no values', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(engine, ...tables)
     await engine.refresh()
@@ -34,7 +34,7 @@ test('what breaks a rule of a table names its columns and no values', (t) =>
     })
     const together = await refused("insert into books values (2, 'two', 'x', 7, null, 'a')")
     t.match(together, { code: 'TENANTRY_CONFLICT', details: [{ path: '/pages', message: /pages/ }] })
-    t.equal(Array.isArray(together.details) && together.details.length, 1, 'the tenant is nothing that a caller sends')
+    t.equal(Array.isArray(together.details) && together.details.length, 1, 'the tenant does not come from the caller')
     t.match(await refused("insert into books values (2, 'two', null)"), {
       code: 'TENANTRY_CONSTRAINT_VIOLATED',
       status: 400,
@@ -59,7 +59,7 @@ test('what breaks a rule of a table names its columns and no values', (t) =>
     })
   }))
 
-test("a value that does not fit its type is the caller's", (t) =>
+test("a value of the wrong type is the caller's mistake", (t) =>
   onEachEngine(t, async (t, engine) => {
     const refused = (type: string, value: unknown) => rejection(engine.text({ text: `select $1::${type}::text` }, [value], nobody))
     for (
@@ -80,12 +80,12 @@ test("a value that does not fit its type is the caller's", (t) =>
     }
   }))
 
-test('a mistake in our own SQL is no error of the catalogue', (t) =>
+test("a mistake in the server's own SQL is not a catalogue error", (t) =>
   onEachEngine(t, async (t, engine) => {
     t.notOk(await rejection(engine.text({ text: 'selec 1' }, [], nobody)) instanceof TenantryError)
   }))
 
-test('a table or column that is gone starts a reading of the tables', (t) =>
+test('a missing table or column triggers a reload of the catalogue', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(engine, 'create table notes (id int, title text)')
     await engine.refresh()
@@ -104,7 +104,7 @@ test('a table or column that is gone starts a reading of the tables', (t) =>
     t.strictSame(await told, ['id'])
   }))
 
-test('a statement that takes too long is ended, and the database is called busy', async (t) => {
+test('a statement that takes too long is canceled, and reported as a busy database', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1, statementTimeoutMs: 50 } } })
   t.match(await rejection(engine.text({ text: 'select pg_sleep(60)::text' }, [], nobody)), {
@@ -115,7 +115,7 @@ test('a statement that takes too long is ended, and the database is called busy'
   t.equal(await engine.text({ text: "select 'still there'" }, [], nobody), 'still there')
 })
 
-test('a deadlock is tried again until both are done', async (t) => {
+test('a deadlock is retried until both transactions succeed', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, {
     sql: 'create table counters (id int primary key, n int); insert into counters values (1, 0), (2, 0)'
   })
@@ -140,7 +140,7 @@ test('a deadlock is tried again until both are done', async (t) => {
   t.strictSame(await query('select n from counters'), [{ n: 2 }, { n: 2 }])
 })
 
-test('a serialization failure that does not end is a busy database', async (t) => {
+test('a persistent serialization failure is a busy database', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, {
     sql:
       "create sequence tries; create function fail() returns text language plpgsql as $$ begin perform nextval('tries'); raise sqlstate '40001'; end $$"
@@ -150,5 +150,5 @@ test('a serialization failure that does not end is a busy database', async (t) =
   t.match(await rejection(engine.transaction(nobody, (session) => session.text({ text: 'select fail()' }, []))), {
     code: 'TENANTRY_DATABASE_BUSY'
   })
-  t.strictSame(await query('select last_value from tries'), [{ last_value: '8' }], 'the first try and three more, each time')
+  t.strictSame(await query('select last_value from tries'), [{ last_value: '8' }], 'the first attempt and three retries, each time')
 })

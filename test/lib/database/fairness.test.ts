@@ -16,7 +16,7 @@ async function openLocked (t: Test) {
   return { engine, lock }
 }
 
-test('a tenant with slow statements keeps no other waiting', async (t) => {
+test('a tenant with slow statements delays no other tenant', async (t) => {
   const { engine, lock } = await openLocked(t)
   let done = 0
   const slow = Array.from(
@@ -38,7 +38,7 @@ test('a tenant with slow statements keeps no other waiting', async (t) => {
   t.equal(engine.status().waiting, 0)
 })
 
-test('reads and writes of system tables by one tenant do not delay others', async (t) => {
+test("one tenant's reads and writes of system tables do not delay others", async (t) => {
   const { engine, lock } = await openLocked(t)
   let done = 0
   const wait = async (db: Kysely<SystemTables>) => {
@@ -52,23 +52,23 @@ test('reads and writes of system tables by one tenant do not delay others', asyn
     }))
   const one = engine.kysely.selectNoFrom(({ val }) => val(1).as('n'))
   for (let round = 0; round < 3; round++) {
-    t.same(await one.execute(), [{ n: 1 }], 'the look-ups of others')
+    t.same(await one.execute(), [{ n: 1 }], 'the lookups of others')
     t.equal(await engine.events.change({ topic: 'config', tenant: 'b' }, async () => 'b'), 'b')
-    t.equal(await engine.events.change({ topic: 'tenant', tenant: 'a' }, async () => 'a'), 'a', 'the platform closes the tenant')
+    t.equal(await engine.events.change({ topic: 'tenant', tenant: 'a' }, async () => 'a'), 'a', 'the platform suspends the tenant')
   }
   t.equal(done, 0, 'before any of them is done')
   await lock.end()
   await Promise.all(slow)
 })
 
-test('a request that gets no connection within acquireTimeoutMs is refused, and leaves no place behind', async (t) => {
+test('a request that gets no connection within acquireTimeoutMs is rejected and leaves the queue', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1, acquireTimeoutMs: 50 } } })
   const lock = new pg.Client({ connectionString })
   await lock.connect()
   await lock.query('select pg_advisory_lock(1)')
   const slow = engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenant: tenantRef('a') })
-  // The statement holds the only connection until the lock is released: nothing but the time-out ends these.
+  // The statement holds the only connection until the lock is released: only the timeout ends these.
   const waiting = [tenantRef('a'), tenantRef('b'), platformRef].map((tenant) => engine.text({ text: "select 'x'" }, [], { tenant }))
   for (const ended of await Promise.allSettled(waiting)) {
     t.match(ended, { status: 'rejected', reason: { code: 'TENANTRY_DATABASE_BUSY', headers: { 'retry-after': '1' } } })

@@ -7,7 +7,7 @@ import { holdInPause } from '../../helpers/pauses.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
-/** A stream whose chunks are handed over one by one while it flows. */
+/** A flowing stream whose chunks the test hands over one by one. */
 class Chunks extends EventEmitter {
   destroyed = false
   flowing = true
@@ -39,7 +39,7 @@ function readerOf (
   return new AnswerReader(stream, yielderOf)
 }
 
-test('a large answer is read in turns, in order and as a whole', async (t) => {
+test('a large response is read in turns, in order and completely', async (t) => {
   const paces = startPaces()
   const stream = new Chunks()
   let read = 0
@@ -55,15 +55,15 @@ test('a large answer is read in turns, in order and as a whole', async (t) => {
   const first = read
   while (await paces.turn()) paces.time += 1
   t.equal(read, 100)
-  t.ok(inRound.slice(1).every((count) => count <= 2), 'then two in a round at most')
+  t.ok(inRound.slice(1).every((count) => count <= 2), 'then at most two in a round')
   reader.ended()
   stream.left = 7
   stream.flow()
-  t.equal(read, 107, 'a small answer is read at once')
-  t.ok(first >= 7, 'as is the beginning of a large one')
+  t.equal(read, 107, 'a small response is read at once')
+  t.ok(first >= 7, 'so is the beginning of a large one')
 })
 
-test('an answer whose connection is lost while it waits is not read on', async (t) => {
+test('reading stops when the connection of a waiting response is lost', async (t) => {
   const paces = startPaces()
   const stream = new Chunks()
   let read = 0
@@ -79,7 +79,7 @@ test('an answer whose connection is lost while it waits is not read on', async (
   t.equal(read, before)
 })
 
-test('a large answer of a tenant that works for long waits, and other answers do not', async (t) => {
+test('a large response of a tenant with long work waits, and other responses do not', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
   const large = (tenant: string) => engine.text({ text: "select repeat('x', 3000000)" }, [], { tenant: tenantRef(tenant) })
@@ -88,8 +88,8 @@ test('a large answer of a tenant that works for long waits, and other answers do
   const waiting = large('busy').finally(() => {
     isRead = true
   })
-  t.equal((await large('other'))?.length, 3_000_000, 'a large answer of another tenant')
-  t.equal(await engine.text({ text: "select 'small'" }, [], { tenant: tenantRef('busy') }), 'small', 'a small one of the same tenant')
+  t.equal((await large('other'))?.length, 3_000_000, 'a large response of another tenant')
+  t.equal(await engine.text({ text: "select 'small'" }, [], { tenant: tenantRef('busy') }), 'small', 'a small response of the same tenant')
   t.notOk(isRead)
   pause.end()
   t.equal(await waiting, 'x'.repeat(3_000_000))

@@ -9,7 +9,7 @@ import { noTenant, tenantRef, type TenantRef } from '../../../lib/identity/tenan
 
 const one = { name: 'one', text: "select '1'" }
 
-/** Callers that ask without a pause; returns the codes of the errors that they got. */
+/** Callers that query without a pause. Returns the codes of their errors. */
 function load (engine: Engine, callers: number): { stop(): Promise<Set<unknown>> } {
   const stopping = new AbortController()
   const codes = new Set<unknown>()
@@ -37,14 +37,14 @@ function load (engine: Engine, callers: number): { stop(): Promise<Set<unknown>>
   }
 }
 
-/** Resolves at the first answer. */
+/** Resolves at the first success. */
 async function answered (engine: Engine): Promise<number> {
   const start = Date.now()
   while (await engine.text(one, [], nobody).catch(() => null) === null) await new Promise((resolve) => setTimeout(resolve, 10))
   return Date.now() - start
 }
 
-test('connections that are killed under load fail the waiting calls, and no later ones', async (t) => {
+test('connections killed under load fail only the waiting calls', async (t) => {
   const { connectionString, disconnect } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
   const callers = load(engine, 20)
@@ -55,7 +55,7 @@ test('connections that are killed under load fail the waiting calls, and no late
   t.equal(await engine.text(one, [], nobody), '1')
 })
 
-test('a server that stops under load is 503, and the engine is back within 2 s of its return', async (t) => {
+test('a server that stops under load causes 503, and the engine recovers within 2 s of its return', async (t) => {
   const server = await postgresServer(t)
   const warnings: string[] = []
   const engine = await openEngine(t, {
@@ -81,7 +81,7 @@ test('a server that stops under load is 503, and the engine is back within 2 s o
   await engine.ping(1000)
 })
 
-test('a connection that breaks while a transaction holds it ends that transaction only', async (t) => {
+test('a connection that breaks during a transaction ends only that transaction', async (t) => {
   const { connectionString, disconnect } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
   t.match(
@@ -96,7 +96,7 @@ test('a connection that breaks while a transaction holds it ends that transactio
   t.strictSame(engine.status().waiting, 0)
 })
 
-test('a pool with no free connection is a busy database, not a hang', async (t) => {
+test('a pool without free connections is reported as a busy database and does not hang', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 2, acquireTimeoutMs: 200 } } })
   const holding = new Set<() => void>()
@@ -118,7 +118,7 @@ test('a pool with no free connection is a busy database, not a hang', async (t) 
   t.equal(await engine.text(one, [], nobody), '1')
 })
 
-test('a server that has no connections left is a busy database', async (t) => {
+test('a server without free connections is reported as a busy database', async (t) => {
   const server = await postgresServer(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: server.connectionString, pool: { max: 2 } } })
   await engine.text(one, [], nobody)
@@ -136,7 +136,7 @@ test('a server that has no connections left is a busy database', async (t) => {
   await held
 })
 
-test('a database that is not there when the engine opens is an error, and nothing stays open', async (t) => {
+test('an unreachable database fails the opening of the engine, and no connection stays open', async (t) => {
   const at = (connectionString: string) => rejection(createEngine({ provider: 'postgres', postgres: { connectionString } }))
   t.match(await at('postgres://nobody@127.0.0.1:1/nothing'), { code: catalogue.databaseUnavailable.code, cause: { code: 'ECONNREFUSED' } })
   t.match(await at('postgres://nobody@localhost:1/nothing'), { code: catalogue.databaseUnavailable.code })

@@ -13,7 +13,7 @@ import { openEngine, rejection } from './open.js'
 import { platformRef } from '../../../lib/identity/tenant-ref.js'
 
 const longestBlock = '200ms'
-const lookMs = 20 // between looks at the sessions
+const lookMs = 20 // between polls of the sessions
 const rows = 200_000
 const sql = `
 create table authors (id int primary key);
@@ -37,7 +37,7 @@ const tables: DeclaredTables = {
   }
 }
 
-test('migrations of a large table block neither reads nor writes for long, beside an open transaction', async (t) => {
+test('migrations of a large table block neither reads nor writes for long, during an open transaction', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql })
   const connected = async () => {
     const client = new pg.Client({ connectionString })
@@ -74,7 +74,7 @@ test('migrations of a large table block neither reads nor writes for long, besid
       })
     }
   }
-  /** Opens another transaction, and ends it when the build of an index waits for it. */
+  /** Opens another transaction, and ends it when the index build waits for it. */
   const waitsForSnapshot = async () => {
     await openTransaction()
     const waiting =
@@ -95,7 +95,7 @@ test('migrations of a large table block neither reads nor writes for long, besid
   await freed
   const [written, read] = await Promise.all([writes, reads])
   t.strictSame(applied, [nameAfterSystem('alter_notes'), nameAfterSystem('isolate_notes', 2)])
-  t.ok([...waited.values()][0]! >= 3, 'a step was tried again while the transaction was open')
+  t.ok([...waited.values()][0]! >= 3, 'a step was retried while the transaction was open')
   t.ok(written > 0 && read > 0)
   t.strictSame(await engine.pendingMigrations(), [])
   const [found] = await engine.transaction({ tenant: platformRef }, (session) =>
@@ -121,7 +121,7 @@ test('migrations of a large table block neither reads nor writes for long, besid
   t.ok(seen.every((line) => line.includes('public.notes') || line.endsWith(' undefined')))
 })
 
-test('a migration that was cut off at any step continues where it stopped', async (t) => {
+test('a migration that was interrupted at any step continues where it stopped', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql })
   const open = () => openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables })
   const engine = await open()
@@ -150,7 +150,7 @@ test('a migration that was cut off at any step continues where it stopped', asyn
   t.strictSame(
     await query("select count(*)::int as n from pg_constraint where conrelid = 'notes'::regclass and contype in ('u', 'f', 'c')"),
     [{ n: 2 }],
-    'no check is left over'
+    'no check constraint remains'
   )
   t.strictSame(await query('select count(*)::int as n from notes where key is null or tag is null'), [{ n: 0 }])
 })
@@ -164,7 +164,7 @@ test('every system migration can be applied to a database in use', async (t) => 
   }
 })
 
-test('a system migration on a table in use builds its index concurrently, and continues behind its finished statements', async (t) => {
+test('a system migration on a table in use builds its index concurrently, and continues after its finished statements', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   await query(`delete from tenantry.migrations where name like '%_queue_lists';
     drop index tenantry_queue.job_of_tenant, tenantry_queue.job_of_task;
@@ -201,7 +201,7 @@ test('a system migration on a table in use builds its index concurrently, and co
   )
 })
 
-test('an engine that closes stops waiting for the migrations of another server', async (t) => {
+test("an engine that closes stops waiting for another server's migrations", async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql: '' })
   const engine = await openEngine(t, {
     provider: 'postgres',
@@ -222,5 +222,5 @@ test('an engine that closes stops waiting for the migrations of another server',
   await engine.close()
   t.ok(isFailure(await applying, 'databaseUnavailable'))
   while ((await others('true')).length > 0) await pause(lookMs)
-  t.pass('no connection is left')
+  t.pass('no connection remains')
 })

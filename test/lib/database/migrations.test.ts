@@ -99,10 +99,10 @@ const systemTables = [
   'tenantry.realtime_recorded'
 ]
 
-test("an empty database gets the server's tables and the declared ones; twice is a no-op", (t) =>
+test("an empty database gets the server's tables and the declared ones; a second run changes nothing", (t) =>
   forEachEngine(t, async (t, database) => {
     const engine = await openEngine(t, { ...database, tables, migrate: 'manual' })
-    // A new embedded database has the server's tables.
+    // A new embedded database already has the server's tables.
     await run(engine, 'drop schema if exists tenantry cascade', 'drop schema if exists tenantry_queue cascade')
     const plan = await engine.migration.plan()
     t.strictSame(plan.migrations.map(({ name }) => name), [...systemNames, nameAfterSystem('create_authors_notes')])
@@ -145,7 +145,7 @@ test("an empty database gets the server's tables and the declared ones; twice is
     })
   }, { empty: true }))
 
-test('a reference between tenant-scoped tables stays within a tenant, and so does what is unique', (t) =>
+test('references and unique keys of tenant tables are per tenant', (t) =>
   forEachEngine(t, async (t, database) => {
     const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
     const write = (text: string, values: unknown[]) => engine.text({ text }, values, nobody)
@@ -159,7 +159,7 @@ test('a reference between tenant-scoped tables stays within a tenant, and so doe
     await write(note, [2, null, 'b'])
   }, { empty: true }))
 
-test('two tenants have the same id, in tables that refer to each other too', (t) =>
+test('two tenants can use the same id, also in tables with references', (t) =>
   forEachEngine(t, async (t, database) => {
     const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
     const note = (id: number, parent: number | null, tenant: string) =>
@@ -172,7 +172,7 @@ test('two tenants have the same id, in tables that refer to each other too', (t)
     await note(1, null, 'b')
     await t.rejects(note(1, null, 'a'), { code: 'TENANTRY_CONFLICT', extras: { details: [{ path: '/id' }] } })
     await note(2, 1, 'a')
-    await t.rejects(note(3, 2, 'b'), { code: 'TENANTRY_CONSTRAINT_VIOLATED' }, 'the note 2 is of a only')
+    await t.rejects(note(3, 2, 'b'), { code: 'TENANTRY_CONSTRAINT_VIOLATED' }, 'the note 2 belongs only to a')
     const indexes = await engine.transaction(nobody, (session) =>
       session.rows<{ columns: string }>({
         text:
@@ -185,7 +185,7 @@ test('two tenants have the same id, in tables that refer to each other too', (t)
     )
   }, { empty: true }))
 
-test('tables that were made without the tenant in their key keep it', (t) =>
+test('tables that were created without the tenant in their key keep that key', (t) =>
   forEachEngine(t, async (t, database) => {
     if (database.provider !== 'postgres') return
     const engine = await openEngine(t, {
@@ -207,7 +207,7 @@ test('tables that were made without the tenant in their key keep it', (t) =>
     )
     const { migrations, warnings } = await engine.migration.plan()
     t.strictSame(warnings, [])
-    t.match(migrations.filter(({ kind }) => kind === 'tables'), [{ name: /_isolate_/ }], 'but their policies')
+    t.match(migrations.filter(({ kind }) => kind === 'tables'), [{ name: /_isolate_/ }], 'except their policies')
     await engine.migration.apply()
     t.match(engine.catalogue.tables.get('notes'), { primaryKey: ['id'] })
     const grown = await openEngine(t, {
@@ -218,11 +218,11 @@ test('tables that were made without the tenant in their key keep it', (t) =>
     t.match(
       grown.catalogue.tables.get('notes')?.uniqueKeys.map(String).sort(),
       ['tenant_id,id', 'tenant_id,title,day'],
-      'a reference that comes later holds the tenant there too'
+      'a later reference includes the tenant there too'
     )
   }, { empty: true }))
 
-test('later declarations add what is lacking and leave what is there', async (t) => {
+test('later declarations add what is missing and keep everything else', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const open = async (declared: DeclaredTables) =>
     openEngine(t, { provider: 'postgres', postgres: { connectionString }, tables: declared, migrate: 'auto' })
@@ -256,7 +256,7 @@ test('later declarations add what is lacking and leave what is there', async (t)
   t.match(
     engine.catalogue.tables.get('authors')?.uniqueKeys.filter((key) => key.length === 1),
     [['id']],
-    'what a table without tenants refers to is unique over all'
+    'a column that a table without tenants references is unique across all tenants'
   )
   t.strictSame((await query('select name from tenantry.migrations order by 1')).map(({ name }) => name), [
     ...systemNames,
@@ -267,10 +267,10 @@ test('later declarations add what is lacking and leave what is there', async (t)
   t.strictSame(plan.migrations, [])
   t.match(plan.warnings, [/authors\.email is text in the database and declared as integer/, /authors\.born is declared notNull/])
   await open({})
-  t.strictSame(await query('select count(*)::int as n from authors'), [{ n: 1 }], 'what is no longer declared stays')
+  t.strictSame(await query('select count(*)::int as n from authors'), [{ n: 1 }], 'undeclared tables and columns stay')
 })
 
-test('a database of the version that had no tenants gets what it lacks, after what it has', (t) =>
+test('a database of a version without tenants gets the missing migrations after its existing ones', (t) =>
   forEachEngine(t, async (t, database) => {
     if (database.provider !== 'postgres') return
     const old = await openEngine(t, { ...database, tables: { authors }, migrate: 'manual' })
@@ -295,7 +295,7 @@ test('a database of the version that had no tenants gets what it lacks, after wh
     t.equal(await upgraded.text({ text: 'select (select count(*) from authors) || (select id from tenantry.documents)' }, [], nobody), '11')
   }, { empty: true }))
 
-test('every system table with a tenant_id is emptied when its tenant is deleted', async (t) => {
+test('deleting a tenant empties every system table with a tenant_id', async (t) => {
   const engine = await openEngine(t, { provider: 'embedded' })
   const found = await engine.transaction(nobody, (session) =>
     session.rows<{ name: string }>({
@@ -305,7 +305,7 @@ test('every system table with a tenant_id is emptied when its tenant is deleted'
   t.strictSame(found.map(({ name }) => name).sort(), [...tenantOwnedTables].sort())
 })
 
-test('the script does by hand what apply does', async (t) => {
+test('the printed script has the same effect as apply', async (t) => {
   const [byHand, applied] = await Promise.all([
     postgresDatabase(t, { empty: true, role: 'owner' }),
     postgresDatabase(t, { empty: true, role: 'owner' })
@@ -316,7 +316,7 @@ test('the script does by hand what apply does', async (t) => {
   const script = planSql(await engine.migration.plan())
   await byHand.query(script)
   t.strictSame(await engine.pendingMigrations(), [])
-  t.match(await rejection(byHand.query(script)), { code: '42P07' }, 'the second time it stops at once')
+  t.match(await rejection(byHand.query(script)), { code: '42P07' }, 'the second run stops at once')
   await (await open(applied)).migration.apply()
   const shape =
     "select table_name, column_name, data_type, is_nullable, column_default from information_schema.columns where table_schema in ('public', 'tenantry') order by 1, 2"
@@ -327,7 +327,7 @@ test('the script does by hand what apply does', async (t) => {
   )
 })
 
-test('twenty servers that start together on one empty database migrate it once', async (t) => {
+test('twenty servers that start together migrate an empty database once', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true })
   const engines = await Promise.all(
     Array.from(
@@ -342,7 +342,7 @@ test('twenty servers that start together on one empty database migrate it once',
   for (const engine of engines) t.equal(engine.catalogue.tables.get('notes')?.columns.has('deleted_at'), true)
 })
 
-test('a database that is newer than the program is refused, and untouched', (t) =>
+test('a database that is newer than the program is rejected and not changed', (t) =>
   forEachEngine(t, async (t, database) => {
     if (database.provider !== 'postgres') return
     const engine = await openEngine(t, { ...database, migrate: 'auto' })
@@ -354,7 +354,7 @@ test('a database that is newer than the program is refused, and untouched', (t) 
     t.strictSame([...(await engine.refresh()).tables.keys()], [])
   }, { empty: true }))
 
-test('system migrations are named in snake_case, and those that a database has under an older name are not applied again', (t) =>
+test('system migrations have snake_case names, and those applied under an older name do not run again', (t) =>
   forEachEngine(t, async (t, database) => {
     for (const { description } of systemMigrations) t.match(description, /^[a-z0-9]+(_[a-z0-9]+)*$/)
     if (database.provider !== 'postgres') return
@@ -373,7 +373,7 @@ test('system migrations are named in snake_case, and those that a database has u
     t.strictSame(await names(), before)
   }, { empty: true }))
 
-test('a migration that the data forbids says why, leaves no invalid index, and continues when the data allow it', async (t) => {
+test('a migration that the data prevent reports why, leaves no invalid index, and continues when the data allow it', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, {
     empty: true,
     sql: "create table notes (id int primary key, title text); insert into notes values (1, 'x'), (2, 'x')"
@@ -402,7 +402,7 @@ test('a migration that the data forbids says why, leaves no invalid index, and c
   }, { contype: 'u' }])
 })
 
-test('a database that is not migrated can be opened, and says what it lacks', async (t) => {
+test('a database that is not migrated can be opened, and reports missing migrations', async (t) => {
   const { connectionString } = await postgresDatabase(t, { empty: true })
   const said: object[] = []
   const engine = await openEngine(t, {
@@ -416,7 +416,7 @@ test('a database that is not migrated can be opened, and says what it lacks', as
   t.equal(engine.catalogue.tables.has('notes'), true)
 })
 
-test('a table that a long statement holds does not stop the migration for ever', async (t) => {
+test('a long lock on a table does not block the migration forever', async (t) => {
   const { connectionString } = await postgresDatabase(t, { empty: true, sql: 'create table notes (id int primary key)' })
   const engine = await openEngine(t, {
     provider: 'postgres',

@@ -1,4 +1,4 @@
-/** A process that listens for notices, and has nothing else to do. */
+/** A process that only listens for notifications. */
 import { createNoticeConnection } from '../../../lib/database/notice-connection.js'
 
 const connection = createNoticeConnection({

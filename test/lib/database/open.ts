@@ -15,7 +15,10 @@ export async function openEngine (t: Test, options: EngineOptions): Promise<Engi
 
 const shared = new Map<EngineOptions['provider'], Promise<Engine>>()
 
-/** Runs the same test on each engine, with an empty database: opened once a file and emptied, since opening takes most of a test's time. */
+/**
+ * Runs the same test on each engine, with an empty database. It is opened once per file and emptied for each test, since opening takes most
+ * of a test's time.
+ */
 export async function onEachEngine (t: Test, work: (t: Test, engine: Engine) => Promise<unknown>): Promise<void> {
   for (const provider of ['postgres', 'embedded'] as const) {
     if ((process.env.TENANTRY_TEST_ENGINE ?? provider) !== provider) continue
@@ -48,7 +51,7 @@ export async function run (engine: Engine, ...statements: readonly string[]): Pr
   })
 }
 
-/** What a promise rejects with. */
+/** The error of a rejected promise. */
 export function rejection (promise: Promise<unknown>): Promise<unknown> {
   return promise.then(() => {
     throw new Error('it should have been refused')

@@ -33,7 +33,7 @@ const indexes = (query: (text: string) => Promise<Record<string, unknown>[]>) =>
   query(
     "select indrelid::regclass::text as table, count(*)::int as all, count(*) filter (where indisvalid)::int as valid from pg_index where indrelid::regclass::text like 'notes%' group by 1 order by 1"
   )
-/** Ends the session at the end of a command, within its transaction. An index that is built concurrently stays behind, invalid. */
+/** Ends the session at the end of a command, within its transaction. A concurrent index build stays behind, invalid. */
 const cutAtCommand = `
 create sequence commands_run;
 create sequence commands_until_cut;
@@ -80,7 +80,7 @@ test('keys, indexes and references of a partitioned table with rows are built wi
   await freed
   const [written, read] = await Promise.all([writes, reads])
   t.strictSame(applied, [nameAfterSystem('alter_notes'), nameAfterSystem('isolate_notes', 2)])
-  t.ok(waits >= 3, 'a step was tried again while the transaction was open')
+  t.ok(waits >= 3, 'a step was retried while the transaction was open')
   t.ok(written > 0 && read > 0)
   t.strictSame(await engine.pendingMigrations(), [])
   t.strictSame(await indexes(query), complete)
@@ -93,11 +93,11 @@ test('keys, indexes and references of a partitioned table with rows are built wi
   t.match(
     await rejection(writer.query("insert into notes (id, tenant_id, author_id) values (999999, 'a', 1000)")),
     { code: '23503' },
-    'the reference holds'
+    'the reference is enforced'
   )
 })
 
-test('a migration of a partitioned table that was cut off at any step continues where it stopped', async (t) => {
+test('a migration of a partitioned table that was interrupted at any step continues where it stopped', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, {
     sql: sql.replace(String(rows), '1000').replaceAll('80000', '300').replaceAll('160000', '600')
   })
@@ -110,12 +110,12 @@ test('a migration of a partitioned table that was cut off at any step continues 
   }
   let cuts = 0
   while (await isCut(cuts + 1)) cuts++
-  t.ok(cuts > 3, `${cuts} runs were cut off`)
+  t.ok(cuts > 3, `${cuts} runs were interrupted`)
   t.strictSame((await engine.migration.plan()).migrations, [])
   t.strictSame(await indexes(query), complete)
 })
 
-test('a partitioned table keeps out what it cannot have, with the reason', async (t) => {
+test('a partitioned table rejects unsupported declarations with the reason', async (t) => {
   const { connectionString } = await postgresDatabase(t, { sql: sql.replace(String(rows), '1000') })
   const wanted: DeclaredTables = {
     ...tables,

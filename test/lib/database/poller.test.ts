@@ -1,4 +1,4 @@
-/** Who looks at the database again and again: when the next look comes, and what the log says of those that fail. */
+/** Pollers of the database: the time of the next poll, and the log entries of failed ones. */
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { databaseBusy, databaseUnavailable } from '../../../lib/database/failures.js'
@@ -7,7 +7,7 @@ import { until } from '../../helpers/instances.js'
 
 const hour = 3_600_000 // ms
 
-/** A poller whose looks end as the answers say, one after the other, and then find nothing for an hour. */
+/** A poller whose polls end with the given results in order, and afterwards find nothing for an hour. */
 function polled (answers: readonly (number | Error | ((poller: Poller) => number))[]) {
   const ending = new AbortController()
   const state = { looks: 0 }
@@ -25,7 +25,7 @@ function polled (answers: readonly (number | Error | ((poller: Poller) => number
   return { poller, ending, state, logged }
 }
 
-t.test('looks again at once while there is more, after the pause, and when it is woken', async (t) => {
+t.test('polls again at once while there is more work, after the pause, and when it is woken', async (t) => {
   const { poller, ending, state, logged } = polled([0, 0, 5, -1])
   poller.start()
   await until(t, 'the looks of which nobody tells', async () => state.looks === 5)
@@ -37,7 +37,7 @@ t.test('looks again at once while there is more, after the pause, and when it is
   t.same(logged, [])
 })
 
-t.test('a wake in the middle of a look is another look', async (t) => {
+t.test('a wake during a poll causes another poll', async (t) => {
   const { poller, ending, state } = polled([(own) => {
     own.wake()
     return hour
@@ -48,7 +48,7 @@ t.test('a wake in the middle of a look is another look', async (t) => {
   await poller.ended()
 })
 
-t.test('an outage is logged once, and a busy database is not', async (t) => {
+t.test('an outage is logged once, and a busy database is not logged', async (t) => {
   const { poller, ending, state, logged } = polled([databaseBusy(), databaseUnavailable()])
   poller.start()
   await until(t, 'the busy look', async () => state.looks === 1)
@@ -59,7 +59,7 @@ t.test('an outage is logged once, and a busy database is not', async (t) => {
   t.same(logged, ['it fails'], 'once')
   poller.wake()
   await setImmediate()
-  t.equal(state.looks, 2, 'who wakes it does not shorten the pause')
+  t.equal(state.looks, 2, 'a wake does not shorten the pause')
   ending.abort()
   await poller.ended()
   t.equal(state.looks, 2)
@@ -76,7 +76,7 @@ t.test('a recovery is logged, and so is the next failure', async (t) => {
   await poller.ended()
 })
 
-t.test('it ends while it waits after a fault', async (t) => {
+t.test('stops while it waits after a failure', async (t) => {
   const { poller, ending, state, logged } = polled([new Error('a table is missing')])
   poller.start()
   await until(t, 'the fault', async () => logged.length === 1)

@@ -9,7 +9,7 @@ import { nobody, openEngine, rejection } from './open.js'
 const tables = { notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } }, tenantScoped: true } } as const
 const count = { text: 'select count(*)::text from notes' }
 
-test('a start through a transaction pooler whose settings would be lost is refused', async (t) => {
+test('a start through a transaction pooler that would lose session settings is rejected', async (t) => {
   const { connectionString: direct } = await postgresDatabase(t, { role: 'owner' })
   const { connectionString } = await startPgBouncer(t, direct, 'transaction')
   for (const rowLevelSecurity of [false, true]) {
@@ -48,7 +48,7 @@ test('migrations of existing tables run through a transaction pooler', async (t)
   t.equal(await engine.text({ text: 'select count(key)::text from notes' }, [], nobody), '1')
 })
 
-test('a pooler of sessions is accepted', async (t) => {
+test('a session pooler is accepted', async (t) => {
   const { connectionString: direct } = await postgresDatabase(t, { role: 'owner' })
   const pooler = await startPgBouncer(t, direct, 'session')
   const engine = await openEngine(t, {
@@ -60,7 +60,7 @@ test('a pooler of sessions is accepted', async (t) => {
   t.equal(await engine.text(count, [], nobody), '0')
 })
 
-test('behind a pooler that loses the settings of sessions, no request is answered as if its rows were gone', async (t) => {
+test('behind a pooler that loses session settings, requests fail instead of finding no rows', async (t) => {
   const database = await postgresDatabase(t, { role: 'owner' })
   const pooler = await startPgBouncer(t, database.connectionString, 'session')
   const lines: { msg: string, err?: { message: string } }[] = []
@@ -92,7 +92,7 @@ test('behind a pooler that loses the settings of sessions, no request is answere
   const read = () => app.inject({ url: '/notes/1', headers: bearer({ tenant_id: 'a' }) })
   t.equal((await read()).statusCode, 200)
 
-  // The pooler begins to give the sessions of transactions away, and makes them anew.
+  // The pooler switches to transaction pooling, and opens its sessions anew.
   await pooler.poolMode('transaction')
   await pooler.command('reconnect')
   await database.disconnect()
@@ -101,7 +101,7 @@ test('behind a pooler that loses the settings of sessions, no request is answere
     lines.some(({ msg }) =>
       /has lost its setting app\.tenant_id: a pooler.*postgres\.preparedStatements and postgres\.rowLevelSecurity/.test(msg)
     )
-  // On a busy machine most requests may fail for want of a connection.
+  // On a busy machine most requests may fail for lack of a connection.
   for (let round = 0; round < 100 || (round < 1000 && !saysWhy()); round++) {
     if (round % 10 === 0) await pooler.command('reconnect')
     for (const { statusCode } of await Promise.all([read(), read(), read(), read()])) {
@@ -110,10 +110,10 @@ test('behind a pooler that loses the settings of sessions, no request is answere
   }
   t.strictSame([...statuses.keys()].filter((status) => status !== 200 && status !== 503), [])
   t.ok((statuses.get(503) ?? 0) > 0, 'settings were lost')
-  t.ok(saysWhy(), 'the log says why')
+  t.ok(saysWhy(), 'the log contains the reason')
 })
 
-test('a setting that a transaction made and that ended with it is refused like a missing one', async (t) => {
+test('a setting that ended with its transaction is rejected like a missing one', async (t) => {
   const database = await postgresDatabase(t, { role: 'owner' })
   await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString }, tables, migrate: 'auto' })
   await database.admin("insert into notes (id, tenant_id) values (1, 'a')")

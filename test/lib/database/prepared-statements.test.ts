@@ -5,19 +5,19 @@ import { maxCharacters, maxStatements } from '../../../lib/database/prepared-sta
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { nobody, onEachEngine, openEngine, rejection, run } from './open.js'
 
-/** One connection, so that what it has prepared can be seen through it. */
+/** One connection, so that its prepared statements can be inspected through it. */
 async function openOne (t: Test): Promise<Engine> {
   const { connectionString } = await postgresDatabase(t)
   return openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1 } }, migrate: 'manual' })
 }
 
-/** The names that the server has prepared, in order. */
+/** The names of the server's prepared statements, in order. */
 async function preparedIn (engine: Engine): Promise<string[]> {
   const names = await engine.text({ text: "select string_agg(name, ',' order by name) from pg_prepared_statements" }, [], nobody)
   return names === null ? [] : names.split(',')
 }
 
-/** Answers its number, unless it is asked to divide by zero. */
+/** Returns its number, unless it is asked to divide by zero. */
 function numbered (prefix: string, number: number): Statement {
   return { name: `${prefix}${number}`, text: `select (${number} / $1::int)::text` }
 }
@@ -28,7 +28,7 @@ async function use (engine: Engine, statement: Statement, times: number, divisor
   return answers
 }
 
-test('a statement is prepared when it comes for the third time', (t) =>
+test('a statement is prepared on its third use', (t) =>
   onEachEngine(t, async (t, engine) => {
     const statement = numbered('third_', 7)
     t.strictSame(await use(engine, statement, 2), ['7', '7'])
@@ -37,7 +37,7 @@ test('a statement is prepared when it comes for the third time', (t) =>
     t.ok((await preparedIn(engine)).includes('third_7'))
   }))
 
-test('statements that come once leave nothing in the server and push nothing out', async (t) => {
+test('statements that are used once are neither prepared nor evict others', async (t) => {
   const engine = await openOne(t)
   await use(engine, numbered('t_hot', 0), 3)
   const asked = numbered('t_asked', 0)
@@ -45,15 +45,15 @@ test('statements that come once leave nothing in the server and push nothing out
   for (let number = 0; number < maxStatements; number++) await use(engine, numbered('t_', number), 1)
   t.strictSame(await preparedIn(engine), ['t_hot0'])
   await use(engine, asked, 1)
-  t.strictSame(await preparedIn(engine), ['t_hot0'], 'uses of long ago do not count')
+  t.strictSame(await preparedIn(engine), ['t_hot0'], 'old uses do not count')
 })
 
-test("a tenant that calls more statements than fit pushes out neither the platform's nor what is in use", async (t) => {
+test("a tenant with too many statements evicts neither the platform's nor those in use", async (t) => {
   const engine = await openOne(t)
   const [platform, cold, hot] = [numbered('p_', 1), numbered('t_cold', 2), numbered('t_hot', 3)]
   for (const each of [platform, cold, hot]) await use(engine, each, 3)
   for (let number = 0; number < maxStatements; number++) {
-    // Half of them fail whenever they run: those must not stay in the server unseen either.
+    // Half of them fail on every run: those must not stay in the server untracked either.
     await use(engine, numbered('t_', number), 3, number % 2)
     if (number % 100 === 0) await use(engine, hot, 1)
   }
@@ -63,7 +63,7 @@ test("a tenant that calls more statements than fit pushes out neither the platfo
   t.ok(names.includes('t_hot3'))
   t.notOk(names.includes('t_cold2'))
 
-  // In a transaction that has failed nothing can be prepared, and the server skips what follows.
+  // In a failed transaction nothing can be prepared, and the server skips the remaining messages.
   const late = numbered('t_late', 4)
   await use(engine, late, 2)
   await t.rejects(
@@ -77,12 +77,12 @@ test("a tenant that calls more statements than fit pushes out neither the platfo
   for (
     const [statement, answer] of [[late, '4'], [numbered('t_', 1), '1'], [numbered('t_', 996), '996'], [hot, '3'], [cold, '2']] as const
   ) {
-    t.strictSame(await use(engine, statement, 3), [answer, answer, answer], `${statement.name} answers its own`)
+    t.strictSame(await use(engine, statement, 3), [answer, answer, answer], `${statement.name} returns its own number`)
   }
   t.equal((await preparedIn(engine)).length, maxStatements + 1)
 })
 
-test('long statements take the room of many, and none takes a tenth of it', async (t) => {
+test('a long statement takes the space of many, and none takes more than a tenth of it', async (t) => {
   const engine = await openOne(t)
   const long = (number: number, length: number): Statement => ({
     name: `t_${number}`,
@@ -96,25 +96,25 @@ test('long statements take the room of many, and none takes a tenth of it', asyn
   t.strictSame(await preparedIn(engine), names)
 })
 
-test('a statement name never stands for another text, even after failures', (t) =>
+test('a statement name never refers to another text, even after failures', (t) =>
   onEachEngine(t, async (t, engine) => {
     const [one, two] = [{ name: 't_q', text: 'select (1 / $1::int)::text' }, { name: 't_q', text: 'select (2 / $1::int)::text' }]
     t.strictSame(await use(engine, one, 3), ['1', '1', '1'])
     t.strictSame(await use(engine, two, 2), ['2', '2'])
-    t.strictSame(await use(engine, one, 1, 0), ['failed'], 'prepared anew, and failed when it ran')
+    t.strictSame(await use(engine, one, 1, 0), ['failed'], 'prepared again, and failed when it ran')
     t.strictSame(await use(engine, two, 1), ['2'])
     t.strictSame(await use(engine, one, 2), ['1', '1'])
 
     await rejection(engine.transaction(nobody, async (session) => {
       await session.text({ text: 'select 1 / 0' }, []).catch(() => {})
-      // Refused: the server still has the text of before.
+      // Rejected: the server still has the old text.
       await session.text(two, [1]).catch(() => {})
     }))
     t.strictSame(await use(engine, one, 1), ['1'])
     t.strictSame(await use(engine, two, 1), ['2'])
   }))
 
-test('statements that another user of the session prepared or closed do no harm', async (t) => {
+test('statements that another user of the session prepared or closed cause no failure', async (t) => {
   const engine = await openOne(t)
   await run(engine, "prepare t_1 as select 'theirs'")
   t.strictSame(await use(engine, numbered('t_', 1), 4), ['1', '1', '1', '1'])

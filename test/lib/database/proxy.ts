@@ -1,19 +1,19 @@
-/** A network between the server and its database, for tests that break it. */
+/** A proxy between the server and its database, for tests that break the connection. */
 import type { Test } from 'tap'
 import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { once } from 'node:events'
 
 export interface Proxy {
   readonly connectionString: string
-  /** From now on nothing passes on the connections there are, and nothing says so; new ones work. */
+  /** From now on existing connections silently forward nothing; new ones work. */
   silence(): void
-  /** Takes no connections any more. */
+  /** Rejects new connections. */
   close(): void
-  /** What the server sends, as it passes; true ends the connection when it has reached the database. */
+  /** Called with the server's data; true closes the connection after the data has reached the database. */
   onSent: (text: string) => boolean
 }
 
-/** Opens a port that leads to the database; `port` chooses one. */
+/** Opens a port that forwards to the database; `port` sets its number. */
 export async function openProxy (t: Test, connectionString: string, port = 0): Promise<Proxy> {
   const address = new URL(connectionString)
   const sockets = new Set<Socket>()

@@ -14,7 +14,7 @@ const rows = [1, 2, 3].map((id) => `insert into notes values (${id}, '${id === 3
 const seen = { name: 'seen', text: "select string_agg(id::text, ',' order by id) from notes" }
 const insert = { name: 'insert', text: 'insert into notes (id, tenant_id) values ($1, $2)' }
 
-test("each request sees and writes its tenant's rows and no others, on one connection", async (t) => {
+test("each request reads and writes only its tenant's rows, on one connection", async (t) => {
   for (const preparedStatements of [true, false]) {
     const database = await postgresDatabase(t, { role: 'owner' })
     const engine = await openEngine(t, {
@@ -29,7 +29,7 @@ test("each request sees and writes its tenant's rows and no others, on one conne
     for (let round = 0; round < 2; round++) {
       t.equal(await read('a'), '1,2')
       t.equal(await read('b'), '3')
-      t.equal(await read(''), null, 'the platform has no rows of tenants')
+      t.equal(await read(''), null, 'the platform has no tenant rows')
     }
     t.strictSame(await Promise.all([read('b'), read('a'), read('b')]), ['3', '1,2', '3'])
     t.equal(
@@ -41,16 +41,16 @@ test("each request sees and writes its tenant's rows and no others, on one conne
     )
     await t.rejects(engine.text(insert, [5, 'b'], { tenant: tenantRef('a') }), /row-level security/)
     await t.rejects(engine.transaction({ tenant: tenantRef('a') }, (session) => session.text(insert, [5, 'b'])), /row-level security/)
-    t.equal(await read('b'), '3', 'after a refusal too')
+    t.equal(await read('b'), '3', 'after a rejection too')
     for (const text of ['*', "a' or true"]) await t.rejects(read(text), /not the id of a tenant/)
   }
 })
 
-test('the policies apply to every role, also to the owner, until the session names a tenant', async (t) => {
+test('the policies apply to every role, including the owner, until the session names a tenant', async (t) => {
   const database = await postgresDatabase(t, { role: 'owner' })
   await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString }, tables, migrate: 'auto' })
   await database.admin(rows)
-  t.match(await rejection(database.query('select id from notes')), { code: '42704' }, 'an error, and not a table that looks empty')
+  t.match(await rejection(database.query('select id from notes')), { code: '42704' }, 'an error, and not an apparently empty table')
   t.match(await rejection(database.query("insert into notes values (9, 'a')")), { code: '42704' })
   t.match(await rejection(database.query("set app.tenant_id = 'b'; insert into notes values (9, 'a')")), { code: '42501' })
   t.strictSame(await database.query("set app.tenant_id = 'b'; select id from notes"), [{ id: 3 }])
@@ -81,7 +81,7 @@ test('without rowLevelSecurity the server works as the owner, and behind a poole
   }
 })
 
-test("the server's own statements see every tenant, with rowLevelSecurity too", async (t) => {
+test("the server's own statements see every tenant, also with rowLevelSecurity", async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const engine = await openEngine(t, {
     provider: 'postgres',
@@ -95,14 +95,14 @@ test("the server's own statements see every tenant, with rowLevelSecurity too", 
   t.equal((await engine.kysely.selectFrom('tenantry.documents').selectAll().execute()).length, 2)
 })
 
-test('a role that bypasses policies is refused at start', async (t) => {
+test('a role that bypasses policies is rejected at start', async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'superuser' })
   t.match(await rejection(createEngine({ provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } })), {
     message: /"postgres" bypasses row-level security/
   })
 })
 
-test('tables that were found get policies too, beside those that they have', async (t) => {
+test('existing tables get policies too, in addition to their own', async (t) => {
   const database = await postgresDatabase(t, { empty: true, role: 'owner' })
   await database.query(`
     create table plain (id int, tenant_id text);
@@ -127,10 +127,10 @@ test('tables that were found get policies too, beside those that they have', asy
   t.equal(await ids('plain', 'a'), '1')
   t.equal(await ids('seen', 'b'), '2')
   t.equal(await ids('typed', uuid), '1')
-  t.equal(await ids('guarded', 'a'), '1', 'both its own policy and ours')
+  t.equal(await ids('guarded', 'a'), '1', 'both its own policy and the added one')
 })
 
-test('a table of another owner is left alone, and the plan says what to do', async (t) => {
+test('a table of another owner is not changed, and the plan says what to do', async (t) => {
   const database = await postgresDatabase(t, { role: 'owner' })
   await database.admin('create table notes (id int, tenant_id text); grant select on notes to public')
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString }, migrate: 'auto' })
@@ -139,7 +139,7 @@ test('a table of another owner is left alone, and the plan says what to do', asy
   t.match(warnings, [/notes has no policy.*its owner must apply create policy/])
 })
 
-test("the server reads and writes the tables of tenants, and a tenant's session its own rows only", async (t) => {
+test("the server reads and writes the tenants' tables, and a tenant's session only its own rows", async (t) => {
   const connection = (options: object) => ({ provider: 'postgres' as const, postgres: { connectionString: '', ...options } })
   const cases: EngineOptions[] = [
     { provider: 'embedded' },
@@ -174,12 +174,12 @@ test("the server reads and writes the tables of tenants, and a tenant's session 
     t.strictSame(
       await engine.kysely.selectFrom('tenantry.tenant_roles').select('tenant_id').execute(),
       [{ tenant_id: 'a' }],
-      'what a tenant owns goes with it'
+      "a deleted tenant's rows are deleted too"
     )
   }
 })
 
-/** A row of the tenant in every table of what tenants own. */
+/** A row of the tenant in every table with tenant data. */
 async function writeEverything (transaction: Transaction<SystemTables>, tenant: string): Promise<void> {
   const own = { tenant_id: tenant }
   await transaction.insertInto('tenantry.tenants').values({ id: tenant, name: tenant }).execute()

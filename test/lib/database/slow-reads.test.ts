@@ -45,22 +45,22 @@ function statements (t: Test, timeoutMs = 60_000) {
   }
 }
 
-test('while another tenant uses the database, slow reads of a tenant run two at a time on sixteen connections', (t) => {
+test("while another tenant uses the database, a tenant's slow reads run two at a time on sixteen connections", (t) => {
   const { run, enter, end, running } = statements(t)
   run(1, b, quick)
   run(50, a, slow)
   enter(5, a, slow)
   t.equal(running(a, slow), 2)
   enter(5, a, quick)
-  t.equal(running(a, quick), 5, 'other statements of the tenant do not wait')
+  t.equal(running(a, quick), 5, "the tenant's other statements do not wait")
   enter(5, b, slow)
   t.equal(running(b, slow), 5, 'for another tenant the same statement is not slow')
   end(50, a, slow)
-  t.equal(running(a, slow), 2, 'the next begins when one ends')
+  t.equal(running(a, slow), 2, 'the next one starts when one ends')
   t.end()
 })
 
-test('slow reads of callers without a tenant run few at a time too', (t) => {
+test('slow reads of callers without a tenant are limited too', (t) => {
   const { run, enter, running } = statements(t)
   run(1, b, quick)
   run(50, noTenant, slow)
@@ -69,7 +69,7 @@ test('slow reads of callers without a tenant run few at a time too', (t) => {
   t.end()
 })
 
-test('a tenant that is alone has all its slow reads at once', (t) => {
+test('a tenant that is alone runs all its slow reads at once', (t) => {
   const { run, enter, running, pass } = statements(t)
   run(50, a, slow)
   run(1, b, quick)
@@ -80,7 +80,7 @@ test('a tenant that is alone has all its slow reads at once', (t) => {
   t.end()
 })
 
-test('a read is not slow where the statements of the other tenant take as long, and a write never is', (t) => {
+test("a read is not slow if the other tenant's statements take as long, and a write never is", (t) => {
   const { run, enter, running } = statements(t)
   const writes = ['insert into items values (1)', 'select 1 from items for update', 'with new as (insert into items values (1)) select 1']
   run(30, b, quick)
@@ -94,7 +94,7 @@ test('a read is not slow where the statements of the other tenant take as long, 
   t.end()
 })
 
-test('a slow read is forgotten after twenty quick runs', (t) => {
+test('a slow read is forgotten after twenty fast runs', (t) => {
   const { run, enter, running } = statements(t)
   run(1, b, quick)
   run(50, a, slow)
@@ -104,7 +104,7 @@ test('a slow read is forgotten after twenty quick runs', (t) => {
   t.end()
 })
 
-test('a slow read that waits too long is refused, as those that wait at the end', async (t) => {
+test('a slow read that waits too long is rejected, and so are reads that wait at the close', async (t) => {
   const { reads, run, enter, refused } = statements(t, 1)
   run(1, b, quick)
   run(50, a, slow)
@@ -115,7 +115,7 @@ test('a slow read that waits too long is refused, as those that wait at the end'
   t.strictSame(refused, [slow, slow])
 })
 
-test('slow reads of a tenant run one at a time in PostgreSQL, in transactions or not', async (t) => {
+test("in PostgreSQL a tenant's slow reads run one at a time, in transactions or not", async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 10 } } })
   const lock = new pg.Client({ connectionString })
@@ -133,10 +133,10 @@ test('slow reads of a tenant run one at a time in PostgreSQL, in transactions or
     await engine.text({ text: "select 'b'" }, [], { tenant: b })
     longest = Math.max(longest, performance.now() - began)
   }
-  // Connections that are open: the statements begin at once.
+  // Opens the connections beforehand, so that the statements start at once.
   await Promise.all(Array.from({ length: 8 }, inTransaction))
 
-  // Beside another tenant's statements the first run shows that it is slow.
+  // The first run, beside another tenant's statements, marks it as slow.
   await lock.query('select pg_advisory_lock(1)')
   const first = alone()
   const began = performance.now()

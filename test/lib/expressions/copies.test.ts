@@ -14,7 +14,7 @@ const echo = (response: object): Route => ({ path: '/x', method: 'post', respons
 const sent = (body: unknown): Scope => ({ ...noScope, body, headers: { 'content-length': String(Buffer.byteLength(JSON.stringify(body))) } })
 const tooLarge = { code: 'TENANTRY_ANSWER_TOO_LARGE' }
 
-test('a route with few templates measures nothing', async (t) => {
+test('a route with few templates is not measured', async (t) => {
   t.equal(compile(echo(members(4, () => '{{body.text}}'))).copies, null)
   t.equal(
     compile({
@@ -25,16 +25,16 @@ test('a route with few templates measures nothing', async (t) => {
     }).copies,
     null
   )
-  t.equal(compile(echo(members(100, () => '{{now()}} {{uuid()}} {{ 5 }}'))).copies, null, 'none of what they read is large')
+  t.equal(compile(echo(members(100, () => '{{now()}} {{uuid()}} {{ 5 }}'))).copies, null, 'none of their values is large')
 })
 
-test('what is copied often is refused before it is made, where it is too much', async (t) => {
+test('a response with too many copies of a value is rejected before it is built', async (t) => {
   const check = (response: object) => compile(echo(response)).copies?.response
   const text = (length: number) => sent({ text: 'x'.repeat(length) })
   const copied = check(members(100, () => '{{body.text}}'))
   t.throws(() => copied?.(text(200_000), 0), tooLarge)
   t.doesNotThrow(() => copied?.(text(160_000), 0))
-  t.throws(() => copied?.({ ...text(200_000), headers: {} }, 0), tooLarge, 'a body that came in chunks')
+  t.throws(() => copied?.({ ...text(200_000), headers: {} }, 0), tooLarge, 'a body that arrived in chunks')
   t.throws(() => check({ all: '{{body.text}}'.repeat(100) })?.(text(200_000), 0), tooLarge, 'in one text')
   t.throws(() => check({ all: '{{query.none || body.text}}'.repeat(100) })?.(text(200_000), 0), tooLarge, 'as an alternative')
   t.throws(() => check(members(20, () => '{{body}}'))?.(sent(members(20_000, (index) => index)), 0), tooLarge, 'many small members')
@@ -50,7 +50,7 @@ test('what is copied often is refused before it is made, where it is too much', 
   )
 })
 
-test('results that are copied often are measured by what they have', async (t) => {
+test('copied results are measured by their size', async (t) => {
   const check = compile({
     path: '/x',
     method: 'get',
@@ -62,7 +62,7 @@ test('results that are copied often are measured by what they have', async (t) =
   t.doesNotThrow(() => check?.(scope, 1_000), 'a short answer is not looked at')
 })
 
-test('what a query writes is bounded as what is answered', async (t) => {
+test("a query's written data is bounded like a response", async (t) => {
   const { copies } = compile({
     path: '/x',
     method: 'post',

@@ -1,16 +1,16 @@
 /* eslint-disable no-template-curly-in-string -- the documents hold `${NAME}` as it is */
-/** Settings of the environment in a document. */
+/** Environment settings in a document. */
 import t from 'tap'
 import { check, faultsOf, route, secret } from '../configuration/documents.js'
 
-t.test('a template stands for a setting, in its new and its old form, inside of a text too', async (t) => {
+t.test('a template is replaced by its setting, in both syntaxes, also inside a text', async (t) => {
   const env = { HOST: 'db.example', PASSWORD: 'p&ss', NAME: 'api' }
   t.match(check({ postgres: { connectionString: 'postgres://u:{{env.PASSWORD}}@${HOST}/{{ env.NAME }}' } }, env).database, {
     postgres: { connectionString: 'postgres://u:p&ss@db.example/api' }
   })
 })
 
-t.test('a value that is one template becomes what its member asks for', async (t) => {
+t.test("a value that is a single template gets its member's type", async (t) => {
   const env = {
     LIMIT: '2048',
     PROXY: 'true',
@@ -31,24 +31,24 @@ t.test('a value that is one template becomes what its member asks for', async (t
     false
   )
   t.equal(check({ migrate: '{{env.MODE}}' }, env).migrate, 'manual')
-  t.equal(check({ jwt: { secret, issuer: '{{env.LIMIT}}' } }, env).jwt?.issuer, '2048', 'a text stays one where a text is asked for')
+  t.equal(check({ jwt: { secret, issuer: '{{env.LIMIT}}' } }, env).jwt?.issuer, '2048', 'it stays a text if the member is a text')
 })
 
-t.test('a default stands in for a setting that is missing or empty', async (t) => {
+t.test('a default replaces a missing or empty setting', async (t) => {
   t.equal(check({ server: { bodyLimit: '{{env.LIMIT || 4096}}' } }, {}).server.bodyLimit, 4096)
   t.equal(check({ server: { bodyLimit: '{{env.LIMIT || 4096}}' } }, { LIMIT: '' }).server.bodyLimit, 4096)
   t.equal(check({ server: { bodyLimit: '{{env.LIMIT || env.OTHER || 4096}}' } }, { OTHER: '99' }).server.bodyLimit, 99)
   t.equal(check({ embedded: { dbPath: "{{env.DATA || '.data'}}" } }, {}).database.embedded?.dbPath, '.data')
 })
 
-t.test('a setting that is missing is a fault that names it', async (t) => {
+t.test('a missing setting is a fault that names it', async (t) => {
   t.strictSame(faultsOf({ server: { bodyLimit: '{{env.LIMIT}}' }, embedded: { dbPath: '${DATA}/db' } }), [
     "/server/bodyLimit: the setting LIMIT is not set: set it in the environment, or give a default as in `{{env.LIMIT || 'default'}}`",
     "/embedded/dbPath: the setting DATA is not set: set it in the environment, or give a default as in `{{env.DATA || 'default'}}`"
   ])
 })
 
-t.test('a setting that does not fit is a fault that names it and keeps its value to itself', async (t) => {
+t.test('an invalid setting is a fault that names it without its value', async (t) => {
   const faults = faultsOf({ server: { bodyLimit: '{{env.LIMIT}}' }, jwt: { secret: '{{env.KEY}}' }, migrate: '{{env.MODE}}' }, {
     LIMIT: '1 MB',
     KEY: 'hunter2',
@@ -61,7 +61,7 @@ t.test('a setting that does not fit is a fault that names it and keeps its value
   ])
 })
 
-t.test('what a setting holds is never read as a template', async (t) => {
+t.test("a setting's value is never parsed as a template", async (t) => {
   const env = { A: '{{env.B}} and ${B}', B: 'secret' }
   t.equal(check({ embedded: { dbPath: '{{env.A}}' } }, env).database.embedded?.dbPath, '{{env.B}} and ${B}')
   t.equal(check({ server: { trustProxy: '{{env.A}}' } }, env).server.trustProxy, '{{env.B}} and ${B}')
@@ -77,11 +77,11 @@ t.test('other sources and broken templates are faults outside of routes', async 
   t.match(faultsOf({ embedded: { dbPath: '{{env.A.b}}' } }, { A: 'x' }), [/is not known here/])
 })
 
-t.test("names of an object's own are no settings", async (t) => {
+t.test('names of Object.prototype are not settings', async (t) => {
   t.match(faultsOf({ embedded: { dbPath: '{{env.constructor}}' } }), [/the setting constructor is not set/])
 })
 
-t.test('in routes, templates of the request are left to the compiler, settings elsewhere are resolved', async (t) => {
+t.test('in routes, request templates are left to the compiler, and settings elsewhere are resolved', async (t) => {
   const [first] = check({
     routes: [{
       path: '/{{env.PREFIX}}/notes/:id',
@@ -110,7 +110,7 @@ t.test('in routes, templates of the request are left to the compiler, settings e
   })
 })
 
-t.test('JWT_SECRET is the secret of a document that names none', async (t) => {
+t.test('JWT_SECRET is the default secret of a document', async (t) => {
   const env = { JWT_SECRET: secret }
   t.equal(check({}, env).jwt?.secret, secret)
   t.match(check({ jwt: { expiresIn: 60 } }, env).jwt, { secret, expiresIn: 60, algorithm: 'HS256' })
@@ -120,7 +120,7 @@ t.test('JWT_SECRET is the secret of a document that names none', async (t) => {
   t.equal(check({}, { JWT_SECRET: `{{env.X}} \${Y} ${secret}` }).jwt?.secret, `{{env.X}} \${Y} ${secret}`)
 })
 
-t.test('DATABASE_URL is the address of a PostgreSQL that names none, and nothing to the embedded engine', async (t) => {
+t.test("DATABASE_URL is PostgreSQL's default address, and is ignored with the embedded engine", async (t) => {
   const env = { DATABASE_URL: 'postgres://h/d' }
   t.match(check({ databaseProvider: 'postgres' }, env).database, {
     provider: 'postgres',
@@ -142,7 +142,7 @@ t.test('DATABASE_URL is the address of a PostgreSQL that names none, and nothing
   ])
 })
 
-t.test('settings in a list of any values and in names of providers', async (t) => {
+t.test('settings work in lists of any values and in provider names', async (t) => {
   t.equal(check({ databaseProvider: '{{env.KIND}}', postgres: {} }, { KIND: 'embedded' }).database.provider, 'embedded')
   t.strictSame(faultsOf({ routes: [{ ...route, tags: ['{{env.TAG}}', '{{params.id}}'] }] }, { TAG: 'a' }), [
     '/routes/0/tags/1: `params.id` is not known here: only settings are, as `{{env.NAME}}`'

@@ -1,6 +1,6 @@
 /**
- * Random expressions over hostile values, with a fixed seed. The bound is asserted by counts: the steps and bytes that the
- * budget charged, the work of the engine's functions as it is measured here, and the sizes of results.
+ * Random expressions over hostile values, with a fixed seed. The bound is asserted by counts: steps and bytes that the budget charged, the
+ * measured work of the engine's functions, and the sizes of results.
  */
 import type { Scope } from '../../../lib/expressions/types.js'
 import t from 'tap'
@@ -38,7 +38,7 @@ const operators = [
   'unary -'
 ]
 const macros = ['all', 'exists', 'exists_one', 'map', 'filter', 'bind', 'has', 'matches', 'duration']
-/** Signatures of the library that no expression can reach, since optional values are not enabled. */
+/** Signatures of the library that no expression can reach, since optional values are disabled. */
 const unreachable = /optional|OptionalNamespace|CelNamespace\)/
 
 function randomBy (seed: number): () => number {
@@ -51,7 +51,7 @@ function randomBy (seed: number): () => number {
   }
 }
 
-/** Values by which an expression grows or scans the most, for texts of so many characters. */
+/** Values that make an expression grow or scan the most, for texts of the given length. */
 function hostile (length: number): Record<string, unknown> {
   const same = 'a'.repeat(length)
   const nested = (depth: number): unknown => depth === 0 ? same.slice(0, length / 8) : [nested(depth - 1), { a: nested(depth - 1) }]
@@ -268,7 +268,7 @@ function simple (type: string): string {
   return type.replace(/<.*>$/, '').replaceAll('google.protobuf.', 'google_')
 }
 
-/** What the engine's functions did while an expression ran: characters that they went over, and those of their results. */
+/** The work of the engine's functions during an expression: scanned characters, and characters of the results. */
 interface Work {
   units: number
   made: number
@@ -331,7 +331,7 @@ function meter (teardown: (restore: () => void) => void, work: Work): void {
   watch(JSON, 'parse', (_self, [text]) => ({ units: lengthOf(text), made: lengthOf(text) }))
 }
 
-/** Characters and members of a value as it is written. */
+/** Characters and members of a value in its written form. */
 function sizeOf (value: unknown): number {
   if (typeof value === 'string') return value.length
   if (typeof value !== 'object' || value === null) return 1
@@ -342,7 +342,7 @@ function sizeOf (value: unknown): number {
 
 const scopeOf = (body: unknown): Scope => ({ ...noScope, body })
 
-t.test('every function that an expression can call has a meter', async (t) => {
+t.test('every callable function has a meter', async (t) => {
   const names = [
     ...new Set(
       expressionFunctions().filter((signature) => !unreachable.test(signature)).flatMap((signature) => {
@@ -357,9 +357,9 @@ t.test('every function that an expression can call has a meter', async (t) => {
   t.strictSame(
     names.filter((name) => !(name.startsWith('.') ? Object.hasOwn(methods, name.slice(1)) : Object.hasOwn(functions, name))),
     [],
-    'nothing is accepted that cannot be evaluated'
+    'every accepted expression can be evaluated'
   )
-  // Of these the cost does not grow with the operands.
+  // Functions whose cost does not grow with their operands.
   const constant = new Set([
     'dyn/1',
     'type/1',
@@ -391,8 +391,8 @@ t.test('every function that an expression can call has a meter', async (t) => {
         }
       })
     )
-    t.ok(outcomes.includes('limit'), `${name} refuses large operands`)
-    t.notOk(outcomes.includes('error'), `${name} fails in known ways only`)
+    t.ok(outcomes.includes('limit'), `${name} rejects large operands`)
+    t.notOk(outcomes.includes('error'), `${name} fails only with known errors`)
   }
 })
 
@@ -451,7 +451,7 @@ t.test('no expression exceeds its budget', async (t) => {
   }
   t.strictSame(wrong.slice(0, 10), [])
   t.comment(JSON.stringify(outcomes))
-  t.ok(outcomes.value > expressions / 4 && outcomes.limit > 40, 'the expressions do something')
+  t.ok(outcomes.value > expressions / 4 && outcomes.limit > 40, 'the expressions produce results')
   const names = [...Object.keys(functions), ...Object.keys(methods)]
   t.strictSame([...operators, ...macros, ...names].filter((name) => !used.has(name)), [], 'every operator, function and macro was run')
 })

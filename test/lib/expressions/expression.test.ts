@@ -33,7 +33,7 @@ function faults (text: string, more: Partial<TemplateContext> = {}): string[] {
   return within.faults.faults.map(({ message, suggestion }) => `${message}${suggestion === undefined ? '' : ` [${suggestion}]`}`)
 }
 
-t.test('arithmetic mixes integers with the numbers of JSON, and answers numbers', async (t) => {
+t.test('arithmetic mixes integers with JSON numbers and returns numbers', async (t) => {
   const item = { price: 2.5, quantity: 4, n: 7 }
   t.equal(evaluate('item.price * item.quantity', { item }), 10)
   t.equal(evaluate('item.price * 2', { item }), 5)
@@ -41,19 +41,19 @@ t.test('arithmetic mixes integers with the numbers of JSON, and answers numbers'
   t.equal(evaluate('item.n / 2', { item }), 3.5)
   t.equal(evaluate('item.n % 4', { item }), 3)
   t.equal(evaluate('-item.n', { item }), -7)
-  t.equal(evaluate('7 / 2'), 3, 'two integer literals divide as integers, as CEL has it')
+  t.equal(evaluate('7 / 2'), 3, 'two integer literals divide as integers, as in CEL')
   t.equal(evaluate('size("abc")'), 3)
-  t.equal(evaluate('item.n / 0', { item }), null, 'what is no number is null')
+  t.equal(evaluate('item.n / 0', { item }), null, 'a result that is not a number is null')
   t.strictSame(evaluate('[1, item.n, "a", {"b": 2}]', { item }), [1, 7, 'a', { b: 2 }])
 })
 
-t.test('=== and !== read as == and !=, outside string literals', async (t) => {
+t.test('=== and !== mean == and !=, except in string literals', async (t) => {
   const scope = { body: { kind: 'a===b' } }
   t.equal(evaluate('body.kind === "a===b"', {}, scope), true)
   t.equal(evaluate("body.kind !== 'a!==b' && 1 == 1", {}, scope), true)
 })
 
-t.test('a path that leads nowhere is null', async (t) => {
+t.test('a missing path is null', async (t) => {
   t.equal(evaluate('item.a.b.c', { item: {} }), null)
   t.equal(evaluate('item.a == null', { item: {} }), true)
   t.equal(evaluate('body.flag == true'), false)
@@ -63,10 +63,10 @@ t.test('a path that leads nowhere is null', async (t) => {
   t.equal(evaluate('item["a b"]', { item: { 'a b': 2 } }), 2)
   t.equal(evaluate('has(item.a)', { item: { a: null } }), true)
   t.equal(evaluate('has(item.b.c) ? 1 : 2', { item: { a: null } }), 2)
-  t.throws(() => evaluate('item.a + 1', { item: {} }), 'an operator refuses null')
+  t.throws(() => evaluate('item.a + 1', { item: {} }), 'an operator rejects null')
 })
 
-t.test('nothing inherited is reached', async (t) => {
+t.test('inherited members cannot be reached', async (t) => {
   for (
     const path of ['item.constructor', 'item.__proto__', 'item.list["length"]', 'item.text["length"]', 'item["constructor"]["constructor"]']
   ) {
@@ -86,7 +86,7 @@ t.test('nothing inherited is reached', async (t) => {
   }
 })
 
-t.test('a template inside is a reference, never pasted text', async (t) => {
+t.test('a template inside an expression is a reference, never inserted text', async (t) => {
   const hostile = { name: '" || true || "', n: 5, list: [{ a: 1 }] }
   t.equal(evaluate('{{body.name}} == "x"', {}, { body: hostile }), false)
   t.equal(evaluate('"{{body.name}}" == "x"', {}, { body: hostile }), false)
@@ -99,7 +99,7 @@ t.test('a template inside is a reference, never pasted text', async (t) => {
   t.equal(evaluate('env.PLAN + "{{env.PLAN}}"'), 'propro')
 })
 
-t.test('references are known', async (t) => {
+t.test('an expression lists its references', async (t) => {
   const compiled = compileExpression(
     'auth.role == "admin" && {{tenant.id}} == "x" && has(body.a) && headers["X-Kind"] == "1"',
     '',
@@ -114,11 +114,11 @@ t.test('references are known', async (t) => {
   ])
 })
 
-t.test("macros and matches work in the platform's document, and are refused in a tenant's", async (t) => {
+t.test("macros and matches work in the platform's document, and are rejected in a tenant's", async (t) => {
   const item = { tags: ['a', 'b'], lines: [{ n: 1 }, { n: 2 }], item: 3 }
   t.strictSame(evaluate('item.lines.map(line, line.n * 2)', { item }), [2, 4])
   t.equal(evaluate('item.tags.exists(tag, tag == "b")', { item }), true)
-  t.equal(evaluate('item.lines.all(item, item.n > 0)', { item }), true, 'the name that a macro gives hides a local')
+  t.equal(evaluate('item.lines.all(item, item.n > 0)', { item }), true, "a macro's variable shadows a local")
   t.equal(evaluate('cel.bind(x, item.item + 1, x * x)', { item }), 16)
   t.equal(evaluate('item.tags[0].matches("^a$")', { item }), true)
   for (
@@ -156,7 +156,7 @@ t.test('cost is bounded', async (t) => {
   })
 })
 
-t.test('faults tell the position and what would be right', async (t) => {
+t.test('faults contain the position and a correction', async (t) => {
   t.match(faults('item.price *'), [/character 13/])
   t.match(faults('item.price === === 1'), [/character 16/])
   t.match(faults('{{body.a}} + + {{body.b}}'), [/character 14/])
@@ -177,10 +177,10 @@ t.test('faults tell the position and what would be right', async (t) => {
   ])
   t.match(faults('{{body.items.length}} > 0'), [/have no `length`/])
   t.match(faults('item.a.all(x, x.tags.length > 1) || {"a": body.b}.a.c.length > 0'), [/`length`/, /`length`/])
-  t.strictSame(faults('item.length * item.width > body["items"]["length"]'), [], 'a record may have a field of that name')
+  t.strictSame(faults('item.length * item.width > body["items"]["length"]'), [], 'a record may have a field with this name')
 })
 
-t.test('a computed index and methods of values work', async (t) => {
+t.test('computed indexes and methods of values work', async (t) => {
   const item = { list: ['a', 'b'], i: 1, name: 'Ann Lee', at: '2026-01-02T03:04:05Z' }
   t.equal(evaluate('item.list[item.i]', { item }), 'b')
   t.equal(evaluate('item.name.split(" ")[0].upperAscii()', { item }), 'ANN')

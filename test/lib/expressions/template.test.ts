@@ -44,7 +44,7 @@ function faults (value: unknown, more: Partial<TemplateContext> = {}): string[] 
   )
 }
 
-t.test('a value that is one template keeps its type', async (t) => {
+t.test('a value that is a single template keeps its type', async (t) => {
   const body = { id: 7, yes: true, none: null, list: [1, 2], nested: { a: { b: 'deep' } }, items: [{ id: 'first' }] }
   t.equal(evaluate('{{body.id}}', { body }), 7)
   t.equal(evaluate('{{ body.yes }}', { body }), true)
@@ -58,7 +58,7 @@ t.test('a value that is one template keeps its type', async (t) => {
   t.equal(evaluate('{{body[1]}}', { body: ['a', 'b'] }), 'b')
 })
 
-t.test('every source of a request is read', async (t) => {
+t.test('templates can read every source of a request', async (t) => {
   const at: Partial<Scope> = {
     params: { id: 'p' },
     query: { q: 'q' },
@@ -79,25 +79,25 @@ t.test('every source of a request is read', async (t) => {
   t.match(evaluate('{{now()}}'), /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/)
   t.match(evaluate('{{ uuid() }}'), /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/)
   const identifier = compileValue('{{uuid()}}', '', context())
-  t.not(identifier.evaluate(scope()), identifier.evaluate(scope()), 'each evaluation makes a new one')
+  t.not(identifier.evaluate(scope()), identifier.evaluate(scope()), 'each evaluation creates a new value')
 })
 
-t.test('inside a longer string a template is text', async (t) => {
+t.test('inside a longer string a template becomes text', async (t) => {
   const body = { name: 'Ann', n: 0, no: false, none: null, list: [1, { a: 'b' }] }
   t.equal(evaluate('Hello {{body.name}}!', { body }), 'Hello Ann!')
   t.equal(evaluate('{{body.name}}{{body.n}}{{body.no}}', { body }), 'Ann0false')
   t.equal(evaluate('[{{body.none}}{{body.missing}}]', { body }), '[]')
   t.equal(evaluate('list: {{body.list}}', { body }), 'list: [1,{"a":"b"}]')
   t.equal(evaluate('a {{body.name}}', { body }), 'a Ann')
-  t.equal(evaluate('${{body.n}}', { body }), '$0', 'a dollar before a template is text')
+  t.equal(evaluate('${{body.n}}', { body }), '$0', 'a dollar sign before a template is text')
 })
 
-t.test('|| gives a default for what is missing, null or empty; 0 and false stay', async (t) => {
+t.test('|| provides a default for missing, null and empty values; 0 and false stay', async (t) => {
   const query = { zero: 0, no: false, empty: '', none: null, word: 'w' }
   t.equal(evaluate('{{query.limit || 10}}', { query }), 10)
   t.equal(evaluate('{{query.none || -1.5e2}}', { query }), -150)
   t.equal(evaluate("{{query.empty || 'a \\'b\\''}}", { query }), "a 'b'")
-  t.equal(evaluate('{{query.empty || "}}"}}', { query }), '}}', 'braces in a quoted string close nothing')
+  t.equal(evaluate('{{query.empty || "}}"}}', { query }), '}}', 'braces in a quoted string do not close the template')
   t.equal(evaluate('{{query.missing || true}}', { query }), true)
   t.equal(evaluate('{{query.missing || null}}', { query }), null)
   t.equal(evaluate("{{query.missing || ''}}", { query }), '')
@@ -108,7 +108,7 @@ t.test('|| gives a default for what is missing, null or empty; 0 and false stay'
   t.equal(evaluate('page {{query.page || 1}}', { query }), 'page 1')
 })
 
-t.test('only own members are read', async (t) => {
+t.test('only own members can be read', async (t) => {
   const body = { text: 'abc', list: [1], made: Object.create({ inherited: 1 }) }
   for (
     const path of [
@@ -132,17 +132,17 @@ t.test('only own members are read', async (t) => {
   ) {
     t.equal(evaluate(`{{${path}}}`, { body, auth: { sub: 'a' } }), undefined, path)
   }
-  t.equal(evaluate('{{body.length}}', { body: { length: 3 } }), 3, 'an object may own a member of that name')
+  t.equal(evaluate('{{body.length}}', { body: { length: 3 } }), 3, 'an object may have an own member with this name')
 })
 
-t.test('what a caller sends is never read as a template', async (t) => {
+t.test("a caller's value is never parsed as a template", async (t) => {
   const body = { a: '{{auth.sub}}', b: '${HOME}' }
   t.equal(evaluate('{{body.a}}', { body, auth: { sub: 'x' } }), '{{auth.sub}}')
   t.equal(evaluate('{{body.b}} {{body.a}}', { body }, { env: { HOME: '/root' } }), '${HOME} {{auth.sub}}')
   t.equal(evaluate('{{env.EVIL}}', { body }, { env: { EVIL: '{{body.a}}' } }), '{{body.a}}', 'nor is a setting')
 })
 
-t.test('env is a constant of compilation', async (t) => {
+t.test('env is constant at compile time', async (t) => {
   const env = { NAME: 'value', EMPTY: '' }
   const compiled = compileValue(
     { a: '{{env.NAME}}', b: 'x-${NAME}', c: '{{env.EMPTY || 5}}', d: '{{env.NONE || env.NAME}}', e: '{{env.EMPTY}}' },
@@ -156,15 +156,15 @@ t.test('env is a constant of compilation', async (t) => {
   t.match(faults('${NONE}'), [/setting NONE is not set/])
   t.match(faults('{{env.toString}}'), [/setting toString is not set/])
   t.match(faults('{{env}}'), [/env\.NAME/])
-  t.equal(evaluate('costs ${5} and ${a-b}'), 'costs ${5} and ${a-b}', 'other dollar braces are text')
+  t.equal(evaluate('costs ${5} and ${a-b}'), 'costs ${5} and ${a-b}', 'other uses of ${ are text')
 })
 
-t.test('objects and arrays compile deeply; what resolves to nothing is left out', async (t) => {
+t.test('objects and arrays compile deeply; members that resolve to nothing are left out', async (t) => {
   const value = { a: { b: ['{{body.x}}', '{{body.gone}}', 1] }, gone: '{{body.gone}}', none: '{{body.none}}', fixed: { deep: [1, 2] } }
   t.strictSame(evaluate(value, { body: { x: 'X', none: null } }), { a: { b: ['X', null, 1] }, none: null, fixed: { deep: [1, 2] } })
 })
 
-t.test('constants are folded, frozen, and no part of the document', async (t) => {
+t.test('constants are folded and frozen, and do not share data with the document', async (t) => {
   const value = { list: [1, { a: 'b' }], text: 'plain' }
   const compiled = compileValue(value, '', context())
   const result = compiled.evaluate(scope())
@@ -176,10 +176,10 @@ t.test('constants are folded, frozen, and no part of the document', async (t) =>
   t.throws(() => {
     if (Array.isArray(Object(result).list)) Object(result).list[1].a = 'c'
   }, TypeError)
-  t.notOk(Object.isFrozen(value), "the caller's own data is left alone")
+  t.notOk(Object.isFrozen(value), "the caller's own data is not frozen")
 })
 
-t.test('references name each path once', async (t) => {
+t.test('references contain each path once', async (t) => {
   const compiled = compileValue(['{{auth.sub}}', 'x {{auth.sub}} {{params.id || query.id}}', '{{now()}}'], '', context())
   t.strictSame(compiled.references, [
     { source: 'auth', path: ['sub'] },
@@ -189,7 +189,7 @@ t.test('references name each path once', async (t) => {
   ])
 })
 
-t.test('faults name what is wrong and what would be right', async (t) => {
+t.test('faults contain the error and a correction', async (t) => {
   t.match(faults({ a: ['{{bdy.x}}'] }), [/^\/v\/a\/0 .*names no source of templates.*\[body\]$/])
   t.match(faults('{{params.idd}}', { params: new Set(['id', 'name']) }), [/has no parameter "idd" \[id\]/])
   t.match(faults('{{results.pots.id}}', { results: new Set(['posts']) }), [/no query before this one makes a result "pots" \[posts\]/])
@@ -214,13 +214,13 @@ t.test('faults name what is wrong and what would be right', async (t) => {
   t.match(faults(new Date()), [/plain objects/])
 })
 
-t.test('text with balanced braces is no template', async (t) => {
+t.test('text with balanced braces is not a template', async (t) => {
   t.equal(evaluate('{"a":{"b":1}}'), '{"a":{"b":1}}')
   t.equal(evaluate('{"a":{"b":{{body.x}}}}', { body: { x: 2 } }), '{"a":{"b":2}}')
   t.equal(evaluate("{{ '{{' }}"), '{{')
 })
 
-t.test('a value has bounds', async (t) => {
+t.test("a value's size is bounded", async (t) => {
   t.match(faults(Array.from({ length: 1001 }, () => '{{body.x}}')), [/at most 1000 templates/])
   t.strictSame(faults(Array.from({ length: 1000 }, () => '{{body.x}}')), [])
   const nest = (depth: number): unknown => depth === 0 ? 1 : [nest(depth - 1)]

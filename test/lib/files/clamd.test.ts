@@ -7,7 +7,7 @@ import { freePort } from '../../helpers/free-port.js'
 
 const unavailable = { message: 'the scanner cannot be reached' }
 
-t.test('a scanner finds malware in streams, and nothing in others', async (t) => {
+t.test('a scanner detects malware in streams, and accepts clean ones', async (t) => {
   const clamd = await startClamd(t)
   const chunks = (text: string) => Readable.from([Buffer.alloc(500_000), Buffer.from(text), Buffer.alloc(500_000)])
   t.strictSame(await scan(clamd, chunks('harmless')), { status: 'clean' })
@@ -35,10 +35,10 @@ t.test('a scanner finds malware in streams, and nothing in others', async (t) =>
   await t.rejects(ping(clamd, 5000), unavailable)
 })
 
-t.test('a stream that is longer than the scanner takes has a verdict of its own', async (t) => {
+t.test("a stream that exceeds the scanner's limit has its own verdict", async (t) => {
   const clamd = await startClamd(t, undefined, 1)
   const chunks = Array.from({ length: 200 }, () => Buffer.alloc(65_536))
-  // It answers and closes at once: a write that meets the closed connection may lose the answer.
+  // The scanner answers and closes at once: a write to the closed connection may lose the response.
   let verdict: Verdict | null = null
   for (let tries = 0; tries < 20 && verdict === null; tries++) verdict = await scan(clamd, Readable.from(chunks)).catch(() => null)
   t.strictSame(verdict, { status: 'tooLarge' })

@@ -8,7 +8,7 @@ import { FileWriter } from '../../../lib/files/file-writer.js'
 
 const pattern = randomBytes(1_000_000)
 
-/** Chunks of many sizes, smaller and larger than what is written at a time. */
+/** Chunks of many sizes, smaller and larger than the write buffer. */
 function * chunksOf (size: number, first: number): Generator<Buffer> {
   for (let left = size, length = first; left > 0; length = length * 7 % 999_983) {
     const chunk = pattern.subarray(0, Math.min(length, left))
@@ -30,7 +30,7 @@ t.test('writes every byte once and in order, of several files at a time', async 
   }))
 })
 
-t.test('fails with the error of the system, and leaves a file that was there', async (t) => {
+t.test("fails with the system's error, and keeps an existing file", async (t) => {
   const folder = t.testdir({ there: 'before' })
   await t.rejects(pipeline(Readable.from([pattern]), new FileWriter(join(folder, 'there'))), { code: 'EEXIST' })
   t.equal(readFileSync(join(folder, 'there'), 'utf8'), 'before')

@@ -7,7 +7,7 @@ const sample = (width: number, height: number) => sharp({ create: { width, heigh
 const stream = (bytes: Buffer) => Readable.from([bytes])
 const refused = { code: 'TENANTRY_BAD_REQUEST', statusCode: 400 }
 
-t.test('makes images of other sizes and formats', async (t) => {
+t.test('converts images to other sizes and formats', async (t) => {
   const original = await sample(400, 200).png().toBuffer()
   const cases = [
     [{ width: 100 }, { width: 100, height: 50, format: 'png' }],
@@ -25,7 +25,7 @@ t.test('makes images of other sizes and formats', async (t) => {
   }
 })
 
-t.test('an animation becomes its first image', async (t) => {
+t.test('an animation becomes its first frame', async (t) => {
   const frames = Buffer.concat(['#ff0000', '#00ff00'].map((colour) => Buffer.alloc(10 * 10 * 3, Buffer.from(colour.slice(1), 'hex'))))
   const gif = await sharp(frames, { raw: { width: 10, height: 20, channels: 3, pageHeight: 10 } }).gif({ delay: [100, 100] }).toBuffer()
   t.equal((await sharp(gif).metadata()).pages, 2)
@@ -34,7 +34,7 @@ t.test('an animation becomes its first image', async (t) => {
   t.match(await sharp(bytes).metadata(), { width: 5, height: 5, format: 'png' })
 })
 
-t.test('refuses images that are too large, and files that are not images', async (t) => {
+t.test('rejects images that are too large, and files that are not images', async (t) => {
   const bomb = await sample(10_000, 6_000).png({ compressionLevel: 9 }).toBuffer()
   await t.rejects(transformImage(stream(bomb), { width: 10 }), refused, '60 megapixels')
   for (
@@ -48,11 +48,11 @@ t.test('refuses images that are too large, and files that are not images', async
     await t.rejects(transformImage(stream(Buffer.from(text)), { width: 10 }), refused, text.slice(0, 20))
   }
   const cut = (await sample(400, 200).jpeg().toBuffer()).subarray(0, 600)
-  await t.rejects(transformImage(stream(cut), { width: 10 }), refused, 'an image that was cut off')
+  await t.rejects(transformImage(stream(cut), { width: 10 }), refused, 'a truncated image')
 })
 
-t.test('refuses an animation whose pages together are too large', async (t) => {
-  const size = Buffer.from([0xd0, 0x07, 0xd0, 0x07]) // 2,000 pixels each way
+t.test('rejects an animation whose frames together are too large', async (t) => {
+  const size = Buffer.from([0xd0, 0x07, 0xd0, 0x07]) // 2,000 pixels on each side
   const page = Buffer.from('2c000000000100010080000000ffffff02024401003b', 'hex').subarray(0, -1)
   const bytes = (pages: number) =>
     Buffer.concat([
@@ -70,7 +70,7 @@ t.test('refuses an animation whose pages together are too large', async (t) => {
   })
 })
 
-t.test('equal transforms have one name', async (t) => {
+t.test('equal transforms have the same name', async (t) => {
   t.equal(transformName({}), null)
   t.equal(transformName({ height: 2, width: 1, format: 'webp' }), transformName({ format: 'webp', width: 1, height: 2 }))
   t.equal(transformName({ width: 1, fit: 'cover', quality: 80 }), 'w-1_fit-cover_q-80')

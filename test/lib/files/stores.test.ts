@@ -35,7 +35,7 @@ async function keysOf (store: ObjectStore, prefix: string): Promise<string[]> {
   return keys.sort()
 }
 
-/** The promises of every store. */
+/** The contract of every store. */
 async function conforms (t: Test, store: ObjectStore): Promise<void> {
   await store.check()
 
@@ -55,7 +55,7 @@ async function conforms (t: Test, store: ObjectStore): Promise<void> {
     t.equal((await bytesOf(store.get(name))).length, 0)
   })
 
-  await t.test('stores an object of several parts, byte by byte', async (t) => {
+  await t.test('stores a multipart object without changing a byte', async (t) => {
     const name = key()
     const bytes = randomBytes(20_000_000)
     const chunks = Array.from({ length: 200 }, (_, index) => bytes.subarray(index * 100_000, (index + 1) * 100_000))
@@ -63,7 +63,7 @@ async function conforms (t: Test, store: ObjectStore): Promise<void> {
     t.equal(sha256(await bytesOf(store.get(name))), sha256(bytes))
   })
 
-  await t.test('a stream that fails leaves nothing', async (t) => {
+  await t.test('a failing stream leaves nothing', async (t) => {
     const [short, long] = [key('broken'), key('broken')]
     for (const [name, before] of [[short, 10], [long, 9_000_000]] as const) {
       const bytes = new PassThrough()
@@ -77,7 +77,7 @@ async function conforms (t: Test, store: ObjectStore): Promise<void> {
     t.strictSame(await keysOf(store, 'broken/'), [])
   })
 
-  await t.test('an object that does not exist is null', async (t) => {
+  await t.test('a missing object is null', async (t) => {
     t.equal(await store.get(key()), null)
     t.equal(await store.stat(key()), null)
     t.equal(await store.copy(key(), key()), false)
@@ -102,7 +102,7 @@ async function conforms (t: Test, store: ObjectStore): Promise<void> {
     t.strictSame(await keysOf(store, `${tenant}c/`), [])
   })
 
-  await t.test('refuses keys that are no keys of this package', async (t) => {
+  await t.test('rejects keys that this package did not create', async (t) => {
     for (const bad of ['a/../b', '../a/b', 'a', 'a/b/c', '/a/b', 'a/.b', '.incoming/b', 'a/b\0', '']) {
       await t.rejects(async () => await store.put(bad, Readable.from([]), text), TypeError, bad)
       await t.rejects(async () => await store.get(bad), TypeError, bad)
@@ -110,7 +110,7 @@ async function conforms (t: Test, store: ObjectStore): Promise<void> {
   })
 }
 
-/** Every method of the interface: a new one does not compile until it stands here. */
+/** Every method of the interface: a new method does not compile until it is listed here. */
 const methods = Object.keys(
   {
     put: 1,
@@ -130,7 +130,7 @@ t.test('the interface of stores has at most nine methods', async (t) => {
   t.strictSame(Object.keys(createLocalStore(t.testdir())).sort(), [...methods].sort())
 })
 
-t.test('bytes of a process that was killed are removed a day later, by any upload', async (t) => {
+t.test("any upload removes a killed process's partial files after a day", async (t) => {
   const folder = t.testdir({ '.incoming': { old: 'x', fresh: 'x' } })
   utimesSync(join(folder, '.incoming', 'old'), 0, 0)
   const store = createLocalStore(folder)
@@ -142,7 +142,7 @@ t.test('bytes of a process that was killed are removed a day later, by any uploa
 t.test('the local disk', async (t) => {
   const folder = t.testdir()
   await conforms(t, createLocalStore(folder))
-  t.strictSame(readdirSync(join(folder, '.incoming')), [], 'no part of an upload is left')
+  t.strictSame(readdirSync(join(folder, '.incoming')), [], 'no part of an upload remains')
 })
 
 t.test('a disk that cannot be written is a 503', async (t) => {
@@ -167,7 +167,7 @@ t.test('S3', async (t) => {
   t.teardown(() => store.close())
   await conforms(t, store)
 
-  await t.test('a signed download needs no credentials, and sends the headers that were signed', async (t) => {
+  await t.test('a signed download needs no credentials, and sends the signed headers', async (t) => {
     const name = key()
     await store.put(name, Readable.from([Buffer.from('signed')]), text)
     const { method, url, headers } = await signed(
@@ -178,7 +178,7 @@ t.test('S3', async (t) => {
     t.equal((await fetch(url.replace(name, key()), { method })).status, 403, 'another key')
   })
 
-  await t.test('a signed upload has the size that was signed, and no other', async (t) => {
+  await t.test('a signed upload must have exactly the signed size', async (t) => {
     const name = key()
     const { method, url, headers } = await signed(store.sign(name, { method: 'PUT', seconds: 60, contentType: text, size: 5 }))
     const { 'content-length': _fixed, ...sent } = headers
@@ -188,13 +188,13 @@ t.test('S3', async (t) => {
     t.equal((await store.stat(name))?.size, 5)
   })
 
-  await t.test('wrong credentials are a 503, and name no secret', async (t) => {
+  await t.test('wrong credentials are a 503 that reveals no secret', async (t) => {
     const wrong = await createS3Store({ ...swift, secretAccessKey: 'wrong' })
     await t.rejects(wrong.check(), { code: 'TENANTRY_STORAGE_UNAVAILABLE', message: 'The store of files cannot be reached; try again' })
     await wrong.close()
   })
 
-  await t.test('both: the disk and S3', async (t) => {
+  await t.test('both stores: the disk and S3', async (t) => {
     const folder = t.testdir()
     const disk = createLocalStore(folder)
     const failures: string[] = []
@@ -205,14 +205,14 @@ t.test('S3', async (t) => {
     await both.put(name, Readable.from([Buffer.from('twice')]), text)
     t.equal((await store.stat(name))?.size, 5, 'S3 has it too')
     await disk.delete(name)
-    t.equal(String(await bytesOf(both.get(name))), 'twice', 'a file that the disk lost is read from S3')
+    t.equal(String(await bytesOf(both.get(name))), 'twice', 'a file lost on disk is read from S3')
     t.equal(await both.restore(name, text), 'copied')
     t.equal(await both.restore(name, text), 'complete')
     t.equal(await both.restore(key(), text), 'lost')
     t.equal((await disk.stat(name))?.size, 5)
   })
 
-  await t.test('both, while S3 is down: uploads succeed, and are copied later', async (t) => {
+  await t.test('both stores while S3 is down: uploads succeed, and are copied later', async (t) => {
     const disk = createLocalStore(t.testdir())
     const down = await createS3Store({ ...swift, endpoint: 'http://127.0.0.1:1' })
     t.teardown(() => down.close())

@@ -1,4 +1,4 @@
-/** A document whose routes use every operation on documents, on whatever store the server has. */
+/** A document whose routes use every operation on documents, with any store. */
 import type { DocumentQuery } from '../../../lib/schema/query.js'
 import type { Route } from '../../../lib/schema/route.js'
 import type { TestDocument } from '../../helpers/server.js'
@@ -95,5 +95,5 @@ export const documentRoutes: readonly Route[] = [
   one('get', '/copies/:id', { collection: 'copies', operation: 'get', docId })
 ]
 
-/** Tenants `a` and `b` have it, each its own. */
+/** Tenants `a` and `b` each have one of their own. */
 export const storesDocument = (database: TestDocument): TestDocument => ({ ...database, routes: [...documentRoutes] })

@@ -1,4 +1,4 @@
-/** A deleted tenant leaves no documents in Firestore, and takes none of another tenant with it. */
+/** Deleting a tenant removes its Firestore documents, and no other tenant's. */
 import { Firestore } from '@google-cloud/firestore'
 import { test, type Test } from 'tap'
 import { openFirestore } from '../../../lib/firestore/open.js'
@@ -8,7 +8,7 @@ import { needsGoogle } from '../../helpers/skips.js'
 import { bearer } from '../../helpers/tokens.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
-// The emulator from npm lists no collections.
+// The emulator from npm does not list collections.
 const options = { skip: !isGoogle && needsGoogle }
 const count = 750 // documents of one collection: two batches
 
@@ -37,7 +37,7 @@ async function open (t: Test) {
 const all = [count, 1, 1, 1]
 const none = [0, 0, 0, 0]
 
-test('the deletion of a tenant removes all of its documents, and no others', options, async (t) => {
+test('deleting a tenant removes all of its documents, and no others', options, async (t) => {
   const { client, fill, left, firebase } = await open(t)
   const app = await testServer(t, { databaseProvider: 'firebase', firebase, routes: [] }, { tenants: ['a', 'b'] })
   await Promise.all([fill('a'), fill('b'), fill('ab'), client.doc('notes/n1').set({})])
@@ -48,7 +48,7 @@ test('the deletion of a tenant removes all of its documents, and no others', opt
   t.equal((await client.doc('notes/n1').get()).exists, true)
 })
 
-test('a deletion that fails half-way is continued', options, async (t) => {
+test('a deletion that failed half-way is continued', options, async (t) => {
   const { store, fill, left } = await open(t)
   await fill('a')
   let batches = 0
@@ -62,15 +62,15 @@ test('a deletion that fails half-way is continued', options, async (t) => {
   t.same(await left('a'), none)
 })
 
-test('documents of a later tenant of the id are kept', options, async (t) => {
+test('documents of a later tenant with the same id are kept', options, async (t) => {
   const { client, store, fill, left } = await open(t)
   await fill('a')
   await store.erase(tenantRef('a'), async () => false)
-  t.same(await left('a'), all, 'there is a tenant of that id')
+  t.same(await left('a'), all, 'the tenant exists again')
   let asked = 0
   await store.erase(tenantRef('a'), async () => {
     if (++asked === 1) await client.doc('tenants/a/notes/n0').set({ of: 'the later one' })
     return asked === 1
   })
-  t.same((await client.doc('tenants/a/notes/n0').get()).data(), { of: 'the later one' }, 'it is written while a batch is removed')
+  t.same((await client.doc('tenants/a/notes/n0').get()).data(), { of: 'the later one' }, 'the new tenant writes while a batch is removed')
 })

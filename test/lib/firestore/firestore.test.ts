@@ -1,4 +1,4 @@
-/** What Firestore alone has: shared collections, indexes, contention, and what it has no query for. */
+/** Behaviour that only Firestore has: shared collections, indexes, contention, and unsupported queries. */
 import type { DocumentOperation } from '../../../lib/firestore/types.js'
 import type { DocumentQuery } from '../../../lib/schema/query.js'
 import { test } from 'tap'
@@ -15,12 +15,12 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const shape = { only: null, without: new Set<string>() }
 
-/** An error as the client of Google throws it. */
+/** An error in the form that Google's client throws. */
 function grpcError (code: number, message = 'a text of Firestore with projects/my-app in it'): Error {
   return Object.assign(new Error(message), { code })
 }
 
-test('shared collections, indexes and both stores in one document', async (t) => {
+test('one document can use shared collections, indexes and both stores', async (t) => {
   const { emulatorHost, projectId } = await firestoreServer(t)
   const query = (operation: DocumentQuery['operation'], docId = false): DocumentQuery => ({
     collection: 'countries',
@@ -59,14 +59,14 @@ test('shared collections, indexes and both stores in one document', async (t) =>
   const [a, b, odd] = ['a', 'b', '__a__'].map((tenant) => caller(t, app, { tenant }))
   if (a === undefined || b === undefined || odd === undefined) throw new Error('no callers')
 
-  await t.test('a shared collection is one for all tenants, and others are not', async (t) => {
+  await t.test('only shared collections are common to all tenants', async (t) => {
     await a('PUT /countries/de', {
       body: { name: 'Germany', capital: { $reference: 'countries/berlin' }, first: { $reference: 'notes/n1' } }
     })
     t.match(await b('GET /countries/de'), {
       status: 200,
       body: { name: 'Germany', capital: { $reference: 'countries/berlin' }, first: { $reference: null } }
-    }, 'and tells nothing of a document of another tenant')
+    }, "and reveals nothing of another tenant's document")
     await a('PUT /notes/n1', { body: { kind: 'of a' } })
     refused(t, await b('GET /notes/n1'), 404, 'NOT_FOUND')
     refused(t, await odd('GET /notes/n1'), 404, 'NOT_FOUND')
@@ -74,7 +74,7 @@ test('shared collections, indexes and both stores in one document', async (t) =>
     t.match([(await a('GET /notes/n1')).body, (await odd('GET /notes/n1')).body], [{ kind: 'of a' }, { kind: 'of odd' }])
   })
 
-  await t.test("a tenant's own document reads shared collections, and writes none", async (t) => {
+  await t.test("a tenant's own document can read shared collections, but not write them", async (t) => {
     const admin = await caller(t, app, { token: await signToken({ sub: 'admin', role: 'admin', tenant_id: 'a' }) })
     const own = (operation: DocumentQuery['operation']) => ({
       routes: [{ path: '/own/:id', method: operation === 'get' ? 'get' : 'put', firebaseQueries: [query(operation, true)] }]
@@ -84,12 +84,12 @@ test('shared collections, indexes and both stores in one document', async (t) =>
     t.match(await a('GET /own/de'), { status: 200, body: { name: 'Germany' } })
   })
 
-  await t.test('a query names its store, and a route reads both', async (t) => {
+  await t.test('a query names its store, and a route can read both', async (t) => {
     refused(t, await a('GET /in-sql/n1'), 404, 'NOT_FOUND')
     t.match(await a('GET /mixed/n1'), { status: 200, body: { logs: { data: [] }, note: { kind: 'of a' } } })
   })
 
-  await t.test('an id that Firestore does not take is refused in a write', async (t) => {
+  await t.test('a write with an id that Firestore does not accept is rejected', async (t) => {
     for (const id of ['__x__', 'a%2Fb', '漢'.repeat(501)]) {
       refused(
         t,
@@ -150,7 +150,7 @@ test('shared collections, indexes and both stores in one document', async (t) =>
     t.notOk(paths['/notes/{id}']?.['get']?.description?.includes('Firestore') === true)
   })
 
-  await t.test('a missing index is 400, with its link for administrators of the platform', async (t) => {
+  await t.test('a missing index is a 400, with its link for platform administrators', async (t) => {
     const link = 'https://console.firebase.google.com/v1/r/project/my-app/firestore/indexes?create_composite=abc'
     // The emulators need no indexes.
     Object.assign(app.firestore ?? {}, {
@@ -170,7 +170,7 @@ test('shared collections, indexes and both stores in one document', async (t) =>
   })
 })
 
-test('contention is tried again, and then 409', async (t) => {
+test('contention is retried, and then a 409', async (t) => {
   const { emulatorHost, projectId } = await firestoreServer(t)
   const store = await openFirestore({ emulatorHost, projectId, maxAnswerBytes: 1000 })
   t.teardown(() => store.close())
@@ -192,14 +192,14 @@ test('contention is tried again, and then 409', async (t) => {
     { code: 'TENANTRY_BAD_REQUEST' },
     '501 writes'
   )
-  t.equal(await store.text({ kind: 'get', place, shape, id: 'n0' }), null, 'none of them is made')
+  t.equal(await store.text({ kind: 'get', place, shape, id: 'n0' }), null, 'none of them takes effect')
   await store.text({ kind: 'set', place, shape, id: 'long', fields: { text: 'x'.repeat(2000) } })
   const page: DocumentOperation = { kind: 'query', place, shape, filters: [], order: [], limit: 10, offset: 0 }
   await t.rejects(store.text(page), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
   await t.rejects(store.transaction((session) => session.text(page)), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
 })
 
-test('errors of Firestore tell nothing of it', async (t) => {
+test("Firestore's errors reveal no internals", async (t) => {
   for (
     const [code, name] of [
       [3, 'INVALID_VALUE'],
@@ -220,7 +220,7 @@ test('errors of Firestore tell nothing of it', async (t) => {
   t.equal(translate(other), other)
 })
 
-test('what Firestore has no query for is a fault of the document', async (t) => {
+test('a query that Firestore cannot run is a fault of the document', async (t) => {
   const firestore = { isDefault: true, sharedCollections: new Set<string>() }
   const faults = (query: Partial<DocumentQuery>) => documentFaultsOf({ collection: 'notes', operation: 'query', ...query }, { firestore })
   for (const operator of ['like', 'ilike', 'fts', 'contains'] as const) {

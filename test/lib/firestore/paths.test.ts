@@ -1,4 +1,4 @@
-/** Paths: no name of a tenant, a collection or a document changes which documents are meant. */
+/** Paths: no name of a tenant, collection or document can lead to other documents. */
 import { test } from 'tap'
 import { documentPath, isPathSegment, placeOf, rootOf } from '../../../lib/firestore/paths.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
@@ -21,7 +21,7 @@ const never = [
   '漢'.repeat(501)
 ]
 
-test('a segment is never another path', async (t) => {
+test('a segment never becomes another path', async (t) => {
   for (const text of never) {
     t.notOk(isPathSegment(text), JSON.stringify(text.slice(0, 20)))
     t.throws(() => documentPath(placeOf(tenantRef('a'), 'notes', false), text))
@@ -33,7 +33,7 @@ test('a segment is never another path', async (t) => {
   }
 })
 
-test('each tenant, and no tenant, has a root of its own', async (t) => {
+test('each tenant and the platform have separate roots', async (t) => {
   const tenants = ['a', 'A', '__a__', '_a_', '____', '-', '__', 'tenants']
   const roots = [...tenants.map(tenantRef), platformRef].map(rootOf)
   t.equal(new Set(roots).size, roots.length)
@@ -45,7 +45,7 @@ test('each tenant, and no tenant, has a root of its own', async (t) => {
   for (const tenant of ['.', '..', 'a/b', '~', '~__a__', 'a b', 'x'.repeat(65)]) t.throws(() => rootOf(tenantRef(tenant)), JSON.stringify(tenant))
 })
 
-test('collections of the platform are at the root, and those of tenants are not', async (t) => {
+test("platform collections are at the root, and tenants' collections are not", async (t) => {
   t.strictSame(placeOf(tenantRef('a'), 'notes', false), { path: 'tenants/a/notes', root: 'tenants/a' })
   t.strictSame(placeOf(tenantRef('a'), 'countries', true), { path: 'countries', root: 'tenants/a' })
   t.strictSame(placeOf(platformRef, 'notes', false), { path: 'tenants/~/notes', root: 'tenants/~' })

@@ -1,4 +1,4 @@
-/** Security rules for programs that use Firestore without the server: their text, and what Google's emulator makes of them. */
+/** Security rules for programs that access Firestore directly: their text, and their effect in Google's emulator. */
 import type { DocumentQuery } from '../../../lib/schema/query.js'
 import type { Route } from '../../../lib/schema/route.js'
 import { request } from 'undici'
@@ -29,7 +29,7 @@ const document = (input: Partial<ConfigInput>): ConfigInput => ({
 
 const rulesOf = (input: Partial<ConfigInput>): string => securityRules(checkConfig(document(input), { env: {} })) ?? ''
 
-/** What the rules allow, by path. */
+/** The access that the rules allow, by path. */
 const allowedIn = (rules: string): Record<string, string> =>
   Object.fromEntries([...rules.matchAll(/match \/(\S+)\/\{document\} \{\n\s+allow (.*?): if (.*);/g)].map(([, path, list]) => [path, list]))
 
@@ -58,7 +58,7 @@ test('rules allow what a route allows to every user of a tenant', async (t) => {
   t.match(rulesOf({ firebase, routes: everyone }), /only: hidden/)
 })
 
-test('rules allow nothing that a route restricts', async (t) => {
+test('rules do not allow what a route restricts', async (t) => {
   const query: DocumentQuery = { collection: 'notes', operation: 'query' }
   const get: DocumentQuery = { collection: 'notes', operation: 'get', docId }
   const closed: readonly Route[] = [
@@ -86,7 +86,7 @@ test('rules allow nothing that a route restricts', async (t) => {
   })
 })
 
-test('values of secrets are not read directly', async (t) => {
+test('values of secrets cannot be read directly', async (t) => {
   t.same(
     allowedIn(rulesOf({
       routes: [
@@ -99,7 +99,7 @@ test('values of secrets are not read directly', async (t) => {
   )
 })
 
-test('names of collections and claims do not end a rule, a text or a comment', async (t) => {
+test('names of collections and claims cannot end a rule, a text or a comment', async (t) => {
   const names = ['a b', '{x=**}', "x'", 'x" || true', 'a\n} allow read: if true;', 'a\u2028allow', '漢']
   const rules = rulesOf({
     firebase: { projectId: 'test-rules', sharedCollections: names },
@@ -113,12 +113,12 @@ test('names of collections and claims do not end a rule, a text or a comment', a
   t.notMatch(odd, /true \|\|/)
 })
 
-test('without a claim that names the tenant, tenants have no documents', async (t) => {
+test('without a tenant claim, the rules allow no tenant documents', async (t) => {
   t.same(Object.keys(allowedIn(rulesOf({ firebase, authProviders: { firebase: { projectId: 'p' } }, routes: everyone }))), ['countries'])
   t.match(rulesOf({ routes: everyone }), /request\.auth\.token\.get\('tenant_id', ''\) == tenant/)
 })
 
-test('GET /migration answers the rules, to administrators of the platform only', async (t) => {
+test('GET /migration returns the rules to platform administrators only', async (t) => {
   const { emulatorHost } = await firestoreServer(t)
   const own = { ...firebase, emulatorHost }
   const app = await testServer(t, { databaseProvider: 'firebase', firebase: own, routes: everyone })
@@ -128,7 +128,7 @@ test('GET /migration answers the rules, to administrators of the platform only',
   t.equal((await app.inject({ url: '/migration', headers: bearer({ role: 'admin', tenant_id: 'a' }) })).statusCode, 403)
 })
 
-test('the emulator keeps tenants apart by the rules', { skip: !isGoogle && needsGoogle }, async (t) => {
+test('the rules isolate tenants in the emulator', { skip: !isGoogle && needsGoogle }, async (t) => {
   const { emulatorHost, projectId } = await firestoreServer(t)
   const base = `http://${emulatorHost}`
   const json = { 'content-type': 'application/json' }

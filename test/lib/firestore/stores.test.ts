@@ -1,4 +1,4 @@
-/** One contract of documents: the same requests, answers and errors on PostgreSQL, on the embedded engine and on Firestore. */
+/** One contract for documents: the same requests, responses and errors on PostgreSQL, the embedded engine and Firestore. */
 import type { Test } from 'tap'
 import { test } from 'tap'
 import { firestoreServer } from '../../helpers/firestore.js'
@@ -14,7 +14,7 @@ import { storesDocument } from './document.js'
 
 interface Opened {
   readonly database: TestDocument
-  /** Checks that name a gap of the store are skipped. */
+  /** Checks that the store does not support are skipped. */
   readonly hasGaps: boolean
 }
 
@@ -49,7 +49,7 @@ for (const [name, open] of Object.entries(stores)) {
   })
 }
 
-test('the record', async (t) => {
+test('every store ran the checks', async (t) => {
   for (const line of ran) t.comment(line)
   t.equal(ran.length, Object.keys(stores).length)
 })

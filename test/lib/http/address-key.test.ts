@@ -1,13 +1,13 @@
 import t from 'tap'
 import { addressKey } from '../../../lib/http/address-key.js'
 
-t.test('an IPv4 address is itself, however it is written', async (t) => {
+t.test('an IPv4 address is its own key, in every notation', async (t) => {
   t.equal(addressKey('10.1.2.3'), '10.1.2.3')
   t.equal(addressKey('::ffff:10.1.2.3'), '10.1.2.3')
   t.equal(addressKey('::FFFF:10.1.2.3'), '10.1.2.3')
 })
 
-t.test('an IPv4 address in hexadecimal, or with its zeros written, is no other client, nor are all of them one', async (t) => {
+t.test('IPv4 addresses in hexadecimal or with written zeros keep their own keys', async (t) => {
   for (
     const address of [
       '::ffff:505:506',
@@ -27,7 +27,7 @@ t.test('an IPv4 address in hexadecimal, or with its zeros written, is no other c
   t.equal(addressKey('::ffff:ffff:ffff'), '255.255.255.255')
   t.equal(addressKey('::ffff:0:0'), '0.0.0.0')
   for (const address of ['::5.5.5.6', '::ffff:0:505:506', '::1:ffff:505:506', '::fffe:505:506']) {
-    t.equal(addressKey(address), '0:0:0:0::/64', `${address} is none`)
+    t.equal(addressKey(address), '0:0:0:0::/64', `${address} has no key`)
   }
   t.equal(addressKey('1::ffff:505:506'), '1:0:0:0::/64')
 })
@@ -58,7 +58,7 @@ t.test('a port is not part of the address', async (t) => {
   t.equal(addressKey('[2001:db8:0:1::1]'), '2001:db8:0:1::/64')
 })
 
-t.test('what is no address is a client all the same', async (t) => {
+t.test('a text that is not an address is still a client', async (t) => {
   t.equal(addressKey(undefined), 'unknown')
   t.equal(addressKey('proxy'), 'proxy')
   t.equal(addressKey('a:b'), 'a:b')

@@ -1,4 +1,4 @@
-/** `egress` of the document, and what the plugins that call other services need. */
+/** `egress` of the document, and the settings that plugins need for outgoing calls. */
 import Fastify from 'fastify'
 import { test } from 'tap'
 import { checkConfig, ConfigError } from '../../../lib/configuration/index.js'
@@ -26,7 +26,7 @@ test('every invalid entry is reported with its place', async (t) => {
   )
 })
 
-test('names are the same in every form, and a list of one port is for that port', async (t) => {
+test('names match in every form, and a list for one port matches only that port', async (t) => {
   const rule = compileEgress(['Hooks.Internal.', 'bücher.example:443'])
   t.ok(rule.lists('hooks.internal', 1))
   t.ok(rule.lists('xn--bcher-kva.example', 443))
@@ -36,7 +36,7 @@ test('names are the same in every form, and a list of one port is for that port'
   for (const text of ['', 'hooks.internal', '8.8.8.8:80', '[::1]', '08.8.8.8', '8.8.8']) t.notOk(rule.permits(text, 80), text)
 })
 
-test('what a plugin needs is said when it is registered', async (t) => {
+test('a missing setting of a plugin is reported at registration', async (t) => {
   const bare = async (register: (app: ReturnType<typeof Fastify>) => unknown): Promise<void> => {
     const app = Fastify()
     t.teardown(() => app.close())

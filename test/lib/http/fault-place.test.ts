@@ -21,7 +21,7 @@ const places: readonly [text: string, line: number, column: number][] = [
   ['\ufeff{}', 1, 1]
 ]
 
-test('the place where a text stops being JSON', async (t) => {
+test('the position where a text stops being JSON is reported', async (t) => {
   for (const [text, line, column] of places) {
     t.throws(() => JSON.parse(text), text)
     t.strictSame(faultPlaceOf(text), { line, column }, JSON.stringify(text))
@@ -29,12 +29,12 @@ test('the place where a text stops being JSON', async (t) => {
   for (const text of ['{}', ' [1, -0.5e3, "\\ud800", null]\n', '"x"', '{"a":1,"a":2}']) t.equal(faultPlaceOf(text), null, text)
 })
 
-test('of a text with many faults, only the first is looked for', async (t) => {
+test('of a text with many faults, only the first is searched', async (t) => {
   const text = `[${'!,'.repeat(500_000)}]`
   t.strictSame(faultPlaceOf(text), { line: 1, column: 2 })
 })
 
-test('a text that is changed by one character is JSON for both, or has a place', async (t) => {
+test('a text with one changed character is either valid JSON for both parsers or has a position', async (t) => {
   const json = '{"a":[1,-2.5e3,"x\\n"],"b":{"c":true,"d":null}}'
   for (let at = 0; at < json.length; at++) {
     for (const put of ['', '"', '}', ']', ',', ':', '0', 'e', '.', '-', '\\', '\n', ' ', '\u0000', '/']) {

@@ -1,7 +1,4 @@
-/**
- * An app whose routes ask for guards that no plugin gives them does not start: wrong orders, wrong contexts, and members without
- * effect.
- */
+/** An app whose routes ask for guards that no plugin provides does not start: wrong orders, wrong contexts, and members without effect. */
 import Fastify, { type FastifyContextConfig, type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import auth from '../../../plugins/auth/index.js'
@@ -42,7 +39,7 @@ async function fails (t: Test, app: FastifyInstance, ...parts: string[]): Promis
   for (const part of parts) t.ok(message.includes(part), `${message}\nnames ${part}`)
 }
 
-t.test('login that is registered before mfa does not start, wherever mfa is', async (t) => {
+t.test('an app that registers login before mfa does not start, in any context of mfa', async (t) => {
   for (const isChild of [false, true]) {
     const app = await withDatabase(t)
     await app.register(tenancy)
@@ -58,7 +55,7 @@ t.test('login that is registered before mfa does not start, wherever mfa is', as
   }
 })
 
-t.test('permissions that nothing would check are an error at start that names the route', async (t) => {
+t.test('permissions that no plugin would check are an error at start that names the route', async (t) => {
   const refused: [FastifyContextConfig, string][] = [
     [{ permissions: ['a:b'] }, 'the route GET /x has `permissions` and no `access`'],
     [{ access: 'public', permissions: ['a:b'] }, 'the route GET /x has `permissions` and the access "public"'],
@@ -76,7 +73,7 @@ t.test('permissions that nothing would check are an error at start that names th
   }
 })
 
-t.test('auth in a child context does not leave the routes of its parent open', async (t) => {
+t.test("auth in a child context does not leave its parent's routes open", async (t) => {
   const configs: FastifyContextConfig[] = [{ access: 'platform-admin' }, { permissions: ['a:b'] }, { access: 'user' }]
   for (const config of configs) {
     const app = bare(t)
@@ -89,7 +86,7 @@ t.test('auth in a child context does not leave the routes of its parent open', a
   }
 })
 
-t.test('a route that was registered before auth is an error at start, in the same context and in another', async (t) => {
+t.test('a route registered before auth is an error at start, in the same context and in another', async (t) => {
   const app = bare(t)
   app.register(conventions)
   app.register(auth, { jwt })
@@ -105,7 +102,7 @@ t.test('a route that was registered before auth is an error at start, in the sam
   await fails(t, other, 'the route GET /early')
 })
 
-t.test('without auth anywhere a route that asks for a caller is an error at start', async (t) => {
+t.test('a route that requires a caller is an error at start without auth', async (t) => {
   const app = bare(t)
   await app.register(rateLimit)
   app.get('/mine', { config: { access: 'user' } }, async () => ({}))
@@ -137,7 +134,7 @@ t.test('rate-limit, tenancy and usage after the routes that they guard are error
   )
 })
 
-t.test('a plugin that others look for once is an error at start where it comes after them', async (t) => {
+t.test('a plugin that others look up once is an error at start if it is registered after them', async (t) => {
   const app = await withDatabase(t)
   await app.register(tenancy)
   await app.register(plans, { plans: { free: { limits: { api: { requestsPerMinute: 5 } } } } })
@@ -150,7 +147,7 @@ t.test('a plugin that others look for once is an error at start where it comes a
   await fails(t, late, 'register the plugin "tenantry/plugins/cache" before "tenantry/plugins/config-routes"')
 })
 
-t.test('an app whose guards come first starts, with routes of its own and with other contexts', async (t) => {
+t.test('an app whose guards come first starts, with its own routes and other contexts', async (t) => {
   const app = bare(t)
   app.get('/theirs', async () => ({}))
   await app.register(auth, { jwt })

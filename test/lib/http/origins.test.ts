@@ -48,7 +48,7 @@ t.test('an origin matches by scheme, host and port', async (t) => {
   t.notOk(createOriginMatch([])('https://any.example'))
 })
 
-t.test('a text that is no origin has a fault that says how to write it', async (t) => {
+t.test('an invalid origin has a fault that shows the correct form', async (t) => {
   for (
     const text of [
       'https://app.example.com',

@@ -3,11 +3,11 @@ import { parseAnswer } from '../../../lib/database/parse-answer.js'
 import { jsonExcess, maxJsonItems, maxJsonKeys, maxJsonMembers, maxStoredKeys, parseBounded, storedExcess } from '../../../lib/json/bounds.js'
 
 const members = (count: number, prefix = 'key') => `{${Array.from({ length: count }, (_, index) => `"${prefix}${index}":1`).join(',')}}`
-// Keys are counted by 32-bit hashes, and two of 50,000 keys may share one.
+// Keys are counted by 32-bit hashes, and two of 50,000 keys may collide.
 const justOver = (bound: number) => Math.ceil(bound * 1.01)
 const list = (count: number, item: (index: number) => string) => `[${Array.from({ length: count }, (_, index) => item(index)).join(',')}]`
 
-t.test('different keys are counted in one object, in many, and in their order', async (t) => {
+t.test('different keys are counted in one object, in many objects, and per order', async (t) => {
   t.equal(jsonExcess(members(maxJsonKeys)), null)
   t.match(jsonExcess(members(justOver(maxJsonKeys))), /more than 10,000 different keys/)
   t.equal(jsonExcess(list(maxJsonKeys, (index) => `{"key${index}":1}`)), null)
@@ -41,10 +41,10 @@ t.test('members, objects and items are counted', async (t) => {
   t.match(jsonExcess(list(maxJsonItems + 2, () => '1')), /more than 500,000 items/)
 })
 
-t.test('answers of the database have a bound of different keys, and lists of rows stay below it', async (t) => {
+t.test('database responses have a bound of different keys, and lists of rows stay below it', async (t) => {
   t.equal(storedExcess(members(maxStoredKeys)), null)
   t.match(storedExcess(members(justOver(maxStoredKeys))), /more than 50,000 different keys/)
-  t.match(storedExcess(list(justOver(maxStoredKeys), (index) => `{"${index.toString(36)}":1}`)), /different keys/, 'of short names')
+  t.match(storedExcess(list(justOver(maxStoredKeys), (index) => `{"${index.toString(36)}":1}`)), /different keys/, 'with short names')
   const optional = (index: number) =>
     Array.from({ length: 20 }, (_, place) => (index * 7919 >> place) % 2 === 0 ? `"field_${place}":${index}` : `"other_${place}":null`)
       .join(',')

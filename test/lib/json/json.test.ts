@@ -1,4 +1,4 @@
-/** JSON with every digit of its numbers: against a slow reader that keeps each number as its text. */
+/** JSON with all digits of numbers, compared with a slow reader that keeps each number as text. */
 import { test } from 'tap'
 import { compareNumbers, ExactNumber, isExact, numberIn, numberOf } from '../../../lib/json/exact-number.js'
 import { mayHoldExact, NumberTooLongError, parseJson, parseSent } from '../../../lib/json/parse.js'
@@ -12,7 +12,7 @@ function seeded (seed: number): (below: number) => number {
   }
 }
 
-/** The same value, with the value of each number as [negative, digits, exponent]. */
+/** The same value, with each number as [negative, digits, exponent]. */
 function model (text: string): unknown {
   const tokens = text.match(/"(?:[^"\\]|\\.)*"|[{}[\]:,]|[^\s{}[\]:,"]+/g) ?? []
   let at = 0
@@ -109,7 +109,7 @@ function document (random: (below: number) => number, depth: number): string {
     : `{${items.map((item) => `${pad()}"${strings[random(strings.length)] ?? ''}${random(3)}"${pad()}:${item}`).join(',')}}`
 }
 
-test('a value that is read and written is the same, digit for digit', async (t) => {
+test('a value that is read and written stays the same, digit for digit', async (t) => {
   const random = seeded(18)
   for (let round = 0; round < 5000; round++) {
     const text = document(random, 0)
@@ -121,7 +121,7 @@ test('a value that is read and written is the same, digit for digit', async (t) 
   }
 })
 
-test('safe numbers are numbers, large integers bigints, other decimals ExactNumbers', async (t) => {
+test('safe numbers become numbers, large integers bigints, other decimals ExactNumbers', async (t) => {
   t.strictSame(parseJson('[9007199254740991,-9007199254740991,0.30000000000000004,1e21]'), [
     9007199254740991,
     -9007199254740991,
@@ -141,7 +141,7 @@ test('safe numbers are numbers, large integers bigints, other decimals ExactNumb
   t.throws(() => JSON.stringify(exact), TypeError)
 })
 
-test('what is no JSON stays none', async (t) => {
+test('invalid JSON is rejected', async (t) => {
   const long = '9007199254740993'
   for (
     const text of [
@@ -168,20 +168,20 @@ test('what is no JSON stays none', async (t) => {
   }
 })
 
-test('names that reach a prototype stay members', async (t) => {
+test('names such as __proto__ are ordinary members', async (t) => {
   const value = parseJson('{"__proto__":9007199254740993,"a":{"__proto__":{"b":9007199254740993}}}')
   t.equal(Object.getPrototypeOf(value), Object.prototype)
   t.equal(stringifyJson(value), '{"__proto__":9007199254740993,"a":{"__proto__":{"b":9007199254740993}}}')
 })
 
-test('numbers that callers send are bounded', async (t) => {
+test("callers' numbers are bounded", async (t) => {
   for (
     const text of ['9'.repeat(1011), '1e400', '-1e400', '1e-400', `[0.${'1'.repeat(100_000)}]`, '1e100000', '1.5E-99999999999999999999']
   ) { t.throws(() => parseSent(text), NumberTooLongError, text.slice(0, 30)) }
   t.equal(parseSent('9'.repeat(1000)), BigInt('9'.repeat(1000)))
   for (const text of ['0e400', '0.0e-999', '"1e400"', '"a" ']) t.strictSame(parseSent(text), JSON.parse(text), text)
   const digits = '9'.repeat(100_000)
-  t.equal(stringifyJson(parseJson(`[${digits}]`)), `[${digits}]`, 'those of the database are not')
+  t.equal(stringifyJson(parseJson(`[${digits}]`)), `[${digits}]`, 'numbers from the database are not')
 })
 
 test('comparisons are exact', async (t) => {
@@ -208,7 +208,7 @@ test('comparisons are exact', async (t) => {
   t.equal(compareNumbers(numberOf('1e-400'), 0), 1)
 })
 
-test('texts of a URL', async (t) => {
+test('texts of a URL are parsed exactly', async (t) => {
   t.equal(numberIn('9007199254740993'), 9007199254740993n)
   t.ok(isExact(numberIn('12345678901234567890.10')))
   t.equal(numberIn('007'), 7)

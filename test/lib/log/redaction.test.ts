@@ -6,7 +6,7 @@ import { redactLine } from '../../../lib/log/redaction.js'
 
 const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg'
 
-/** The line that pino writes, and what is left of it. */
+/** The line that pino writes, and its redacted form. */
 function written (...parts: unknown[]): { readonly before: string, readonly after: string } {
   let before = ''
   const log = pino({ level: 'trace', base: null, timestamp: false }, {
@@ -19,7 +19,7 @@ function written (...parts: unknown[]): { readonly before: string, readonly afte
   return { before, after: redactLine(before) }
 }
 
-t.test('members that are called like secrets lose their values, at any depth and however they are written', async (t) => {
+t.test('members with names of secrets lose their values, at any depth and in any spelling', async (t) => {
   const names = [
     'authorization',
     'Authorization',
@@ -72,7 +72,7 @@ t.test('members that are called like secrets lose their values, at any depth and
   }
 })
 
-t.test('what is no secret stays as it was, character by character', async (t) => {
+t.test('values that are not secrets stay unchanged', async (t) => {
   const lines = [
     { tokens: 1200, maxTokens: 5, usage: { inputTokens: 7 }, code: 'TENANTRY_NOT_FOUND', token: null, password: true },
     { err: Object.assign(new Error('no'), { code: 'ECONNREFUSED', errno: -111 }) },
@@ -92,10 +92,10 @@ t.test('what is no secret stays as it was, character by character', async (t) =>
     t.equal(after, before)
   }
   const twice = '{"code":"ERR_X","n":12345678901234567890,"n":1.0,"secret":"x","n":-0}\n'
-  t.equal(redactLine(twice), twice.replace('"x"', '"[Redacted]"'), 'numbers and members of the same name')
+  t.equal(redactLine(twice), twice.replace('"x"', '"[Redacted]"'), 'numbers and members with the same name')
 })
 
-t.test('secrets go out of messages, stacks and addresses', async (t) => {
+t.test('secrets are removed from messages, stacks and addresses', async (t) => {
   const texts: [string, string][] = [
     [`sent Authorization: Bearer ${jwt}`, jwt.slice(0, 20)],
     ['called with Bearer abcdefghi', 'abcdefghi'],
@@ -120,19 +120,19 @@ t.test('secrets go out of messages, stacks and addresses', async (t) => {
     ["{ password: 'hunter2', user: 'me' }", 'hunter2'],
     [JSON.stringify({ user: 'me', password: 'hun"\\ter2' }), 'ter2'],
     [JSON.stringify({ access_token: 'hunter2' }), 'hunter2'],
-    // JSON within JSON, and of values that are no strings.
+    // JSON within JSON, and values that are not strings.
     [JSON.stringify({ body: JSON.stringify({ body: JSON.stringify({ password: 'a"hunter2\\' }) }) }), 'hunter2'],
     [JSON.stringify({ tokens: ['a', 'hunter2'] }), 'hunter2'],
     [JSON.stringify({ body: JSON.stringify({ password: { old: 'hunter2' } }, null, 2) }, null, 2), 'hunter2'],
     [JSON.stringify({ code: '123456', password: 123456 }), '123456'],
     ['..."password": hunter2, "a"... is not valid JSON', 'hunter2'],
-    // What is percent-encoded, once or more often.
+    // Percent-encoded values, once or more often.
     ['GET /back%3Ftoken%3Dhunter2', 'hunter2'],
     [`GET /to/${encodeURIComponent('https://me:hunter2@host/path')}`, 'hunter2'],
     [`GET /to/${encodeURIComponent(encodeURIComponent('/x?token=hunter2'))}/b`, 'hunter2'],
     [`GET /${encodeURIComponent(JSON.stringify({ password: 'hunter2' }))}`, 'hunter2'],
     ['GET /Bearer%20hunter2', 'hunter2'],
-    // Values with the characters that lists have between them.
+    // Values with characters that also separate list items.
     ['GET /x?sig=hunter2', 'hunter2'],
     ['GET /x?token=a,hunter2', 'hunter2'],
     ['user=me,password=a;hunter2', 'hunter2'],
@@ -279,7 +279,7 @@ function parsed (text: string): Record<string, unknown> {
   }
 }
 
-t.test('what the owner of a logger adds is searched as well', async (t) => {
+t.test("redaction also covers fields that the logger's owner adds", async (t) => {
   const lines: string[] = []
   const app = Fastify({
     logger: loggerOptions({

@@ -1,4 +1,4 @@
-/** What the lines of requests say, over HTTP, and that the trace of a request goes with its calls. */
+/** The log lines of requests over HTTP, and the propagation of a request's trace to its calls. */
 import type { IncomingMessage } from 'node:http'
 import { once } from 'node:events'
 import { connect, type AddressInfo } from 'node:net'
@@ -76,10 +76,10 @@ test('lines of requests, and traces', async (t) => {
   t.equal(saved.status, 200, saved.text)
   const of = (reqId: string) => lines.filter((line) => line['reqId'] === reqId)
 
-  await t.test('every line of a request says its id, route, tenant and trace; one is at info', async (t) => {
+  await t.test('every line of a request has its id, route, tenant and trace; one line is at info', async (t) => {
     t.equal((await admin('GET /shops/7?token=hidden', { headers: { 'x-request-id': 'own-1', ...trace } })).status, 200)
     const own = of('own-1')
-    t.ok(own.length >= 2, 'the secret that is not there is a line of its own')
+    t.ok(own.length >= 2, 'the missing secret has its own line')
     for (const line of own) t.match(line, { route: '/shops/:id', tenant: 'acme', traceId, instance: 'one' })
     t.match(own.filter(({ level }) => level === 30), [{ msg: 'request', method: 'GET', path: '/shops/7', status: 200 }])
     t.equal(own.filter(({ level }) => level === 30).length, 1)
@@ -93,10 +93,10 @@ test('lines of requests, and traces', async (t) => {
     for (const line of of('none-1')) t.notOk('route' in line, 'it has none')
     t.equal((await stranger('GET /%', { headers: { 'x-request-id': 'bad-1', traceparent: 'x' } })).status, 400)
     t.ok(of('bad-1').length > 0)
-    t.notOk(lines.some((line) => line['reqId'] === undefined && ('route' in line)), 'lines of no request')
+    t.notOk(lines.some((line) => line['reqId'] === undefined && ('route' in line)), 'lines without a request')
   })
 
-  await t.test('a caller who leaves before the answer has one line too', async (t) => {
+  await t.test('a caller that disconnects before the response has one line too', async (t) => {
     const socket = connect(Number(new URL(await listen(app)).port), '127.0.0.1')
     socket.write(
       `GET /slow?token=hidden HTTP/1.1\r\nhost: a\r\nx-request-id: left-1\r\nauthorization: Bearer ${
@@ -124,7 +124,7 @@ test('lines of requests, and traces', async (t) => {
     t.equal(of('left-1').filter(({ level }) => level === 30).length, 1)
   })
 
-  await t.test('a caller who leaves within the body has one line, without a stack', async (t) => {
+  await t.test('a caller that disconnects within the body has one line, without a stack', async (t) => {
     const { port } = app.server.address() as AddressInfo
     for (const [index, head] of ['content-length: 100', 'transfer-encoding: chunked'].entries()) {
       const id = `left-body-${index}`
@@ -144,7 +144,7 @@ test('lines of requests, and traces', async (t) => {
     }
   })
 
-  await t.test('requests at the same time have their own lines', async (t) => {
+  await t.test('concurrent requests have their own lines', async (t) => {
     const tenants = ['acme', 'globex']
     await Promise.all(Array.from({ length: 40 }, async (_, index) => {
       const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: tenants[index % 2] ?? '', sub: 'ada' }) })
@@ -153,7 +153,7 @@ test('lines of requests, and traces', async (t) => {
     for (let index = 0; index < 40; index++) for (const line of of(`many-${index}`)) t.equal(line['tenant'], tenants[index % 2])
   })
 
-  await t.test('what somebody logs of a request holds no secret', async (t) => {
+  await t.test('lines that other code logs for a request contain no secret', async (t) => {
     const refused = await stranger('POST /auth/login', {
       raw: '{"email": "a@b.example", "password": "hunter2-hunter2"',
       headers: { 'x-request-id': 'login-1' }
@@ -166,7 +166,7 @@ test('lines of requests, and traces', async (t) => {
     t.notMatch(JSON.stringify(lines), 'hunter2')
   })
 
-  await t.test('the trace goes with calls of the platform and of tenants, and with those of workflows', async (t) => {
+  await t.test('the trace is sent with calls of the platform, of tenants and of workflows', async (t) => {
     for (
       const [target, status] of [['GET /things/1', 200], ['GET /shops/1', 200], ['POST /inline', 200], ['POST /named', 200], [
         'POST /integrations/shop/get',
@@ -180,21 +180,21 @@ test('lines of requests, and traces', async (t) => {
       await admin(target, { headers: { ...trace, traceparent: traceparent.toUpperCase() } })
       t.equal(service.requests.length, 1)
       for (const name of ['traceparent', 'tracestate']) {
-        t.notOk(name in (service.requests[0]?.headers ?? {}), `${target}: what is none goes nowhere`)
+        t.notOk(name in (service.requests[0]?.headers ?? {}), `${target}: an invalid trace is not sent`)
       }
       service.requests.length = 0
       await admin(target)
-      t.notOk('traceparent' in (service.requests[0]?.headers ?? {}), 'it is the one of that request')
+      t.notOk('traceparent' in (service.requests[0]?.headers ?? {}), "it is that request's trace")
     }
     t.equal((await admin('POST /agent/workflow/run', { body: { ref: 'named', async: false }, headers: trace })).status, 200)
     t.match(service.requests.at(-1), { headers: trace })
     service.requests.length = 0
     await admin('GET /own', { headers: trace })
     t.equal(service.requests[0]?.headers['traceparent'], 'of the document')
-    t.notOk('tracestate' in (service.requests[0]?.headers ?? {}), 'nor the state of another trace')
+    t.notOk('tracestate' in (service.requests[0]?.headers ?? {}), "nor another trace's state")
   })
 
-  await t.test('it goes with an asynchronous run, whose lines have task, tenant and trace', async (t) => {
+  await t.test('the trace is kept by an asynchronous run, whose lines have task, tenant and trace', async (t) => {
     service.requests.length = 0
     const { body, status } = await admin('POST /told', { body: { url: 'no address' }, headers: trace })
     t.equal(status, 202)
@@ -205,12 +205,12 @@ test('lines of requests, and traces', async (t) => {
     for (const line of ofRun()) t.match(line, { task: 'workflow.run', tenant: 'acme', traceId, msg: /is not a valid address/ })
   })
 
-  await t.test('a path is cut where it is longer than any that is meant', async (t) => {
+  await t.test('a path is truncated if it is longer than any real one', async (t) => {
     await stranger(`GET /${'x'.repeat(5000)}`, { headers: { 'x-request-id': 'long-1' } })
     t.strictSame(of('long-1').filter(({ msg }) => msg === 'request').map(({ path }) => String(path).length), [2048])
   })
 
-  await t.test('what a service does for a tenant names it', async (t) => {
+  await t.test("a service's log line for a tenant names the tenant", async (t) => {
     app.tenants.onDelete(() => {
       throw new Error('of the test')
     })

@@ -3,7 +3,7 @@ import { traceIdOf, traceOf } from '../../../lib/log/trace-context.js'
 
 const traceparent = '00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01'
 
-t.test('a trace is what the standard calls one, and passed on as it came', async (t) => {
+t.test('a trace is recognized as the standard defines it, and forwarded unchanged', async (t) => {
   t.same(traceOf({ traceparent }), { traceparent })
   t.equal(traceIdOf(traceparent), '4bf92f3577b34da6a3ce929d0e0e4736')
   for (const flags of ['00', '01', 'ff']) t.ok(traceOf({ traceparent: traceparent.slice(0, -2) + flags }))
@@ -28,7 +28,7 @@ t.test('a trace is what the standard calls one, and passed on as it came', async
   t.equal(traceOf({ tracestate: 'a=1' }), null)
 })
 
-t.test('a version that is to come goes on as the one that is known', async (t) => {
+t.test('a future version is forwarded as the known one', async (t) => {
   const ids = traceparent.slice(2, -2)
   for (const [given, passed] of [['01', '01'], ['cc', '07-what-is-to-come'], ['fe', '03-'], ['10', 'ff-x']] as const) {
     t.same(traceOf({ traceparent: given + ids + passed, tracestate: 'a=1' }), { traceparent: `00${ids}01`, tracestate: 'a=1' })
@@ -52,7 +52,7 @@ t.test('a version that is to come goes on as the one that is known', async (t) =
   }
 })
 
-t.test('the state of a trace goes with it where it is valid, and not at all where it is not', async (t) => {
+t.test('the state of a trace is forwarded if it is valid, and dropped otherwise', async (t) => {
   const longest = `a=${'x'.repeat(256)},b=${'x'.repeat(251)}`
   t.equal(longest.length, 512)
   const valid = [

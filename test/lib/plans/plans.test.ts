@@ -38,7 +38,7 @@ t.test('the built-in plans have the documented figures', async (t) => {
   ])
 })
 
-t.test('a document changes what it names and nothing else', async (t) => {
+t.test('a document changes only the members that it names', async (t) => {
   const { of } = createPlans({
     pro: { name: 'Professional', price: { monthly: 39 }, limits: { fileStorage: { maxStorageMB: 1 }, tenantConfig: { rotation: false } } },
     team: {}
@@ -56,11 +56,11 @@ t.test('a document changes what it names and nothing else', async (t) => {
   })
   t.strictSame(of('team'), builtInPlans.of('team'))
   t.strictSame(createPlans().all, builtInPlans.all)
-  t.equal(pro.price.monthly, 29, 'the built-in plans stay as they are')
-  t.strictSame(createPlans({ pro: { limits: { api: { requestsPerMinute: undefined } } } }).of('pro'), pro, 'what is undefined is not given')
+  t.equal(pro.price.monthly, 29, 'the built-in plans are not modified')
+  t.strictSame(createPlans({ pro: { limits: { api: { requestsPerMinute: undefined } } } }).of('pro'), pro, 'undefined members are ignored')
 })
 
-t.test('a tier that is added has what free has where it says nothing, and its place by its price', async (t) => {
+t.test('an added tier inherits from free, and is ranked by its price', async (t) => {
   const plans = createPlans({
     gold: { price: { monthly: 50 }, limits: { tenantConfig: { maxSecrets: 0 } } },
     trial: {},
@@ -80,13 +80,13 @@ t.test('a tier that is added has what free has where it says nothing, and its pl
   t.equal(secretsOf(plans.of('trial')), 5, 'the built-in free, not the changed one')
 })
 
-t.test('a tier that is not known has what free has here', async (t) => {
+t.test("an unknown tier has free's limits", async (t) => {
   const plans = createPlans({ free: { limits: { tenantConfig: { maxSecrets: 3 } } } })
   for (const tier of ['gold', '', '__proto__', 'constructor', 'FREE', undefined]) t.equal(plans.of(tier), plans.of('free'), String(tier))
   t.equal(secretsOf(plans.of('gold')), 3)
 })
 
-t.test('an upgrade is the lowest plan above that has room, and null where none has', async (t) => {
+t.test('an upgrade is the lowest higher plan with enough room, or null', async (t) => {
   const { upgrade } = builtInPlans
   t.strictSame(upgrade('free', secretsOf, 6), { plan: 'pro', limit: 50 })
   t.strictSame(upgrade('free', secretsOf, 50), { plan: 'pro', limit: 50 })
@@ -95,19 +95,19 @@ t.test('an upgrade is the lowest plan above that has room, and null where none h
   t.strictSame(upgrade('scale', storageOf, 2 ** 60), { plan: 'enterprise', limit: -1 })
   t.equal(upgrade('enterprise', secretsOf, 1), null)
   t.equal(upgrade('free', ({ limits }) => limits.websocket.maxConnections, 10_001), null)
-  t.strictSame(upgrade('gold', secretsOf, 1), { plan: 'pro', limit: 50 }, 'of a tier that is not known, as of free')
+  t.strictSame(upgrade('gold', secretsOf, 1), { plan: 'pro', limit: 50 }, 'an unknown tier counts as free')
   const odd = createPlans({ pro: { limits: { tenantConfig: { maxSecrets: 2 } } }, team: { price: { monthly: -1 } } })
-  t.strictSame(odd.upgrade('free', secretsOf, 6), { plan: 'scale', limit: 500 }, 'a dearer plan may include less')
+  t.strictSame(odd.upgrade('free', secretsOf, 6), { plan: 'scale', limit: 500 }, 'a more expensive plan may include less')
 })
 
-t.test('plans are frozen throughout', async (t) => {
+t.test('plans are deeply frozen', async (t) => {
   const { all, tiers, of } = createPlans({ gold: {} })
   for (const value of [all, tiers, of('gold'), of('gold').price, of('gold').limits, of('gold').limits.ai, of('pro').limits.api]) {
     t.ok(Object.isFrozen(value))
   }
 })
 
-t.test('a refusal is a 402 with the upgrade', async (t) => {
+t.test('a rejection is a 402 with the upgrade', async (t) => {
   t.match(planLimit('The plan "free" includes 5 secrets', { plan: 'pro', limit: 50 }).toBody('r'), {
     error: 'Usage limit exceeded',
     code: 'TENANTRY_PLAN_LIMIT',

@@ -1,4 +1,4 @@
-/** The shape of plugins: dependencies, options, and endpoints in a context of their own. */
+/** The shape of plugins: dependencies, options, and endpoints in their own context. */
 import t, { type Test } from 'tap'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { definePlugin } from '../../../lib/plugin/define.js'
@@ -44,7 +44,7 @@ function bare (t: Test): FastifyInstance {
   return app
 }
 
-t.test('a missing dependency is an error that says the order', async (t) => {
+t.test('a missing dependency is an error with the correct order', async (t) => {
   await t.rejects(async () => await bare(t).register(user), {
     message: 'register the plugin "tenantry/plugins/clock" before "tenantry/plugins/user", which needs it'
   })
@@ -71,7 +71,7 @@ t.test('a plugin that is registered too late fails the start', async (t) => {
   })
 })
 
-t.test('prefix and logLevel apply to the endpoints, and the service stays in the context of the caller', async (t) => {
+t.test("prefix and logLevel apply to the endpoints, and the service stays in the caller's context", async (t) => {
   const app = Fastify({ logger: { level: 'silent' } })
   t.teardown(() => app.close())
   await app.register(guard)
@@ -87,7 +87,7 @@ t.test('routes: false leaves the endpoints out', async (t) => {
   t.equal((await app.inject('/time')).statusCode, 404)
 })
 
-t.test('a wrong option is an error that names the plugin and the nearest option', async (t) => {
+t.test("a wrong option is an error with the plugin's name and the nearest option", async (t) => {
   const refused = async (options: object, message: string) => {
     const app = bare(t)
     await app.register(guard)
@@ -100,7 +100,7 @@ t.test('a wrong option is an error that names the plugin and the nearest option'
   await refused({ routes: 'no' }, 'routes: expected true or false')
 })
 
-t.test('an option of a section that stands beside it is named with its section', async (t) => {
+t.test('an option of a section beside it is named with its section', async (t) => {
   const limits = definePlugin<{ default?: object, enabled?: boolean, perEndpoint?: object, redis?: object }>({
     name: 'limits',
     options: membersOf(RateLimit),
@@ -113,7 +113,7 @@ t.test('an option of a section that stands beside it is named with its section',
   await t.rejects(async () => await bare(t).register(limits, { default: { max: 0 } }), { message: /default: \/max: expected at least 1/ })
 })
 
-t.test('checks of options', async (t) => {
+t.test('invalid options are rejected', async (t) => {
   t.equal(oneOf('postgres', 'embedded')('postgre'), 'expected one of postgres, embedded, did you mean "postgres"?')
   t.equal(oneOf('postgres', 'embedded')('mysql'), 'expected one of postgres, embedded')
   t.equal(text(1), 'expected a string')
@@ -121,7 +121,7 @@ t.test('checks of options', async (t) => {
   t.match(section(Pagination)({ defautLimit: 5 }), /\/defautLimit: unknown member, did you mean "defaultLimit"\?/)
 })
 
-t.test('an optional plugin is found whenever it is registered', async (t) => {
+t.test('an optional plugin is found regardless of the order', async (t) => {
   const app = bare(t)
   const found = optional(app, 'clock')
   t.equal(found(), null)

@@ -5,7 +5,7 @@ import t from 'tap'
 const [app, created] = [Fastify(), Fastify()]
 t.teardown(() => Promise.all([app.close(), created.close()]))
 
-t.test('routes of an app that is older than the import are refused at start or, where they came before it, at their requests', async (t) => {
+t.test('routes of an app created before the import are rejected at start or, if they were registered before it, on requests', async (t) => {
   app.get('/early', { config: { access: 'platform-admin' } }, async () => ({}))
   app.get('/theirs', async () => ({}))
   const { default: auth } = await import('../../../plugins/auth/index.js')
@@ -20,7 +20,7 @@ t.test('routes of an app that is older than the import are refused at start or, 
   t.equal((await app.inject({ url: '/early', headers: bearer() })).statusCode, 500)
 })
 
-t.test('routes that such an app registers after the import are refused at start', async (t) => {
+t.test('routes that such an app registers after the import are rejected at start', async (t) => {
   const { default: auth } = await import('../../../plugins/auth/index.js')
   await created.register(async (child) => {
     await child.register(auth, {})

@@ -25,10 +25,10 @@ function sorted (plugins: Readonly<Record<string, Declared>>): string[] {
   return sortPlugins(entries).map(({ order }) => order.name)
 }
 
-t.test('plugins come after their dependencies, and free ones keep their order', async (t) => {
+t.test('plugins come after their dependencies, and independent ones keep their order', async (t) => {
   t.strictSame(sorted({ c: { dependencies: ['b'] }, a: {}, b: { after: ['a'] }, d: {} }), ['a', 'b', 'c', 'd'])
   t.strictSame(sorted({ b: {}, a: {} }), ['b', 'a'])
-  t.strictSame(sorted({ a: { after: ['absent'] } }), ['a'], 'a plugin that is not there delays nothing')
+  t.strictSame(sorted({ a: { after: ['absent'] } }), ['a'], 'a missing plugin delays nothing')
 })
 
 t.test('endpoints come after the plugins that act on routes', async (t) => {
@@ -39,17 +39,17 @@ t.test('endpoints come after the plugins that act on routes', async (t) => {
   ])
 })
 
-t.test('plugins that depend on each other are named', async (t) => {
+t.test('plugins with circular dependencies are named', async (t) => {
   t.throws(() => sorted({ a: { dependencies: ['b'] }, b: { after: ['a'] }, c: {} }), {
     message: 'these plugins depend on each other: a, b'
   })
 })
 
-t.test('the plugins of a server have one order', async (t) => {
+t.test("a server's plugins have one order", async (t) => {
   const loaded = await Promise.all(groups.map(async ({ load }) => await load()))
   const order = sortPlugins(loaded).map(({ order }) => order.name)
   t.comment(order.join(', '))
-  t.equal(new Set(order).size, groups.length, 'each name is there once')
+  t.equal(new Set(order).size, groups.length, 'each name occurs once')
   for (const { order: { name, dependencies, routeDependencies, after } } of loaded) {
     for (const earlier of [...dependencies, ...routeDependencies]) {
       t.ok(order.indexOf(earlier) !== -1 && order.indexOf(earlier) < order.indexOf(name), `${earlier} before ${name}`)

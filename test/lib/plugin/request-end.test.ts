@@ -6,7 +6,7 @@ import { endStatusOf, whenEnded } from '../../../lib/plugin/request-end.js'
 import { listen } from '../../helpers/server.js'
 import { closedDoor, eventually } from '../../plugins/queue/app.js'
 
-/** Fastify with nothing but listeners, and what each of them heard: `GET /url 200`. */
+/** Fastify with only listeners, and the requests that each of them received: `GET /url 200`. */
 function open (t: Test, prepare: (app: FastifyInstance) => void = () => {}, count = 1) {
   const lines: string[] = []
   const app = Fastify({
@@ -32,7 +32,7 @@ function open (t: Test, prepare: (app: FastifyInstance) => void = () => {}, coun
   return { app, heard, times, lines }
 }
 
-t.test('every listener hears of every request once, and of those of its app alone', async (t) => {
+t.test('every listener receives each request of its app once, and no others', async (t) => {
   const [{ app, heard, times }, { app: other, heard: others }] = [open(t, undefined, 3), open(t)]
   for (const each of [app, other]) each.get('/', async () => 'answer')
   app.get('/refused', {
@@ -71,7 +71,7 @@ t.test('every listener hears of every request once, and of those of its app alon
   t.strictSame(others, [['GET / 200']])
 })
 
-t.test('one listener that fails silences no other, and takes nothing down', async (t) => {
+t.test('a failing listener neither silences others nor crashes the process', async (t) => {
   const { app, heard, lines } = open(t, (app) =>
     whenEnded(app, () => {
       throw new Error('on purpose')
@@ -81,10 +81,10 @@ t.test('one listener that fails silences no other, and takes nothing down', asyn
   t.match(lines, [/on purpose/])
 })
 
-t.test('those who leave are heard of once, however many requests wait behind one of theirs', async (t) => {
+t.test('a disconnect is reported once, however many requests are queued on the connection', async (t) => {
   const [hall, porch] = [closedDoor(), closedDoor()]
   let arrived = 0
-  // Before it is listened for the end.
+  // Before the listener for its end is added.
   const { app, heard: [heard = []] } = open(t, (app) => {
     app.addHook('onRequest', async ({ url }) => {
       if (url !== '/porch') return

@@ -11,7 +11,7 @@ async function detailsOf (query: Query, scope: Partial<Scope>): Promise<unknown>
   return { status, details }
 }
 
-test('a body with what is no column is refused, each field by its place', async t => {
+test('a body with unknown columns is rejected, with the place of each field', async t => {
   t.strictSame(await detailsOf(insert, { body: { title: 'x', titel: 'y', role: 'admin', title_length: 1 } }), {
     status: 400,
     details: [
@@ -29,7 +29,7 @@ test('a body with what is no column is refused, each field by its place', async 
   })
   t.match(await detailsOf(insert, { body: Object.fromEntries(Array.from({ length: 5000 }, (_, index) => [`f${index}`, 1])) }), {
     details: { length: 20 }
-  }, 'a thousand faults make no large answer')
+  }, 'a thousand faults do not make a large response')
   for (const body of [undefined, null, 'text', 7, [1], ['x']]) {
     t.match(await detailsOf(insert, { body }), { status: 400 }, JSON.stringify(body))
   }
@@ -44,7 +44,7 @@ test('a body with what is no column is refused, each field by its place', async 
   }
 })
 
-test('a value that does not fit its column is refused with the column', async t => {
+test('a value that does not match its column is rejected with the column', async t => {
   const misfits: Record<string, unknown[]> = {
     title: [{}, [], ['x']],
     id: [1, true, {}, '', 'x', '0'.repeat(36), '00000000-0000-4000-8000-00000000000g'],
@@ -95,7 +95,7 @@ test('a value that does not fit its column is refused with the column', async t 
   })
 })
 
-test('a limit or an offset that is no whole number is refused', async t => {
+test('a limit or an offset that is not a whole number is rejected', async t => {
   for (const value of ['-1', '1.5', 'x', -1, 1.5, {}, '9'.repeat(20), Infinity]) {
     t.match(await detailsOf({ table: 'articles', operation: 'select' }, { query: { limit: value } }), {
       status: 400,
@@ -108,7 +108,7 @@ test('a limit or an offset that is no whole number is refused', async t => {
   }
 })
 
-test('a row is of the tenant of the request, and no other can be named', async t => {
+test("a row belongs to the request's tenant, and no other tenant can be set", async t => {
   const { bind, tenantScoped } = compile(insert)
   t.equal(tenantScoped, true)
   t.match(await refusalOf(() => bind(scopeOf({ tenant: null, body: { title: 'x' } }))), { code: 'TENANTRY_TENANT_REQUIRED' })
@@ -132,7 +132,7 @@ test('a row is of the tenant of the request, and no other can be named', async t
   t.notMatch(
     update.bind(scopeOf({ body: { title: 'x', tenant_id: 'a' } })).statement.text,
     '"tenant_id" = $1',
-    'and never set by an update'
+    'and never changed by an update'
   )
   for (
     const query of [{ table: 'articles', operation: 'select' }, { table: 'articles', operation: 'delete', id: '{{params.id}}' }] as const
@@ -143,7 +143,7 @@ test('a row is of the tenant of the request, and no other can be named', async t
   t.equal(compile({ table: 'countries', operation: 'select', select: 'authors(count)' }).tenantScoped, true)
 })
 
-test('excluded fields of the body are dropped, those that the configuration sets are not', async t => {
+test('excluded fields of the body are dropped, configured ones are not', async t => {
   const changes = { excludeFields: ['status'] }
   const write = (data: unknown, body: unknown, fullAccess = false): readonly unknown[] =>
     compile({ ...insert, select: 'id', ...(data !== undefined && { data }) }, changes).bind(scopeOf({ body, fullAccess })).values
@@ -167,12 +167,12 @@ test('a variant has one text and one name for all values; variants beyond 64 run
   t.match(
     compile({ ...insert, select: 'id' }, { origin: 'tenant' }).bind(scopeOf({ body: { title: 'x' } })).statement.name,
     /^t_[0-9a-f]{32}$/,
-    "a tenant's has another"
+    "a tenant's has another name"
   )
   t.equal(
     compile({ ...insert, select: 'id' }).bind(scopeOf({ body: { title: 'z' } })).statement.name,
     name({ title: 'x' }),
-    'in another route too'
+    'another name in another route too'
   )
   const columns = ['status', 'author_id', 'views', 'rating', 'tags', 'meta', 'slug']
   const names = Array.from(
@@ -180,10 +180,10 @@ test('a variant has one text and one name for all values; variants beyond 64 run
     (_, bits) => name(Object.fromEntries(columns.filter((_, index) => bits & 1 << index).map((column) => [column, null])))
   )
   t.equal(new Set(names.filter((each) => each !== undefined)).size, 62)
-  t.ok(name({ title: 'x' }), 'those that have one keep it')
+  t.ok(name({ title: 'x' }), 'named variants keep their name')
 })
 
-test('an upsert of records with different fields runs without a name, and takes no name from others', async t => {
+test('an upsert of records with different fields runs unnamed, and takes no name from others', async t => {
   const { bind } = compile({ table: 'articles', operation: 'upsert', select: 'id' })
   const name = (body: unknown): string | undefined => bind(scopeOf({ body })).statement.name
   const id = '00000000-0000-4000-8000-000000000001'
@@ -213,13 +213,13 @@ test('each combination of three optional filters keeps its name for all pages', 
   }
 })
 
-test('the same request makes the same statement object', async t => {
+test('the same request produces the same statement object', async t => {
   const { bind } = compile({ table: 'articles', operation: 'select', id: '{{params.id}}' })
   t.equal(bind(scopeOf()).statement, bind(scopeOf({ params: { id: '00000000-0000-4000-8000-000000000001' } })).statement)
   t.ok(Object.isFrozen(bind(scopeOf()).statement))
 })
 
-test('a record is documented as its JSON is, without what is excluded', async t => {
+test('a record is documented in its JSON form, without excluded columns', async t => {
   const { record } = compile({
     table: 'articles',
     operation: 'select',
@@ -245,7 +245,7 @@ test('a record is documented as its JSON is, without what is excluded', async t 
   })
 })
 
-test('what a route needs to know of its query', async t => {
+test('a compiled query has its key, table, status and kind of response', async t => {
   const facts = (query: Query): unknown => {
     const { key, table, write, status, answer, missing } = compile(query)
     return [key, table, write, status, answer, missing]
@@ -304,7 +304,7 @@ test('what a route needs to know of its query', async t => {
   )
 })
 
-test('documents: what does not fit is refused by its place', async t => {
+test('documents with invalid values are rejected with their place', async t => {
   const set = compileDocument({ collection: 'notes', operation: 'set', docId: '{{params.id}}' })
   const refuse = (scope: Partial<Scope>): Promise<unknown> => refusalOf(() => set.bind(scopeOf(scope)))
   t.match(await refuse({ body: {} }), { status: 400, details: [{ path: '/docId' }] })

@@ -1,4 +1,4 @@
-/** The library on a real engine: what a compiled query answers, and what it left in the tables. */
+/** The library schema on a real engine: responses of compiled queries, and the resulting rows. */
 import { test, type Test } from 'tap'
 import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
 import type { BoundQuery, Scope } from '../../../lib/expressions/types.js'
@@ -25,7 +25,7 @@ export class Library {
     return compile(query, { catalogue: this.engine.catalogue, ...changes }).bind(scopeOf(scope))
   }
 
-  /** Runs, and parses the answer; null without a row. */
+  /** Runs the query and parses the response; null without a row. */
   async run (query: Query, scope: Partial<Scope> = {}, changes: Partial<QueryContext> = {}): Promise<unknown> {
     const { statement, values, finish = (text) => text } = this.bind(query, scope, changes)
     const text = await this.engine.text(statement, values, { tenant: tenantOrNone(scopeOf(scope).tenant) })
@@ -37,7 +37,7 @@ export class Library {
     return this.#parse(await this.engine.text(statement, values, { tenant: tenantOrNone(scopeOf(scope).tenant) }))
   }
 
-  /** The `data` of a page, by one column. */
+  /** The `data` of a page, reduced to one column. */
   async column (name: string, query: Query, scope: Partial<Scope> = {}, changes: Partial<QueryContext> = {}): Promise<unknown[]> {
     const page: unknown = await this.run(query, scope, changes)
     if (typeof page !== 'object' || page === null || !('data' in page) || !Array.isArray(page.data)) throw new Error('no page')
@@ -53,7 +53,7 @@ export class Library {
   }
 }
 
-/** Runs the cases on each engine; each starts with the library as `sql` fills it. */
+/** Runs the cases on each engine; each starts with the rows of `sql`. */
 export function onEachEngine (sql: string, cases: Readonly<Record<string, (t: Test, library: Library) => Promise<void>>>): void {
   test('on each engine', t =>
     forEachEngine(t, async (t, database) => {
@@ -76,7 +76,7 @@ async function runAll (library: Library, sql: string): Promise<void> {
   }
 }
 
-/** The status and details of the error that a promise or a function ends with. */
+/** The status and details of the error from a promise or a function. */
 export async function refusalOf (work: Promise<unknown> | (() => unknown)): Promise<{ status: number, code: string, details?: unknown }> {
   try {
     await (typeof work === 'function' ? work() : work)
@@ -88,7 +88,7 @@ export async function refusalOf (work: Promise<unknown> | (() => unknown)): Prom
   throw new Error('nothing was refused')
 }
 
-/** Ids that are told apart by their number. */
+/** Ids that differ by their number. */
 export function uuid (number: number): string {
   return `00000000-0000-4000-8000-${String(number).padStart(12, '0')}`
 }

@@ -7,7 +7,7 @@ const select = (more: Partial<Query>): Query => ({ table: 'articles', operation:
 const filter = (operator: string, column: string, value?: unknown): Query =>
   select({ filters: [{ column, operator, ...(value !== undefined && { value }) } as never] })
 
-test('a query that disagrees with the database or with itself names its place and what would be right', async t => {
+test('a query that contradicts the database or itself is reported with its place and a correction', async t => {
   const cases: [Query, string[]][] = [
     [{ operation: 'select' }, ['/q: a query needs a `table`']],
     [{ table: 'artcles', operation: 'select' }, ['/q/table: there is no table "artcles" in the schema "public", did you mean "articles"?']],
@@ -213,7 +213,7 @@ test('a query that disagrees with the database or with itself names its place an
   for (const [query, faults] of cases) t.strictSame(faultsOf(query), faults, JSON.stringify(query))
 })
 
-test('an order that callers choose, and pages that follow a cursor, name what is wrong with them', t => {
+test('orders that callers choose and pages that follow a cursor are validated', t => {
   const by = (from: string, ...allow: string[]): Query => select({ orderBy: { from, allow } })
   const page = (more: Partial<Query>): Query => select({ pagination: 'cursor', ...more })
   const cases: [Query, string[]][] = [
@@ -255,7 +255,7 @@ test('an order that callers choose, and pages that follow a cursor, name what is
   t.end()
 })
 
-test('one record of an update or a delete is one that no other can match beside', async t => {
+test('an update or delete of one record needs a filter that matches at most one', async t => {
   const fault = (verb: string, operation: string) =>
     `/q/single: this \`${operation}\` would ${verb} every row that matches, and not one: give \`id\`, or \`eq\` filters on all columns of a primary or unique key that are not \`optional\``
   for (const [operation, verb] of [['update', 'change'], ['delete', 'delete']] as const) {
@@ -268,7 +268,7 @@ test('one record of an update or a delete is one that no other can match beside'
     ])
     t.strictSame(one([{ or: [{ column: 'slug', value: 'x' }] }]), [fault(verb, operation)])
     t.strictSame(one([{ column: 'venue', value: 'x' }], 'seats'), [fault(verb, operation)])
-    t.strictSame(one(undefined).length, 1, 'one fault where there is no filter at all')
+    t.strictSame(one(undefined).length, 1, 'one fault if there is no filter at all')
     t.strictSame(one([{ column: 'slug', value: '{{params.slug}}' }]), [], 'unique within the tenant')
     t.strictSame(one([{ column: 'id', value: '{{params.id}}' }]), [])
     t.strictSame(one([{ column: 'venue', value: 'x' }, { column: 'number', value: 1 }], 'seats'), [])
@@ -276,7 +276,7 @@ test('one record of an update or a delete is one that no other can match beside'
   }
 })
 
-test('one record of an insert or an upsert is not given as an array', async t => {
+test('an insert or upsert of one record does not accept an array', async t => {
   for (const operation of ['insert', 'upsert'] as const) {
     t.strictSame(faultsOf({ table: 'countries', operation, single: true, data: [{ code: 'de', name: 'Germany' }] }), [
       '/q/data: expected an object or a template'
@@ -291,7 +291,7 @@ test('soft delete needs its columns', async t => {
   ])
 })
 
-test('the configuration sets no column that marks a soft-deleted row', async t => {
+test('the configuration cannot set the columns of soft delete', async t => {
   const because = 'marks a soft-deleted row: only a `delete` with `softDelete` sets it'
   t.strictSame(
     faultsOf({ table: 'articles', operation: 'update', id: '{{params.id}}', data: { deleted: true, deleted_at: '{{now()}}' } }),
@@ -309,7 +309,7 @@ test('the configuration sets no column that marks a soft-deleted row', async t =
   ])
 })
 
-test("a tenant's route uses tables of tenants, and reads those that the platform shares", async t => {
+test("a tenant's route can use tenant tables, and read the platform's shared ones", async t => {
   const tenant = { origin: 'tenant', sharedTables: new Set(['countries']) } as const
   const hidden = "has no tenant_id column: a tenant's route cannot use it unless the platform lists it in `tenancy.sharedTables`"
   t.strictSame(faultsOf({ table: 'articles', operation: 'select', select: '*, authors(countries(*))' }, tenant), [])
@@ -324,11 +324,11 @@ test("a tenant's route uses tables of tenants, and reads those that the platform
   t.strictSame(
     faultsOf({ table: 'seat', operation: 'select' }, tenant),
     ['/q/table: there is no table "seat" in the schema "public"'],
-    'what it may not use is not suggested'
+    'forbidden tables are not suggested'
   )
 })
 
-test('a document query says what it lacks and what it has no use for', async t => {
+test('a document query reports missing and unused members', async t => {
   const cases: [DocumentQuery, string[]][] = [
     [{ operation: 'query' }, ['/q: a document query needs a `collection`']],
     [{ collection: '{{body.x}}', operation: 'query' }, ['/q/collection: expected a name of 1 to 255 characters, without templates']],

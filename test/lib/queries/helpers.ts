@@ -1,4 +1,4 @@
-/** Compiles queries against the hand-written library, and makes scopes to bind them to. */
+/** Compiles queries against the hand-written library schema, and creates scopes to bind them to. */
 import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
 import type { Catalogue } from '../../../lib/database/catalogue.js'
 import type { CompiledQuery, RouteQuery, Scope, TemplateSource } from '../../../lib/expressions/types.js'
@@ -24,7 +24,7 @@ export function contextOf (faults: FaultList, changes: Partial<QueryContext> = {
   }
 }
 
-/** The compiled query; throws with its faults where there are any. */
+/** The compiled query. Throws if it has faults. */
 export function compile (query: Query, changes?: Partial<QueryContext>): CompiledQuery {
   const faults = new FaultList()
   const compiled = compileQuery(query, '/queries/0', contextOf(faults, changes))
@@ -47,7 +47,7 @@ export function compileDocument (query: DocumentQuery, changes?: Partial<QueryCo
   return onSql(compiled)
 }
 
-/** The query, which is one of the SQL database. */
+/** The query, which must be one of the SQL database. */
 export function onSql (query: RouteQuery): CompiledQuery {
   if (query.store !== 'sql') throw new Error('a query of Firestore')
   return query
@@ -86,7 +86,7 @@ export function sqlOf (
   return { sql: statement.text, values: [...values], answer }
 }
 
-/** A small catalogue instead of the library's. */
+/** A small catalogue instead of the library schema. */
 export function using (catalogue: Catalogue): Partial<QueryContext> {
   return { catalogue }
 }

@@ -1,4 +1,4 @@
-/** Writes that tell of their rows: an event for each, in the statement that writes them. */
+/** Writes that announce their rows: one event per row, in the same statement. */
 import type { Query } from '../../../lib/schema/query.js'
 import type { Scope } from '../../../lib/expressions/types.js'
 import { maxEventBytes } from '../../../lib/database/outbox.js'
@@ -21,7 +21,7 @@ insert into labels values (1, 'a', 'red');
 
 const heard = { events: true }
 
-/** What was told since it was asked last. */
+/** The events since the last call. */
 async function told (library: Library): Promise<object[]> {
   const rows = await library.sql('select tenant_id, type, subject, data from tenantry.webhook_events order by place')
   await library.sql('delete from tenantry.webhook_events')
@@ -36,7 +36,7 @@ onEachEngine(setUp, {
   'each row that is written is told, with its columns, and answered as ever': async (t, library) => {
     const insert: Query = { table: 'labels', operation: 'insert', select: 'name' }
     t.strictSame(await library.run(insert, { body: { id: 2, name: 'blue' } }), { name: 'blue' })
-    t.strictSame(await told(library), [], 'nothing where nobody hears')
+    t.strictSame(await told(library), [], 'no event without listeners')
     t.strictSame(await library.run(insert, { ...heard, body: { id: 3, name: 'green' } }), { name: 'green' })
     t.strictSame(await told(library), [event('created', 'labels', 3, { id: 3, tenant_id: 'a', name: 'green' })])
     t.strictSame(await library.run(insert, { ...heard, body: [{ id: 4, name: 'x' }, { id: 5, name: 'y' }] }), {
@@ -111,8 +111,8 @@ onEachEngine(setUp, {
     const remove: Query = { table: 'articles', operation: 'delete', id: '{{params.id}}' }
     t.strictSame(await library.run(remove, { ...heard, params: { id: uuid(11) } }, { softDelete }), { success: true, softDeleted: true })
     t.match(await told(library), [event('deleted', 'articles', uuid(11), { title: 'Alpha', deleted: true })])
-    t.equal(await library.run(remove, { ...heard, params: { id: uuid(11) } }, { softDelete }), null, 'it is deleted already')
-    t.equal(await library.run(remove, { ...heard, params: { id: uuid(19) } }, { softDelete }), null, "another tenant's")
+    t.equal(await library.run(remove, { ...heard, params: { id: uuid(11) } }, { softDelete }), null, 'it is already deleted')
+    t.equal(await library.run(remove, { ...heard, params: { id: uuid(19) } }, { softDelete }), null, "another tenant's row")
     t.strictSame(await told(library), [])
     t.strictSame(await library.run(remove, { ...heard, params: { id: uuid(12) }, query: { hard: 'true' } }, { softDelete }), {
       success: true
@@ -150,7 +150,7 @@ onEachEngine(setUp, {
     t.strictSame(await told(library), [{
       ...event('created', 'seats', { venue: 'hall', number: 7 }, { venue: 'hall', number: 7, holder: null }, 'seats:hall,7'),
       tenant: ''
-    }], "a row of no tenant is the platform's")
+    }], 'a row without a tenant belongs to the platform')
     await library.run({ table: 'we"ird', operation: 'insert' }, { ...heard, body: { id: 1, 'na"me': 'x' } })
     t.match(await told(library), [{ subject: 'we"ird:1', data: { table: 'we"ird', record: { 'na"me': 'x', select: null } } }])
   },
@@ -162,7 +162,7 @@ onEachEngine(setUp, {
     await library.run({ table: 'labels', operation: 'upsert', id: 7 }, { ...heard, body: { name: 'secret' } }, {
       withheld: { ...withheld, columns: new Map([['labels', new Set(['id'])]]) }
     })
-    t.strictSame(await told(library), [event('created', 'labels', null, { tenant_id: 'a', name: 'secret' }, 'labels')], 'nor a key')
+    t.strictSame(await told(library), [event('created', 'labels', null, { tenant_id: 'a', name: 'secret' }, 'labels')], 'nor a withheld key')
     await library.runDocument(
       { collection: 'notes', operation: 'create', docId: '1' },
       { ...heard, body: { token: 'secret', text: 'x' } },
@@ -230,6 +230,6 @@ onEachEngine(setUp, {
     await library.runDocument({ collection: 'notes', operation: 'add' }, { ...heard, tenant: null, body: { text: '3' } })
     t.match(await told(library), [{ tenant: '', type: 'entity.created' }])
     await library.runDocument({ collection: 'notes', operation: 'add' }, { body: { text: '4' } })
-    t.strictSame(await told(library), [], 'nothing where nobody hears')
+    t.strictSame(await told(library), [], 'no event without listeners')
   }
 })

@@ -1,4 +1,4 @@
-/** Orders that callers choose, and pages that follow a cursor, on both engines. */
+/** Orders that callers choose and pages that follow a cursor, on both engines. */
 import type { Order, Query } from '../../../lib/schema/query.js'
 import type { Test } from 'tap'
 import type { Library } from './database.js'
@@ -30,11 +30,11 @@ interface Page {
 }
 
 async function pageOf (library: Library, query: Query, asked: Record<string, unknown> = {}, tenant = 'a'): Promise<Page> {
-  // The answer of a page by cursor.
+  // The response of a page by cursor.
   return await library.run(query, { query: asked, tenant: { id: tenantIdOf(tenant), config: {} } }, { listRoute: 'GET /articles' }) as Page
 }
 
-/** The ids of all pages, one after the other. */
+/** The ids of all pages in order. */
 async function walk (t: Test, library: Library, query: Query, asked: Record<string, unknown>): Promise<string[]> {
   const ids: string[] = []
   let cursor: string | null = null
@@ -143,7 +143,7 @@ onEachEngine(tenants, {
     t.strictSame(
       await library.column('id', without),
       await ordered([{ column: 'views' }]),
-      'without an order of its own the first is the usual one'
+      'without its own order, the first choice is the default'
     )
     for (const sort of ['title', 'views.down', '', 'views desc', 'id; drop table articles', ['views'], { views: 1 }]) {
       t.strictSame(await refusalOf(library.run(query, { query: { sort } })), {

@@ -101,7 +101,7 @@ onEachEngine(articles, {
       operation: 'select',
       filters: [{ column: 'title', operator: 'ilike', value: '%{{query.q}}%' }]
     }
-    t.strictSame(await library.column('views', search), [], 'a text around nothing is nothing')
+    t.strictSame(await library.column('views', search), [], 'a pattern with an empty text matches nothing')
     t.strictSame(await library.column('views', search, { query: { q: 'mm' } }), [30])
   },
 
@@ -117,7 +117,7 @@ onEachEngine(articles, {
     t.strictSame(await page({ limit: 2 }, { offset: 2 }), of([30], 2, 2, 3))
     t.strictSame(await page({}, { limit: 1, offset: 1 }), of([20], 1, 1, 3))
     t.strictSame(await page({}, { limit: 3, offset: 0 }), of([10, 20, 30], 3, 0, 3))
-    t.strictSame(await page({}, { limit: 1000, offset: 7 }), of([], 100, 7, 3), 'past the end there is a total too')
+    t.strictSame(await page({}, { limit: 1000, offset: 7 }), of([], 100, 7, 3), 'a page past the end has a total too')
     t.strictSame(await page({}, { limit: 0 }), of([], 0, 0, 3))
     t.strictSame(await page({ filters: [{ column: 'title', value: 'none' }] }), of([], 20, 0, 0))
     t.strictSame(await page({ filters: [{ column: 'title', value: 'none' }] }, { offset: 3 }), of([], 20, 3, 0))
@@ -176,9 +176,9 @@ onEachEngine(articles, {
       await library.run({ table: 'articles', operation: 'select', select: 'title', id: '{{params.id}}' }, { params: { id: uuid(12) } }),
       { title: 'Beta 100%' }
     )
-    t.equal(await library.run({ table: 'articles', operation: 'select', id: '{{params.id}}' }), null, 'nothing has no id')
+    t.equal(await library.run({ table: 'articles', operation: 'select', id: '{{params.id}}' }), null, 'a missing id matches nothing')
     t.equal(await library.run({ table: 'articles', operation: 'select', id: uuid(14) }), null, 'deleted')
-    t.equal(await library.run({ table: 'articles', operation: 'select', id: uuid(19) }), null, "another tenant's")
+    t.equal(await library.run({ table: 'articles', operation: 'select', id: uuid(19) }), null, "another tenant's row")
     t.strictSame(
       await library.run({ table: 'articles', operation: 'select', select: 'title', id: uuid(19) }, { tenant: { id: tenantIdOf('b'), config: {} } }),
       { title: 'Other' }

@@ -40,11 +40,11 @@ onEachEngine(articles, {
       await library.run(read('kind:status, total:views.sum()', { filters: [{ column: 'views', operator: 'gt', value: 10 }] })),
       page([{ kind: 'published', total: 50 }])
     )
-    t.strictSame(await library.run(read('status, count()'), { tenant: { id: tenantIdOf('c'), config: {} } }), page([]), 'no rows have no groups')
+    t.strictSame(await library.run(read('status, count()'), { tenant: { id: tenantIdOf('c'), config: {} } }), page([]), 'without rows there are no groups')
     t.strictSame(
       await library.run(read('count(), views.sum()'), { tenant: { id: tenantIdOf('c'), config: {} } }),
       page([{ count: 0, sum: null }]),
-      'without groups there is one answer'
+      'without groups there is one record'
     )
     t.strictSame(
       await library.run(read("meta->>'kind', count()")),
@@ -54,7 +54,7 @@ onEachEngine(articles, {
       status: 'published',
       sum: 50
     })
-    t.equal(await library.run(read('status, count()', { single: true, filters: [{ column: 'views', value: 0 }] })), null, 'none is none')
+    t.equal(await library.run(read('status, count()', { single: true, filters: [{ column: 'views', value: 0 }] })), null, 'a single record without rows is null')
     await t.rejects(library.run(read('count()'), { tenant: null }), { code: 'TENANTRY_TENANT_REQUIRED' })
   },
 
@@ -65,12 +65,12 @@ onEachEngine(articles, {
     t.strictSame(await titles({ limit: 2 }), page([alpha, beta], 3, 2))
     t.strictSame(await titles({ limit: 2 }, { offset: '2' }), page([gamma], 3, 2, 2))
     t.strictSame(await titles({}, { limit: '3', offset: '1' }), page([beta, gamma], 3, 3, 1))
-    t.strictSame(await titles({}, { offset: '9' }), page([], 3, 20, 9), 'past the end there is a total too')
+    t.strictSame(await titles({}, { offset: '9' }), page([], 3, 20, 9), 'a page past the end has a total too')
     t.strictSame(await titles({}, { limit: '0' }), page([], 3, 0))
     t.strictSame(
       await library.run(read('kind:status, count()', { order: [{ column: 'count', ascending: false }, { column: 'status' }] })),
       page([{ kind: 'published', count: 2 }, { kind: 'draft', count: 1 }]),
-      'by the name of the column too'
+      "by the column's name too"
     )
   },
 
@@ -125,11 +125,11 @@ onEachEngine(articles, {
 
   'an inner embed leaves out records without a row of their tenant': async (t, library) => {
     const [alpha, beta] = [{ title: 'Alpha', authors: { name: 'Ada' } }, { title: 'Beta', authors: { name: 'Ben' } }]
-    t.strictSame(await library.run(read('title, authors!inner(name)')), page([alpha, beta]), 'the total counts them')
+    t.strictSame(await library.run(read('title, authors!inner(name)')), page([alpha, beta]), 'the total counts only matching rows')
     t.strictSame(
       await library.run(read('title, authors!inner(name)'), {}, { origin: 'tenant', excludeFields: ['authors'] }),
       page([{ title: 'Alpha' }, { title: 'Beta' }]),
-      'an excluded one leaves out the same'
+      'an excluded embed filters the same rows'
     )
     t.strictSame(
       await library.run(read('title, authors!author_id!inner(name, countries!inner(name))')),
@@ -145,7 +145,7 @@ onEachEngine(articles, {
         3,
         2
       ),
-      'within another embed it leaves out the rows of that'
+      "within another embed it filters that embed's rows"
     )
     t.strictSame(
       await library.run(
@@ -159,7 +159,7 @@ onEachEngine(articles, {
     t.strictSame(
       await library.run({ table: 'countries', operation: 'select', select: 'name, authors!inner(name)' }),
       page([{ name: 'Germany', authors: [{ name: 'Ada' }] }]),
-      'of a table without tenants too'
+      'from a table without tenants too'
     )
   },
 
@@ -179,7 +179,7 @@ onEachEngine(articles, {
     t.strictSame(
       second,
       { record: { id: uuid(12), title: 'Beta', authors: { name: 'Ben' }, reviews: [{ stars: 2 }] }, next: null },
-      'no author, no record'
+      'without an author, no record'
     )
   },
 
@@ -203,7 +203,7 @@ onEachEngine(articles, {
     })
     t.strictSame(await reviews({ filters: [{ or: [{ column: 'deleted', value: true }, { column: 'tenant_id', value: 'b' }] }] }), {
       reviews: []
-    }, 'rows that are deleted, or of another tenant, are not found by any filter')
+    }, 'no filter finds deleted rows, or rows of another tenant')
     for (const origin of ['platform', 'tenant']) {
       t.strictSame(await reviews({ limit: '{{query.n}}' }, { n: '1' }, { origin }), { reviews: [{ stars: 5 }] })
       t.strictSame(await reviews({ limit: '{{query.n}}' }, { n: '99999999999' }, { origin }), { reviews: [{ stars: 5 }, { stars: 3 }] })
@@ -300,7 +300,7 @@ onEachEngine(articles, {
         `${'!-&'.repeat(50)}"`
       ]
     ) {
-      t.strictSame(await search([filter('body', '{{query.q}}', 'english')], { q: text }), [], `nothing is found by ${text.slice(0, 30)}`)
+      t.strictSame(await search([filter('body', '{{query.q}}', 'english')], { q: text }), [], `nothing is found for ${text.slice(0, 30)}`)
     }
     t.strictSame(
       await search([filter('body', '{{query.q}}', 'english')], { q: `${'- '.repeat(40)}captain` }),
@@ -371,12 +371,12 @@ onEachEngine(articles, {
   'filters and orders take paths': async (t, library) => {
     const find = (filter: object, query: Record<string, unknown> = {}) =>
       library.column('title', read('title', { filters: [filter as never] }), { query })
-    t.strictSame(await find({ column: "meta->>'kind'", value: 'post' }), ['Beta'], 'a soft-deleted one is not found')
+    t.strictSame(await find({ column: "meta->>'kind'", value: 'post' }), ['Beta'], 'a soft-deleted row is not found')
     t.strictSame(await find({ column: "meta->>'kind'", operator: 'in', value: '{{query.kind}}' }, { kind: 'note,x' }), ['Alpha'])
     t.strictSame(await find({ column: "meta->>'kind'", operator: 'like', value: 'n%' }), ['Alpha'])
     t.strictSame(await find({ column: "meta->>'kind'", operator: 'is', value: null }), ['Gamma'])
     t.strictSame(await find({ column: "meta->'n'", operator: 'gt', value: 5 }), ['Beta'], 'numbers are compared as numbers')
-    t.strictSame(await find({ column: "meta->'n'", operator: 'gt', value: '{{query.n}}' }, { n: '5' }), ['Beta'], 'those of a URL too')
+    t.strictSame(await find({ column: "meta->'n'", operator: 'gt', value: '{{query.n}}' }, { n: '5' }), ['Beta'], 'numbers of a URL too')
     t.strictSame(await find({ column: "meta->'it''s'", operator: 'contains', value: { '"q"': [{ deep: 'yes' }] } }), ['Alpha'])
     t.strictSame(await find({ column: "meta->'n'", operator: 'is', value: null }), ['Gamma'])
     t.strictSame(await find({ column: "meta->>'kind'", value: '{{query.kind}}', optional: true }), ['Alpha', 'Beta', 'Gamma'])

@@ -194,7 +194,7 @@ onEachEngine(rows, {
     t.match(
       await library.run({ table: 'articles', operation: 'update', filters: [{ column: 'id', value: uuid(12) }], data: { status: 'done' } }),
       { title: 'Beta' },
-      'a filter by the key is one record'
+      'a filter by the key selects one record'
     )
   },
 
@@ -222,7 +222,7 @@ onEachEngine(rows, {
       title: 'By slug alone',
       status: 'draft',
       views: 10
-    }, 'what is unique in a tenant-scoped table is so within its tenant')
+    }, 'unique columns of a tenant table are unique within the tenant')
     t.strictSame(await library.run({ table: 'countries', operation: 'upsert' }, { body: { code: 'de', name: 'Germany' } }), {
       code: 'de',
       name: 'Germany'
@@ -252,14 +252,14 @@ onEachEngine(rows, {
     const softDelete = { enabled: true, allowHardDelete: true }
     const run = (id: string, query = {}): Promise<unknown> => library.run(remove, { params: { id }, query }, { softDelete })
     t.strictSame(await run(uuid(11)), { success: true, softDeleted: true })
-    t.equal(await run(uuid(11)), null, 'a second time it is gone')
+    t.equal(await run(uuid(11)), null, 'the second time it is gone')
     t.strictSame(await library.sql('select deleted, deleted_at is not null as at from articles where id = $1', [uuid(11)]), [{
       deleted: true,
       at: true
     }])
     t.strictSame(await run(uuid(11), { hard: true }), { success: true }, 'a soft-deleted row is removed')
     t.strictSame(await run(uuid(12), { hard: 'true' }), { success: true })
-    t.equal(await run(uuid(19), { hard: true }), null, "another tenant's")
+    t.equal(await run(uuid(19), { hard: true }), null, "another tenant's row")
     t.strictSame(await library.column('id', { table: 'articles', operation: 'select' }), [])
     t.strictSame(await library.column('id', { table: 'articles', operation: 'select' }, inB), [uuid(19)])
     t.strictSame(await library.run(remove, { ...inB, params: { id: uuid(19) } }), { success: true }, 'without soft delete on the route')
@@ -306,7 +306,7 @@ onEachEngine(rows, {
     const mentors = [{ id: uuid(6), name: 'x', mentor_id: uuid(7) }, { id: uuid(7), name: 'y' }]
     t.match(await library.run({ table: 'authors', operation: 'upsert', select: 'name' }, { body: mentors }), {
       data: [{ name: 'x' }, { name: 'y' }]
-    }, 'one record refers to another of the request')
+    }, 'one record refers to another in the same request')
   },
 
   'a foreign key leads to rows of the own tenant only': async (t, library) => {

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { parseSelect } from '../../../lib/queries/select-parser.js'
 
-test('columns, names for them, and embedded tables with theirs', async t => {
+test('selects columns, aliases, and embedded tables with theirs', async t => {
   t.strictSame(parseSelect('*, heading:title,reviews ( stars, writer:users!author_id(name) ),tasks(count)'), [
     { name: '*', text: '*' },
     { name: 'title', alias: 'heading', text: 'heading:title' },
@@ -17,14 +17,14 @@ test('columns, names for them, and embedded tables with theirs', async t => {
   ])
 })
 
-test('a name with other characters stands in quotes', async t => {
+test('a name with other characters is quoted', async t => {
   t.strictSame(parseSelect('"we""ird col":"a,b(c)", größe').map(({ name, alias }) => ({ name, alias })), [
     { name: 'a,b(c)', alias: 'we"ird col' },
     { name: 'größe', alias: undefined }
   ])
 })
 
-test('aggregates and paths in JSON columns', async t => {
+test('parses aggregates and paths in JSON columns', async t => {
   t.strictSame(parseSelect("kind, total : qty . sum ( ),count(),n:count(), data->'a b''c' -> -1->>'d', first-name,d->0.max()"), [
     { name: 'kind', text: 'kind' },
     { name: 'qty', alias: 'total', aggregate: 'sum', text: 'total : qty . sum ( )' },
@@ -36,7 +36,7 @@ test('aggregates and paths in JSON columns', async t => {
   ])
 })
 
-test('embeds that must have rows', async t => {
+test('parses embeds that must have rows', async t => {
   t.strictSame(
     parseSelect('a!inner(id), b!fk!inner(id), c!inner!fk(id), d!"inner"!inner(id)').map(({ name, hint, inner }) => ({ name, hint, inner })),
     [
@@ -48,7 +48,7 @@ test('embeds that must have rows', async t => {
   )
 })
 
-test('faults are reported with their places', async t => {
+test('faults are reported with their positions', async t => {
   const faults = {
     '': 'expected a name at character 1, found the end',
     'id,': 'expected a name at character 4, found the end',

@@ -5,7 +5,7 @@ import { test } from 'tap'
 import { compile, compileDocument, scopeOf } from './helpers.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
-/** What every statement with a text that can be large has around it (`lib/queries/answer-size.ts`); the cases below are without. */
+/** The wrapper of every statement with a possibly large text (`lib/queries/answer-size.ts`); the cases below leave it out. */
 function withinBound (sql: string): string {
   const { before, inner } =
     /^(?<before>with w as .*? |)select case when octet_length\(a\.t\) > 16777216 then width_bucket\(0::float8, 0, 1, -octet_length\(a\.t\)\)::text else a\.t end from \((?<inner>select .*?)(?: offset 0)?\) a\(t\)$/
@@ -13,7 +13,7 @@ function withinBound (sql: string): string {
   return before === undefined || inner === undefined ? sql : before + inner
 }
 
-/** A query, a request, and the statement that comes of them. */
+/** A query, a request, and the resulting statement. */
 interface Case<Q> {
   readonly name: string
   readonly query: Q
@@ -390,7 +390,7 @@ test('each query is one statement', async t => {
   for (const { name, query, scope, context, sql, values } of [...reads, ...writes]) {
     const bound = compile(query, context).bind(scopeOf(scope))
     t.equal(withinBound(bound.statement.text), sql, name)
-    t.equal(bound.statement.text.includes('octet_length'), query.operation !== 'delete', `${name}: within the bound`)
+    t.equal(bound.statement.text.includes('octet_length'), query.operation !== 'delete', `${name}: with the size bound`)
     t.strictSame(bound.values, values, name)
   }
 })
@@ -399,12 +399,12 @@ test('each document query is one statement', async t => {
   for (const { name, query, scope, context, sql, values } of documents) {
     const bound = compileDocument(query, context).bind(scopeOf(scope))
     t.equal(withinBound(bound.statement.text), sql, name)
-    t.equal(bound.statement.text.includes('octet_length'), query.operation !== 'delete', `${name}: within the bound`)
+    t.equal(bound.statement.text.includes('octet_length'), query.operation !== 'delete', `${name}: with the size bound`)
     t.strictSame(bound.values, values, name)
   }
 })
 
-test('nothing that a caller sends is in the text', async t => {
+test('the SQL text contains nothing from the caller', async t => {
   const hostile = 'hostile\' " ; --'
   for (const { name, query, context } of [...reads, ...writes]) {
     const member = (_: object, key: string | symbol): unknown => typeof key === 'string' ? hostile : undefined

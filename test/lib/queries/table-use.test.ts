@@ -1,4 +1,4 @@
-/** Which tables routes read and write. */
+/** The tables that routes read and write. */
 import type { Route } from '../../../lib/schema/route.js'
 import type { ForeignKey } from '../../../lib/database/catalogue.js'
 import type { TableUse } from '../../../lib/cache/store.js'
@@ -43,7 +43,7 @@ function uses (route: Partial<Route>): { reads: string[], writes: string[] } {
   return { reads: texts(compiled.reads), writes: texts(compiled.writes) }
 }
 
-test('a read reads its table, the embedded ones, and those behind views', async (t) => {
+test('a read depends on its table, embedded tables, and the tables behind views', async (t) => {
   t.strictSame(uses({ queries: [{ table: 'people', operation: 'select' }] }), { reads: ['people of the tenant'], writes: [] })
   t.strictSame(
     uses({ queries: [{ table: 'people', operation: 'select', select: 'name, notes(title, tags(count)), countries(name)' }] }).reads,
@@ -57,7 +57,7 @@ test('a read reads its table, the embedded ones, and those behind views', async 
   t.strictSame(uses({ response: { a: 1 } }), { reads: [], writes: [] })
 })
 
-test('a write writes its table, what the database changes after it, and what views of all tenants show', async (t) => {
+test('a write affects its table, tables that the database changes with it, and views of all tenants', async (t) => {
   const data = { id: 1 }
   t.strictSame(uses({ queries: [{ table: 'countries', operation: 'insert', data: { code: 'DE' } }] }).writes, ['countries'])
   t.strictSame(uses({ queries: [{ table: 'people', operation: 'insert', data }] }).writes, ['people of the tenant'])
@@ -75,7 +75,7 @@ test('a write writes its table, what the database changes after it, and what vie
   ])
 })
 
-test('a write to a table without tenants reaches the rows of all tenants that follow it', async (t) => {
+test('a write to a table without tenants affects dependent rows of all tenants', async (t) => {
   t.strictSame(uses({ queries: [{ table: 'countries', operation: 'delete', id: 'DE' }] }).writes, [
     'countries',
     'desks',
@@ -86,12 +86,12 @@ test('a write to a table without tenants reaches the rows of all tenants that fo
   t.strictSame(uses({ queries: [{ table: 'offices', operation: 'delete', id: 1 }] }).writes, [
     'desks of the tenant',
     'offices of the tenant'
-  ], "a tenant has no row that follows another tenant's")
+  ], "a tenant has no row that depends on another tenant's")
   t.strictSame(uses({ queries: [{ table: 'desks', operation: 'select' }] }).reads, ['desks', 'desks of the tenant'])
   t.strictSame(uses({ queries: [{ table: 'people', operation: 'select' }] }).reads, ['people of the tenant'])
 })
 
-test('a write to a table that inherits, or is inherited from, writes the tables in which its rows stand too', async (t) => {
+test('a write to an inherited or inheriting table affects all tables that show its rows', async (t) => {
   const family = {
     events: ['events', 'sales', 'sales of the tenant', 'visits', 'visits of the tenant'],
     visits: ['events', 'sales of the tenant', 'visits', 'visits of the tenant']
@@ -102,7 +102,7 @@ test('a write to a table that inherits, or is inherited from, writes the tables 
   }
 })
 
-test('collections of documents are tables of the tenant', async (t) => {
+test('document collections count as tables of the tenant', async (t) => {
   const of = (operation: 'get' | 'query' | 'create' | 'set' | 'update' | 'delete') =>
     uses({
       firebaseQueries: [{
@@ -119,14 +119,14 @@ test('collections of documents are tables of the tenant', async (t) => {
   }
 })
 
-test('they are frozen', async (t) => {
+test('the results are frozen', async (t) => {
   const { reads, writes } = compile({ path: '/x', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { id: 1 } }] }, {
     catalogue
   })
   for (const part of [reads, writes, ...reads, ...writes]) t.ok(Object.isFrozen(part))
 })
 
-test('the key of an answer is that of one version of its route', async (t) => {
+test('a cached response belongs to one version of its route', async (t) => {
   const route: Route = {
     path: '/x',
     method: 'get',

@@ -1,4 +1,4 @@
-/** A catalogue written by hand, so that the SQL of queries is tested without a server; `schemaSql` makes the same tables. */
+/** A hand-written catalogue, so that queries' SQL is tested without a server; `schemaSql` creates the same tables. */
 import type { Catalogue, Column, ForeignKey, Table } from '../../../lib/database/catalogue.js'
 
 /** `name type`, with `!` for not null, `=` for a default, `@` for generated. */
@@ -45,7 +45,7 @@ export function key (name: string, column: string, target: string): ForeignKey {
 
 const mood = { ...table('x', ['mood mood']).columns.get('mood')!, labels: ['calm', 'wild'] }
 
-/** Articles of tenants with authors, reviews and tags; countries that all tenants share; names that need quotes. */
+/** Tenants' articles with authors, reviews and tags; countries that all tenants share; names that need quotes. */
 export function library (): Catalogue {
   const articles = table('articles', [
     'id uuid!=',

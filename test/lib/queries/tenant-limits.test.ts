@@ -9,7 +9,7 @@ const select: Query = { table: 'articles', operation: 'select' }
 const route = (...queries: Query[]): Route => ({ path: '/x', method: 'post', queries })
 const filter = (value: unknown = 'x'): Filter => ({ column: 'title', value })
 
-test("a tenant's route has bounds, each of which its fault tells; the platform's has none", async (t) => {
+test("a tenant's route has bounds, and a fault reports each; the platform's route has none", async (t) => {
   const fields = (count: number): Record<string, Field> => Object.fromEntries(many(count, (index) => [`f${index}`, { type: 'string' }]))
   const texts = (count: number, text: string): Record<string, string> => Object.fromEntries(many(count, (index) => [`f${index}`, text]))
   const over: [name: string, at: (extra: number) => Route, fault: RegExp][] = [
@@ -148,7 +148,7 @@ test("a tenant's route has bounds, each of which its fault tells; the platform's
   }
 })
 
-test('a hostile route is refused before any of it is compiled', async (t) => {
+test('a hostile route is rejected before any of it is compiled', async (t) => {
   let deep: unknown = 'x'
   for (let depth = 0; depth < 5000; depth++) deep = [deep]
   t.match(faultsOf({ ...route(select), response: deep }, tenant), [/nest at most 32 deep/])
@@ -157,14 +157,14 @@ test('a hostile route is refused before any of it is compiled', async (t) => {
   t.match(faultsOf(route({ ...select, filters: [filters] }), tenant), [/filters: at most 100/, /filters: at most 300/])
 })
 
-test('bounds of a route that was checked when it was saved are not counted again at each compilation', async (t) => {
+test("a route's bounds are checked when it is saved, not at each compilation", async (t) => {
   const large = route({ ...select, filters: many(101, () => filter()) })
   t.match(faultsOf(large, tenant), [/filters: at most 100/])
   t.strictSame(faultsOf(large, { ...tenant, checked: true }), [])
   t.match(
     faultsOf(route({ ...select, table: 'articels' }), { ...tenant, checked: true }),
     [/no table "articels"/],
-    'whether the tables have what it needs is looked at'
+    'the tables are still checked'
   )
 })
 
@@ -182,7 +182,7 @@ test('of a thousand faults the first fifty are reported', async (t) => {
   t.equal(faultsOf(wrong, tenant).length, 50)
 })
 
-test('one compilation tells every fault of a route, each once', async (t) => {
+test('one compilation reports every fault of a route once', async (t) => {
   const wrong: Route = {
     path: '/x/:id',
     method: 'get',

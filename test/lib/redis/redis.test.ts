@@ -29,7 +29,7 @@ async function until (what: string, isThere: () => unknown): Promise<void> {
   }
 }
 
-t.test('what Redis answers, and a script that Redis has forgotten', async t => {
+t.test("commands return Redis's response, also a script that Redis has forgotten", async t => {
   const redis = await startRedis(t)
   const connection = await open(t, redis.url)
   t.equal(await connection.run((client) => client.set('kept', 'a'), () => 'OK' as const), 'OK')
@@ -43,7 +43,7 @@ t.test('what Redis answers, and a script that Redis has forgotten', async t => {
   t.strictSame(await ask(), ['key', '1', 'two'], 'after Redis forgot it')
 })
 
-t.test('plugins of a server share a connection, which ends with the last of them', async t => {
+t.test('plugins of a server share a connection, which closes with the last of them', async t => {
   const redis = await startRedis(t)
   const { log } = memoryLog()
   const first = await open(t, redis.url, log)
@@ -55,12 +55,12 @@ t.test('plugins of a server share a connection, which ends with the last of them
   t.equal(await second.run((client) => client.ping(), () => 'PONG' as const), 'PONG', 'the other is open')
   second.close()
   await until('the connection ends', async () => await clients() === 0)
-  t.equal(second.run((client) => client.get('a'), without), 'without', 'a closed one falls back')
+  t.equal(second.run((client) => client.get('a'), without), 'without', 'a closed connection uses the fallback')
   const other = await open(t, redis.url, log)
   t.equal(await other.run((client) => client.ping(), () => 'PONG' as const), 'PONG', 'it can be opened again')
 })
 
-t.test('Redis stops and returns', async t => {
+t.test('an outage of Redis uses the fallback until it returns', async t => {
   const redis = await startRedis(t)
   const { lines, log } = memoryLog()
   const connection = await open(t, redis.url, log)
@@ -71,19 +71,19 @@ t.test('Redis stops and returns', async t => {
   t.match(lines, [{ level: 'warn', text: /^Redis cannot be used/ }])
   await redis.start()
   await until('Redis is used again', async () => await get() === null)
-  t.match(lines, [{ level: 'warn' }, { level: 'info', text: /^Redis is back/ }], 'each is said once')
+  t.match(lines, [{ level: 'warn' }, { level: 'info', text: /^Redis is back/ }], 'each change is logged once')
   t.equal(lines.length, 2)
 })
 
-t.test('Redis hangs and goes on', async t => {
+t.test('a hanging Redis is bypassed until it responds', async t => {
   const redis = await startRedis(t)
   const { lines, log } = memoryLog()
   const connection = await open(t, redis.url, log)
   const get = () => connection.run((client) => client.get('key'), without)
   t.equal(await get(), null)
   redis.pause()
-  t.strictSame(await Promise.all([get(), get(), get()]), ['without', 'without', 'without'], 'nobody waits for it')
-  t.equal(get(), 'without', 'the next is not even asked')
+  t.strictSame(await Promise.all([get(), get(), get()]), ['without', 'without', 'without'], 'the waiting commands get the fallback')
+  t.equal(get(), 'without', 'the next command is not even sent')
   t.match(lines, [{ level: 'warn', fields: /no answer/ }])
   redis.resume()
   await until('Redis is used again', async () => await get() === null)
@@ -91,7 +91,7 @@ t.test('Redis hangs and goes on', async t => {
   t.equal(lines.length, 2)
 })
 
-t.test('Redis is not there at the start, and comes', async t => {
+t.test('a Redis that is down at the start is used once it is up', async t => {
   const redis = await startRedis(t)
   await redis.stop()
   const { lines, log } = memoryLog()
@@ -103,18 +103,18 @@ t.test('Redis is not there at the start, and comes', async t => {
   t.match(lines, [{ level: 'warn' }, { level: 'info' }])
 })
 
-t.test('a command that Redis refuses falls back and leaves the connection; the log says it once', async t => {
+t.test('a command that Redis rejects uses the fallback and keeps the connection; the log reports it once', async t => {
   const redis = await startRedis(t)
   const { lines, log } = memoryLog()
   const connection = await open(t, redis.url, log)
   await redis.command('config', 'set', 'maxmemory', '1')
   for (let count = 0; count < 3; count++) t.equal(await connection.run((client) => client.set('key', 'a'), without), 'without')
-  t.equal(await connection.run((client) => client.get('key'), without), null, 'reads go on')
+  t.equal(await connection.run((client) => client.get('key'), without), null, 'reads still work')
   t.match(lines, [{ level: 'warn', fields: /OOM/, text: /^Redis refused a command/ }])
   t.equal(lines.length, 1)
 })
 
-t.test('an address that cannot be read is an error at the start that does not show it', async t => {
+t.test('an invalid address is an error at start that does not show it', async t => {
   for (const url of ['redis://%zz:hunter2@127.0.0.1', 'redis://me:%hunter2@127.0.0.1', 'redis://:hunter2@127.0.0.1:99999']) {
     await t.rejects(openRedis(url, memoryLog().log), {
       message: 'the address of Redis cannot be read: expected redis://user:password@host:port/database'
@@ -122,7 +122,7 @@ t.test('an address that cannot be read is an error at the start that does not sh
   }
 })
 
-t.test('a wrong password falls back, and the log holds none', async t => {
+t.test('a wrong password uses the fallback, and is not logged', async t => {
   const redis = await startRedis(t)
   await redis.command('config', 'set', 'requirepass', 'the right one')
   const { lines, log } = memoryLog()
@@ -132,7 +132,7 @@ t.test('a wrong password falls back, and the log holds none', async t => {
   t.notMatch(JSON.stringify(lines), /wrong-one/)
 })
 
-t.test('a replica cannot be used, which is said once; it is back when it takes writes', async t => {
+t.test('a replica is not used, which is logged once, until it accepts writes', async t => {
   const [primary, redis] = [await startRedis(t), await startRedis(t)]
   await redis.command('replicaof', '127.0.0.1', primary.port)
   const { lines, log } = memoryLog()

@@ -1,4 +1,4 @@
-/** schema.json, as editors read it, and the check say the same of a document. */
+/** schema.json, for editors, and the check accept the same documents. */
 import t from 'tap'
 import { readFileSync } from 'node:fs'
 import { Ajv } from 'ajv'
@@ -48,7 +48,7 @@ const steps = [
   { id: 'last', type: 'storage', operation: 'put' }
 ]
 
-/** A document that has a value in every built member. */
+/** A document with a value in every member. */
 const complete = {
   $schema: 'schema.json',
   name: 'Notes',
@@ -370,21 +370,21 @@ const complete = {
   }
 }
 
-/** Faults of reading alone: what a document means is no matter of its schema. */
+/** Only the faults of reading: the rules beyond the schema do not count here. */
 function faultsOf (document: unknown): string[] {
   const faults = new FaultList()
   read(Root, document, '', { faults, env: {} })
   return faults.faults.map(formatFault)
 }
 
-/** Every place in a value, as the members that lead to it. */
+/** Every place in a value, as the path of members to it. */
 function * placesIn (value: unknown, path: readonly (string | number)[] = []): Iterable<readonly (string | number)[]> {
   yield path
   if (typeof value !== 'object' || value === null) return
   for (const [name, member] of Object.entries(value)) yield * placesIn(member, [...path, Array.isArray(value) ? Number(name) : name])
 }
 
-/** The document with something else in one place; undefined takes the member away. */
+/** The document with another value in one place; undefined removes the member. */
 function changed (document: unknown, path: readonly (string | number)[], value: unknown): unknown {
   const [name, ...rest] = path
   if (name === undefined) return value
@@ -397,7 +397,7 @@ function changed (document: unknown, path: readonly (string | number)[], value: 
   return Object.fromEntries(entries.filter(([, member]) => member !== undefined))
 }
 
-/** The complete document without the members of the root that the place is not in: neither side reads one by what another has. */
+/** The complete document with only the root member that contains the place: neither side validates a member by another. */
 function around (path: readonly (string | number)[]): Readonly<Record<string, unknown>> {
   const [name] = path
   return path.length < 2 ? complete : { routes: [], ...Object.fromEntries(Object.entries(complete).filter(([key]) => key === name)) }
@@ -408,7 +408,7 @@ t.test('a document with every member is accepted by both', async (t) => {
   t.strictSame(faultsOf(complete), [])
 })
 
-t.test('the document has every member', async (t) => {
+t.test('the test document contains every member', async (t) => {
   const missing: string[] = []
   const look = (node: SchemaNode, value: unknown, path: string) => {
     for (const [name, member] of Object.entries(node.properties ?? {})) {
@@ -419,7 +419,7 @@ t.test('the document has every member', async (t) => {
     }
   }
   look(Root, complete, '')
-  // `supabase` is `postgres` by another name, credentials have those of the vendors, and an MCP server has a command or an address.
+  // `supabase` is another name for `postgres`, credentials depend on the vendor, and an MCP server has a command or an address.
   t.strictSame(
     missing.filter((path) =>
       !/^\/(supabase\/|credentials\/(stripe|polar|jira|github|sendgrid|slack|twilio)$|agent\/mcpServers\/0(\/0)?\/(url|headers)$)/.test(
@@ -454,7 +454,7 @@ t.test('the check and the schema agree for any value in any place', async (t) =>
   t.ok(accepted > 500 && refused > 1500, `${accepted} accepted, ${refused} refused`)
 })
 
-t.test('an unknown member is refused by both in every object', async (t) => {
+t.test('both reject an unknown member in every object', async (t) => {
   for (const path of placesIn(complete)) {
     const at = path.reduce<unknown>((value, name) => Object.getOwnPropertyDescriptor(value, name)?.value, complete)
     if (typeof at !== 'object' || at === null || Array.isArray(at)) continue
@@ -464,7 +464,7 @@ t.test('an unknown member is refused by both in every object', async (t) => {
   }
 })
 
-t.test('editors accept settings where their values would stand', async (t) => {
+t.test('editors accept settings in place of values', async (t) => {
   for (
     const document of [
       { routes: [], server: { bodyLimit: '{{env.LIMIT}}', trustProxy: '${HOPS}' }, migrate: '{{ env.MODE || "auto" }}' }, // eslint-disable-line no-template-curly-in-string

@@ -7,14 +7,14 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 const place = { tenant: tenantRef('acme'), key: 'stripe', version: 3 }
 const value = 'sk_live_ü€😀'
 
-test('a value is encrypted under the derived key of the tenant, and once more', (t) => {
+test("a value is encrypted with the tenant's derived key, and once more", (t) => {
   const master = randomBytes(32)
   const cipher = createSecretCipher(masterKeys(masterKeyOf(master)))
   const sealed = cipher.encrypt(place, value)
   t.equal(cipher.decrypt(place, sealed), value)
   t.not(sealed.indexOf(value), 0)
   t.notOk(sealed.includes(Buffer.from(value)))
-  t.notSame(cipher.encrypt(place, value), sealed, 'a nonce of its own each time')
+  t.notSame(cipher.encrypt(place, value), sealed, 'a new nonce each time')
 
   // By hand, as docs/guides/secrets.md describes it.
   const open = (key: ArrayBuffer, data: Buffer, text: Buffer) => {
@@ -27,12 +27,12 @@ test('a value is encrypted under the derived key of the tenant, and once more', 
     Buffer.concat([sealed.subarray(0, headerLength), data]),
     sealed.subarray(headerLength)
   )
-  t.notOk(outer.includes(Buffer.from(value)), 'the outer layer holds no plain text')
+  t.notOk(outer.includes(Buffer.from(value)), 'the outer layer contains no plain text')
   t.equal(open(hkdfSync('sha256', master, 'tenant:acme', 'service-tenant-config', 32), data, outer).toString(), value)
   t.end()
 })
 
-test('a ciphertext of another tenant, key or version does not decrypt, nor one that was changed in any place', (t) => {
+test('a ciphertext of another tenant, key or version, or with any changed byte does not decrypt', (t) => {
   const cipher = createSecretCipher(masterKeys(makeMasterKey().key))
   const sealed = cipher.encrypt(place, value)
   const others = [{ ...place, tenant: tenantRef('globex') }, { ...place, key: 'strip' }, { ...place, version: 4 }, {
@@ -61,7 +61,7 @@ test('a ciphertext of another tenant, key or version does not decrypt, nor one t
   }
 })
 
-test('a ciphertext names its master key: previous ones are read, and moved; unknown ones are named', (t) => {
+test('a ciphertext names its master key: previous keys are read and replaced, unknown keys are named', (t) => {
   const [old, current] = [makeMasterKey().key, makeMasterKey().key]
   const before = createSecretCipher(masterKeys(old)).encrypt(place, value)
   t.equal(keyIdOf(before), old.id)
@@ -76,7 +76,7 @@ test('a ciphertext names its master key: previous ones are read, and moved; unkn
   t.end()
 })
 
-test('a master key is 32 bytes in base64; another text is refused and not shown', (t) => {
+test('a master key is 32 bytes in base64; any other text is rejected and not shown', (t) => {
   const text = randomBytes(32).toString('base64')
   t.equal(parseMasterKey(text, 'X').id, parseMasterKey(` ${text}\n`, 'X').id)
   t.equal(parseMasterKey(Buffer.from(text, 'base64').toString('base64url'), 'X').id, parseMasterKey(text, 'X').id)

@@ -7,7 +7,7 @@ import { openKeys } from '../../../lib/secrets/open-keys.js'
 const masterKey = randomBytes(32).toString('base64')
 const other = randomBytes(32).toString('base64')
 
-test('PostgreSQL without SECRETS_MASTER_KEY is refused, with the way to make one and the way around it', async (t) => {
+test('PostgreSQL without SECRETS_MASTER_KEY is rejected, with the way to create a key and the alternative', async (t) => {
   await t.rejects(openKeys('postgres', { folder: '/nowhere', previousKeys: other }), {
     message:
       'SECRETS_MASTER_KEY is missing: secrets of tenants are encrypted under it. Set it (make one with: openssl rand -base64 32), or turn secrets off with "plugins": { "secrets": false } in the document'
@@ -18,7 +18,7 @@ test('PostgreSQL without SECRETS_MASTER_KEY is refused, with the way to make one
   t.equal(keys.known.size, 2)
 })
 
-test('an invalid key is refused with the reason, and not shown', async (t) => {
+test('an invalid key is rejected with the reason, and not shown', async (t) => {
   for (const engine of ['postgres', 'embedded'] as const) {
     await t.rejects(openKeys(engine, { masterKey: 'hunter2hunter2' }), {
       message: /^SECRETS_MASTER_KEY is not 32 bytes in base64: make one with: openssl rand -base64 32$/
@@ -29,7 +29,7 @@ test('an invalid key is refused with the reason, and not shown', async (t) => {
   }
 })
 
-test('the embedded engine makes a key beside its data, for its owner alone, and keeps it', async (t) => {
+test('the embedded engine creates a key beside its data, readable only by its owner, and keeps it', async (t) => {
   const folder = t.testdir({})
   const made = await openKeys('embedded', { folder })
   const path = join(folder, 'secrets.key')
@@ -43,13 +43,13 @@ test('the embedded engine makes a key beside its data, for its owner alone, and 
 
   const named = await openKeys('embedded', { folder, masterKey })
   t.not(named.keys.current.id, made.keys.current.id)
-  t.ok(named.keys.known.has(made.keys.current.id), 'what was stored under the key of the file can still be read')
+  t.ok(named.keys.known.has(made.keys.current.id), "secrets stored with the file's key can still be read")
 
   await writeFile(path, 'damaged')
   await t.rejects(openKeys('embedded', { folder }), /secrets\.key is not 32 bytes in base64/)
 })
 
-test('a database in memory has a key as short-lived as it is', async (t) => {
+test('a database in memory has a temporary key', async (t) => {
   const [one, two] = [await openKeys('embedded', {}), await openKeys('embedded', {})]
   t.match(one.note, /ends with this process/)
   t.not(one.keys.current.id, two.keys.current.id)

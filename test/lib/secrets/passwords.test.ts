@@ -7,7 +7,7 @@ import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const busy = () => new Error('busy')
 
-/** Work that ends when it is told to, and what of it has begun. */
+/** Work that ends on command, and the list of started work. */
 function workshop (max: number, maxWaitingOfTenant: number, maxWaiting: number, timeoutMs = 60_000) {
   const turns = createTurns({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy })
   const begun: string[] = []
@@ -27,36 +27,36 @@ function workshop (max: number, maxWaitingOfTenant: number, maxWaiting: number, 
   }
 }
 
-test('so many at once and no more, and tenants in turns', async (t) => {
+test('only a limited number run at once, and tenants take turns', async (t) => {
   const { start, begun, end } = workshop(2, 100, 1000)
   const all = ['a1', 'a2', 'a3', 'a4', 'a5'].map((name) => start('a', name))
   all.push(start('b', 'b1'), start('', 'platform'), start('b', 'b2'))
   await setImmediate()
-  t.strictSame(begun, ['a1', 'a2'], 'one tenant alone has all of them')
+  t.strictSame(begun, ['a1', 'a2'], 'a single tenant may use all slots')
   for (let left = 0; left < 6; left++) await end()
   t.strictSame(
     begun,
     ['a1', 'a2', 'a3', 'b1', 'platform', 'a4', 'b2', 'a5'],
-    'whoever comes later waits for one of another tenant, not for all'
+    'a later tenant waits for one slot, not for all'
   )
   await end()
   await end()
   t.strictSame((await Promise.all(all)).length, 8)
 })
 
-test('beyond what may wait, of a tenant and of all, the rest is refused at once; and what failed makes room', async (t) => {
+test('beyond the queue bounds, per tenant and in total, calls are rejected at once; failed work frees its slot', async (t) => {
   const { turns, start, begun, end } = workshop(1, 3, 5)
   const ran: Promise<unknown>[] = [start('a')]
   for (let count = 0; count < 3; count++) ran.push(start('a'))
   await t.rejects(start('a'), /^busy$/, 'the fourth of a tenant')
   for (let count = 0; count < 2; count++) ran.push(start('b'))
-  await t.rejects(start('b'), /^busy$/, 'the sixth of all')
+  await t.rejects(start('b'), /^busy$/, 'the sixth in total')
   ran.push(start('c'))
-  await t.rejects(start('c'), /^busy$/, 'but for the first of another tenant')
+  await t.rejects(start('c'), /^busy$/, 'except the first of another tenant')
   await end()
   await end()
   await end()
-  t.strictSame(begun, ['a', 'a', 'b', 'c'], 'whose turn comes as if no others waited')
+  t.strictSame(begun, ['a', 'a', 'b', 'c'], 'its turn comes as if no others waited')
   for (let left = 0; left < 4; left++) await end()
   await Promise.all(ran)
   t.equal(begun.length, 7)
@@ -68,12 +68,12 @@ test('beyond what may wait, of a tenant and of all, the rest is refused at once;
   )
   const last = start('a')
   await setImmediate()
-  t.equal(begun.length, 8, 'its place is free again')
+  t.equal(begun.length, 8, 'its slot is free again')
   await end()
   await last
 })
 
-test('a call that waits too long, or until the close, is refused', async (t) => {
+test('a call that waits too long, or until the close, is rejected', async (t) => {
   const { start, end } = workshop(1, 3, 5, 1)
   const first = start('a')
   await t.rejects(start('a'), /^busy$/)
@@ -88,7 +88,7 @@ test('a call that waits too long, or until the close, is refused', async (t) => 
   await running
 })
 
-test('a password is its own hash only, whichever way its characters are put together', async (t) => {
+test('a password matches only its own hash, in any Unicode normalization', async (t) => {
   const passwords = createPasswords()
   const password = 'caf\u00e9 cr\u00e8me 8'
   const stored = await passwords.hash(tenantRef('acme'), password)
@@ -102,12 +102,12 @@ test('a password is its own hash only, whichever way its characters are put toge
     t.equal(await passwords.verify(tenantRef('acme'), stored, other), false, JSON.stringify(other.slice(0, 30)))
   }
   const replaced = await passwords.hash(tenantRef('acme'), 'caf\ufffd cr\u00e8me 8')
-  t.equal(await passwords.verify(tenantRef('acme'), replaced, 'caf\ud800 cr\u00e8me 8'), false, 'a lone surrogate is no replacement character')
-  t.equal(await passwords.verify(tenantRef('acme'), null, password), false, 'nobody has a password')
+  t.equal(await passwords.verify(tenantRef('acme'), replaced, 'caf\ud800 cr\u00e8me 8'), false, 'a lone surrogate does not equal the replacement character')
+  t.equal(await passwords.verify(tenantRef('acme'), null, password), false, 'an unknown user never matches')
   t.equal(await passwords.verify(tenantRef('acme'), null, ''), false)
 })
 
-test('what a new password must be', async (t) => {
+test('a new password must meet the rules', async (t) => {
   const right = ['12345678', 'x'.repeat(256), '\u{1f600}'.repeat(256), '\0'.repeat(8), ' '.repeat(8), '\ud55c'.normalize('NFD').repeat(256)]
   for (const password of right) t.equal(passwordFault(password), null, JSON.stringify(password.slice(0, 20)))
   for (const password of ['', '1234567', '\u{1f600}'.repeat(7), 'e\u0301'.repeat(7)]) {
@@ -117,7 +117,7 @@ test('what a new password must be', async (t) => {
   t.equal(passwordFault('1234567\ud800'), 'must be well-formed Unicode')
 })
 
-test('a hash of less work is known as such', async (t) => {
+test('a hash with a lower cost is recognized', async (t) => {
   const outdated = [{ memoryCost: 9728, timeCost: 2 }, { memoryCost: 19_456, timeCost: 1 }, {
     memoryCost: 19_456,
     timeCost: 2,

@@ -1,17 +1,17 @@
-/** What fits is accepted, one more is refused with the bound. */
+/** A value at the bound is accepted, one more is rejected with the bound. */
 import t from 'tap'
 import { faultsOf, route } from './documents.js'
 
 const list = <Item>(length: number, item: (index: number) => Item) => Array.from({ length }, (_, index) => item(index))
 const small = (index: number) => ({ path: `/r${index}`, method: 'get', response: 1 })
 const nested = (levels: number): unknown => levels === 0 ? 1 : { a: nested(levels - 1) }
-/** A route with a response that makes it as many bytes of JSON as asked for. */
+/** A route with a response of the given size in bytes of JSON. */
 const sized = (bytes: number, index = 0) => {
   const rest = JSON.stringify({ ...small(index), response: '' }).length
   return { ...small(index), response: 'x'.repeat(bytes - rest) }
 }
 
-t.test('each bound holds', async (t) => {
+t.test('each bound is enforced', async (t) => {
   const whole = (bytes: number) => {
     const routes = list(16, (index) => sized(65_000, index))
     const missing = bytes - JSON.stringify({ routes, settings: { a: '' } }).length
@@ -82,12 +82,12 @@ t.test('each bound holds', async (t) => {
     ['levels of a route', {}, { routes: [{ ...route, response: nested(62) }] }, /^\/routes\/0: a route has at most 62 levels/]
   ]
   for (const [what, fits, over, fault] of cases) {
-    t.strictSame(await faultsOf(fits), [], `${what}: what fits`)
+    t.strictSame(await faultsOf(fits), [], `${what}: at the bound`)
     t.match((await faultsOf(over))[0], fault, `${what}: one more`)
   }
 })
 
-t.test('what is much too large is refused without being read', async (t) => {
+t.test('a value far above a bound is rejected without being read', async (t) => {
   const around: Record<string, unknown> = {}
   around.self = [around, around]
   const documents: unknown[] = [
@@ -105,6 +105,6 @@ t.test('what is much too large is refused without being read', async (t) => {
   t.match(
     await faultsOf({ routes: new Array(3) }),
     [/^\/routes\/0: /, /^\/routes\/1: /, /^\/routes\/2: /],
-    'an array with holes has items that are none'
+    'holes of an array are invalid items'
   )
 })

@@ -1,9 +1,9 @@
-/** What a tenant may save: every fault is told, nothing else is accepted. */
+/** A tenant's documents: every fault is reported, and nothing else is accepted. */
 import t from 'tap'
 import { readTenantDocument } from '../../../lib/tenant-document/index.js'
 import { check, faultsOf, route } from './documents.js'
 
-t.test('a document is given back with its defaults, and reads the same when it is loaded', async (t) => {
+t.test('a document is returned with its defaults, and reads the same when it is loaded', async (t) => {
   const documents = [
     {},
     { $schema: 'x', routes: [], settings: { theme: { dark: true }, text: '{{body.x}} {{secret:x}} {{' } },
@@ -56,7 +56,7 @@ t.test('secrets are found wherever a template can name one, and only there', asy
   t.strictSame(secrets, ['OLD-form', 'nested.key', 'second', 'token'])
 })
 
-t.test('a document names what it may not hold, with its place', async (t) => {
+t.test('forbidden members of a document are reported with their place', async (t) => {
   const cases: readonly (readonly [string, unknown, RegExp])[] = [
     ['no object', [], /^\/: expected an object/],
     ['nothing', undefined, /^\/: expected an object/],
@@ -207,12 +207,12 @@ t.test('a document names what it may not hold, with its place', async (t) => {
       }]
     }),
     [],
-    'shared tables are read'
+    'shared tables can be read'
   )
-  t.strictSame(await faultsOf({ credentials: { email: { apiKey: '{{env.UNSET}}' } } }), [], 'a secret may stand for a setting')
+  t.strictSame(await faultsOf({ credentials: { email: { apiKey: '{{env.UNSET}}' } } }), [], 'a secret may replace a setting')
 })
 
-t.test('all faults are reported together, a hundred at most', async (t) => {
+t.test('all faults are reported together, at most a hundred', async (t) => {
   const faults = await faultsOf({
     settings: 1,
     routes: [{ ...route, methd: 'x' }, { ...route, path: 'a' }, { ...route, path: '/b', queries: [{ table: 'x', operation: 'select' }] }]

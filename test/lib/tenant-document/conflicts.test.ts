@@ -1,10 +1,10 @@
-/** No route of a tenant stands in the place of one of the server's, or looks as if. */
+/** No tenant route replaces a server route, or looks like one. */
 import t from 'tap'
 import { conflictsOf, faultsOf, route } from './documents.js'
 
 const at = (path: string, method = 'get') => ({ ...route, path, method })
 
-t.test('paths of built-in endpoints are taken, for every method and whether they are on or not', async (t) => {
+t.test('paths of built-in endpoints are taken, for every method and even if disabled', async (t) => {
   for (
     const path of [
       '/health',
@@ -24,7 +24,7 @@ t.test('paths of built-in endpoints are taken, for every method and whether they
   t.strictSame(await conflictsOf(at('/health', 'delete')), ['/routes/0/path'])
 })
 
-t.test("the server's own routes are taken where they answer every request", async (t) => {
+t.test("the server's own routes are taken where they match every request", async (t) => {
   t.strictSame(await conflictsOf(at('/free'), at('/items/1'), at('/assets/a/:b'), at('/ITEMS/:x')), [
     '/routes/1/path',
     '/routes/2/path',
@@ -35,11 +35,11 @@ t.test("the server's own routes are taken where they answer every request", asyn
   t.strictSame(
     await conflictsOf(at('/items/1', 'delete'), at('/:a/:b'), at('/items/1/more'), at('/years/:year'), at('/years/last'), at('/orders')),
     [],
-    'what they do not answer is free'
+    'other paths are free'
   )
 })
 
-t.test('what is no path is refused, so that no writing of a built-in path is another one', async (t) => {
+t.test('an invalid path is rejected, so that no spelling of a built-in path is another path', async (t) => {
   const paths = [
     '/../health',
     '/./health',

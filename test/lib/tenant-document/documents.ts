@@ -1,4 +1,4 @@
-/** Documents of tenants, and what they are checked against. */
+/** Documents of tenants, and the server's routes and tables that they are checked against. */
 import { checkConfig, ConfigError, formatFault } from '../../../lib/configuration/index.js'
 import { wantedTables, withDeclared } from '../../../lib/database/declared-tables.js'
 import { TenantryError } from '../../../lib/errors.js'
@@ -27,14 +27,14 @@ export const context: TenantDocumentContext = {
   ]
 }
 
-/** A route that does something, and nothing that could be wrong. */
+/** A valid route with an effect. */
 export const route = { path: '/notes', method: 'get', queries: [{ table: 'notes', operation: 'select' }] }
 
 export function check (document: unknown): Promise<CheckedTenantDocument> {
   return checkTenantDocument(document, context)
 }
 
-/** The faults of a document, one a line; none where it is accepted. */
+/** The faults of a document, one per line; empty if it is valid. */
 export async function faultsOf (document: unknown): Promise<string[]> {
   try {
     await check(document)
@@ -45,7 +45,7 @@ export async function faultsOf (document: unknown): Promise<string[]> {
   }
 }
 
-/** The pointers of routes that have a path of the server. */
+/** The pointers of routes that use a path of the server. */
 export async function conflictsOf (...routes: unknown[]): Promise<string[]> {
   try {
     await check({ routes })

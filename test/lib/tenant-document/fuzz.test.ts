@@ -1,4 +1,4 @@
-/** Whatever JSON a tenant sends is accepted or refused, and nothing else. */
+/** Any JSON from a tenant is accepted or rejected, without any other outcome. */
 import t from 'tap'
 import { ConfigError } from '../../../lib/configuration/index.js'
 import { TenantryError } from '../../../lib/errors.js'
@@ -136,7 +136,7 @@ function documentOf (next: () => number): unknown {
     : { ...members(1), ...next() < 0.8 && { routes: Array.from({ length: 1 + Math.floor(next() * 3) }, routeOf) } }
 }
 
-t.test('no document ends the check but as a fault or a conflict', async (t) => {
+t.test('checking a document ends only with success, faults or conflicts', async (t) => {
   let accepted = 0
   for (let seed = 1; seed <= runs; seed++) {
     const document = documentOf(random(seed))

@@ -4,7 +4,7 @@ import { check, faultsOf, route, secret } from '../../configuration/documents.js
 const idp = { issuer: 'https://idp.example/', jwksUri: 'https://idp.example/keys', audience: 'api' }
 const of = (more: object) => ({ authProviders: { idp: { ...idp, ...more } } })
 
-t.test('a provider has its defaults, and firebase needs its project only', async (t) => {
+t.test('a provider has defaults, and firebase needs only its project', async (t) => {
   t.strictSame(check(of({})).authProviders, { idp: { ...idp, audience: ['api'], algorithms: ['RS256'] } })
   t.strictSame(check({ authProviders: { firebase: { projectId: 'my-app', roleClaim: 'role' } } }).authProviders, {
     firebase: {
@@ -52,7 +52,7 @@ t.test('missing and wrong members of a provider are reported', async (t) => {
   for (const [members, expected] of wrong) t.match(faultsOf({ ...members })[0], expected)
 })
 
-t.test('keys are only fetched over https, or from this machine', async (t) => {
+t.test('keys are fetched only over https, or from this machine', async (t) => {
   for (
     const jwksUri of [
       'https://a.example/keys',
@@ -86,7 +86,7 @@ t.test('keys are only fetched over https, or from this machine', async (t) => {
   ])
 })
 
-t.test('a route names a provider that there is, and needs no key of the document then', async (t) => {
+t.test('a route must name an existing provider, and then needs no key of the document', async (t) => {
   const named = (authProvider: string) => ({ ...of({}), routes: [{ ...route, requireAuth: true, authProvider }] })
   t.strictSame(faultsOf(named('idp')), [])
   t.match(faultsOf(named('jwt')), [/^\/routes\/0\/requireAuth: no token can be verified/])
@@ -98,5 +98,5 @@ t.test('a route names a provider that there is, and needs no key of the document
   ])
   t.match(faultsOf({ authProviders: { idp: { ...idp, issuer: 7 } }, routes: [{ ...route, authProvider: 'idp' }] }), [
     /^\/authProviders\/idp\/issuer: /
-  ], 'a fault of the provider is told once')
+  ], 'a fault of the provider is reported once')
 })

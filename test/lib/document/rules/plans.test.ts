@@ -1,11 +1,11 @@
-/** The section `plans`: what it may say, and how what is wrong in it is told. */
+/** The section `plans`: its members, and the messages of its faults. */
 import t from 'tap'
 import { builtInPlans, createPlans } from '../../../../lib/plans/plans.js'
 import { check, faultsOf } from '../../configuration/documents.js'
 
 const limits = (members: Record<string, unknown>) => faultsOf({ plans: { pro: { limits: members } } })
 
-t.test('plans are changed and added', async (t) => {
+t.test('plans can be changed and added', async (t) => {
   t.strictSame(check({}).plans, {})
   t.strictSame(createPlans(check({ plans: {} }).plans).all, builtInPlans.all, 'an empty section changes nothing')
   const plans = {
@@ -43,12 +43,12 @@ t.test('a limit is a whole number, or -1', async (t) => {
   t.strictSame(
     limits({ api: { requestsPerMinute: 0 } }),
     [`${at}/api/requestsPerMinute: expected -1 (unlimited), or 1 to 1000000000`],
-    'a tenant that may ask nothing'
+    'a limit of zero requests'
   )
   t.strictSame(
     limits({ tenantConfig: { maxSecrets: 10_001 } }),
     [`${at}/tenantConfig/maxSecrets: expected -1 (unlimited), or 0 to 10000`],
-    'more than any tenant may have'
+    'above the maximum of any tenant'
   )
   t.strictSame(limits({ tenantConfig: { auditRetentionDays: 36_501, rotation: 1 } }), [
     `${at}/tenantConfig/auditRetentionDays: expected -1 (unlimited), or 0 to 36500`,
@@ -60,7 +60,7 @@ t.test('a limit is a whole number, or -1', async (t) => {
   ])
 })
 
-t.test('names, prices and members have their form', async (t) => {
+t.test('names, prices and members are validated', async (t) => {
   t.strictSame(faultsOf({ plans: { pro: { name: '', description: 'd'.repeat(1001) } } }), [
     '/plans/pro/name: expected a string that is not empty',
     '/plans/pro/description: expected at most 1000 characters'
@@ -102,7 +102,7 @@ t.test('names of tiers have 1 to 64 characters of `A-Z a-z 0-9 _ -`', async (t) 
   t.strictSame(faultsOf({ plans: { ...many(26), pro: {} } }), ['/plans: with the built-in ones these are 31 tiers: expected at most 30'])
 })
 
-t.test('a file that is allowed fits into the storage of its plan', async (t) => {
+t.test("the largest allowed file must fit into its plan's storage", async (t) => {
   const files = (tier: string, fileStorage: Record<string, number>) => faultsOf({ plans: { [tier]: { limits: { fileStorage } } } })
   t.strictSame(files('pro', { maxFileSizeMB: 6000 }), [
     "/plans/pro/limits/fileStorage/maxFileSizeMB: expected at most the plan's `maxStorageMB`, which is 5120: no larger file would ever fit"
@@ -110,7 +110,7 @@ t.test('a file that is allowed fits into the storage of its plan', async (t) => 
   t.strictSame(files('gold', { maxStorageMB: 10, maxFileSizeMB: 11 }), [
     "/plans/gold/limits/fileStorage/maxFileSizeMB: expected at most the plan's `maxStorageMB`, which is 10: no larger file would ever fit"
   ])
-  t.strictSame(files('pro', { maxStorageMB: 1 }), [], 'a storage that is smaller than a file of before')
-  t.strictSame(files('pro', { maxFileSizeMB: -1 }), [], 'no limit of its own')
+  t.strictSame(files('pro', { maxStorageMB: 1 }), [], 'storage below the inherited maximum file size')
+  t.strictSame(files('pro', { maxFileSizeMB: -1 }), [], 'unlimited')
   t.strictSame(files('enterprise', { maxFileSizeMB: 1_000_000 }), [])
 })

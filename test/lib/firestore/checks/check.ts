@@ -1,8 +1,8 @@
-/** What a check of the stores is, and the documents that checks share. */
+/** The checks of the stores, and the documents that they share. */
 import type { Test } from 'tap'
 import type { Ask } from '../../../http/caller.js'
 
-/** What the emulator from npm cannot show. */
+/** Behaviour that the emulator from npm lacks. */
 export type Gap =
   | 'ids in filters and order'
   | 'paths into fields'
@@ -21,7 +21,7 @@ export interface Callers {
 }
 
 export interface Check {
-  /** Such a check is skipped on the emulator from npm. */
+  /** Skipped on the emulator from npm. */
   readonly gap?: Gap
   readonly run: (t: Test, callers: Callers) => Promise<void>
 }
@@ -36,7 +36,7 @@ export async function fill (ask: Ask): Promise<void> {
   for (const [id, note] of Object.entries(notes)) await ask(`PUT /notes/${id}`, { body: note })
 }
 
-/** The ids of a list, sorted: without an order it has the order of its store. */
+/** The ids of a list, sorted: without an order, each store has its own. */
 export async function idsOf (ask: Ask, target: string): Promise<unknown> {
   const { status, body } = await ask(`GET ${target}`)
   return status === 200 ? body.data?.map(({ id }) => String(id)).sort() : status

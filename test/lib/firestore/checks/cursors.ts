@@ -9,7 +9,7 @@ export const cursors: Readonly<Record<string, Check>> = {
     async run (t, { a }) {
       await fillList(a)
       t.match((await a('GET /pages?limit=2')).body, { data: [{ id: 'a' }, { id: 'd' }], pagination: { limit: 2, next: /^[\w-]+$/ } })
-      t.match((await a('GET /pages?limit=5')).body['pagination'], { limit: 5, next: null }, 'no document follows')
+      t.match((await a('GET /pages?limit=5')).body['pagination'], { limit: 5, next: null }, 'there is no next page')
       t.same((await a('GET /pages-filtered?x=7')).body, { data: [], pagination: { limit: 20, next: null } })
       refused(t, await a('GET /pages?limit=0'), 400, 'VALIDATION_FAILED', 'no document to continue after')
       await emptyList(a)
@@ -38,7 +38,7 @@ export const cursors: Readonly<Record<string, Check>> = {
       await a('DELETE /listed/b')
       await a('PUT /listed/a', { body: { group: 3 } })
       await a('PUT /listed/bb', { body: { group: 2 } })
-      t.same((await pageAt(a, '/pages', 9, next)).ids, ['bb', 'c', 'e', 'a'], 'the document that the cursor names is gone')
+      t.same((await pageAt(a, '/pages', 9, next)).ids, ['bb', 'c', 'e', 'a'], "the cursor's document was deleted")
       await emptyList(a)
     }
   },
@@ -65,13 +65,13 @@ export const cursors: Readonly<Record<string, Check>> = {
   }
 }
 
-/** Documents in the order of their groups; those of one group differ by their ids alone. */
+/** Documents in the order of their groups; documents of one group differ only by id. */
 const listed = { e: 2, d: 1, c: 2, b: 2, a: 1 } as const
 
 async function fillList (ask: Ask): Promise<void> {
   for (const [id, group] of Object.entries(listed)) {
     const deep = { at: { $timestamp: `2026-01-0${group}T00:00:00.000001Z` } }
-    // A double has one value for the first two.
+    // As doubles, the first two are equal.
     const n = { a: '9007199254740993', b: '9007199254740992', c: '0.1', d: '-1', e: 'null' }[id] ?? '0'
     await ask(`PUT /listed/${id}`, { raw: `{"group":${group},"deep":${JSON.stringify(deep)},"n":${n}}` })
   }

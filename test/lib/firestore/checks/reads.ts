@@ -59,7 +59,7 @@ export const reads: Readonly<Record<string, Check>> = {
     gap: 'ids in filters and order',
     async run (t, { a }) {
       t.same(await idsOf(a, '/by-id?x=n1,n3'), ['n1', 'n3'])
-      t.same(await idsOf(a, '/by-id?x=a%2Fb,..,__x__'), [], 'texts that are no ids')
+      t.same(await idsOf(a, '/by-id?x=a%2Fb,..,__x__'), [], 'texts that are not ids')
     }
   },
 
@@ -83,7 +83,7 @@ export const reads: Readonly<Record<string, Check>> = {
       t.same(await ranks('GET /notes?limit=2'), [[1, 2], { limit: 2, offset: 0, total: 3 }])
       t.same(await ranks('GET /notes?limit=3'), [[1, 2, 3], { limit: 3, offset: 0, total: 3 }])
       t.same(await ranks('GET /notes?limit=0'), [[], { limit: 0, offset: 0, total: 3 }])
-      t.match((await a('GET /notes?limit=1000')).body['pagination'], { limit: 100 }, 'no page is larger than `pagination.maxLimit`')
+      t.match((await a('GET /notes?limit=1000')).body['pagination'], { limit: 100 }, 'no page exceeds `pagination.maxLimit`')
       for (const page of ['limit=-1', 'limit=x', 'offset=1.5']) refused(t, await a(`GET /notes?${page}`), 400, 'VALIDATION_FAILED', page)
     }
   },

@@ -1,4 +1,4 @@
-/** What holds for every request: transactions, versions, tenants, and the forms of values. */
+/** Rules of every request: transactions, versions, tenants, and forms of values. */
 import type { Check } from './check.js'
 import { refused } from '../../../http/caller.js'
 import { bodyOf, idsOf, notes } from './check.js'
@@ -51,7 +51,7 @@ export const requests: Readonly<Record<string, Check>> = {
       await b('PUT /notes/n1', { body: { kind: 'of b' } })
       await a('PATCH /notes/n1', { body: { kind: 'of a', tenant_id: 'b', tenant: 'b' } })
       t.same(await bodyOf(b('GET /notes/n1')), [200, { id: 'n1', kind: 'of b' }])
-      t.match((await b('GET /notes')).body.data, [], 'the list of b has no document with a rank')
+      t.match((await b('GET /notes')).body.data, [], "b's list contains no document with a rank")
       t.same(await idsOf(b, '/eq?x=of%20b'), ['n1'])
       t.same(await idsOf(a, '/eq?x=of%20b'), [])
       refused(t, await b('GET /notes/n2'), 404, 'NOT_FOUND', 'a document of a')
