@@ -1,4 +1,4 @@
-/** What a consumer gets who installs the packed package into an empty project. */
+/** The packed package, installed by a consumer into an empty project. */
 import { execFile } from 'node:child_process'
 import { readdirSync, readFileSync, realpathSync } from 'node:fs'
 import { writeFile } from 'node:fs/promises'
@@ -14,12 +14,12 @@ const { satisfies }: { satisfies(version: string, range: string): boolean } = re
 
 const oldestNode = '20.19.0'
 
-// The project itself, not its copy that is compiled for the tests.
+// The project itself, not the copy that is compiled for the tests.
 const project = dirname(realpathSync(join(root, 'package.json')))
 const run = promisify(execFile)
 const consumer = t.testdir({ 'package.json': '{ "type": "module" }' })
 
-t.test('an empty project installs the packed package', { timeout: 290_000 }, async (t) => {
+t.test('the packed package can be installed into an empty project', { timeout: 290_000 }, async (t) => {
   const pack = async (folder: string) => {
     const { stdout } = await run('npm', ['pack', '--silent', '--ignore-scripts', '--pack-destination', consumer], { cwd: folder })
     return join(consumer, stdout.trim().split('\n').at(-1)!)
@@ -34,7 +34,7 @@ t.test('an empty project installs the packed package', { timeout: 290_000 }, asy
     t.strictSame(tooNew.map(({ name, version, engines }) => `${name}@${version} needs Node ${engines?.node}`), [])
   })
 
-  t.test('the first program of the guide to embedding compiles under the strictest options', { timeout: 280_000 }, async (t) => {
+  t.test("the embedding guide's first program compiles under the strictest options", { timeout: 280_000 }, async (t) => {
     const program = blocksOf(page('docs/guides/embedding.md')).find(({ language }) => language === 'ts')
     await writeFile(join(consumer, 'program.ts'), program?.text ?? 'no program')
     await writeFile(
@@ -59,21 +59,21 @@ t.test('an empty project installs the packed package', { timeout: 290_000 }, asy
     t.equal(faults, '')
   })
 
-  t.test('create-tenantry writes the project of tenantry init', async (t) => {
+  t.test('create-tenantry writes the same project as tenantry init', async (t) => {
     const { stdout } = await run('npm', ['exec', '--no', '--', 'create-tenantry', 'made'], { cwd: consumer })
     t.match(stdout, /^Wrote tenantry\.json, .*\nNext: cd made && npm install && npm start\n/)
     const { version } = manifestIn(join(consumer, 'node_modules', 'tenantry'))
     t.strictSame(manifestIn(join(consumer, 'made')).dependencies, { tenantry: `^${version}` })
     const again = await run('npm', ['exec', '--no', '--', 'create-tenantry', 'made'], { cwd: consumer }).catch((error: unknown) => error)
-    t.match(again, { code: 1, stderr: /made has tenantry\.json/ }, 'its exit code is that of the command')
+    t.match(again, { code: 1, stderr: /made has tenantry\.json/ }, "its exit code is the command's")
     t.match(
       manifestIn(join(consumer, 'node_modules', 'create-tenantry')),
       { version, dependencies: { tenantry: `^${version}` } },
-      'both are published together'
+      'both have the same version'
     )
   })
 
-  t.test('import and require give the same functions', async (t) => {
+  t.test('import and require return the same functions', async (t) => {
     const program =
       "import { createRequire } from 'node:module'; import * as one from 'tenantry'; const two = createRequire(import.meta.url)('tenantry'); console.log(one.createServer === two.createServer, typeof two.createServer)"
     const { stdout } = await run(process.execPath, ['--input-type=module', '-e', program], { cwd: consumer })

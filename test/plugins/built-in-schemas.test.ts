@@ -26,13 +26,13 @@ test('the schemas of every built-in endpoint compile', async (t) => {
   let compiled = 0
   for (const { context, route: { method, url, schema = {} } } of routes) {
     const place = `${String(method)} ${url}`
-    // The route's own method does not matter to the compilers.
+    // The compilers ignore the route's own method.
     const route = { method: 'GET', url } as const
     for (const httpPart of parts) {
       const part = schema[httpPart]
       if (part === undefined || context.validatorCompiler === undefined) continue
       compiled++
-      // A validator of a context that compiles lazily compiles when it is called.
+      // With lazy compilation, a validator compiles when it is called.
       t.doesNotThrow(() => context.validatorCompiler?.({ ...route, schema: part, httpPart })({}), `${httpPart} of ${place}`)
     }
     for (const [httpStatus, response] of Object.entries(Object(schema.response))) {

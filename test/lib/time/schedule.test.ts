@@ -15,7 +15,7 @@ function timesOf (cron: string, timezone: string, from: string, count: number): 
   return times
 }
 
-test('a time of the day that the clock leaves out runs after the change, and one that comes twice runs once', (t) => {
+test('a skipped local time runs after the clock change, and a repeated one runs once', (t) => {
   t.strictSame(timesOf('30 2 * * *', 'Europe/Berlin', '2026-03-27T12:00Z', 3), ['2026-03-28T01:30', '2026-03-29T01:30', '2026-03-30T00:30'])
   t.strictSame(timesOf('30 2 * * *', 'Europe/Berlin', '2026-10-24T12:00Z', 3), ['2026-10-25T00:30', '2026-10-26T01:30', '2026-10-27T01:30'])
   t.strictSame(timesOf('30 2 * * *', 'America/New_York', '2026-03-07T12:00Z', 2), ['2026-03-08T07:30', '2026-03-09T06:30'])
@@ -24,11 +24,11 @@ test('a time of the day that the clock leaves out runs after the change, and one
     '2026-03-27T08:00',
     '2026-03-30T07:00',
     '2026-03-31T07:00'
-  ], 'after the change by the new time')
+  ], 'after the change, in the new time')
   t.end()
 })
 
-test('a pattern of minutes alone runs on through both changes', (t) => {
+test('a pattern of minutes alone is not interrupted by clock changes', (t) => {
   t.strictSame(timesOf('*/30 * * * *', 'Europe/Berlin', '2026-10-24T23:20Z', 7), [
     '2026-10-24T23:30',
     '2026-10-25T00:00',
@@ -49,7 +49,7 @@ test('a pattern of minutes alone runs on through both changes', (t) => {
   t.end()
 })
 
-test('what is no pattern, no time zone, or never comes, is refused', (t) => {
+test('invalid patterns, unknown time zones and patterns that never match are rejected', (t) => {
   for (
     const cron of [
       '* * * * * *',
@@ -80,7 +80,7 @@ test('what is no pattern, no time zone, or never comes, is refused', (t) => {
   t.end()
 })
 
-test('the least gap of a pattern counts the turn of the hour', (t) => {
+test('the smallest gap of a pattern includes the turn of the hour', (t) => {
   for (
     const [cron, least] of [
       ['* * * * *', 1],

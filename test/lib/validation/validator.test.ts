@@ -34,7 +34,7 @@ function server () {
   return app
 }
 
-t.test('Fastify validates with it: what comes by URL and header is coerced, a body never', async (t) => {
+t.test('Fastify uses the validator: URL and header values are coerced, bodies are not', async (t) => {
   const app = server()
   t.teardown(() => app.close())
   const right = await app.inject({
@@ -64,7 +64,7 @@ t.test('Fastify validates with it: what comes by URL and header is coerced, a bo
   t.match(missing.json().details, [{ path: '/body' }])
 })
 
-t.test('paths are JSON Pointers, and a long name is shortened', async (t) => {
+t.test('paths are JSON Pointers, and a long name is truncated', async (t) => {
   const validate = compileValidator({
     type: 'object',
     properties: { 'a/b': { type: 'object', required: ['c~d'] } },
@@ -75,25 +75,25 @@ t.test('paths are JSON Pointers, and a long name is shortened', async (t) => {
   t.match(details({ ['x'.repeat(1000)]: 1 }), [{ path: `/body/${'x'.repeat(100)}…` }])
 })
 
-t.test('validationError fits the schemaErrorFormatter of Fastify', async (t) => {
+t.test("validationError works as Fastify's schemaErrorFormatter", async (t) => {
   const errors = compileValidator({ type: 'object', required: ['q'] }, 'query')({}) ?? []
   const error = validationError(errors, 'querystring')
   t.ok(error instanceof TenantryError)
   t.strictSame(error.extras['details'], [{ path: '/query/q', message: 'is required', keyword: 'required' }])
 })
 
-t.test('a schema with a mistake in it is refused at the start', async (t) => {
+t.test('an invalid schema is rejected at start', async (t) => {
   t.throws(() => compileValidator({ type: 'object', propertis: {} }, 'body'), /unknown keyword/)
   t.throws(() => compileValidator({ type: 'string', format: 'emial' }, 'body'), /unknown format/)
   t.throws(() => compileValidator({ type: 'strng' }, 'body'))
 })
 
-t.test('schemas of the same text share one validator', async (t) => {
+t.test('schemas with the same text share one validator', async (t) => {
   t.equal(compileValidator({ type: 'object' }, 'query'), compileValidator({ type: 'object' }, 'params'))
   t.not(compileValidator({ type: 'object' }, 'query'), compileValidator({ type: 'object' }, 'body'))
 })
 
-t.test('every error of ajv has a text', async (t) => {
+t.test('every ajv error has a message', async (t) => {
   const cases: [object, unknown, string][] = [
     [{ const: 5 }, 6, 'must be 5'],
     [
@@ -118,7 +118,7 @@ t.test('every error of ajv has a text', async (t) => {
   }
 })
 
-t.test('validators of routes can be collected: nothing that is shared keeps their schemas', async (t) => {
+t.test('validators of routes can be garbage-collected: shared caches do not keep their schemas', async (t) => {
   setFlagsFromString('--expose_gc')
   const collect: unknown = runInNewContext('gc')
   if (typeof collect !== 'function') throw new Error('no garbage collector to call')
@@ -133,7 +133,7 @@ t.test('validators of routes can be collected: nothing that is shared keeps thei
     const validate = compileValidator(schema, index % 2 === 0 ? 'body' : 'query')
     if (validate({}) === null) throw new Error('the field is required')
     references.push(new WeakRef(schema), new WeakRef(validate))
-    // A WeakRef holds what it was made with until the turn ends.
+    // A WeakRef keeps its target until the turn ends.
     if (index % 50 === 0) await setImmediate()
   }
   await setImmediate()
@@ -141,5 +141,5 @@ t.test('validators of routes can be collected: nothing that is shared keeps thei
   await setImmediate()
   collect()
   const left = references.filter((reference) => reference.deref() !== undefined).length
-  t.ok(left < rounds / 50, `${left} of ${references.length} are left`)
+  t.ok(left < rounds / 50, `${left} of ${references.length} remain`)
 })

@@ -1,4 +1,4 @@
-/** The extension and the tables of vectors, on databases that have them, lack them, or get them later. */
+/** The vector extension and tables, on databases that have them, lack them, or get them later. */
 import { join } from 'node:path'
 import { test } from 'tap'
 import { createEngine } from '../../../lib/database/index.js'
@@ -8,7 +8,7 @@ import { runIn } from '../../helpers/system-postgres.js'
 import { openEngine, rejection, run } from '../database/open.js'
 import { platformRef } from '../../../lib/identity/tenant-ref.js'
 
-test('the migration names the missing pgvector, and how to install it', async (t) => {
+test('the migration reports a missing pgvector, and how to install it', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const options = { postgres: { connectionString }, vectorTable: { dimensions: 8 } }
   t.match(await rejection(createEngine({ ...options, migrate: 'auto' })), {
@@ -19,7 +19,7 @@ test('the migration names the missing pgvector, and how to install it', async (t
   await openEngine(t, { postgres: { connectionString }, migrate: 'auto' })
 })
 
-test('the tables are planned only for configurations that need them, and are isolated', async (t) => {
+test('the tables are planned only if the configuration needs them, and are isolated', async (t) => {
   const { owner } = await pgvectorDatabase(t)
   const postgres = { connectionString: owner }
   const none = await openEngine(t, { postgres, migrate: 'auto' })
@@ -42,11 +42,11 @@ test('the tables are planned only for configurations that need them, and are iso
     }))
   t.same(state, [{ enabled: true, forced: true, policies: 2, indexes: 2 }])
   const other = await openEngine(t, { postgres, migrate: 'auto', vectorTable: { dimensions: 16 } })
-  t.same((await other.migration.plan()).migrations, [], 'another number of dimensions has a table beside it')
-  t.same((await none.migration.plan()).migrations, [], 'and the others know it')
+  t.same((await other.migration.plan()).migrations, [], 'another number of dimensions has its own table')
+  t.same((await none.migration.plan()).migrations, [], 'and the others include it')
 })
 
-test('an old version of pgvector is refused', async (t) => {
+test('an outdated version of pgvector is rejected', async (t) => {
   const { connectionString } = await pgvectorDatabase(t)
   const engine = await openEngine(t, { postgres: { connectionString }, migrate: 'auto' })
   await run(engine, 'create extension vector', "update pg_extension set extversion = '0.7.4' where extname = 'vector'")
@@ -55,7 +55,7 @@ test('an old version of pgvector is refused', async (t) => {
   })
 })
 
-test('a folder of the embedded engine that was made before gets the extension, and keeps it', async (t) => {
+test('an older folder of the embedded engine gets the extension, and keeps it', async (t) => {
   const dbPath = join(t.testdir(), 'data')
   const before = await createEngine({ provider: 'embedded', embedded: { dbPath } })
   await run(before, "insert into tenantry.tenants (id, name) values ('acme', 'A')")

@@ -1,4 +1,4 @@
-/** One suite for all stores of vectors: pgvector on both engines, exact and with its index, and Qdrant. */
+/** One suite for all vector stores: pgvector on both engines, exact and with its index, and Qdrant. */
 import type { Test } from 'tap'
 import type { DocumentInput, VectorStore } from '../../../lib/vectors/types.js'
 import type { Engine } from '../../../lib/database/engine.js'
@@ -70,7 +70,7 @@ for (const [name, open] of Object.entries(stores)) {
     const idsOf = async (tenant: string, turn: number, query: object = {}) =>
       (await store.byVector(tenantRef(tenant), at(turn), { ...all, ...query })).map(({ id, chunk }) => `${id}/${chunk}`)
 
-    await t.test('finds the nearest chunks of a tenant, and none of another', async (t) => {
+    await t.test("finds a tenant's nearest chunks, and none of another tenant", async (t) => {
       t.equal(await store.put(tenantRef(acme), documentOf('a', { north: 1, east: 0 }, { kind: 'map' })), 'new')
       t.equal(await store.put(tenantRef(acme), documentOf('b', { northeast: 0.5 })), 'new')
       t.equal(await store.put(tenantRef(globex), documentOf('a', { 'the north of globex': 1 })), 'new')
@@ -86,7 +86,7 @@ for (const [name, open] of Object.entries(stores)) {
       t.same(await idsOf('stranger', 1), [])
     })
 
-    await t.test('keeps the limit and the threshold', async (t) => {
+    await t.test('respects the limit and the threshold', async (t) => {
       t.same(await idsOf(acme, 1, { limit: 1 }), ['a/0'])
       t.same(await idsOf(acme, 1, { threshold: 0.7 }), ['a/0', 'b/0'])
       t.same(await idsOf(acme, 2.5, { threshold: 0 }), [], 'opposite directions have a score below 0')
@@ -102,18 +102,18 @@ for (const [name, open] of Object.entries(stores)) {
         t.same((await store.byText(tenantRef(acme), 'south', { ...all, filter: { [name]: value } })).map(({ id }) => id), ['c'], name)
       }
       t.same(await idsOf(acme, 1, { filter: { kind: 'map' } }), ['a/0', 'a/1', 'c/0'])
-      t.same(await idsOf(acme, 1, { filter: { kind: 'map', pages: 3 } }), ['c/0'], 'all members count')
-      t.same(await idsOf(acme, 1, { filter: { tenant: 'globex' } }), [], 'no filter names another tenant')
-      t.same(await idsOf(acme, 1, { filter: { list: 'map' } }), [], 'a list is not equal to its item')
+      t.same(await idsOf(acme, 1, { filter: { kind: 'map', pages: 3 } }), ['c/0'], 'all members must match')
+      t.same(await idsOf(acme, 1, { filter: { tenant: 'globex' } }), [], 'no filter selects another tenant')
+      t.same(await idsOf(acme, 1, { filter: { list: 'map' } }), [], 'a list does not equal its item')
       t.ok(await store.remove(tenantRef(acme), 'c'))
     })
 
-    await t.test('finds words in the syntax of searches of the web', async (t) => {
+    await t.test('finds words with web search syntax', async (t) => {
       const words = async (tenant: string, text: string) =>
         (await store.byText(tenantRef(tenant), text, all)).map(({ id, content }) => `${id}: ${content}`)
       t.same(await words(acme, 'NORTH'), ['a: north'])
       t.same(await words(acme, 'north or east'), ['a: north', 'a: east'], 'either')
-      t.same(await words(acme, 'globex'), [], 'no word of another tenant')
+      t.same(await words(acme, 'globex'), [], 'no words of another tenant')
       t.same(await words(globex, '"north of"'), ['a: the north of globex'])
       t.same(await words(globex, 'north -globex'), [])
       for (const text of ['', '!!!', "' globex'", "a' | ' globex", '\\', '()&|!:*<->', '-'.repeat(100)]) {
@@ -124,7 +124,7 @@ for (const [name, open] of Object.entries(stores)) {
       t.same(await store.byText(tenantRef(acme), 'north', { ...all, threshold: 0.99 }), [])
     })
 
-    await t.test('lists the documents of a tenant, the newest first', async (t) => {
+    await t.test("lists a tenant's documents, the newest first", async (t) => {
       const { data, total } = await store.list(tenantRef(acme), { limit: 1, offset: 0 })
       t.equal(total, 2)
       t.match(data, [{ id: 'b', contentType: 'text/plain', metadata: {}, chunks: 1, createdAt: Date }])
@@ -144,8 +144,8 @@ for (const [name, open] of Object.entries(stores)) {
       t.same(await idsOf(acme, 1), ['a/0', 'b/0', 'a/1'])
       t.equal(await store.put(tenantRef(acme), documentOf('a', { west: 2 }, { kind: 'list' })), 'replaced')
       t.same((await store.byVector(tenantRef(acme), at(2), all)).map(({ content }) => content), ['west', 'northeast'])
-      t.same(await store.byText(tenantRef(acme), 'north', all), [], 'the text of before is gone')
-      t.same(await idsOf(globex, 1), ['a/0'], 'that of another tenant stays')
+      t.same(await store.byText(tenantRef(acme), 'north', all), [], 'the old text is gone')
+      t.same(await idsOf(globex, 1), ['a/0'], "another tenant's document stays")
       const created: boolean[] = []
       await store.put(tenantRef(acme), documentOf('a', { west: 2 }), {
         also: async (_transaction, isNew) => {
@@ -164,7 +164,7 @@ for (const [name, open] of Object.entries(stores)) {
       t.equal(await store.read(tenantRef(acme), 'gone'), null)
     })
 
-    await t.test('writes of the same document at the same time leave one of them whole', async (t) => {
+    await t.test('concurrent writes of one document leave one of them whole', async (t) => {
       const outcomes = await Promise.all(
         Array.from(
           { length: 6 },
@@ -194,7 +194,7 @@ for (const [name, open] of Object.entries(stores)) {
         ]
       )
       t.same(await later.byVector(tenantRef(acme), at(1), all), [])
-      t.equal((await later.byText(tenantRef(acme), 'northeast', all)).length, 1, 'words are found')
+      t.equal((await later.byText(tenantRef(acme), 'northeast', all)).length, 1, 'words are still found')
       const text = (await later.read(tenantRef(acme), 'b'))!
       t.same(text.contents, ['northeast'])
       t.equal(await later.put(tenantRef(acme), documentOf('b', { northeast: 0.5 }), { version: text.version }), 'replaced')
@@ -204,7 +204,7 @@ for (const [name, open] of Object.entries(stores)) {
       await store.put(tenantRef(acme), documentOf('b', { northeast: 0.5 }))
     })
 
-    await t.test('finds as many as asked for among many chunks of other tenants', async (t) => {
+    await t.test('returns the requested number of results among many chunks of other tenants', async (t) => {
       const many = (id: string, count: number, turn: (index: number) => number) =>
         store.put(
           tenantRef(id.startsWith('g') ? globex : acme),
@@ -215,8 +215,8 @@ for (const [name, open] of Object.entries(stores)) {
       const found = await idsOf(acme, 1)
       t.equal(found.length, 10)
       const nearest = ['a/0', 'b/0', ...Array.from({ length: 8 }, (_, chunk) => `few/${chunk}`)]
-      // An index of all tenants' vectors is an approximation.
-      if (!name.endsWith('by the index')) t.same(found.sort(), nearest, 'the nearest ones of a small tenant, all of them')
+      // An index over all tenants' vectors is approximate.
+      if (!name.endsWith('by the index')) t.same(found.sort(), nearest, "all of a small tenant's nearest chunks")
       t.equal((await idsOf(acme, 1, { filter: { kind: 'none' } })).length, 0)
     })
 
@@ -229,7 +229,7 @@ for (const [name, open] of Object.entries(stores)) {
       t.ok((await idsOf(acme, 2)).includes('a/0'))
     })
 
-    await t.test('a tenant that is not there has no documents', async (t) => {
+    await t.test('an unknown tenant has no documents', async (t) => {
       await t.rejects(store.put(tenantRef('stranger'), documentOf('a', { north: 1 })), { code: 'TENANTRY_TENANT_UNKNOWN' })
       t.equal((await store.list(tenantRef('stranger'), { limit: 1, offset: 0 })).total, 0)
     })

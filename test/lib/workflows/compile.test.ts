@@ -1,4 +1,4 @@
-/** What is wrong with workflows, told where it stands with what was meant, and what compiled ones say of themselves. */
+/** Faults of workflows with their places and corrections, and the data of compiled workflows. */
 import type { Route } from '../../../lib/schema/route.js'
 import type { RouteWorkflow, Step } from '../../../lib/schema/workflow.js'
 import t, { test } from 'tap'
@@ -128,7 +128,7 @@ test('faults of steps are reported with their places', async (t) => {
   }
 })
 
-test('what else of a route would do nothing beside its workflow is refused', async (t) => {
+test('settings of a route that have no effect beside its workflow are rejected', async (t) => {
   const steps = [list]
   const cases: readonly (readonly [Route, RegExp])[] = [
     [route({ steps }, { queries: [{ table: 'notes', operation: 'select' }] }), /\/routes\/0\/queries: the route runs a workflow/],
@@ -187,7 +187,7 @@ test('`ref` names a workflow of the document, which reads its input and nothing 
   t.equal(compile(route({ ref: 'good' }), { catalogue, workflows }).workflow?.workflow.id, 'good')
 })
 
-test('a document tells its faults before there are tables', async (t) => {
+test("a document's faults are reported without tables", async (t) => {
   t.match(
     configFaults({
       routes: [route({ ref: 'x' })],
@@ -206,7 +206,7 @@ test('a document tells its faults before there are tables', async (t) => {
   ])
 })
 
-test('a compiled workflow says what it reads, and who reads its steps', async (t) => {
+test('a compiled workflow lists its sources, and the readers of its steps', async (t) => {
   const { workflow } = compile(
     route({
       id: 'inline',
@@ -251,7 +251,7 @@ test('a compiled workflow says what it reads, and who reads its steps', async (t
   })
 })
 
-test('what steps write from secrets is in none of their results', async (t) => {
+test('no result contains values that steps write from secrets', async (t) => {
   const { workflow } = compile(
     route({
       steps: [
@@ -267,7 +267,7 @@ test('what steps write from secrets is in none of their results', async (t) => {
   }
 })
 
-test("a tenant's workflows are bounded, and found by its own routes only", async (t) => {
+test("a tenant's workflows are bounded, and available only to its own routes", async (t) => {
   const note: Step = { id: 'a', type: 'database', operation: 'select', table: 'notes' }
   const document = { workflows: [{ id: 'mine', steps: [note] }], routes: [{ path: '/a', method: 'post', workflow: { ref: 'mine' } }] }
   t.strictSame(await tenantFaults(document), [])

@@ -6,7 +6,7 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 
-test("with row-level security: rows of the caller's tenant only, cached answers end, webhooks hear", async (t) => {
+test("with row-level security: only the caller's tenant's rows, dropped cached responses, and webhook events", async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const postgres = { connectionString, rowLevelSecurity: true }
   const app = await testServer(t, {
@@ -17,7 +17,7 @@ test("with row-level security: rows of the caller's tenant only, cached answers 
       countries: { columns: { code: { type: 'text', primaryKey: true } } }
     },
     cache: { enabled: true, provider: 'memory' },
-    // Nobody sends what is heard.
+    // No sender is running, so that the events stay.
     queue: { workers: 0 },
     webhooks: [{
       name: 'all',
@@ -71,7 +71,7 @@ test("with row-level security: rows of the caller's tenant only, cached answers 
     ) refused(t, await acme(target), 404, 'NOT_FOUND', target)
   })
 
-  await t.test('each write ends the cached answers of its tenant, and no others', async (t) => {
+  await t.test("each write drops only its tenant's cached responses", async (t) => {
     const listed = async (ask: typeof acme) => {
       const { headers, body } = await ask('GET /notes')
       return [headers['x-cache'], body.data?.map(({ id }) => id)]
@@ -93,7 +93,7 @@ test("with row-level security: rows of the caller's tenant only, cached answers 
     }
     await warm()
     refused(t, await acme('POST /admin/entities/notes/1/restore'), 409, 'STATE_CONFLICT')
-    t.same(await listed(acme), ['HIT', [1]], 'what was not done ends nothing')
+    t.same(await listed(acme), ['HIT', [1]], 'a failed write drops nothing')
   })
 
   await t.test('a write sends an event of its tenant, and a failed write sends none', async (t) => {
@@ -104,7 +104,7 @@ test("with row-level security: rows of the caller's tenant only, cached answers 
     ])
   })
 
-  await t.test("entries stand in the log of the tenant, those of the platform's tables in the platform's", async (t) => {
+  await t.test("audit entries are in the tenant's log, and those of platform tables in the platform's", async (t) => {
     const entries = await run(
       "select tenant_id, action, target, address is null as hidden from tenantry.audit_log where action in ('entity.delete', 'entity.restore') order by created_at, id"
     )
@@ -120,7 +120,7 @@ test("with row-level security: rows of the caller's tenant only, cached answers 
     }])
   })
 
-  await t.test('answers of all tenants end that are made of rows which a row of none takes with it', async (t) => {
+  await t.test('a cascade from a platform row drops cached responses of all affected tenants', async (t) => {
     await run("insert into countries values ('ch')")
     await run('alter table notes add country text references countries (code) on delete cascade')
     await run("insert into notes (id, tenant_id, title, country) values (8, 'acme', 'eight', 'ch'), (9, 'globex', 'nine', 'ch')")
@@ -132,14 +132,14 @@ test("with row-level security: rows of the caller's tenant only, cached answers 
     t.same([await idsOf(acme, 'GET /notes?fresh=1'), await idsOf(globex, 'GET /notes?fresh=1')], [[1], [3]])
   })
 
-  await t.test('an entry that cannot be written undoes what it tells of', async (t) => {
+  await t.test('a write is rolled back if its audit entry fails', async (t) => {
     await run("alter table tenantry.audit_log add constraint none check (action <> 'entity.delete') not valid")
     t.ok((await acme('DELETE /admin/entities/notes/1')).status >= 400)
     t.same(await idsOf(acme, 'GET /admin/entities/notes'), [1])
-    t.equal((await run(`select 1 from ${eventsTable}`)).length, 5, 'no event either, but those of the countries')
+    t.equal((await run(`select 1 from ${eventsTable}`)).length, 5, 'no event either, except those of the countries')
   })
 
-  await t.test("of shapes that callers make up no statement has the room of the platform's, and few are kept", async (t) => {
+  await t.test("query shapes that callers choose do not evict the platform's statements, and few are kept", async (t) => {
     const names: string[] = []
     const { text } = app.engine
     t.teardown(() => {

@@ -53,7 +53,7 @@ const document: TestDocument = {
 
 const runOn = (app: FastifyInstance) => (text: string, ...values: unknown[]) => app.db.executeQuery(CompiledQuery.raw(text, values))
 
-/** A server with the rows of two tenants. */
+/** A server with rows of two tenants. */
 async function start (t: Test, engine: DatabaseSection): Promise<FastifyInstance> {
   const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'enterprise' }, { id: 'globex', plan: 'enterprise' }] })
   const run = runOn(app)
@@ -85,7 +85,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   const { acme, globex, platform } = admins(t, app)
   const run = runOn(app)
 
-  await t.test("rows are listed: a tenant's own, and the platform's administrator sees all", async (t) => {
+  await t.test("a tenant lists its own rows, and the platform's administrator lists all", async (t) => {
     const own = await acme('GET /admin/entities/notes?order=title.desc')
     t.match(own, {
       status: 200,
@@ -94,7 +94,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
         pagination: { limit: 20, offset: 0, total: 2 }
       }
     })
-    t.match(own.text, /"big":\s*9007199254740993\b/, 'numbers are those of the database')
+    t.match(own.text, /"big":\s*9007199254740993\b/, "numbers keep the database's digits")
     t.same(await titles(globex, ''), ['globex:Bread'])
     t.same(await titles(platform, 'order=tenant_id.desc,title.asc'), ['globex:Bread', 'acme:Bread', 'acme:Rye 100%'])
     t.same((await platform('GET /admin/entities/notes', { tenant: 'globex' })).body.data?.map(({ id }) => id), [ids.other])
@@ -102,7 +102,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match((await platform('GET /admin/entities/countries/at', { tenant: 'acme' })).body, { name: 'Austria' })
   })
 
-  await t.test('pages are clamped', async (t) => {
+  await t.test('page sizes are clamped', async (t) => {
     t.match((await acme('GET /admin/entities/notes?limit=100000&order=title')).body, { pagination: { limit: 100, offset: 0, total: 2 } })
     t.match((await acme('GET /admin/entities/notes?limit=1&offset=1&order=title')).body, {
       data: [{ id: ids.rye }],
@@ -131,7 +131,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     }
   })
 
-  await t.test('filters are those of queries', async (t) => {
+  await t.test('filters work as in queries', async (t) => {
     const cases: [column: string, value: string, expected: string[]][] = [
       ['title', 'eq.Bread', ['Bread']],
       ['title', 'neq.Bread', ['Rye 100%']],
@@ -170,11 +170,11 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     for (const [column, value, expected] of cases) {
       t.same(await titles(acme, `order=title&${filtered(column, value)}`), expected.map((title) => `acme:${title}`), `${column} ${value}`)
     }
-    t.same(await titles(acme, `${filtered('title', 'like.B%')}&${filtered('title', 'like.R%')}`), [], 'several on one column must all hold')
+    t.same(await titles(acme, `${filtered('title', 'like.B%')}&${filtered('title', 'like.R%')}`), [], 'several filters on one column must all match')
     t.same(await titles(platform, filtered('tenant_id', 'eq.globex')), ['globex:Bread'])
   })
 
-  await t.test('members are those of selects, embedded rows too, and nothing that a tenant may not know of', async (t) => {
+  await t.test('selects work as in queries, also for embedded rows, and reveal nothing that is hidden from the tenant', async (t) => {
     await run(
       "insert into comments (id, tenant_id, note_id, text) values (1, 'acme', $1, 'good'), (2, 'globex', $2, 'bad')",
       ids.bread,
@@ -195,7 +195,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.equal(
       await message('countries(*)'),
       (await message('gountries(*)'))?.replace('gountries', 'countries'),
-      'a table that it may not know of is one that is not there'
+      'a hidden table looks like a missing one'
     )
     t.notMatch(await message('countriez(*)'), /countries/)
     for (const select of ['titel', 'comments', 'comments(titel)', 'id,', '(', '*;drop table notes', '"', 'a:title,a:id']) {
@@ -207,7 +207,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(await message('titel'), /did you mean "title"/)
   })
 
-  await t.test('one row', async (t) => {
+  await t.test('a single row can be read', async (t) => {
     t.match(await acme(`GET /admin/entities/notes/${ids.bread}`), { status: 200, body: { id: ids.bread, tenant_id: 'acme' } })
     t.match(await platform(`GET /admin/entities/notes/${ids.other}`), { status: 200, body: { tenant_id: 'globex' } })
     for (const [ask, id] of [[acme, ids.other], [globex, ids.bread], [acme, ids.nobody], [platform, ids.nobody]] as const) {
@@ -225,7 +225,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     })
   })
 
-  await t.test('a row is marked as deleted, restored, and removed', async (t) => {
+  await t.test('a row can be soft-deleted, restored and removed', async (t) => {
     const target = `/admin/entities/notes/${ids.rye}`
     for (const method of ['DELETE', 'POST']) {
       refused(t, await globex(`${method} ${target}${method === 'POST' ? '/restore' : ''}`), 404, 'NOT_FOUND')
@@ -245,7 +245,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     refused(t, await acme(`POST ${target}/restore`), 409, 'STATE_CONFLICT')
     refused(t, await acme(`POST /admin/entities/notes/${ids.nobody}/restore`), 404, 'NOT_FOUND')
     t.same((await acme(`DELETE ${target}`)).body, { success: true, softDeleted: true })
-    t.same((await acme(`DELETE ${target}?hard=true`)).body, { success: true }, 'one that is marked is removed')
+    t.same((await acme(`DELETE ${target}?hard=true`)).body, { success: true }, 'a soft-deleted row is removed')
     refused(t, await acme(`DELETE ${target}?softDelete=false`), 404, 'NOT_FOUND')
     t.same(await titles(acme, 'includeDeleted=true'), ['acme:Bread'])
     for (const query of ['hard=true&softDelete=true', 'hard=false&softDelete=false']) {
@@ -254,7 +254,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     for (const query of ['hard=yes', 'softDelete=1.5', 'force=true']) t.equal((await acme(`DELETE ${target}?${query}`)).status, 400, query)
   })
 
-  await t.test('what cannot be done says why', async (t) => {
+  await t.test('an impossible operation is rejected with the reason', async (t) => {
     const soft = await acme('DELETE /admin/entities/comments/1')
     refused(t, soft, 409, 'STATE_CONFLICT')
     t.match(soft.body, {
@@ -265,13 +265,13 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(soft.body.message, /hard=true/)
     const restored = await acme('POST /admin/entities/comments/1/restore')
     refused(t, restored, 409, 'STATE_CONFLICT')
-    t.notMatch(restored.body.message, /hard=true/, 'who restores is not told how to delete')
+    t.notMatch(restored.body.message, /hard=true/, 'a failed restore does not suggest a deletion')
     t.match((await acme('GET /admin/entities/comment')).body.message, /did you mean "comments"/)
     t.match((await platform('GET /admin/entities/contries')).body.message, /did you mean "countries"/)
     t.equal(
       (await acme('GET /admin/entities/contries')).body.message,
       'There is no table of this name',
-      'a table that it may not know is not named'
+      'a hidden table is not named'
     )
     const target = `/admin/entities/notes/${ids.bread}?hard=true`
     t.match(await acme(`DELETE ${target}`), {
@@ -279,7 +279,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       body: { code: 'TENANTRY_STATE_CONFLICT', table: 'comments', columns: ['note_id'], message: /"comments" refer to it by note_id/ }
     })
     t.same((await acme('DELETE /admin/entities/comments/1?hard=true')).body, { success: true })
-    // The row of another tenant refers to it: the table is named, and nothing of the row.
+    // Another tenant's row refers to it: the table is named, and nothing of the row.
     await run('alter table notes add constraint one_id unique (id)')
     await run('alter table comments drop column note_id, add column note_id uuid constraint held references notes (id) on delete restrict')
     await run('update comments set note_id = $1', ids.bread)
@@ -293,7 +293,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await app.engine.refresh()
     const unnamed = await acme(`DELETE ${target}`)
     refused(t, unnamed, 409, 'STATE_CONFLICT')
-    t.notMatch(unnamed.text, /features|note_id/, 'a table that the tenant may not know of')
+    t.notMatch(unnamed.text, /features|note_id/, 'a table that is hidden from the tenant')
     t.match(await platform(`DELETE ${target}`), { status: 409, body: { table: 'features', columns: ['note_id'] } })
     await run('drop table features')
     await run('create table marks (note_id uuid references notes (id), year int) partition by list (year)')
@@ -305,7 +305,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       'rows of a partition'
     )
     await run('drop table marks')
-    t.equal((await acme(`GET /admin/entities/notes/${ids.bread}`)).status, 200, 'and nothing was done')
+    t.equal((await acme(`GET /admin/entities/notes/${ids.bread}`)).status, 200, 'nothing was changed')
     await run('alter table comments drop column note_id')
     await run('alter table notes drop constraint one_id')
 
@@ -317,7 +317,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.same(
       (await acme('DELETE /admin/entities/drafts/1')).body,
       { success: true, softDeleted: true },
-      'a mark that the database keeps itself'
+      'a column that the database maintains'
     )
     refused(t, await acme('GET /admin/entities/drafts/1'), 404, 'NOT_FOUND')
     t.match(await acme('POST /admin/entities/drafts/1/restore'), { status: 200, body: { data: { id: 1, deleted: false } } })
@@ -343,7 +343,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     })
   })
 
-  await t.test('the platform writes as the tenant of the row', async (t) => {
+  await t.test("the platform writes as the row's tenant", async (t) => {
     const target = `/admin/entities/notes/${ids.other}`
     t.same((await platform(`DELETE ${target}`)).body, { success: true, softDeleted: true })
     t.match((await platform(`POST ${target}/restore`)).body, { success: true, data: { tenant_id: 'globex' } })
@@ -364,14 +364,14 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     refused(t, await globex(`GET ${target}`), 403, 'TENANT_SUSPENDED')
     await app.tenants.update('globex', { status: 'active' })
 
-    // One id, of a row of each tenant.
+    // The same id, used by a row of each tenant.
     await run("insert into notes (id, tenant_id, title) values ($1, 'acme', 'The same')", ids.other)
     for (const method of ['GET', 'DELETE']) refused(t, await platform(`${method} ${target}`), 400, 'TENANT_REQUIRED')
     t.same((await platform(`DELETE ${target}?hard=true`, { tenant: 'acme' })).body, { success: true })
     t.same(await titles(platform, filtered('id', `eq.${ids.other}`)), ['globex:Bread'])
   })
 
-  await t.test('all of it stands in the log of whose rows they are, without values', async (t) => {
+  await t.test("every operation is in the log of the rows' tenant, without values", async (t) => {
     await acme(`GET /admin/entities/notes?includeDeleted=true&${filtered('title', 'eq.unheard-of')}`)
     await platform('GET /admin/entities/notes')
     await platform('GET /admin/entities/countries/at', { tenant: 'acme' })
@@ -381,7 +381,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       userId: 'ops',
       target: `notes:${ids.other}`,
       address: null
-    }, 'what the platform reads of it too')
+    }, 'reads of the platform too')
     const own = (await acme('GET /audit?action=entity.*&limit=100')).body.data ?? []
     t.match(own[0], {
       action: 'entity.list',
@@ -403,7 +403,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     }])
   })
 
-  // They are on their way through the same code on the other engine.
+  // On the other engine the same code is used.
   if (engine.provider === 'postgres') await t.test('attacks', (t) => attack(t, app))
 
   await t.test('faults of a request are reported with their places', async (t) => {
@@ -441,7 +441,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await told('limits=1', '/query/limits', /did you mean "limit"/)
   })
 
-  await t.test('other callers are refused', async (t) => {
+  await t.test('other callers are rejected', async (t) => {
     const callers = {
       stranger: [caller(t, app), 401],
       user: [caller(t, app, { token: signToken({ tenant_id: 'acme' }) }), 403],
@@ -488,7 +488,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   })
 }
 
-/** Whatever stands in a table's place, an id, a column, an operator, a value, an order or a select. */
+/** Invalid values in place of a table, an id, a column, an operator, a value, an order or a select. */
 async function attack (t: Test, app: FastifyInstance): Promise<void> {
   const { acme, platform } = admins(t, app)
   const attacks = [
@@ -518,7 +518,7 @@ async function attack (t: Test, app: FastifyInstance): Promise<void> {
     }
   }
   const [there, not] = [await acme('GET /admin/entities/countries?x=1'), await acme('GET /admin/entities/nowhere?x=1')]
-  t.same([there.status, not.status], [400, 400], 'what is asked wrongly is told before the table is looked for')
+  t.same([there.status, not.status], [400, 400], 'an invalid request is rejected before the table is looked up')
   for (
     const target of [
       'GET /admin/entities/countries',
@@ -529,7 +529,7 @@ async function attack (t: Test, app: FastifyInstance): Promise<void> {
   ) {
     const { requestId: _id, ...body } = (await acme(target)).body
     const { requestId: _other, ...absent } = (await acme(target.replace('countries', 'nowhere'))).body
-    t.same(body, absent, 'a table of the platform is like one that is not there')
+    t.same(body, absent, 'a platform table looks like a missing one')
   }
 
   await app.secrets.put('acme', { key: 'X', value: hidden }, { userId: null, address: null })
@@ -553,7 +553,7 @@ async function attack (t: Test, app: FastifyInstance): Promise<void> {
   const before = await titles(platform, 'includeDeleted=true&order=id')
   for (const text of sql) {
     for (const operator of ['eq', 'in', 'not.like']) {
-      // A pattern cannot end in its escape.
+      // A pattern cannot end with its escape character.
       if (operator === 'not.like' && text === '\\') continue
       const value = operator === 'in' ? `in.("${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}")` : `${operator}.${text}`
       const { status, text: answer } = await acme(`GET /admin/entities/notes?${filtered('title', value)}`)
@@ -589,12 +589,12 @@ async function attack (t: Test, app: FastifyInstance): Promise<void> {
     ) t.equal((await acme(target)).status, 400, target)
   }
   t.same(await titles(acme, filtered('title', 'eq.{{params.id}}')), [])
-  t.same(await titles(platform, 'includeDeleted=true&order=id'), before, 'nothing was done')
+  t.same(await titles(platform, 'includeDeleted=true&order=id'), before, 'nothing was changed')
 }
 
-test('administrators and the rows of tables', (t) => forEachEngine(t, served))
+test('administrators can manage the rows of tables', (t) => forEachEngine(t, served))
 
-test('in an app of its own, with the cache registered after it', async (t) => {
+test('the endpoints work in an app with the cache registered after them', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
@@ -622,7 +622,7 @@ test('in an app of its own, with the cache registered after it', async (t) => {
   t.match((await ask('GET /admin/entities/notes?includeDeleted=true')).body, { data: [{ id: 1, deleted: true }] })
 })
 
-test('a start without a plugin that the endpoints need names it', async (t) => {
+test('a start without a required plugin names it', async (t) => {
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   app.register(admin)

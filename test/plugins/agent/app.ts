@@ -1,4 +1,4 @@
-/** A server with chat, whose provider is a local one. */
+/** A server with chat, whose provider is a local server. */
 import type { FastifyInstance } from 'fastify'
 import type { LLMock } from '@copilotkit/aimock'
 import type { Test } from 'tap'
@@ -99,7 +99,7 @@ interface Sent {
   readonly content: unknown
 }
 
-/** The messages of the requests that the mock got in the form of OpenAI, each with its role. */
+/** The messages of the requests that the mock received in OpenAI's form, each with its role. */
 export function sentTo (mock: LLMock): Sent[][] {
   return mock.getRequests().flatMap(({ body }) => {
     const messages = Object(body).messages

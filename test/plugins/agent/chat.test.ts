@@ -1,11 +1,11 @@
-/** Answers, streams and conversations. */
+/** Responses, streams and conversations. */
 import t from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { mockProvider } from '../models/app.js'
 import { open, sentTo } from './app.js'
 
-t.test('an answer, and a conversation that goes on', async (t) => {
+t.test('a chat returns a response, and continues a conversation', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('second', { content: 'Two.' })
   mock.onMessage('first', { content: 'One.' })
@@ -60,7 +60,7 @@ t.test('a stream begins with the conversation and ends once', async (t) => {
   })
 })
 
-t.test('a conversation is that of its user', (t) =>
+t.test('a conversation belongs to its user', (t) =>
   forEachEngine(t, async (t, engine) => {
     const mock = await mockProvider(t)
     mock.onMessage('hello', { content: 'Hi.' })
@@ -83,7 +83,7 @@ t.test('a conversation is that of its user', (t) =>
       }, who)
       t.match((await caller.ask('GET /agent/conversations')).body, { data: [], pagination: { total: 0 } }, who)
     }
-    t.equal(mock.getRequests().length, requests, 'the provider is not asked')
+    t.equal(mock.getRequests().length, requests, 'the provider is not called')
     t.equal((await as('acme').ask(`DELETE ${target}`)).status, 200)
     t.equal((await as('acme').ask(`GET ${target}`)).status, 404)
     t.equal((await as('acme').ask(`DELETE ${target}`)).status, 404)
@@ -95,7 +95,7 @@ t.test('a conversation is that of its user', (t) =>
     t.strictSame(entries, [{ user_id: 'ada', target: conversationId }])
   }))
 
-t.test('conversations end with their tenant and with their user', (t) =>
+t.test('conversations are deleted with their tenant and with their user', (t) =>
   forEachEngine(t, async (t, engine) => {
     const mock = await mockProvider(t)
     mock.onMessage('hello', { content: 'Hi.' })
@@ -114,7 +114,7 @@ t.test('conversations end with their tenant and with their user', (t) =>
     t.equal((await app.db.selectFrom('tenantry.conversation_messages').select('position').execute()).length, 2)
   }))
 
-t.test('the model calls tools with the rights of the caller', async (t) => {
+t.test("the model calls tools with the caller's permissions", async (t) => {
   const mock = await mockProvider(t)
   mock.on({ userMessage: 'save milk', hasToolResult: false }, {
     toolCalls: [{ name: 'add_note', arguments: JSON.stringify({ body: { title: 'milk' } }) }]
@@ -136,10 +136,10 @@ t.test('the model calls tools with the rights of the caller', async (t) => {
     'list_notes'
   ], 'a tool that the caller may not call is not offered')
   await as('acme').chat('hello')
-  t.notOk(Object(mock.getRequests().at(-1)?.body).tools, 'no tools unless the caller asks for them')
+  t.notOk(Object(mock.getRequests().at(-1)?.body).tools, 'no tools unless the caller requests them')
 })
 
-t.test('`chat.tools` names the tools of chats, and a name that no route has fails the start', async (t) => {
+t.test('`chat.tools` lists the tools of chats, and an unknown tool fails the start', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('hello', { content: 'Hi.' })
   const { as } = await open(t, mock.url, { agent: { chat: { tools: ['list_notes', 'remove_note'] } } })
@@ -148,7 +148,7 @@ t.test('`chat.tools` names the tools of chats, and a name that no route has fail
   await t.rejects(open(t, mock.url, { agent: { chat: { tools: ['list_note'] } } }), /\/agent\/chat\/tools\/0.*names no tool.*list_notes/s)
 })
 
-t.test('tools of `POST /llm/chat` are named', async (t) => {
+t.test('`POST /llm/chat` lists its tools', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('hello', { content: 'Hi.' })
   const { as } = await open(t, mock.url)
@@ -158,7 +158,7 @@ t.test('tools of `POST /llm/chat` are named', async (t) => {
   t.match(await ask(['remove_note']), { status: 400 }, 'a tool that the caller may not call')
 })
 
-t.test('a repeated request with an idempotency key asks once and keeps one conversation; a stream takes no key', async (t) => {
+t.test('an idempotency key makes a repeated request call the provider once and keep one conversation; a stream accepts no key', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('hello', { content: 'Hi.' })
   const { as } = await open(t, mock.url)
@@ -175,7 +175,7 @@ t.test('a repeated request with an idempotency key asks once and keeps one conve
   t.not(
     (await as('globex', {}, { 'idempotency-key': 'a-key' }).chat('hello')).body['conversationId'],
     first.body['conversationId'],
-    'the key of another tenant'
+    "another tenant's key"
   )
   t.match(await as('acme', {}, { 'idempotency-key': 'b-key' }).chat('hello', { stream: true }), {
     status: 400,
@@ -184,7 +184,7 @@ t.test('a repeated request with an idempotency key asks once and keeps one conve
   t.equal(mock.getRequests().length, 2)
 })
 
-t.test('what a request must not hold', async (t) => {
+t.test('invalid requests are rejected', async (t) => {
   const mock = await mockProvider(t)
   const { as } = await open(t, mock.url)
   const { chat, ask } = as('acme')

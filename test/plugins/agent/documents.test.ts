@@ -1,4 +1,4 @@
-/** Documents in chat: what the provider gets of them, citations, and attacks that stand in documents. */
+/** Documents in chat: their form in the provider's request, citations, and attacks within documents. */
 import type { Seen } from '../models/app.js'
 import type { Test } from 'tap'
 import t from 'tap'
@@ -42,7 +42,7 @@ async function store ({ as }: Opened, tenant: string, id: string, document: stri
   if (status !== 201) throw new Error(text)
 }
 
-t.test("an answer cites the documents of the tenant, and no other tenant's", async (t) => {
+t.test("a response cites the tenant's documents, and no other tenant's", async (t) => {
   const library = await openLibrary(t)
   await store(library, 'acme', 'terms', 'Refunds are possible within thirty days.')
   await store(library, 'globex', 'secret-terms', 'Refunds are never possible at globex.')
@@ -65,7 +65,7 @@ t.test("an answer cites the documents of the tenant, and no other tenant's", asy
   t.match((await ada.ask('GET /agent/health')).body, { status: 'ok', llm: 'up', embedding: 'up', vectorStore: 'up' })
 })
 
-t.test('what documents say stands between marks in a message of the user', async (t) => {
+t.test('document texts are marked as data in a user message', async (t) => {
   const library = await openLibrary(t)
   let clean: string | undefined
   for (const [index, attack] of ['a harmless document', ...attacks].entries()) {
@@ -79,7 +79,7 @@ t.test('what documents say stands between marks in a message of the user', async
     t.equal(first?.content, clean, 'the system prompt')
     t.ok(first?.content.startsWith(system))
     t.ok(excerpts?.content.includes(mark), 'the excerpt')
-    t.equal(excerpts?.content.split('</excerpts>').length, 2, 'it closes the mark once')
+    t.equal(excerpts?.content.split('</excerpts>').length, 2, 'the mark is closed once')
     t.equal(last?.content, `What is ${mark}?`)
     t.equal((await library.as('acme').ask('DELETE /agent/embeddings/document/attack')).status, 200)
   }

@@ -1,4 +1,4 @@
-/** Tools and providers that fail, callers that leave, and conversations that grow. */
+/** Failing tools and providers, disconnecting callers, and growing conversations. */
 import type { LLMock } from '@copilotkit/aimock'
 import t from 'tap'
 import { EventEmitter, once } from 'node:events'
@@ -11,18 +11,18 @@ const tool = (name: string, input: unknown = {}) => ({
   toolCalls: [{ name, arguments: typeof input === 'string' ? input : JSON.stringify(input) }]
 })
 
-/** The model calls the tool once, and then answers. */
+/** The model calls the tool once, and then responds. */
 function calls (mock: LLMock, name: string, input?: unknown): void {
   mock.on({ userMessage: 'go', hasToolResult: false }, tool(name, input))
   mock.on({ userMessage: 'go', hasToolResult: true }, { content: 'Done.' })
 }
 
-/** What the model read of the tool. */
+/** The tool's result in the model's request. */
 function resultOf (mock: LLMock): string {
   return String(sentTo(mock).at(-1)?.find(({ role }) => role === 'tool')?.content)
 }
 
-t.test('a tool that fails is a failed call, which says what is wrong', async (t) => {
+t.test('a failing tool is a failed call with the reason', async (t) => {
   const cases: Array<[name: string, input: unknown, message: RegExp]> = [
     ['add_note', { body: { title: 7 } }, /\/body\/title must be a string/],
     ['add_note', {}, /\/body is required/],
@@ -42,7 +42,7 @@ t.test('a tool that fails is a failed call, which says what is wrong', async (t)
   }
 })
 
-t.test('a tool that the model makes up does not run', async (t) => {
+t.test('a tool that the model invents does not run', async (t) => {
   for (const name of ['make_admin', 'remove_note']) {
     const mock = await mockProvider(t)
     calls(mock, name, { id: 'a' })
@@ -52,7 +52,7 @@ t.test('a tool that the model makes up does not run', async (t) => {
   }
 })
 
-t.test('a result of many megabytes is refused before it is read', async (t) => {
+t.test('a result of many megabytes is rejected before it is read', async (t) => {
   const mock = await mockProvider(t)
   calls(mock, 'list_notes')
   const { app, as } = await open(t, mock.url)
@@ -64,7 +64,7 @@ t.test('a result of many megabytes is refused before it is read', async (t) => {
   t.match(resultOf(mock), /more than 65536 bytes: ask for fewer records/)
 })
 
-t.test('a model that calls tools without end is stopped after its rounds', async (t) => {
+t.test('a model that keeps calling tools is stopped after its last round', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('go', tool('list_notes'))
   const { as } = await open(t, mock.url, { agent: { chat: { maxRounds: 3 } } })
@@ -73,7 +73,7 @@ t.test('a model that calls tools without end is stopped after its rounds', async
   t.equal(mock.getRequests().length, 3)
 })
 
-t.test('no more than 32 tools run for one answer', async (t) => {
+t.test('at most 32 tools run for one response', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('go', { toolCalls: Array.from({ length: 16 }, () => ({ name: 'list_notes', arguments: '{}' })) })
   const { as } = await open(t, mock.url, { agent: { chat: { maxRounds: 4 } } })
@@ -83,7 +83,7 @@ t.test('no more than 32 tools run for one answer', async (t) => {
   t.equal(outcomes.length, 48)
 })
 
-t.test('an answer that is cut off is an error, and leaves no conversation', async (t) => {
+t.test('a truncated response is an error, and leaves no conversation', async (t) => {
   const provider = await wireProvider(t, async (response) => {
     begin(response)
     response.write(chunk('Hel'))
@@ -97,7 +97,7 @@ t.test('an answer that is cut off is an error, and leaves no conversation', asyn
   t.match((await as('acme').ask('GET /agent/conversations')).body, { pagination: { total: 0 } })
 })
 
-t.test('a failure before the answer has its status', async (t) => {
+t.test('a failure before the response has its own status', async (t) => {
   const provider = await wireProvider(t, (response) => {
     response.writeHead(500).end('the key is sk-secret')
   })
@@ -107,7 +107,7 @@ t.test('a failure before the answer has its status', async (t) => {
   t.notMatch(text, /sk-secret/)
 })
 
-t.test('a caller that leaves ends the request to the provider, and its tool', async (t) => {
+t.test("a disconnecting caller aborts the provider's request and the running tool", async (t) => {
   const provider = await wireProvider(t, (response) => {
     begin(response)
     response.write(chunk('Hel'))
@@ -129,13 +129,13 @@ t.test('a caller that leaves ends the request to the provider, and its tool', as
   t.ok(app.server.listening)
 })
 
-t.test('an answer that takes too long is ended, with the tool that runs', async (t) => {
+t.test('a response that takes too long is aborted, with the running tool', async (t) => {
   const mock = await mockProvider(t)
   calls(mock, 'wait')
   const left = new EventEmitter()
   const gone = once(left, 'gone')
   const { as } = await open(t, mock.url, {
-    // Long enough for the tool to begin on a busy machine.
+    // Enough time for the tool to start on a busy machine.
     agent: { chat: { timeoutMs: 5000 } },
     server: {
       prepare (app) {
@@ -157,7 +157,7 @@ t.test('an answer that takes too long is ended, with the tool that runs', async 
   await gone
 })
 
-t.test('a conversation keeps its latest messages, and a prompt holds what fits', async (t) => {
+t.test('a conversation keeps its latest messages, and a prompt contains those that fit', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('go', { content: 'Gone.' })
   const { app, as } = await open(t, mock.url, {
@@ -185,7 +185,7 @@ t.test('a conversation keeps its latest messages, and a prompt holds what fits',
   t.strictSame(rows, [{ kept: 500, counted: 500 }])
 })
 
-t.test('a user keeps the conversations that were used last', async (t) => {
+t.test('a user keeps the most recently used conversations', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('go', { content: 'Gone.' })
   const { app, as } = await open(t, mock.url)

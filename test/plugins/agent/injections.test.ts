@@ -1,7 +1,7 @@
 /**
- * Texts that try to command the model from documents and results of tools. For each provider the test shows what the
- * provider got: the text stands where data stands, and the system prompt is the document's own. The model obeys every
- * one of them, and its tools reach no more than the caller.
+ * Texts in documents and tool results that try to command the model. For each provider the test checks the request that the provider
+ * received: the text is in a place for data, and the system prompt is the document's own. The model obeys every text, and its tools still
+ * reach no more than the caller may.
  */
 import type { LLMock } from '@copilotkit/aimock'
 import t from 'tap'
@@ -18,7 +18,7 @@ interface Got {
   readonly others: Array<{ readonly role: string, readonly text: string }>
 }
 
-/** The last request as the provider has it on the wire. */
+/** The last request as the provider received it. */
 function gotBy (mock: LLMock): Got {
   const body = Object(mock.getRequests().at(-1)?.body)
   const messages: Array<Record<string, unknown>> = body.messages ?? body.input ?? body.contents ?? []
@@ -31,7 +31,7 @@ function gotBy (mock: LLMock): Got {
 }
 
 for (const provider of providers) {
-  t.test(`${provider}: what tools return stands in the result of the tool`, async (t) => {
+  t.test(`${provider}: a tool's text is in the tool result`, async (t) => {
     const mock = await mockProvider(t)
     mock.on({ userMessage: 'summarise', hasToolResult: false }, { toolCalls: [{ name: 'list_notes', arguments: '{}' }] })
     mock.on({ userMessage: 'summarise', hasToolResult: true }, { content: 'Done.' })
@@ -46,14 +46,14 @@ for (const provider of providers) {
       clean ??= sent
       t.equal(sent, clean, `the system prompt: ${attack}`)
       t.ok(sent.includes(system))
-      t.notOk(others.slice(0, -1).some(({ text }) => text.includes(mark)), 'no other message holds it')
-      t.ok(others.at(-1)?.text.includes(mark), 'the result of the tool holds it')
+      t.notOk(others.slice(0, -1).some(({ text }) => text.includes(mark)), 'no other message contains it')
+      t.ok(others.at(-1)?.text.includes(mark), 'the tool result contains it')
       t.not(others.at(-1)?.role, 'assistant')
     }
   })
 }
 
-t.test('a model that obeys reaches what its caller may reach', async (t) => {
+t.test('an obedient model reaches only what its caller may reach', async (t) => {
   const orders: Array<[name: string, input: unknown]> = [
     ['remove_note', { id: '00000000-0000-4000-8000-000000000000' }],
     ['list_notes', { 'x-tenant-id': 'globex' }],
@@ -72,7 +72,7 @@ t.test('a model that obeys reaches what its caller may reach', async (t) => {
     const { status, text } = await as('acme').chat('obey', { tools: true })
     t.equal(status, 200, name)
     t.notMatch(text, /secret of globex/)
-    t.notMatch(JSON.stringify(mock.getRequests().map(({ body }) => body)), /secret of globex/, 'the provider does not see it')
+    t.notMatch(JSON.stringify(mock.getRequests().map(({ body }) => body)), /secret of globex/, 'the provider does not receive it')
     const { rows } = await sql<{ tenant_id: string, title: string }>`select tenant_id, title from notes`.execute(app.db)
     t.strictSame(
       rows.filter((row) => row.tenant_id === 'globex'),

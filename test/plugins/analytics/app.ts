@@ -1,4 +1,4 @@
-/** The plugin analytics in an app of its own, with what it needs and a few routes. */
+/** The plugin analytics in its own app, with its dependencies and a few routes. */
 import type { Test } from 'tap'
 import type { EngineOptions } from '../../../lib/database/index.js'
 import Fastify, { type FastifyInstance } from 'fastify'
@@ -13,7 +13,7 @@ import { caller, type Ask } from '../../http/caller.js'
 
 export const [hour, day] = [3_600_000, 86_400_000] // ms
 
-/** A clock that stands until it is set. */
+/** A clock that the test sets. */
 export function fakeClock (start = Date.parse('2026-06-01T12:30:00Z')) {
   let time = start
   return {
@@ -40,7 +40,7 @@ export interface Opened {
   readonly stranger: Ask
 }
 
-/** `GET /things/:id` answers any status that `?status=` asks for, to anybody. */
+/** `GET /things/:id` returns the status in `?status=` to any caller. */
 export async function open (
   t: Test,
   engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
@@ -68,7 +68,7 @@ export async function open (
   }
 }
 
-/** The summary of `GET /analytics/summary`; the query may be empty. */
+/** The response of `GET /analytics/summary`; the query may be empty. */
 export async function summaryOf (ask: Ask, query = '', tenant?: string): Promise<Figures> {
   const { status, text } = await ask(`GET /analytics/summary${query}`, tenant === undefined ? {} : { tenant })
   if (status !== 200) throw new Error(`${status} ${text}`)

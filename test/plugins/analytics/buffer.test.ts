@@ -7,7 +7,7 @@ import { RouteLines } from '../../../plugins/analytics/lines.js'
 import { fakeClock, hour } from './app.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
-/** A logger that remembers its messages. */
+/** A logger that records its messages. */
 function memoryLog (): { log: FastifyBaseLogger, lines: { level: number, msg: string, requests?: number }[] } {
   const lines: { level: number, msg: string, requests?: number }[] = []
   const { log } = Fastify({
@@ -23,7 +23,7 @@ function memoryLog (): { log: FastifyBaseLogger, lines: { level: number, msg: st
   return { log, lines }
 }
 
-/** A buffer whose batches a test looks at; each write waits for what `answer` gives. */
+/** A buffer whose batches the test inspects; each write waits for the result of `answer`. */
 function buffered (options: Partial<BufferOptions> & { answer?: (batch: Batch) => Promise<void> } = {}) {
   const { answer = async () => {}, ...rest } = options
   const batches: Batch[] = []
@@ -95,10 +95,10 @@ t.test('requests are summed up by hour, tenant and line', async (t) => {
     [2, '13:00', 'acme GET 200 /things 1']
   ])
   await buffer.flush()
-  t.equal(batches.length, 2, 'what is written is not written again')
+  t.equal(batches.length, 2, 'written requests are not written again')
 })
 
-t.test('are written when enough of them wait', async (t) => {
+t.test('enough waiting requests trigger a write', async (t) => {
   const { buffer, batches } = buffered({ maxSize: 10 })
   for (let request = 0; request < 9; request++) buffer.count(platformRef, things.of('GET', 200), 1)
   await new Promise((resolve) => setImmediate(resolve))
@@ -107,7 +107,7 @@ t.test('are written when enough of them wait', async (t) => {
   await until(t, 'ten are written', () => requestsIn(batches) === 10)
 })
 
-t.test('are not written again before a pause, however many come, unless there are many sums', async (t) => {
+t.test('the next write waits for the pause, unless there are many different sums', async (t) => {
   const { buffer, batches } = buffered({ maxSize: 10, pause: 3_600_000 })
   for (let request = 0; request < 10; request++) buffer.count(platformRef, things.of('GET', 200), 1)
   await until(t, 'the first are written at once', () => batches.length === 1)
@@ -120,14 +120,14 @@ t.test('are not written again before a pause, however many come, unless there ar
   await until(t, 'many sums are', () => requestsIn(batches) >= 10 + 200 + 999)
 })
 
-t.test('are written when time has passed', async (t) => {
+t.test('waiting requests are written after the interval', async (t) => {
   const { buffer, batches } = buffered({ flushInterval: 1 })
   buffer.count(platformRef, things.of('GET', 200), 1)
   t.equal(batches.length, 0)
   await until(t, 'it is written', () => requestsIn(batches) === 1)
 })
 
-t.test('that come while others are written wait for the next batch, which follows where enough came', async (t) => {
+t.test('requests that arrive during a write wait for the next batch, which follows at once if there are enough', async (t) => {
   const waiting: (() => void)[] = []
   const { buffer, batches } = buffered({ maxSize: 1, answer: () => new Promise((resolve) => waiting.push(resolve)) })
   buffer.count(platformRef, things.of('GET', 200), 1)
@@ -141,7 +141,7 @@ t.test('that come while others are written wait for the next batch, which follow
   t.strictSame(batches.map((batch) => requestsIn([batch])), [1, 500])
 })
 
-t.test('that could not be written are kept, and written again under the same number', async (t) => {
+t.test('a failed batch is kept, and retried under the same number', async (t) => {
   let reachable = false
   const { buffer, batches, lines } = buffered({ answer: () => reachable ? Promise.resolve() : unavailable() })
   buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
@@ -149,7 +149,7 @@ t.test('that could not be written are kept, and written again under the same num
   buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await buffer.flush()
   await buffer.flush()
-  t.strictSame(lines.map(({ msg }) => msg), ['figures of requests could not be written; they are kept'], 'which is said once')
+  t.strictSame(lines.map(({ msg }) => msg), ['figures of requests could not be written; they are kept'], 'the failure is logged once')
   reachable = true
   await buffer.flush()
   t.strictSame(batches.map(({ number }) => number), [1, 1, 1, 1, 2])
@@ -158,7 +158,7 @@ t.test('that could not be written are kept, and written again under the same num
   t.equal(lines.at(-1)?.msg, 'figures of requests are written again')
 })
 
-t.test('do not fill the memory while the database cannot be reached', async (t) => {
+t.test('requests do not fill the memory during a database outage', async (t) => {
   let reachable = false
   const { buffer, batches, lines } = buffered({ maxSize: 1000, answer: () => reachable ? Promise.resolve() : unavailable() })
   const routes = Array.from({ length: 500 }, (_, index) => new RouteLines(`/route-${index}`, true))
@@ -167,19 +167,19 @@ t.test('do not fill the memory while the database cannot be reached', async (t) 
     await new Promise((resolve) => setImmediate(resolve))
   }
   const tries = batches.length
-  t.ok(tries <= 2, `${tries} tries: the next one is the timer's`)
+  t.ok(tries <= 2, `${tries} attempts: the next one belongs to the timer`)
   reachable = true
   await buffer.flush()
   const written = batches.slice(tries)
   const sums = written.flatMap(({ sums }) => sums)
   t.ok(sums.length > 19_000 && sums.length <= 21_000, `${sums.length} sums`)
-  t.ok(written.every(({ sums }) => sums.length <= 1000), 'in statements of a bounded size')
-  t.equal(sums.filter(({ tenant }) => tenant === 'tenant-1').length, 201, 'of one tenant 200 lines, and the others')
+  t.ok(written.every(({ sums }) => sums.length <= 1000), 'in statements of bounded size')
+  t.equal(sums.filter(({ tenant }) => tenant === 'tenant-1').length, 201, '200 lines of one tenant, and the others')
   const lost = lines.find(({ msg }) => msg.startsWith('requests are missing'))
-  t.equal(requestsIn(written) + (lost?.requests ?? 0), 150_000, 'and what was lost is told')
+  t.equal(requestsIn(written) + (lost?.requests ?? 0), 150_000, 'the loss is logged')
 })
 
-t.test('that the database refuses are given up, so that those after them are written', async (t) => {
+t.test('a batch that the database rejects is dropped, so that later ones are written', async (t) => {
   const { buffer, batches, lines } = buffered({
     answer: async ({ number }) => {
       if (number === 1) throw new Error('of no use')
@@ -193,7 +193,7 @@ t.test('that the database refuses are given up, so that those after them are wri
   t.match(lines.map(({ level, requests }) => [level, requests]), [[40, undefined], [50, 1], [30, undefined]])
 })
 
-t.test('are written at the end, and a failure is logged', async (t) => {
+t.test('waiting requests are written at the end, and a failure is logged', async (t) => {
   const reached = buffered()
   reached.buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await reached.buffer.close()

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { check, faultsOf } from '../../lib/configuration/documents.js'
 
-t.test('the section of the document has bounds', async (t) => {
+t.test("the document's section has bounds", async (t) => {
   t.strictSame(
     faultsOf({
       analytics: {

@@ -6,7 +6,7 @@ import { signToken } from '../../helpers/tokens.js'
 import { closedDoor, eventually } from '../queue/app.js'
 import { countsOf, open, summaryOf } from './app.js'
 
-test('a caller who leaves when its body has been read is counted, and is no error', async (t) => {
+test('a caller that disconnects after its body was read is counted, but not as an error', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const { app, admin } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
     tenants: ['acme'],

@@ -20,14 +20,14 @@ const adminToken = signToken({ role: 'admin', sub: 'ops' })
 const tokenOf = (tenant: string) => signToken({ role: 'admin', sub: 'ada', tenant_id: tenant })
 const answer = { hello: '{{params.name || "you"}}' }
 
-t.test('the whole server', async (t) => {
+t.test('analytics in the whole server', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine: DatabaseSection = { provider: 'postgres', postgres: { connectionString } }
   const first = await testServer(t, document, { engine, tenants: ['acme', 'globex'] })
   const admin = caller(t, first, { token: adminToken })
   const as = (tenant: string): Ask => caller(t, first, { token: tokenOf(tenant) })
 
-  await t.test('counts routes of the document, of tenants and of its own by their patterns', async (t) => {
+  await t.test('analytics counts routes of the document, of tenants and of the server by their patterns', async (t) => {
     await as('acme')('POST /tenant/config', {
       body: {
         routes: [{ path: '/own/:name', method: 'get', response: answer }, { path: '/own/hidden/:name', method: 'get', response: answer }]
@@ -43,7 +43,7 @@ t.test('the whole server', async (t) => {
     t.strictSame(countsOf(await summaryOf(admin)), ['GET (unknown) 3', 'GET /own/:name 2', 'GET /greetings/:name 1', 'GET /health 1'])
   })
 
-  await t.test('shows what other servers have written, and loses nothing when it stops', async (t) => {
+  await t.test("analytics includes other servers' figures, and loses nothing at a stop", async (t) => {
     const second = await testServer(t, document, { engine })
     const ask = caller(t, second, { token: tokenOf('globex') })
     for (let request = 0; request < 5; request++) await ask('GET /greetings/ada')
@@ -52,14 +52,14 @@ t.test('the whole server', async (t) => {
     t.strictSame(countsOf(await summaryOf(admin, '', 'globex')), ['GET /greetings/:name 5', 'GET (unknown) 1'])
   })
 
-  await t.test('a refusal by a rate limit with a status of 500 or more was an error of the server', async (t) => {
+  await t.test('a rate limit response with a status of 500 or more was counted as a server error', async (t) => {
     const busy = await testServer(t, { ...document, analytics: { enabled: true, serviceName: 'busy' } }, { engine })
     const stranger = caller(t, busy)
     for (const status of [200, 503, 503]) t.equal((await stranger('GET /busy')).status, status)
     t.match((await caller(t, busy, { token: adminToken })('GET /analytics/summary')).body, { total: 3, errors: 0 })
   })
 
-  await t.test('writes each request at once if it is configured to', async (t) => {
+  await t.test('analytics writes each request at once if so configured', async (t) => {
     const eager = await testServer(t, { ...document, analytics: { enabled: true, serviceName: 'eager', buffer: { enabled: false } } }, {
       engine
     })
@@ -77,11 +77,11 @@ t.test('the whole server', async (t) => {
     t.strictSame(
       countsOf(await summaryOf(caller(t, eager, { token: adminToken }), '', 'acme')),
       [],
-      'the figures of another name are others'
+      'figures of another service name are separate'
     )
   })
 
-  await t.test('documents the endpoint, and names it nowhere where analytics are off', async (t) => {
+  await t.test('/doc contains the endpoint only if analytics is enabled', async (t) => {
     t.ok(Object.hasOwn((await first.inject('/doc')).json().paths, '/analytics/summary'))
     for (const off of [{ analytics: { enabled: false } }, { plugins: { analytics: false as const } }]) {
       const app = await testServer(t, { ...document, ...off }, { engine })
@@ -91,7 +91,7 @@ t.test('the whole server', async (t) => {
   })
 })
 
-t.test('the plugin counts the routes of any app, and says what it needs', async (t) => {
+t.test('the plugin counts the routes of any app, and names its missing dependencies', async (t) => {
   const bare = Fastify({ pluginTimeout: 0 })
   t.teardown(() => bare.close())
   await t.rejects(
@@ -146,7 +146,7 @@ t.test('the plugin counts the routes of any app, and says what it needs', async 
   )
 })
 
-t.test('a database that goes away takes no request down, and what was counted meanwhile is written when it is back', async (t) => {
+t.test('a database outage fails no request, and figures from the outage are written afterwards', async (t) => {
   const server = await postgresServer(t)
   const { app, admin, stranger } = await open(t, { provider: 'postgres', postgres: { connectionString: server.connectionString } }, {
     excludePaths: ['/analytics/*'],

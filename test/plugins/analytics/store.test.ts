@@ -13,7 +13,7 @@ const start = Date.parse('2026-06-01T12:00:00Z')
 const at = new Date(start + 1000)
 const scope = (tenant: string, hours = 1) => ({ tenant: tenantRef(tenant), from: new Date(start), until: new Date(start + hours * hour) })
 
-/** Requests of a tenant, by the route `/name` and how long each took. */
+/** Requests of a tenant, by the route `/name` and their durations. */
 function sumOf (tenant: string, route: string, durations: readonly number[], { status = 200, own = false } = {}): Sum {
   const buckets = new Map<number, number>()
   for (const ms of durations) buckets.set(bucketOf(ms), (buckets.get(bucketOf(ms)) ?? 0) + 1)
@@ -38,7 +38,7 @@ t.test('the store of figures', (t) =>
     const store = () => createStatsStore(db, '')
     const clear = () => db.deleteFrom('tenantry.request_stats').execute()
 
-    await t.test('a batch that is written again counts once, that of another process counts too', async (t) => {
+    await t.test("a repeated batch counts once, and another process's batch counts too", async (t) => {
       const [one, other] = [store(), store()]
       const first = batch(1, sumOf('acme', '/a', [1, 1, 5]), sumOf('', '/a', [1]))
       await Promise.all([one.write(first, at), one.write(first, at), other.write(first, at)])
@@ -47,7 +47,7 @@ t.test('the store of figures', (t) =>
       t.match(
         await one.read(scope('')),
         { total: 8, routes: [{ route: '/a', count: 8 }] },
-        'the platform has the requests of all, and those of no tenant'
+        'the platform has the requests of all tenants and of none'
       )
       await one.write(batch(2, sumOf('acme', '/a', [1], { status: 500 })), at)
       await one.write(first, at)
@@ -73,7 +73,7 @@ t.test('the store of figures', (t) =>
       await clear()
     })
 
-    await t.test('percentiles differ by 2.5 % at most from those of the durations themselves', async (t) => {
+    await t.test('percentiles differ by at most 2.5 % from those of the durations themselves', async (t) => {
       const server = store()
       let seed = 1
       const random = () => (seed = seed * 48_271 % 2_147_483_647) / 2_147_483_647
@@ -100,7 +100,7 @@ t.test('the store of figures', (t) =>
       await clear()
     })
 
-    await t.test('of one tenant and hour 200 lines have rows; the rest is under one name, and nothing of it is lost', async (t) => {
+    await t.test('a tenant has rows for 200 lines an hour; the others share one name, and none is lost', async (t) => {
       const server = store()
       const sums = (from: number, count: number) =>
         Array.from({ length: count }, (_, index) => sumOf('many', `/route-${from + index}`, [1, 2], { own: true }))
@@ -111,12 +111,12 @@ t.test('the store of figures', (t) =>
       const { total, routes } = await server.read(scope('many'))
       t.equal(total, 2300)
       t.match(routes[0], { method: 'GET', route: '(other)', count: 1800 })
-      t.equal(routes.find(({ route }) => route === '/route-120')?.count, 4, 'a line that is there is counted on')
+      t.equal(routes.find(({ route }) => route === '/route-120')?.count, 4, 'an existing line is still counted')
       await server.write({ number: 3, hour: start + hour, sums: sums(9000, 10) }, at)
-      t.equal(await rowsOf(db, 'many', start + hour), 10, 'the next hour begins anew')
+      t.equal(await rowsOf(db, 'many', start + hour), 10, 'the next hour starts again')
       t.equal((await server.read(scope('globex'))).total, 0)
 
-      await t.test('and the routes of tenants have 2000 in the figures of the platform, its own have theirs always', async (t) => {
+      await t.test("the platform's figures have room for 2000 tenant routes, and always for its own", async (t) => {
         for (let number = 4; number < 8; number++) {
           await server.write(
             batch(number, ...Array.from({ length: 1000 }, (_, index) => sumOf('', `/hostile-${number}-${index}`, [1], { own: true }))),
@@ -127,12 +127,12 @@ t.test('the store of figures', (t) =>
         t.equal(await rowsOf(db, ''), 2000 + 1 + 50)
         const { total, routes } = await server.read(scope(''))
         t.equal(total, 2300 + 4000 + 50)
-        t.equal(routes.length, 1000, 'a summary names a thousand')
+        t.equal(routes.length, 1000, 'a summary lists a thousand')
       })
       await clear()
     })
 
-    await t.test('one tenant does not fill the figures of the platform: its routes have as many names there as in its own', async (t) => {
+    await t.test("one tenant does not fill the platform's figures: its routes get as many names there as in its own", async (t) => {
       const server = store()
       const hostile = (number: number) =>
         batch(number, ...Array.from({ length: 1000 }, (_, index) => sumOf('many', `/hostile-${number}-${index}`, [1], { own: true })))
@@ -149,14 +149,14 @@ t.test('the store of figures', (t) =>
       )
       const { total, routes } = await server.read(scope(''))
       t.equal(total, 3003)
-      t.equal(routes.find(({ route }) => route === '/own')?.count, 1, 'the route of another tenant has its name')
-      t.equal(routes.find(({ route }) => route === '/platform')?.count, 1, 'and one of the platform, by whomever it is asked')
+      t.equal(routes.find(({ route }) => route === '/own')?.count, 1, "another tenant's route has its name")
+      t.equal(routes.find(({ route }) => route === '/platform')?.count, 1, 'and so has one of the platform, for every caller')
       t.equal(routes.find(({ route }) => route === '/hostile-1-0')?.count, 2)
       t.equal(routes.find(({ route }) => route === '(other)')?.count, 2800)
       await clear()
     })
 
-    await t.test('who is no tenant, or is being deleted, gets no rows', async (t) => {
+    await t.test('unknown tenants and tenants in deletion get no rows', async (t) => {
       await db.updateTable('tenantry.tenants').set({ status: 'deleting' }).where('id', '=', 'gone').execute()
       await store().write(batch(1, sumOf('nobody', '/a', [1]), sumOf('gone', '/a', [1]), sumOf('acme', '/a', [1])), at)
       await store().write(batch(1, sumOf('gone', '/own-of-gone', [1], { own: true })), at)
@@ -165,7 +165,7 @@ t.test('the store of figures', (t) =>
       await clear()
     })
 
-    await t.test('services of different names have figures of their own', async (t) => {
+    await t.test('services with different names have separate figures', async (t) => {
       const [one, other] = [createStatsStore(db, 'shop'), createStatsStore(db, 'office')]
       await one.write(batch(1, sumOf('acme', '/a', [1, 1])), at)
       await other.write(batch(1, sumOf('acme', '/a', [1])), at)
@@ -173,7 +173,7 @@ t.test('the store of figures', (t) =>
       await clear()
     })
 
-    await t.test('a sweep removes what is older, and processes that are long gone', async (t) => {
+    await t.test('a sweep removes old figures, and processes that ended long ago', async (t) => {
       const server = store()
       for (let number = 0; number < 3; number++) {
         await server.write(
@@ -198,7 +198,7 @@ t.test('the store of figures', (t) =>
       await clear()
     })
 
-    await t.test('any text in a pattern', async (t) => {
+    await t.test('a pattern may contain any text', async (t) => {
       const server = store()
       const names = ['/ä/:name', '/"quoted"\\', "/it's", '/\u0000nul', '/\ud800lone', `/${'x'.repeat(3000)}`, '/{1,2}']
       await server.write(batch(1, ...names.map((name) => sumOf('acme', name, [1]))), at)

@@ -11,7 +11,7 @@ t.test('figures of requests', async (t) => {
     excludePaths: ['/analytics/*', '/internal/probe']
   })
 
-  await t.test('count by route, errors from 500 on, for all callers', async (t) => {
+  await t.test('figures are counted by route, errors from 500 on, for all callers', async (t) => {
     t.strictSame(await summaryOf(admin), { total: 0, errors: 0, errorRate: 0, routes: [] })
     for (const id of ['1', '2', '3']) await as('acme')(`GET /things/${id}`)
     await app.inject('/things/4?status=503')
@@ -26,25 +26,25 @@ t.test('figures of requests', async (t) => {
     t.notMatch(
       JSON.stringify(await app.db.selectFrom('tenantry.request_stats').selectAll().execute()),
       /secret-4711|abc|ada|127\.0\.0\.1/,
-      'nothing of a request but its route'
+      'only the route of a request is kept'
     )
   })
 
-  await t.test('of a tenant that the header names are those of that tenant alone', async (t) => {
+  await t.test('the figures of the tenant in the header cover only that tenant', async (t) => {
     await as('globex')('GET /things/1')
     t.strictSame(countsOf(await summaryOf(admin, '', 'acme')), ['GET /things/:id 3'])
     t.strictSame(countsOf(await summaryOf(admin, '', 'globex')), ['GET /things/:id 1'])
     t.equal((await admin('GET /analytics/summary', { tenant: 'nobody' })).status, 404)
   })
 
-  await t.test('routes that are excluded are not counted', async (t) => {
+  await t.test('excluded routes are not counted', async (t) => {
     const { total } = await summaryOf(admin)
     await stranger('GET /internal/probe')
     await summaryOf(admin)
     t.equal((await summaryOf(admin)).total, total)
   })
 
-  await t.test('are of the hours that the time touches', async (t) => {
+  await t.test('the figures cover the hours that the period touches', async (t) => {
     const before = (await summaryOf(admin)).total
     clock.set('2026-06-03T10:59:59.999Z')
     await stranger('GET /things/1')
@@ -52,9 +52,9 @@ t.test('figures of requests', async (t) => {
     await stranger('GET /things/1')
     await stranger('GET /things/1')
     const total = async (query: string) => (await summaryOf(admin, query)).total
-    t.equal(await total(''), 3, 'by default the last 24 hours')
+    t.equal(await total(''), 3, 'the default is the last 24 hours')
     t.equal(await total('?from=2026-06-01'), before + 3)
-    t.equal(await total('?from=2026-06-01&to=2026-06-01'), before, 'a day as a whole')
+    t.equal(await total('?from=2026-06-01&to=2026-06-01'), before, 'a whole day')
     t.equal(await total('?from=2026-06-03T10:30:00Z&to=2026-06-03T11:00:00Z'), 1)
     t.equal(await total('?from=2026-06-03T11:10:00Z&to=2026-06-03T11:20:00Z'), 2)
     t.equal(await total('?from=2026-06-03T13:10:00%2B02:00&to=2026-06-03T13:20:00%2B02:00'), 2)
@@ -69,7 +69,7 @@ t.test('figures of requests', async (t) => {
     clock.forward(2 * hour)
   })
 
-  await t.test('a wrong time is a 400 that says what is right', async (t) => {
+  await t.test('a wrong time is a 400 with the correct form', async (t) => {
     const fault = async (query: string) => {
       const { status, body: { details = [] } } = await admin(`GET /analytics/summary?${query}`)
       return `${status} ${details.map(({ path, message }) => `${path} ${message}`).join()}`
@@ -118,21 +118,21 @@ t.test('figures of requests', async (t) => {
     ) t.equal(await fault(right), '200 ', right)
   })
 
-  await t.test("are the platform administrator's", async (t) => {
+  await t.test("only the platform's administrator may read the figures", async (t) => {
     t.equal((await stranger('GET /analytics/summary?from=x')).status, 401)
     t.equal((await as('acme')('GET /analytics/summary?from=x')).status, 403)
   })
 
-  await t.test('of a tenant are gone with it, and what is written late is not there', async (t) => {
+  await t.test("a deleted tenant's figures are deleted, and late ones are not written", async (t) => {
     await as('globex')('GET /things/1')
     await app.tenants.delete('globex')
     await app.analytics.flush()
     const rows = await app.db.selectFrom('tenantry.request_stats').select('tenant_id').where('tenant_id', '=', 'globex').execute()
     t.strictSame(rows, [])
-    t.match(countsOf(await summaryOf(admin)), ['GET /things/:id 5'], 'the platform had these requests all the same')
+    t.match(countsOf(await summaryOf(admin)), ['GET /things/:id 5'], "the platform's figures keep these requests")
   })
 
-  await t.test('end after as many days as they are kept', async (t) => {
+  await t.test('figures are removed after the retention period', async (t) => {
     const total = async () => (await summaryOf(admin, '?from=2026-06-03&to=2026-06-03')).total
     t.equal(await total(), 5)
     await app.db.updateTable('tenantry.request_stats').set({ hour: new Date(clock.now() - 31 * day) }).where(

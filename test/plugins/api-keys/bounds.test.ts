@@ -1,4 +1,4 @@
-/** Guessed keys, and what a rotation promises. */
+/** Guessed keys, and the responses of rotations. */
 import { test } from 'tap'
 import Fastify from 'fastify'
 import apiKeys from '../../../plugins/api-keys/index.js'
@@ -12,7 +12,7 @@ import { signToken, testSecret } from '../../helpers/tokens.js'
 import { open, postgresSection } from '../auth/app.js'
 import { makeKey } from './key.js'
 
-test('guesses of keys cost a look at the database each, however many there were', async (t) => {
+test('each guessed key costs one database lookup, however many there were', async (t) => {
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
@@ -44,7 +44,7 @@ test('guesses of keys cost a look at the database each, however many there were'
   t.equal(statuses.filter((status) => status === 401).length, 100)
   t.equal(statuses.filter((status) => status === 429).length, 50)
   t.equal(reads, 100)
-  t.equal(await send(known.key), 200, 'a key that is remembered is not counted')
+  t.equal(await send(known.key), 200, 'a cached key is not counted')
   t.equal(
     (await app.inject({ url: '/who', headers: { 'x-api-key': cold.key }, remoteAddress: '192.0.2.7' })).statusCode,
     200,
@@ -52,7 +52,7 @@ test('guesses of keys cost a look at the database each, however many there were'
   )
 })
 
-test('a rotation promised a key beyond its expiry, and gave one that had expired a text that opens nothing', async (t) => {
+test("a rotation promised a grace period beyond the key's expiry, and replaced an expired key with a useless one", async (t) => {
   let time = Date.now()
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], plugins: ['api-keys'], now: () => time })
   const admin = as({ tenant_id: 'acme', role: 'admin', exp: Math.ceil(time / 1000) + 86_400 })

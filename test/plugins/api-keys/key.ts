@@ -8,14 +8,14 @@ export interface MadeKey {
   readonly key: string
 }
 
-/** Makes a key, which no log may hold. */
+/** Creates a key, which no log may contain. */
 export async function makeKey (t: Test, ask: Ask, body: object = {}): Promise<MadeKey> {
   const made = await ask('POST /tenant/api-keys', { body: { name: 'a key', ...body } })
-  t.equal(made.status, 201, `a key is made: ${JSON.stringify(body)}`)
+  t.equal(made.status, 201, `a key is created: ${JSON.stringify(body)}`)
   return { id: String(made.body['id']), key: secretText(String(made.body['key']), 'an API key') }
 }
 
-/** Gives it another text. */
+/** Rotates the key. */
 export async function rotateKey (t: Test, ask: Ask, id: string, body?: object): Promise<string> {
   const rotated = await ask(`POST /tenant/api-keys/${id}/rotate`, { body })
   t.equal(rotated.status, 200, 'a key is rotated')

@@ -76,7 +76,7 @@ test('a key acts for its tenant with its scopes, is shown once, and only its has
     t.equal((await as(bare.key)('GET /who')).status, 200)
   }))
 
-test('what is no key of anybody is refused, and guesses push no real key out', async (t) => {
+test('unknown keys are rejected, and guesses evict no real key from the cache', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'], plugins: ['api-keys'] })
   const [first, second] = [await makeKey(t, as(admin('acme'))), await makeKey(t, as(admin('globex')))]
   const mixed = `tnt_${first.id}_${second.key.slice(-43)}`
@@ -110,10 +110,10 @@ test('what is no key of anybody is refused, and guesses push no real key out', a
   reads = 0
   t.equal((await as(first.key)('GET /who')).status, 200)
   for (let index = 0; index < 20; index++) refused(t, await as(unknown(1100))('GET /who'), 401, 'TOKEN_INVALID')
-  t.equal(reads, 0, 'the real key and the latest guess are remembered')
+  t.equal(reads, 0, 'the real key and the latest guess are cached')
 })
 
-test('a caller who is no administrator makes and rotates only keys with scopes that it holds', async (t) => {
+test('a caller who is not an administrator creates and rotates only keys with its own scopes', async (t) => {
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const acme = as(admin('acme'))
   const maker = as({ tenant_id: 'acme', permissions: ['api-keys:write', 'articles:read', 'files:*'] })
@@ -147,8 +147,8 @@ test('a caller who is no administrator makes and rotates only keys with scopes t
 
   const strong = await makeKey(t, acme, { scopes: ['*'] })
   refused(t, await maker(`POST /tenant/api-keys/${strong.id}/rotate`), 403, 'GRANT_EXCEEDS', 'whoever rotates a key has what it opens')
-  t.equal((await as(strong.key)('GET /write')).status, 200, 'and it still holds')
-  t.same(await statuses(as(strong.key), '/platform', '/administrators'), { '/platform': 403, '/administrators': 403 }, '`*` is no role')
+  t.equal((await as(strong.key)('GET /write')).status, 200, 'it still has them')
+  t.same(await statuses(as(strong.key), '/platform', '/administrators'), { '/platform': 403, '/administrators': 403 }, '`*` is not a role')
 
   await acme('PUT /tenant/rbac', { body: { enabled: true, roles: [{ name: 'maker', permissions: ['api-keys:write', 'reports:read'] }] } })
   const byRole = as({ tenant_id: 'acme', role: 'maker' })
@@ -162,7 +162,7 @@ test('a caller who is no administrator makes and rotates only keys with scopes t
   )
 })
 
-test('strangers learn nothing from a wrong body; wrong bodies are 400; the platform names the tenant', async (t) => {
+test('a caller without permission learns nothing from an invalid body; invalid bodies are 400; the platform names the tenant', async (t) => {
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], plugins: ['api-keys'] })
   const wrong = { nonsense: true }
   refused(t, await as(null)('POST /tenant/api-keys', { body: wrong }), 401, 'TOKEN_MISSING')
@@ -202,7 +202,7 @@ test('strangers learn nothing from a wrong body; wrong bodies are 400; the platf
   t.match((await as(String(made.body['key']))('GET /who')).body, { tenant: 'acme' })
 })
 
-test('a tenant has at most 100 keys, also where many are made at a time', async (t) => {
+test('a tenant has at most 100 keys, also after concurrent creations', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'], plugins: ['api-keys'] })
   const acme = as(admin('acme'))
   await app.db.insertInto('tenantry.api_keys').values(

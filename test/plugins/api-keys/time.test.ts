@@ -16,7 +16,7 @@ function fakeClock (time = Date.parse('2030-06-01T12:00:00Z')) {
   }
 }
 
-test('a key ends at its time, and one that was replaced when its grace is over, though both are remembered', async (t) => {
+test('a key expires at its time, and a replaced key after its grace period, even if both are cached', async (t) => {
   const clock = fakeClock()
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], now: clock.now })
   const acme = as(admin)
@@ -45,12 +45,12 @@ test('a key ends at its time, and one that was replaced when its grace is over, 
 
   const third = await rotateKey(t, acme, id, { gracePeriodDays: 90 })
   const fourth = await rotateKey(t, acme, id, { gracePeriodDays: 1 })
-  t.same(await Promise.all([second, third, fourth].map(status)), [401, 200, 200], 'only the key of just before has a grace')
+  t.same(await Promise.all([second, third, fourth].map(status)), [401, 200, 200], 'only the previous key has a grace period')
   const fifth = await rotateKey(t, acme, id)
-  t.same(await Promise.all([third, fourth, fifth].map(status)), [401, 401, 200], 'without days the key of before ends at once')
+  t.same(await Promise.all([third, fourth, fifth].map(status)), [401, 401, 200], 'without days the previous key expires at once')
 })
 
-test('the last use of a key is shown at once, and written when the server stops', async (t) => {
+test("a key's last use is shown at once, and written when the server stops", async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const clock = fakeClock()
   const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { tenants: ['acme'], now: clock.now })
@@ -73,7 +73,7 @@ test('the last use of a key is shown at once, and written when the server stops'
   clock.forward(5000)
   await as(used.key)('GET /who')
   t.same(await lastUse(), expected('2030-06-01T12:00:05.000Z'))
-  t.same(await query('select id from tenantry.api_keys where last_used_at is not null'), [], 'not on the way of a request')
+  t.same(await query('select id from tenantry.api_keys where last_used_at is not null'), [], 'not during a request')
   await app.close()
   t.same(await query('select id, last_used_at from tenantry.api_keys where last_used_at is not null'), [{
     id: used.id,
@@ -81,7 +81,7 @@ test('the last use of a key is shown at once, and written when the server stops'
   }])
 })
 
-test('keys of a tenant that was deleted open nothing of another one of its id', async (t) => {
+test("a deleted tenant's keys are not valid for a new tenant with its id", async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const { key } = await makeKey(t, as(admin))
   t.equal((await as(key)('GET /who')).status, 200)

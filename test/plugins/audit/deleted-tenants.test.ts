@@ -10,7 +10,7 @@ import { caller } from '../../http/caller.js'
 const day = 86_400_000 // ms
 const daysOf = (plan: string) => builtInPlans.of(plan).limits.tenantConfig.auditRetentionDays
 
-test('entries of a deleted tenant are kept as long as its plan said, also when two tenants of one id were deleted', (t) =>
+test("a deleted tenant's entries are kept as long as its plan says, also for two deleted tenants with one id", (t) =>
   forEachEngine(t, async (t, engine) => {
     const app = await testServer(t, {}, { engine, tenants: [{ id: 'initech', plan: 'enterprise' }, { id: 'hooli', plan: 'free' }] })
     const ask = caller(t, app, { token: signToken({ sub: 'ops', role: 'admin' }) })
@@ -18,7 +18,7 @@ test('entries of a deleted tenant are kept as long as its plan said, also when t
     const add = (tenant: string, at: Date) =>
       sql`insert into tenantry.audit_log (tenant_id, action, target, hour, created_at) values (${tenant}, 'secret.access', 'K', ${start}, ${at})`
         .execute(app.db)
-    // The uses of a secret within one hour, by two tenants of one id.
+    // Uses of a secret within one hour, by two tenants with the same id.
     for (const plan of ['pro', 'free']) {
       await ask('POST /tenants', { body: { id: 'acme', name: 'acme', plan } })
       await add('acme', start)
@@ -32,7 +32,7 @@ test('entries of a deleted tenant are kept as long as its plan said, also when t
     t.match(
       [await told('acme'), await told('initech'), await told('hooli')],
       [{ total: 2 }, { total: 1 }, { total: 0 }],
-      'an entry that is due is not shown before it is removed'
+      'an expired entry is hidden before it is removed'
     )
     const kept = async (ms: number) => {
       t.equal(await sweepAudit(app.db, { plans: app.plans, retentionDays: 36_500 }, new Date(start.getTime() + ms)), true)

@@ -14,7 +14,7 @@ const day = 86_400_000 // ms
 const start = Date.parse('2026-06-01T12:00:00Z')
 const everything = { limit: 100, offset: 0 }
 
-/** The plugin in an app of its own, with what it needs and nothing else. */
+/** The plugin in its own app, with only its dependencies. */
 async function open (t: Test, engine: DatabaseSection, options: AuditOptions = {}): Promise<FastifyInstance> {
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
@@ -26,7 +26,7 @@ async function open (t: Test, engine: DatabaseSection, options: AuditOptions = {
   return app
 }
 
-test('the plugin needs the database alone; its endpoint says what else it needs', async (t) => {
+test('the plugin needs only the database; its endpoint names its other dependencies', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const bare = Fastify({ pluginTimeout: 0 })
   t.teardown(() => bare.close())
@@ -56,7 +56,7 @@ test('the plugin needs the database alone; its endpoint says what else it needs'
   }, /tenantry\/plugins\/auth/)
 })
 
-test('entries are kept in their order and as they can be, of tenants that are there', (t) =>
+test('entries of existing tenants are stored in order, with their values made storable', (t) =>
   forEachEngine(t, async (t, engine) => {
     let time = start
     const app = await open(t, engine, { now: () => time })
@@ -98,7 +98,7 @@ test('entries are kept in their order and as they can be, of tenants that are th
     t.match(told?.userId, /^a\uFFFDb\uFFFDc\u{1F600}{125}…$/u)
     t.match(told?.address, /^\uFFFD\u{1F600}{127}…$/u)
     t.match(String(told?.details?.['text']), /^\uFFFD\uFFFD"'\\\u{1F600}{125}…$/u)
-    t.equal((await app.audit.page({ tenant: tenantRef('acme'), userId: actor.userId }, everything)).total, 1, 'found by what was cut short')
+    t.equal((await app.audit.page({ tenant: tenantRef('acme'), userId: actor.userId }, everything)).total, 1, 'a filter matches truncated values')
     // @ts-expect-error an action of nobody
     await t.rejects(app.audit.record({ tenant: 'acme', action: 'secret.read', actor: noActor }), /"secret.read" is no audited action/)
 
@@ -109,7 +109,7 @@ test('entries are kept in their order and as they can be, of tenants that are th
     t.equal((await app.audit.page({ target: 'undone' }, everything)).total, 0)
   }))
 
-test("entries are shown and kept for the time of the plan, the platform's for its own time", (t) =>
+test("a tenant's entries are shown and kept as long as its plan says, the platform's for their own period", (t) =>
   forEachEngine(t, async (t, engine) => {
     let time = start
     const app = await open(t, engine, { now: () => time, retentionDays: 30 })
@@ -130,7 +130,7 @@ test("entries are shown and kept for the time of the plan, the platform's for it
       t.strictSame([await told(), await rows()], [
         ['', 'acme', 'globex', 'initech'].map((tenant) => before.includes(tenantRef(tenant)) ? 1 : 0),
         before
-      ], `${days} days less a moment`)
+      ], `just before ${days} days`)
       time += 1
       t.strictSame(
         await told(),
@@ -139,13 +139,13 @@ test("entries are shown and kept for the time of the plan, the platform's for it
             ? 1
             : 0
         ),
-        'told no longer, before they are removed'
+        'hidden before they are removed'
       )
       t.strictSame(await rows(), tenants)
     }
   }))
 
-test('what a page costs has a bound, however long the log is', async (t) => {
+test('the cost of a page is bounded, however long the log is', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } }, { now: () => start })
   await sql`insert into tenantry.audit_log (tenant_id, action, user_id, created_at)
@@ -164,7 +164,7 @@ test('what a page costs has a bound, however long the log is', async (t) => {
     total: 4
   })
 
-  // Of an action and a user, or a target, each with many entries and none in common, no entry is looked at.
+  // If an action and a user or a target each have many entries but none in common, no entry is read.
   await sql`insert into tenantry.audit_log (tenant_id, action, user_id, target, created_at)
     select 'acme', case n % 2 when 0 then 'secret.access' else 'secret.create' end, 'user-' || 4 + n % 2, 'target-' || n % 2, ${new Date(
     start - day

@@ -10,12 +10,12 @@ const value = secretText('a value that no entry tells')
 const tenants = [{ id: 'acme', plan: 'pro' }, { id: 'globex', plan: 'pro' }]
 const address = '127.0.0.1'
 
-/** The entries as `action target userId`, in their order. */
+/** The entries as `action target userId`, in order. */
 function lines ({ body }: Answer): string[] {
   return (body.data ?? []).map(({ action, target, userId }) => [action, target ?? '-', userId ?? '-'].join(' '))
 }
 
-test('who did what, of each tenant its own, and of the platform', async (t) => {
+test("each tenant reads its own entries, and the platform reads the platform's", async (t) => {
   const engine = await postgresSection(t)
   const app = await testServer(t, {}, { engine, tenants })
   const as = (claims: Parameters<typeof signToken>[0]): Ask => caller(t, app, { token: signToken(claims) })
@@ -77,7 +77,7 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
       'timestamp',
       'userId'
     ])
-    t.equal(entry['address'], entry['userId'] === 'ops' ? null : address, 'from where the platform acts on a tenant is not told')
+    t.equal(entry['address'], entry['userId'] === 'ops' ? null : address, "the platform's address is not shown to the tenant")
   }
   t.strictSame(new Set(own.body.data?.map((entry) => entry['id'])).size, 12)
   t.strictSame(
@@ -95,14 +95,14 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
       null
     ]
   )
-  t.notOk(own.text.includes(String(key)), 'of a key its id, never the key')
+  t.notOk(own.text.includes(String(key)), 'the id of a key, never the key')
 
   const theirs = await gus('GET /audit')
   t.strictSame(lines(theirs), ['secret.create G gus'])
-  t.notMatch(theirs.text, 'forged', 'a token is no key, whatever it claims')
+  t.notMatch(theirs.text, 'forged', 'a token is not a key, whatever it claims')
   t.strictSame(lines(await ops('GET /audit?limit=2', { tenant: 'acme' })), lines(own).slice(0, 2))
   const all = await ops('GET /audit?limit=100')
-  t.equal(all.body.data?.length, 12 + 1 + 4, "with the test's own two tenants, which the server itself made")
+  t.equal(all.body.data?.length, 12 + 1 + 4, "with the test's own two tenants, which the server created")
   t.strictSame(
     all.body.data?.slice(0, 3).map(({ action, target, tenantId, details, address: from }) => [action, target, tenantId, details, from]),
     [
@@ -112,17 +112,17 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
     ]
   )
 
-  await t.test('a tenant that a token makes stands there with who sent it', async (t) => {
+  await t.test('the creation of a tenant by a token is logged with its user', async (t) => {
     await as({ sub: 'una', tenant_id: 'umbrella' })('GET /tenant/info')
     await as({ sub: 'zoe', tenant_id: 'umbrella' })('GET /tenant/info')
     t.match((await ops('GET /audit?action=tenant.create&limit=1')).body, {
       data: [{ target: 'umbrella', userId: 'una', tenantId: null, address }],
       pagination: { total: 4 }
     })
-    t.strictSame(lines(await as({ sub: 'una', role: 'admin', tenant_id: 'umbrella' })('GET /audit')), [], 'none of its own business')
+    t.strictSame(lines(await as({ sub: 'una', role: 'admin', tenant_id: 'umbrella' })('GET /audit')), [], "the tenant's own log is empty")
   })
 
-  await t.test('is narrowed by time, action and user, in pages', async (t) => {
+  await t.test('entries are filtered by time, action and user, in pages', async (t) => {
     t.strictSame(lines(await ada('GET /audit?action=secret.*')), [
       `secret.delete K api-key:${String(id)}`,
       'secret.rotate K ada',
@@ -147,7 +147,7 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
     t.match((await ada('GET /audit?limit=1000&offset=10000')).body, { data: [], pagination: { limit: 100, offset: 10_000, total: 12 } })
   })
 
-  await t.test('is narrowed by target, outcome and, for the platform, tenant', async (t) => {
+  await t.test('entries are filtered by target, outcome and, for the platform, tenant', async (t) => {
     t.strictSame(lines(await ada('GET /audit?target=K')), [
       `secret.delete K api-key:${String(id)}`,
       'secret.rotate K ada',
@@ -189,7 +189,7 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
     await app.db.deleteFrom('tenantry.audit_log').where('target', '=', 'F').execute()
   })
 
-  await t.test('refuses invalid filters', async (t) => {
+  await t.test('invalid filters are rejected', async (t) => {
     for (
       const query of [
         'limit=0',
@@ -231,7 +231,7 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
     t.match(
       (await ada('GET /audit?action=nothing')).body.details,
       [{ message: new RegExp(`${auditActions[0]}.*secret\\.\\*`) }],
-      'it says what is allowed'
+      'the message lists the allowed values'
     )
     for (const userId of ['%00', 'ada%00', '%25', '%ED%A0%80', 'a%5C', '%7Bada%7D', '%22']) {
       const { status, body } = await ada(`GET /audit?userId=${userId}`)
@@ -240,7 +240,7 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
     t.strictSame(lines(await ada("GET /audit?userId='%20or%20'1'='1")), [])
   })
 
-  await t.test('no other caller, and no other method', async (t) => {
+  await t.test('other callers and other methods are rejected', async (t) => {
     refused(t, await caller(t, app)('GET /audit'), 401, 'TOKEN_MISSING')
     refused(t, await caller(t, app)('GET /audit', { tenant: 'acme' }), 401, 'TOKEN_MISSING')
     refused(t, await as({ tenant_id: 'acme' })('GET /audit?limit=x'), 403, 'FORBIDDEN', 'a user, before the query is looked at')
@@ -265,7 +265,7 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
     t.match((await ada('GET /audit')).body, { pagination: { total: 12 } })
   })
 
-  await t.test('the platform alone reads the entries of a deleted tenant, and a new tenant of the id does not', async (t) => {
+  await t.test("only the platform reads a deleted tenant's entries, not a new tenant with its id", async (t) => {
     t.equal((await ops('DELETE /tenants/globex')).status, 200)
     const { body } = await ops('GET /audit?limit=100')
     t.match(body.data?.filter(({ tenantId }) => tenantId === 'globex'), [{
@@ -308,7 +308,7 @@ test('who did what, of each tenant its own, and of the platform', async (t) => {
   })
 })
 
-test('what fails leaves no entry, and what cannot be audited does not happen', async (t) => {
+test('a failed operation leaves no entry, and an operation that cannot be audited fails', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const app = await testServer(t, {}, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants })
   const ada = caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme' }) })

@@ -10,12 +10,12 @@ const writer: Claims = { sub: 'w', tenant_id: 'acme', permissions: ['secrets:wri
 const tenantAdmin: Claims = { sub: 'a', role: 'admin', tenant_id: 'acme' }
 const platformAdmin: Claims = { sub: 'p', role: 'admin' }
 
-/** A request of the caller, whose role gives it these permissions. */
+/** A request of a caller whose role grants these permissions. */
 function from (auth: Claims | null, given: PermissionSet | Promise<PermissionSet> = noPermissions) {
   return { auth, server: { auth: { permissionsOf: () => given } } }
 }
 
-t.test('each access level lets in whom it names', async (t) => {
+t.test('each access level admits the callers that it names', async (t) => {
   const callers = { none: null, user, writer, tenantAdmin, platformAdmin }
   const expected: Record<Access, readonly (typeof missing | null)[]> = {
     public: [null, null, null, null, null],
@@ -35,12 +35,12 @@ t.test('each access level lets in whom it names', async (t) => {
   }
 })
 
-t.test('without a permission on the route, tenant-admin is for administrators alone', async (t) => {
+t.test('without a permission on the route, tenant-admin admits only administrators', async (t) => {
   t.throws(() => requireCaller(from({ ...writer, permissions: ['*'] }, new Set(['*'])), 'tenant-admin'), insufficient)
   t.doesNotThrow(() => requireCaller(from(tenantAdmin), 'tenant-admin'))
 })
 
-t.test('a permission is held by name, by resource:*, by * and by the role admin', async (t) => {
+t.test('a permission is granted by its name, by resource:*, by * and by the role admin', async (t) => {
   const holding = (...permissions: string[]) => from({ sub: 'u', permissions })
   t.ok(hasPermission(holding('articles:write'), 'articles:write'))
   t.ok(hasPermission(holding('articles:*'), 'articles:write'))
@@ -53,14 +53,14 @@ t.test('a permission is held by name, by resource:*, by * and by the role admin'
   t.notOk(hasPermission(from(user), 'articles:write'))
 })
 
-t.test('every one of the permissions must be held', async (t) => {
+t.test('a caller needs every one of the permissions', async (t) => {
   t.doesNotThrow(() => requirePermissions(from({ sub: 'u', permissions: ['a:b', 'c:*'] }), ['a:b', 'c:d']))
   t.throws(() => requirePermissions(from({ sub: 'u', permissions: ['a:b'] }), ['a:b', 'c:d']), insufficient)
   t.throws(() => requirePermissions(from(null), ['a:b']), missing)
   t.doesNotThrow(() => requirePermissions(from(null), []))
 })
 
-t.test('what the role gives adds to the own permissions, and is waited for where it is not known yet', async (t) => {
+t.test("the role's permissions add to the caller's own, and are awaited if they are not known yet", async (t) => {
   const caller = { sub: 'u', permissions: ['a:b'] }
   const given = new Set(['c:*'])
   t.equal(hasPermission(from(caller, given), 'c:d'), true)
@@ -74,7 +74,7 @@ t.test('what the role gives adds to the own permissions, and is waited for where
   await t.rejects(async () => requireCaller(from(user, Promise.resolve(given)), 'tenant-admin', 'e:f'), insufficient)
 })
 
-t.test('no permission replaces a role: `*` opens no endpoint of the platform', async (t) => {
+t.test('no permission replaces a role: `*` opens no platform endpoint', async (t) => {
   const caller = from({ sub: 'u', permissions: ['*'] }, new Set(['*', 'admin']))
   t.throws(() => requireCaller(caller, 'platform-admin', 'tenants:write'), insufficient)
   t.throws(() => requireCaller(caller, 'tenant-admin'), insufficient)

@@ -28,7 +28,7 @@ async function ask (app: FastifyInstance, url: string, headers: Record<string, s
   return { status: statusCode, code, auth, message, challenge }
 }
 
-t.test("the platform's key makes a platform administrator; any other is refused, also where none is needed", async (t) => {
+t.test("the platform's key authenticates a platform administrator; any other key is rejected, also where none is needed", async (t) => {
   const app = createApp()
   for (const url of ['/open', '/user', '/tenant-admin', '/platform-admin']) {
     t.match(
@@ -59,11 +59,11 @@ t.test("the platform's key makes a platform administrator; any other is refused,
   t.match(
     await ask(createApp({}), '/user', { 'x-api-key': platform }),
     { status: 401, code: 'TENANTRY_TOKEN_INVALID' },
-    'there is no key of the platform'
+    'the platform has no key'
   )
 })
 
-t.test('a token and a key together are 400, whichever of them holds; public routes look at neither', async (t) => {
+t.test('a token together with a key is a 400, whichever is valid; public routes ignore both', async (t) => {
   const app = createApp()
   for (const authorization of [bearer().authorization, 'Bearer nonsense', 'Basic dTpw']) {
     for (const key of [platform, 'nonsense']) {
@@ -73,7 +73,7 @@ t.test('a token and a key together are 400, whichever of them holds; public rout
   }
 })
 
-t.test('other keys are looked up, at once or not; empty and long ones, and that of the platform, never are', async (t) => {
+t.test('other keys are looked up, synchronously or not; empty, long and platform keys never are', async (t) => {
   const app = createApp()
   const asked: string[] = []
   const claims: Claims = { sub: 'k', tenant_id: 'acme' }
@@ -94,7 +94,7 @@ t.test('other keys are looked up, at once or not; empty and long ones, and that 
   t.same(asked, ['at once', 'later', 'never', 'nobody'])
 })
 
-t.test('the permissions of roles of the platform and of the tenant add up, and are forgotten after a change', async (t) => {
+t.test('permissions from platform and tenant roles add up, and are dropped from the cache after a change', async (t) => {
   const app = createApp()
   const caller: Claims = { sub: 'u', role: 'editor' }
   let given = new Set(['a:b'])
@@ -106,14 +106,14 @@ t.test('the permissions of roles of the platform and of the tenant add up, and a
   const sync = app.auth.permissionsOf(caller)
   t.notOk(sync instanceof Promise)
   t.same(['a:b', 'editor:x', 'c:d'].map((permission) => 'has' in sync && sync.has(permission)), [true, true, false])
-  t.equal(app.auth.permissionsOf(caller), sync, 'remembered with the claims')
+  t.equal(app.auth.permissionsOf(caller), sync, 'cached with the claims')
   given = new Set(['e:f'])
   app.auth.forgetPermissions()
   const late = await app.auth.permissionsOf(caller, tenantRef('later'))
   t.same(['a:b', 'e:f', 'c:d', 'editor:x'].map((permission) => late.has(permission)), [false, true, true, false])
 })
 
-t.test('a plugin that auth reads is registered in the context of auth', async (t) => {
+t.test("a plugin that auth reads must be registered in auth's context", async (t) => {
   const app = createApp()
   app.register(async (scope) => {
     requireSameContext(scope, 'auth', 'sessions')
@@ -121,7 +121,7 @@ t.test('a plugin that auth reads is registered in the context of auth', async (t
   await t.rejects(async () => app.ready(), /register the plugin "tenantry\/plugins\/sessions" in the context that has `auth`/)
 })
 
-t.test('a key of the platform that can be guessed, or that no header can hold, fails at start', async (t) => {
+t.test('a platform key that can be guessed or cannot be sent in a header fails at start', async (t) => {
   for (const apiKey of ['', 'short', '0123456789abcde', `${platform} x`, `${platform}\n`, `${platform}é`, 'x'.repeat(257)]) {
     await t.rejects(
       async () => createApp({ apiKey }).ready(),

@@ -1,4 +1,4 @@
-/** The plugins of identity in an app of their own, with what they need, and routes that tell who calls and what it may. */
+/** The identity plugins in their own app, with their dependencies and routes that return the caller and its permissions. */
 import type { Test } from 'tap'
 import Fastify, { type FastifyInstance } from 'fastify'
 import apiKeys from '../../../plugins/api-keys/index.js'
@@ -25,7 +25,7 @@ export interface OpenOptions {
 
 export interface Opened {
   readonly app: FastifyInstance
-  /** The owner of a token with these claims, or of a key, or nobody. */
+  /** The caller with a token of these claims, or with a key, or anonymous. */
   readonly as: (who: TokenClaims | string | null) => Ask
 }
 

@@ -1,4 +1,4 @@
-/** The whole server with identity providers: one that others wrote, and `firebase` with keys of the test's own. */
+/** The whole server with identity providers: a third-party OAuth 2 server, and `firebase` with keys of the test. */
 import type { Test } from 'tap'
 import { OAuth2Server } from 'oauth2-mock-server'
 import { test } from 'tap'
@@ -12,7 +12,7 @@ import { testKey, testProvider } from './provider.js'
 
 const platformKey = 'the key of the platform in this test'.replaceAll(' ', '-')
 
-/** An OAuth 2 server that others wrote, and its tokens for `api`. */
+/** A third-party OAuth 2 server, and its tokens for `api`. */
 async function oauth2 (t: Test) {
   const server = new OAuth2Server()
   await server.issuer.keys.generate('RS256')
@@ -30,7 +30,7 @@ async function oauth2 (t: Test) {
   return { issuer, jwksUri: `${issuer}/jwks`, token, rotate: () => server.issuer.keys.generate('RS256') }
 }
 
-test('a server takes tokens of its providers where its routes, and those of tenants, name them', async (t) => {
+test("a server accepts its providers' tokens where its routes and tenants' routes name them", async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const idp = await oauth2(t)
   const key = await testKey('f1')
@@ -73,7 +73,7 @@ test('a server takes tokens of its providers where its routes, and those of tena
   const administrator = as(await idp.token({ sub: 'boss', app: { role: 'admin', tenant: 'acme' } }))
   const mobile = as(await google.sign(key, { aud: 'my-app', org: 'acme', user_id: 'x' }))
 
-  await t.test('each route takes the tokens of its provider; API keys pass everywhere', async (t) => {
+  await t.test("each route accepts its provider's tokens; API keys are accepted everywhere", async (t) => {
     const allowed: Record<string, readonly [string, Ask][]> = {
       '/own': [['me', own]],
       '/named': [['me', own]],
@@ -96,7 +96,7 @@ test('a server takes tokens of its providers where its routes, and those of tena
     refused(t, await as(await idp.token({ exp: 1000 }))('GET /idp'), 401, 'TOKEN_EXPIRED')
   })
 
-  await t.test("the token's tenant is the caller's, and no such token has the rights of the platform's administrator", async (t) => {
+  await t.test("the caller's tenant is the token's, and a provider's token never has platform administrator rights", async (t) => {
     t.match(await user('GET /idp'), { body: { who: 'idp:u1', role: 'editor', tenant: 'acme' } })
     t.match(await user('POST /notes', { body: { title: 'of acme' } }), { status: 201 })
     t.match(await user('GET /notes'), { body: { data: [{ title: 'of acme' }] } })
@@ -113,7 +113,7 @@ test('a server takes tokens of its providers where its routes, and those of tena
     refused(t, await administrator('GET /tenants'), 403, 'FORBIDDEN')
   })
 
-  await t.test('a route of a tenant names a provider of the platform, or takes own tokens only', async (t) => {
+  await t.test("a tenant's route names a provider of the platform, or accepts only the server's own tokens", async (t) => {
     const routes = [
       { method: 'get', path: '/mine', requireAuth: true, response: who },
       { method: 'get', path: '/theirs', requireAuth: true, authProvider: 'idp', response: who },
@@ -141,9 +141,9 @@ test('a server takes tokens of its providers where its routes, and those of tena
     }])
   })
 
-  await t.test('a partial token opens no endpoint but that of the second factor', async (t) => {
+  await t.test('a partial token opens only the endpoint of the second factor', async (t) => {
     const partial = as(secretToken(app.auth.signPartial({ sub: 'me', tenant_id: 'acme' })))
-    // What is signed takes no token at all.
+    // Endpoints with signed bodies accept no token at all.
     const { public: _public, signed: _signed, partial: second, ...others } = endpoints
     let served = 0
     for (const target of [...Object.values(others).flat(), 'GET /own', 'GET /idp', 'GET /open', 'GET /mine']) {
@@ -151,11 +151,11 @@ test('a server takes tokens of its providers where its routes, and those of tena
       if (status !== 401 && status !== 404) t.fail(`${target}: ${status} ${text}`)
       if (status === 401) served++
     }
-    t.ok(served > 40, `${served} endpoints refuse it, and the rest is not there`)
+    t.ok(served > 40, `${served} endpoints reject it, and no others exist`)
     for (const target of second) refused(t, await user(target, { body: { code: '000000' } }), 401, 'TOKEN_INVALID', target)
   })
 
-  await t.test('the provider rotates its key', async (t) => {
+  await t.test('a key rotation of the provider takes effect', async (t) => {
     await idp.rotate()
     const answers = await Promise.all(Array.from({ length: 4 }, async () => as(await idp.token({ app: { tenant: 'acme' } }))('GET /idp')))
     t.same(answers.map(({ status }) => status), [200, 200, 200, 200])

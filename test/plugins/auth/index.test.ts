@@ -19,13 +19,13 @@ function createApp (config: RouteOptions['config'], hooks: Partial<RouteOptions>
   return app
 }
 
-t.test('a public route does not look at the token', async (t) => {
+t.test('a public route ignores the token', async (t) => {
   const response = await createApp({ access: 'public' }).inject({ url: '/', headers: { authorization: 'Bearer nonsense' } })
   t.equal(response.statusCode, 200)
   t.same(response.json(), { auth: null })
 })
 
-t.test('an open route takes a caller without a token, and refuses a token that is wrong', async (t) => {
+t.test('an optional route admits a caller without a token, and rejects an invalid token', async (t) => {
   const app = createApp({ access: 'open' })
   t.same((await app.inject('/')).json(), { auth: null })
   t.match((await app.inject({ url: '/', headers: bearer({ sub: 'u' }) })).json(), { auth: { sub: 'u' } })
@@ -35,7 +35,7 @@ t.test('an open route takes a caller without a token, and refuses a token that i
   t.match(wrong.json(), { error: 'Unauthorized', message: 'Invalid or expired token', code: 'TENANTRY_TOKEN_INVALID' })
 })
 
-t.test('a route for users answers 401 without a token, and with one that has expired', async (t) => {
+t.test('a route for users returns 401 without a token, and with an expired one', async (t) => {
   const app = createApp({ access: 'user' })
   const missing = await app.inject('/')
   t.equal(missing.statusCode, 401)
@@ -47,7 +47,7 @@ t.test('a route for users answers 401 without a token, and with one that has exp
   t.match(expired.json(), { message: 'Token expired', code: 'TENANTRY_TOKEN_EXPIRED' })
 })
 
-t.test('the scheme is Bearer in any letter case; other credentials are never taken for none', async (t) => {
+t.test('the scheme is Bearer in any case; other credentials are never treated as absent', async (t) => {
   const app = createApp({ access: 'open' })
   const status = async (authorization: string) => (await app.inject({ url: '/', headers: { authorization } })).statusCode
   t.equal(await status(`bearer ${signToken()}`), 200)
@@ -72,7 +72,7 @@ t.test('the scheme is Bearer in any letter case; other credentials are never tak
   })
 })
 
-t.test('roles and permissions are judged before the body is', async (t) => {
+t.test('roles and permissions are checked before the body', async (t) => {
   const app = createApp({ access: 'tenant-admin', permission: 'secrets:write' })
   const status = async (claims: object, payload: object) =>
     (await app.inject({ method: 'POST', url: '/', headers: bearer({ ...claims }), payload })).statusCode
@@ -84,7 +84,7 @@ t.test('roles and permissions are judged before the body is', async (t) => {
   t.equal((await platform.inject({ url: '/', headers: bearer({ role: 'admin' }) })).statusCode, 200)
 })
 
-t.test('every permission that a route declares must be held, on an open route too', async (t) => {
+t.test('a caller needs every permission that a route declares, on an optional route too', async (t) => {
   for (const access of ['open', 'user'] as const) {
     const app = createApp({ access, permissions: ['articles:write', 'articles:publish'] })
     const status = async (permissions: string[]) => (await app.inject({ url: '/', headers: bearer({ permissions }) })).statusCode
@@ -94,7 +94,7 @@ t.test('every permission that a route declares must be held, on an open route to
   }
 })
 
-t.test("identity comes before a route's own hooks, and HEAD is guarded like GET", async (t) => {
+t.test("identity runs before a route's own hooks, and HEAD is guarded like GET", async (t) => {
   const seen: unknown[] = []
   const app = createApp({ access: 'user' }, {
     onRequest: (request, _reply, done) => {
@@ -110,18 +110,18 @@ t.test("identity comes before a route's own hooks, and HEAD is guarded like GET"
   t.same(seen, ['u', 'u'])
 })
 
-t.test("routes of an embedder's app that declare no access are left alone", async (t) => {
+t.test("an embedding app's routes without declared access are not guarded", async (t) => {
   const response = await createApp(undefined).inject({ url: '/', headers: { authorization: 'Custom scheme' } })
   t.same(response.json(), { auth: null })
 })
 
-t.test('no request sees the claims of another', async (t) => {
+t.test("no request sees another request's claims", async (t) => {
   const app = createApp({ access: 'open' })
   await app.inject({ url: '/', headers: bearer({ sub: 'u' }) })
   t.same((await app.inject('/')).json(), { auth: null })
 })
 
-t.test('a wrong secret and an unknown access level fail at start', async (t) => {
+t.test('an invalid secret and an unknown access level fail at start', async (t) => {
   await t.rejects(
     async () => Fastify().register(auth, { jwt: { secret: 'short' } }).ready(),
     /\/jwt\/secret: expected at least 32 characters/
@@ -137,7 +137,7 @@ t.test('a wrong secret and an unknown access level fail at start', async (t) => 
   await app.ready()
 })
 
-t.test('a partial token opens what asks for one and nothing else; what asks for one takes nothing else', async (t) => {
+t.test('a partial token is accepted only by routes for partial tokens, and those accept no other', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   const apiKey = secretText('the-key-of-the-platform-of-this-test', 'API_KEY')
@@ -162,7 +162,7 @@ t.test('a partial token opens what asks for one and nothing else; what asks for 
   t.match(await ask('/partial', { authorization: 'Basic dTpw' }), { status: 401 })
 })
 
-t.test('a route with a provider that is not configured does not start', async (t) => {
+t.test('a route with an unconfigured provider does not start', async (t) => {
   const app = Fastify()
   await app.register(auth, { jwt: { secret: testSecret } })
   t.throws(
@@ -172,7 +172,7 @@ t.test('a route with a provider that is not configured does not start', async (t
   t.equal((await createApp({ access: 'user', authProvider: 'jwt' }).inject({ url: '/', headers: bearer({ sub: 'u' }) })).statusCode, 200)
 })
 
-t.test('without keys of its own an app takes the tokens of its providers, and no other', async (t) => {
+t.test("without its own keys an app accepts only its providers' tokens", async (t) => {
   const key = await testKey('k')
   const provider = await testProvider(t, [key])
   const app = Fastify()

@@ -1,4 +1,4 @@
-/** @fastify/jwt in a server and in apps: its decorators obey the rules of `access`. */
+/** @fastify/jwt in a server and in apps: its decorators follow the rules of `access`. */
 import type { FastifyJWTOptions } from '@fastify/jwt'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { AuthOptions } from '../../../plugins/auth/index.js'
@@ -32,7 +32,7 @@ interface AppOptions {
   readonly before?: (app: FastifyInstance) => void
 }
 
-/** The routes answer `user` and `auth`: `/access` after our guard, `/verify` after `request.jwtVerify()`. */
+/** The routes return `user` and `auth`: `/access` after tenantry's guard, `/verify` after `request.jwtVerify()`. */
 async function createApp (t: Test, { auth: options = { jwt }, own, before }: AppOptions = {}): Promise<FastifyInstance> {
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
@@ -67,7 +67,7 @@ async function get (
   return { status: response.statusCode, challenge: response.headers['www-authenticate'], body }
 }
 
-/** Tokens that `access` refuses, with the code of the refusal. */
+/** Tokens that `access` rejects, with the error code. */
 function wrongTokens (app: FastifyInstance): Record<string, { token: string | undefined, code: string }> {
   const invalid = 'TENANTRY_TOKEN_INVALID'
   const now = Math.floor(Date.now() / 1000)
@@ -99,7 +99,7 @@ const registrations: Record<string, FastifyJWTOptions | undefined> = {
 }
 
 for (const [name, own] of Object.entries(registrations)) {
-  t.test(`${name}: request.jwtVerify and app.jwt.verify refuse the tokens that access refuses, with the same body`, async (t) => {
+  t.test(`${name}: request.jwtVerify and app.jwt.verify reject the same tokens as access, with the same body`, async (t) => {
     const app = await createApp(t, { own })
     for (const [kind, { token, code }] of Object.entries(wrongTokens(app))) {
       const refused = await get(app, '/access', token)
@@ -109,7 +109,7 @@ for (const [name, own] of Object.entries(registrations)) {
     }
   })
 
-  t.test(`${name}: request.user holds the claims of the token`, async (t) => {
+  t.test(`${name}: request.user contains the token's claims`, async (t) => {
     const app = await createApp(t, { own })
     const claims = { sub: 'ada', role: 'author', tenant_id: 'acme', department: { id: 7 }, iat: 1_700_000_000 }
     const token = signToken(claims)
@@ -121,7 +121,7 @@ for (const [name, own] of Object.entries(registrations)) {
     t.match(app.jwt.verify(token), claims)
   })
 
-  t.test(`${name}: what app.jwt.sign and reply.jwtSign sign, access takes`, async (t) => {
+  t.test(`${name}: access accepts tokens signed by app.jwt.sign and reply.jwtSign`, async (t) => {
     const app = await createApp(t, { own, auth: { jwt: { ...jwt, expiresIn: 90 } } })
     const { token: replied } = (await get(app, '/signed')).body
     const signed = [
@@ -145,7 +145,7 @@ for (const [name, own] of Object.entries(registrations)) {
     t.throws(() => app.jwt.sign({ sub: 'ada' }, { key: other }), /takes no `key`/)
   })
 
-  t.test(`${name}: tokens of a previous secret are valid, by their kid and without one`, async (t) => {
+  t.test(`${name}: tokens of a previous secret are valid, with and without a kid`, async (t) => {
     const before = await createApp(t, { auth: { jwt: { secret: other } } })
     const app = await createApp(t, { own, auth: { jwt: { ...jwt, previousSecrets: [other] } } })
     for (const token of [before.jwt.sign({ sub: 'ada' }), signToken({ sub: 'ada' }, { key: other })]) {
@@ -157,7 +157,7 @@ for (const [name, own] of Object.entries(registrations)) {
     t.match(await get(app, '/verify', before.auth.signPartial({ sub: 'ada' })), { status: 401 })
   })
 
-  t.test(`${name}: options of a call hold beside the rules, and callbacks are called`, async (t) => {
+  t.test(`${name}: a call's options apply in addition to the rules, and callbacks are called`, async (t) => {
     const app = await createApp(t, { own })
     const token = app.jwt.sign({ sub: 'ada', aud: 'shop' })
     t.match(app.jwt.verify(token, { allowedAud: 'shop' }), { sub: 'ada' })
@@ -172,7 +172,7 @@ for (const [name, own] of Object.entries(registrations)) {
     )
   })
 
-  t.test(`${name}: request.jwtVerify takes options, and a callback`, async (t) => {
+  t.test(`${name}: request.jwtVerify accepts options and a callback`, async (t) => {
     const app = await createApp(t, {
       own,
       before (app) {
@@ -199,7 +199,7 @@ for (const [name, own] of Object.entries(registrations)) {
     t.match(await get(app, '/called', signToken({ exp: undefined })), { status: 401, body: { code: 'TENANTRY_TOKEN_INVALID' } })
   })
 
-  t.test(`${name}: a revoked token is refused, also by hooks and contexts that are older than the plugin`, async (t) => {
+  t.test(`${name}: a revoked token is rejected, also by hooks and contexts older than the plugin`, async (t) => {
     const app = Fastify({ pluginTimeout: 0 })
     t.teardown(() => app.close())
     await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
@@ -231,11 +231,11 @@ for (const [name, own] of Object.entries(registrations)) {
     await t.rejects(async () => {
       await app.jwt.verify(ended)
     }, { code: 'TENANTRY_TOKEN_INVALID' })
-    t.type(app.jwt.verify(kept), Promise, 'always, so that a missing await is seen')
+    t.type(app.jwt.verify(kept), Promise, 'always, so that a missing await is noticed')
   })
 }
 
-t.test('a server takes what its app.jwt signs, in routes of the document and in added ones', async (t) => {
+t.test('a server accepts tokens signed by its app.jwt, in routes of the document and in added ones', async (t) => {
   const app = createServer(
     testDocument({
       routes: [{ method: 'get', path: '/who', requireAuth: true, response: { who: '{{auth.sub}}' } }]
@@ -255,7 +255,7 @@ t.test('a server takes what its app.jwt signs, in routes of the document and in 
   }
 })
 
-t.test('the text of a public key is no secret', async (t) => {
+t.test('the text of a public key is not a secret', async (t) => {
   const { publicKey, privateKey } = keyPair('RS256')
   for (
     const options of [{ auth: { jwt: { publicKey, privateKey } } }, {
@@ -278,7 +278,7 @@ t.test('the text of a public key is no secret', async (t) => {
   }
 })
 
-t.test("without the option jwt, the key is that of the app's own registration", async (t) => {
+t.test("without the option jwt, the key of the app's own registration is used", async (t) => {
   const app = await createApp(t, { own: { secret: testSecret, sign: { expiresIn: '2m' } }, auth: {} })
   for (const token of [app.jwt.sign({ sub: 'ada' }), app.auth.sign({ sub: 'ada' }), signToken({ sub: 'ada' })]) {
     for (const url of ['/access', '/verify']) t.match(await get(app, url, token), { status: 200, body: { user: { sub: 'ada' } } })
@@ -300,7 +300,7 @@ t.test("without the option jwt, the key is that of the app's own registration", 
   t.throws(() => app.auth.signPartial({ sub: 'ada' }), /the option `jwt`/)
 })
 
-t.test('logins with a second factor need the text of the key, and say so at start', async (t) => {
+t.test("logins with a second factor need the key's text, and fail at start without it", async (t) => {
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
@@ -311,7 +311,7 @@ t.test('logins with a second factor need the text of the key, and say so at star
   await t.rejects(async () => await app.register(login, {}), /give it the option `jwt`/)
 })
 
-t.test('tokens of another server verify with its public key, and none is signed', async (t) => {
+t.test('tokens of another server are verified with its public key, and signing is not possible', async (t) => {
   const { publicKey, privateKey } = keyPair('ES256')
   const options = { secret: { public: publicKey }, verify: { algorithms: ['ES256' as const] } }
   const app = await createApp(t, { own: options, auth: {} })
@@ -369,7 +369,7 @@ t.test("the app's own `trusted`, `formatUser`, `decoratorName` and cookie apply 
   t.match(await get(app, '/access'), { status: 401, body: { code: 'TENANTRY_TOKEN_MISSING' } })
 })
 
-t.test("a token that is older than `maxAge` of the app's own registration is refused, although it was accepted before", async (t) => {
+t.test("a token older than the app's own `maxAge` is rejected, although it was accepted before", async (t) => {
   const app = await createApp(t, { own: { secret: testSecret, verify: { maxAge: '1m' } } })
   const token = app.jwt.sign({ sub: 'ada' })
   for (const url of ['/access', '/verify']) t.match(await get(app, url, token), { status: 200 })
@@ -381,7 +381,7 @@ t.test("a token that is older than `maxAge` of the app's own registration is ref
   for (const url of ['/access', '/verify']) t.match(await get(app, url, token), { status: 401, body: { code: 'TENANTRY_TOKEN_INVALID' } })
 })
 
-t.test('registrations with a namespace, before the plugin, after it or above it, stay what they are', async (t) => {
+t.test('registrations with a namespace keep working before, after and above the plugin', async (t) => {
   const own = { secret: other, namespace: 'mail' }
   for (const order of ['before', 'after', 'above'] as const) {
     const root = Fastify({ pluginTimeout: 0 })
@@ -404,7 +404,7 @@ t.test('registrations with a namespace, before the plugin, after it or above it,
   }
 })
 
-t.test('the rules apply in the context of the plugin, and a context above keeps its own', async (t) => {
+t.test("the rules apply in the plugin's context, and a context above keeps its own", async (t) => {
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(fastifyJwt, { secret: testSecret })
@@ -419,7 +419,7 @@ t.test('the rules apply in the context of the plugin, and a context above keeps 
   t.match(app.jwt.verify(endless), { sub: 'user-1' })
 })
 
-t.test('two contexts with the plugin have keys of their own', async (t) => {
+t.test('two contexts with the plugin have separate keys', async (t) => {
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   for (const [prefix, secret] of [['/a', testSecret], ['/b', other]] as const) {
@@ -436,7 +436,7 @@ t.test('two contexts with the plugin have keys of their own', async (t) => {
   t.notOk(app.hasDecorator('jwt'))
 })
 
-t.test("a decorator `user` of the app stays the app's", async (t) => {
+t.test("the app's own decorator `user` is kept", async (t) => {
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   const name: string = 'user'
@@ -447,7 +447,7 @@ t.test("a decorator `user` of the app stays the app's", async (t) => {
   t.match(await get(app, '/', signToken({ sub: 'ada' })), { status: 200, body: { user: null, jwtUser: { sub: 'ada' } } })
 })
 
-t.test("request.user of a provider's token is its payload, and request.auth our view of it", async (t) => {
+t.test("for a provider's token request.user is its payload, and request.auth the mapped caller", async (t) => {
   const key = await testKey('k1')
   const provider = await testProvider(t, [key])
   const authProviders = { idp: { issuer: provider.issuer, jwksUri: provider.jwksUri, audience: 'api', algorithms: ['ES256' as const] } }
@@ -467,7 +467,7 @@ t.test("request.user of a provider's token is its payload, and request.auth our 
   t.match(await get(owned, '/verify', token), { status: 401 })
 })
 
-t.test('the owner of an API key has no request.user', async (t) => {
+t.test('a caller with an API key has no request.user', async (t) => {
   const app = await createApp(t, { auth: { jwt, apiKey: 'a-key-of-the-platform-here' } })
   const response = await app.inject({ url: '/access', headers: { 'x-api-key': 'a-key-of-the-platform-here' } })
   t.match(response.json(), { user: null, auth: { sub: 'api-key' } })

@@ -1,4 +1,4 @@
-/** Tokens of keys as the plugin makes them, outside an app. */
+/** Tokens signed like the plugin's, outside an app. */
 import type { JwtOptions } from '../../../plugins/auth/keys.js'
 import type { Providers } from '../../../plugins/auth/providers/index.js'
 import type { Sources } from '../../../plugins/auth/sources.js'

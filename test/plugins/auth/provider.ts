@@ -1,4 +1,6 @@
-/** An identity provider for tests: it publishes a JWK set over HTTP and signs tokens with `jose`, which the server does not use. */
+/**
+ * An identity provider for tests: it publishes a JWK set over HTTP and signs tokens with `jose`, a library that the server does not use.
+ */
 import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Test } from 'tap'
 import { once } from 'node:events'
@@ -18,19 +20,19 @@ export interface TestKey {
 export interface TestProvider {
   readonly issuer: string
   readonly jwksUri: string
-  /** What is published; set it to rotate. */
+  /** The published keys; set it to rotate. */
   keys: readonly object[]
-  /** Answers in place of the key set. */
+  /** Responds in place of the key set. */
   answer: ((request: IncomingMessage, response: ServerResponse) => void) | null
-  /** How often its keys were asked for. */
+  /** The number of requests for its keys. */
   readonly requests: number
-  /** A token of the provider for `api`, an hour long; claims that are undefined are left out. */
+  /** The provider's token for `api`, valid for an hour; undefined claims are left out. */
   sign(key: TestKey, claims?: Record<string, unknown>, header?: Record<string, unknown>): Promise<string>
 }
 
 const curves: Readonly<Record<string, string>> = { ES256: 'P-256', ES384: 'P-384', ES512: 'P-521' }
 
-/** A key that signs with the algorithm; of RSA it costs a tenth of a second. */
+/** A key for the algorithm. An RSA key takes a tenth of a second to generate. */
 export async function testKey (kid: string | undefined, alg = 'ES256'): Promise<TestKey> {
   const { publicKey, privateKey } = pairOf(alg)
   return { kid, alg, privateKey, jwk: { ...await exportJWK(publicKey), use: 'sig', alg, ...kid !== undefined && { kid } } }

@@ -16,7 +16,7 @@ const [first, second, rsa] = await Promise.all([testKey('first'), testKey('secon
 const start = Date.now()
 const frozen = () => start
 
-/** An app that knows the provider as `idp`, with a clock of its own. */
+/** An app with the provider as `idp`, and its own clock. */
 async function open (t: Test, provider: TestProvider, options: AuthProvider = {}) {
   let time = start
   const logged: string[] = []
@@ -49,7 +49,7 @@ async function open (t: Test, provider: TestProvider, options: AuthProvider = {}
   }
 }
 
-/** The token needs no look at the keys. */
+/** Whether the token is verified from the cache. */
 function remembers (app: FastifyInstance, token: string): boolean {
   try {
     return !(app.auth.verify(token) instanceof Promise)
@@ -58,7 +58,7 @@ function remembers (app: FastifyInstance, token: string): boolean {
   }
 }
 
-/** Ends when the condition holds. */
+/** Resolves when the condition is true. */
 async function until (condition: () => boolean): Promise<void> {
   for (const deadline = Date.now() + 10_000; !condition();) {
     if (Date.now() > deadline) throw new Error('what was waited for did not happen')
@@ -66,7 +66,7 @@ async function until (condition: () => boolean): Promise<void> {
   }
 }
 
-t.test('claims are a whitelist: nothing of the token is believed that the document does not name', async (t) => {
+t.test('claims are a whitelist: only claims that the document names are used', async (t) => {
   const provider = await testProvider(t, [first], frozen)
   const { verify } = await open(t, provider, { roleClaim: 'realm.role', tenantClaim: 'https://idp.example/tenant' })
   const claims = await verify(
@@ -123,7 +123,7 @@ t.test('claims are a whitelist: nothing of the token is believed that the docume
   t.same([user.role, user.tenant_id], [undefined, undefined])
 })
 
-t.test('every algorithm that may be named verifies what another library signed, and only where it is named', async (t) => {
+t.test("every supported algorithm verifies another library's signatures, and only where it is configured", async (t) => {
   const keys = await Promise.all(
     ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'].map(async (alg) => {
       const key = alg.startsWith('RS') || alg.startsWith('PS') ? { ...rsa, alg } : await testKey(alg, alg)
@@ -136,12 +136,12 @@ t.test('every algorithm that may be named verifies what another library signed, 
     for (const other of keys) {
       const verdict = only.verify(await provider.sign(other))
       if (other === key) t.match(await verdict, { sub: 'idp:u1' }, key.alg)
-      else await t.rejects(verdict, invalid, `${other.alg} where ${key.alg} is named`)
+      else await t.rejects(verdict, invalid, `${other.alg} where ${key.alg} is configured`)
     }
   }
 })
 
-t.test('a token of another issuer or audience, before or after its time, without an end, or changed is refused', async (t) => {
+t.test('a token with another issuer or audience, outside of its validity, without an expiry, or modified is rejected', async (t) => {
   const provider = await testProvider(t, [first], frozen)
   const { verify } = await open(t, provider, { audience: ['api', 'other'] })
   const now = Math.floor(start / 1000)
@@ -166,7 +166,7 @@ t.test('a token of another issuer or audience, before or after its time, without
     ]
   ) await t.rejects(verify(await provider.sign(first, claims)), invalid, JSON.stringify(claims))
   await t.rejects(verify(await provider.sign(first, { exp: now - 6 })), expired)
-  await t.rejects(verify(await provider.sign(second, { exp: now - 6 }, { kid: 'first' })), invalid, 'a forged one is not even expired')
+  await t.rejects(verify(await provider.sign(second, { exp: now - 6 }, { kid: 'first' })), invalid, 'a forged one is not reported as expired')
   const token = await provider.sign(first)
   const [header, , signature] = token.split('.')
   const payload = (claims: object) =>
@@ -186,7 +186,7 @@ t.test('a token of another issuer or audience, before or after its time, without
   await t.rejects(verify(await provider.sign(first, {}, { b64: true, crit: ['b64'] })), invalid, 'an extension that must be understood')
 })
 
-t.test('algorithm confusion: no key of a provider is ever a secret, and no token chooses its algorithm or its key', async (t) => {
+t.test("algorithm confusion: a provider's key is never a secret, and a token cannot choose its algorithm or key", async (t) => {
   const provider = await testProvider(t, [first, rsa], frozen)
   const spki = createPublicKey(rsa.privateKey).export({ type: 'spki', format: 'pem' }).toString()
   provider.keys = [...provider.keys, { kty: 'oct', k: Buffer.from(testSecret).toString('base64url'), kid: 'oct', alg: 'HS256' }]
@@ -215,7 +215,7 @@ t.test('algorithm confusion: no key of a provider is ever a secret, and no token
   ) await t.rejects(verify(token), invalid, what)
 })
 
-t.test('keys that are for encryption, too short, private or wrong are not used; of several without a name none is', async (t) => {
+t.test('keys for encryption, short, private or malformed keys are not used; of several unnamed keys none is', async (t) => {
   const provider = await testProvider(t, [], frozen)
   const nameless = await testKey(undefined)
   const { alg, privateKey, jwk } = first
@@ -235,7 +235,7 @@ t.test('keys that are for encryption, too short, private or wrong are not used; 
   t.equal(await verdicts([...Array.from({ length: 99 }, () => second.jwk), jwk]), 'verified')
   t.equal(await verdicts([...Array.from({ length: 100 }, () => second.jwk), jwk]), unavailable.code)
   t.equal(await verdicts([nameless.jwk], nameless), 'verified')
-  t.equal(await verdicts([jwk], { kid: undefined, alg, privateKey, jwk }), 'verified', 'there is one only')
+  t.equal(await verdicts([jwk], { kid: undefined, alg, privateKey, jwk }), 'verified', 'there is only one')
   for (const keys of [[nameless.jwk, jwk], [jwk, nameless.jwk]]) t.equal(await verdicts(keys, nameless), invalid.code)
   t.equal(await verdicts([nameless.jwk], { ...nameless, kid: 'x' }), invalid.code)
   for (const [modulusLength, verdict] of [[2048, 'verified'], [1024, invalid.code]] as const) {
@@ -249,7 +249,7 @@ t.test('keys that are for encryption, too short, private or wrong are not used; 
   }
 })
 
-t.test('a rotated key is read at once, and a flood of unknown keys causes one request in 30 s', async (t) => {
+t.test('a rotated key is fetched at once, and a flood of unknown keys causes one request in 30 s', async (t) => {
   const provider = await testProvider(t, [first], frozen)
   const { verify, pass } = await open(t, provider)
   t.ok(await verify(await provider.sign(first)))
@@ -282,16 +282,16 @@ t.test('a rotated key is read at once, and a flood of unknown keys causes one re
   pass(1)
   await flood()
   t.equal(provider.requests, 4)
-  t.ok(await verify(await provider.sign(second)), 'others go on')
+  t.ok(await verify(await provider.sign(second)), 'known keys keep working')
 
   const cold = await open(t, provider)
   const before = provider.requests
   await t.rejects(cold.verify(await provider.sign(first, {}, { kid: 'nobody' })), invalid)
   await t.rejects(cold.verify(await provider.sign(first, {}, { kid: 'no one' })), invalid)
-  t.equal(provider.requests, before + 1, 'the first answer was the search')
+  t.equal(provider.requests, before + 1, 'the first response was fetched for the search')
 })
 
-t.test('a key that was withdrawn goes after 10 minutes, with what it verified, and the own tokens stay', async (t) => {
+t.test("a withdrawn key expires after 10 minutes with its cached tokens, and the server's own tokens stay valid", async (t) => {
   const provider = await testProvider(t, [first, second], frozen)
   const { app, verify, pass } = await open(t, provider)
   const lasting = { exp: Math.floor(start / 1000) + 36_000 }
@@ -299,13 +299,13 @@ t.test('a key that was withdrawn goes after 10 minutes, with what it verified, a
   const kept = await provider.sign(second, lasting)
   await verify(withdrawn)
   const claims = await verify(kept)
-  t.equal(await verify(kept), claims, 'from memory')
+  t.equal(await verify(kept), claims, 'from the cache')
   provider.keys = [second.jwk]
   pass(599)
   await verify(await provider.sign(second, { ...lasting, sub: 'u2' }))
   t.equal(provider.requests, 1)
   pass(1)
-  t.ok(await verify(withdrawn), 'the old keys go on until the new ones are there')
+  t.ok(await verify(withdrawn), 'the old keys are used until the new ones arrive')
   await verify(await provider.sign(second, { ...lasting, sub: 'u3' }))
   await until(() => provider.requests === 2)
   await until(() => app.auth.verify(kept) !== claims)
@@ -322,7 +322,7 @@ t.test('a key that was withdrawn goes after 10 minutes, with what it verified, a
   t.match(await verify(own), { sub: 'user-1' })
 })
 
-t.test('while the provider is down known keys go on; without any it is 503, and asked again after 5 s', async (t) => {
+t.test('during a provider outage known keys still work; without any, requests get 503 and the provider is retried after 5 s', async (t) => {
   const provider = await testProvider(t, [first], frozen)
   const { verify, pass } = await open(t, provider)
   const token = await provider.sign(first)
@@ -347,7 +347,7 @@ t.test('while the provider is down known keys go on; without any it is 503, and 
   t.ok(await verify(await provider.sign(first, { sub: 'u4' })))
 })
 
-t.test('answers that are too large, that refer elsewhere, that are no key set: refused, and nothing is kept of them', async (t) => {
+t.test('responses that are too large, redirect or are not a key set are rejected, and nothing of them is kept', async (t) => {
   const provider = await testProvider(t, [first], frozen)
   const elsewhere = await testProvider(t, [first], frozen)
   const { verify, pass } = await open(t, provider)
@@ -393,7 +393,7 @@ t.test('answers that are too large, that refer elsewhere, that are no key set: r
   t.ok(await verify(token))
 })
 
-t.test('a provider that never answers delays callers by at most 5 s, and does not delay a stop', async (t) => {
+t.test('a provider that does not respond delays callers by at most 5 s, and does not delay a stop', async (t) => {
   const provider = await testProvider(t, [first], frozen)
   provider.answer = () => {}
   const { app, verify, logged } = await open(t, provider)
@@ -402,7 +402,7 @@ t.test('a provider that never answers delays callers by at most 5 s, and does no
   await until(() => provider.requests === 1)
   const others = Array.from({ length: 1100 }, () => verify(token).catch((error: unknown) => error))
   const crowd = await Promise.race([Promise.all(others.slice(1000)), waiting.then(() => 'waited')])
-  t.match(crowd, Array.from({ length: 100 }, () => unavailable), 'no more than a thousand wait')
+  t.match(crowd, Array.from({ length: 100 }, () => unavailable), 'at most a thousand wait')
   await app.close()
   t.match(await waiting, unavailable)
   t.match(logged.join(''), /the server is stopping/)
@@ -410,7 +410,7 @@ t.test('a provider that never answers delays callers by at most 5 s, and does no
   t.equal(provider.requests, 1)
 })
 
-t.test('a document that does not come, or not to its end, is waited for as long as was said', async (t) => {
+t.test('a key document that never arrives completely is awaited for the configured time', async (t) => {
   const provider = await testProvider(t, [])
   provider.answer = () => {}
   await t.rejects(downloadJson(provider.jwksUri, new AbortController(), 50), /no whole answer within 0.05 s/)
@@ -421,7 +421,7 @@ t.test('a document that does not come, or not to its end, is waited for as long 
   await t.rejects(downloadJson(provider.jwksUri, new AbortController(), 50), /no whole answer within 0.05 s/)
 })
 
-t.test('two providers and the own key: each token is taken where its issuer is asked for, and nowhere else', async (t) => {
+t.test("two providers and the server's key: each token is accepted only where its issuer is configured", async (t) => {
   const [one, two] = [await testProvider(t, [first], frozen), await testProvider(t, [first], frozen)]
   const app = Fastify()
   t.teardown(() => app.close())
@@ -433,7 +433,7 @@ t.test('two providers and the own key: each token is taken where its issuer is a
   for (let round = 1; round <= 2; round++) {
     for (const [name, token] of Object.entries(tokens)) {
       for (const other of [...Object.keys(tokens), 'three'].filter((other) => other !== name)) {
-        await t.rejects(verify(token, other), invalid, `${name} where ${other} is asked for`)
+        await t.rejects(verify(token, other), invalid, `${name} where ${other} is configured`)
       }
       t.match(await verify(token), { sub: name === 'jwt' ? 'own' : `${name}:u1` })
       t.match(await verify(token, name), { sub: name === 'jwt' ? 'own' : `${name}:u1` })

@@ -11,7 +11,7 @@ const expired = { code: 'TENANTRY_TOKEN_EXPIRED', statusCode: 401, message: 'Tok
 const other = 'another secret, which is longer than 32 characters'
 const now = () => Math.floor(Date.now() / 1000)
 
-t.test('the claims of a token are read, and cannot be changed by a request that shares them', async (t) => {
+t.test('the claims of a token are cached, and a request cannot modify them for others', async (t) => {
   const { verify } = createTokens({ secret: testSecret })
   const token = signToken({ sub: 'u', role: 'editor', tenant_id: 'acme', permissions: ['a:b'], extra: { deep: [1] } })
   const claims = await verify(token)
@@ -22,10 +22,10 @@ t.test('the claims of a token are read, and cannot be changed by a request that 
   t.throws(() => {
     Object.assign(Object(claims['extra']).deep, { 0: 2 })
   }, TypeError)
-  t.equal(verify(token), claims, 'the second time from memory')
+  t.equal(verify(token), claims, 'the second time from the cache')
 })
 
-t.test('a token of another key, a changed token and an invalid token are refused', async (t) => {
+t.test('a token of another key, a modified token and an invalid token are rejected', async (t) => {
   const { verify } = createTokens({ secret: testSecret })
   const token = signToken()
   const [header, , signature] = token.split('.')
@@ -47,12 +47,12 @@ t.test('a token of another key, a changed token and an invalid token are refused
   }
 })
 
-t.test("the algorithm is never the token's choice", async (t) => {
+t.test('the token never chooses the algorithm', async (t) => {
   const { publicKey, privateKey } = keyPair('RS256')
   const tokens = createTokens({ publicKey })
   t.ok(tokens.verify(signToken({}, { key: privateKey, algorithm: 'RS256' })))
   t.throws(() => tokens.verify(signToken({}, { algorithm: 'none' })), invalid)
-  t.throws(() => tokens.verify(hs256With(publicKey)), invalid, 'HS256 signed with the text of the public key')
+  t.throws(() => tokens.verify(hs256With(publicKey)), invalid, "HS256 signed with the public key's text")
   t.throws(() => tokens.verify(signToken({}, { key: privateKey, algorithm: 'RS384' })), invalid)
   const shared = createTokens({ secret: testSecret })
   t.throws(() => shared.verify(signToken({}, { algorithm: 'none' })), invalid)
@@ -60,14 +60,14 @@ t.test("the algorithm is never the token's choice", async (t) => {
   t.throws(() => shared.verify(signToken({}, { key: privateKey, algorithm: 'RS256' })), invalid)
 })
 
-t.test('ES256 is verified and signed with its pair of keys', async (t) => {
+t.test('ES256 is verified and signed with its key pair', async (t) => {
   const { publicKey, privateKey } = keyPair('ES256')
   const { sign, verify } = createTokens({ publicKey, privateKey })
   t.match(verify(sign({ sub: 'u' })), { sub: 'u' })
   t.throws(() => verify(signToken({}, { key: keyPair('ES256').privateKey, algorithm: 'ES256' })), invalid)
 })
 
-t.test('a token is refused before its time, after it, and where it names no end', async (t) => {
+t.test('a token is rejected outside of its validity, and without an expiry', async (t) => {
   const { verify } = createTokens({ secret: testSecret })
   t.throws(() => verify(signToken({}, { expiresIn: -10 })), expired)
   t.ok(verify(signToken({}, { expiresIn: -2 })), 'within the tolerance of 5 s')
@@ -76,10 +76,10 @@ t.test('a token is refused before its time, after it, and where it names no end'
   t.throws(() => verify(signToken({ nbf: now() + 60 })), invalid)
   t.throws(() => verify(signToken({ iat: now() + 60 })), invalid)
   t.ok(verify(signToken({ nbf: now() + 2, iat: now() + 2 })))
-  t.throws(() => verify(signToken({ exp: now() - 60 }, { key: other })), invalid, 'a forged one is not even expired')
+  t.throws(() => verify(signToken({ exp: now() - 60 }, { key: other })), invalid, 'a forged one is not reported as expired')
 })
 
-t.test('with jwt.maxLifetime, refuses tokens without iat and tokens that live longer', async (t) => {
+t.test('jwt.maxLifetime rejects tokens without iat and tokens with a longer lifetime', async (t) => {
   const tooLong = (bound: number) => ({ ...invalid, message: new RegExp(`accepts at most ${bound}`) })
   const day = 86_400
   const { verify, sign } = createTokens({ secret: testSecret, maxLifetime: 400 * day })
@@ -89,7 +89,7 @@ t.test('with jwt.maxLifetime, refuses tokens without iat and tokens that live lo
   t.throws(
     () => verify(signToken({ iat: now() - 399 * day, exp: now() + 2 * day })),
     tooLong(400 * day),
-    'from its beginning, not from now'
+    'from its start, not from now'
   )
   t.throws(() => verify(signToken({ iat: -4e9 })), tooLong(400 * day))
   t.throws(() => verify(signToken({ iat: undefined })), { ...invalid, message: /does not say when it was issued/ })
@@ -109,7 +109,7 @@ t.test('with jwt.maxLifetime, refuses tokens without iat and tokens that live lo
   )
 })
 
-t.test('a token that is remembered expires all the same', async (t) => {
+t.test('a cached token still expires', async (t) => {
   let time = Date.now()
   const { verify } = createTokens({ secret: testSecret }, () => time)
   const token = signToken({}, { expiresIn: 60 })
@@ -121,7 +121,7 @@ t.test('a token that is remembered expires all the same', async (t) => {
   t.throws(() => verify(token), expired)
 })
 
-t.test('claims of a wrong form are refused', async (t) => {
+t.test('claims of a wrong type are rejected', async (t) => {
   const { verify, sign } = createTokens({ secret: testSecret })
   const wrong = [
     { sub: '' },
@@ -143,10 +143,10 @@ t.test('claims of a wrong form are refused', async (t) => {
   t.throws(() => sign({ sub: 'u', tenant_id: '' }), /wrong form/)
   const permissions = ['notes:read']
   sign({ sub: 'u', permissions })
-  t.notOk(Object.isFrozen(permissions), "what is signed stays its owner's")
+  t.notOk(Object.isFrozen(permissions), 'signing does not modify the claims')
 })
 
-t.test('issuer and audience must be there and be the configured ones', async (t) => {
+t.test('a token needs the configured issuer and audience', async (t) => {
   const { verify, sign } = createTokens({ secret: testSecret, issuer: 'us', audience: ['api', 'admin'] })
   t.ok(verify(sign({ sub: 'u' })))
   t.ok(verify(signToken({ iss: 'us', aud: 'admin' })))
@@ -156,7 +156,7 @@ t.test('issuer and audience must be there and be the configured ones', async (t)
   }
 })
 
-t.test('tokens of a previous secret verify until they expire, and new ones are signed with the current', async (t) => {
+t.test('tokens of a previous secret are valid until they expire, and new ones are signed with the current secret', async (t) => {
   const { verify, sign } = createTokens({ secret: testSecret, previousSecrets: [other] })
   t.ok(verify(signToken({}, { key: other })))
   t.throws(() => verify(signToken({}, { key: other, expiresIn: -60 })), expired)
@@ -172,7 +172,7 @@ t.test('a signed token has the given lifetime', async (t) => {
   t.match(standard.verify(standard.sign({ sub: 'u' })), { exp: 4600 })
 })
 
-t.test('a token names its key, and for any name only its signature counts', async (t) => {
+t.test('a token names its key, but only its signature counts', async (t) => {
   const old = createTokens({ secret: other })
   const tokens = createTokens({ secret: testSecret, previousSecrets: [other] })
   const header = (token: string): unknown => JSON.parse(Buffer.from(token.split('.')[0] ?? '', 'base64url').toString())
@@ -186,7 +186,7 @@ t.test('a token names its key, and for any name only its signature counts', asyn
     t.match(
       await tokens.verify(signToken({ sub: 'u' }, { header: { kid } })),
       { sub: 'u' },
-      'who shares the secret may name keys as he likes'
+      'a signer with the secret may use any key name'
     )
     t.throws(() => tokens.verify(signToken({}, { header: { kid }, key: 'a third secret, that nobody ever knew of here' })), invalid)
   }
@@ -200,7 +200,7 @@ t.test('a token names its key, and for any name only its signature counts', asyn
   )
 })
 
-t.test('every token has an id of its own, unless it is given one', async (t) => {
+t.test('every token has its own id, unless one is given', async (t) => {
   const { sign, verify, lifetime, canSign } = createTokens({ secret: testSecret, expiresIn: 120 })
   const ids = await Promise.all([1, 2].map(async () => (await verify(sign({ sub: 'u' }))).jti))
   t.match(ids, [/^[\da-f-]{36}$/, /^[\da-f-]{36}$/])
@@ -210,7 +210,7 @@ t.test('every token has an id of its own, unless it is given one', async (t) => 
   t.same([createTokens(undefined).canSign, createTokens({ publicKey: keyPair('ES256').publicKey }).canSign], [false, false])
 })
 
-t.test('a partial token is accepted nowhere else, no other token is a partial one, and it lives 5 minutes', async (t) => {
+t.test('a partial token is accepted nowhere else, no other token is accepted as partial, and it lives 5 minutes', async (t) => {
   const { publicKey, privateKey } = keyPair('ES256')
   for (const jwt of [{ secret: testSecret, issuer: 'us', audience: 'api' }, { publicKey, privateKey }]) {
     let time = 1_000_000_000
@@ -241,7 +241,7 @@ t.test('a partial token is accepted nowhere else, no other token is a partial on
   }
 })
 
-t.test('revoked tokens are refused; the list is asked once for each token and version, and again for those it refused', async (t) => {
+t.test('revoked tokens are rejected; the list is checked once per token and version, and always again for rejected ones', async (t) => {
   let known: RevocationList | null = null
   const tokens = createTokens({ secret: testSecret }, Date.now, undefined, () => known)
   const [kept, ended] = [signToken({ sub: 'kept' }), signToken({ sub: 'ended' })]
@@ -261,7 +261,7 @@ t.test('revoked tokens are refused; the list is asked once for each token and ve
   t.same(asked, ['kept'])
   t.ok(tokens.verify(ended))
   revoked.add(tokens.tokenId(ended))
-  t.ok(tokens.verify(ended), 'nothing was heard of a change')
+  t.ok(tokens.verify(ended), 'no change was announced')
   list.version = 2
   for (let round = 0; round < 2; round++) t.throws(() => tokens.verify(ended), invalid)
   t.equal(tokens.verify(kept), one)
@@ -269,8 +269,8 @@ t.test('revoked tokens are refused; the list is asked once for each token and ve
   t.same(asked, ['kept', 'ended', 'ended', 'ended', 'kept'])
   const late = signToken({ sub: 'late' })
   revoked.add(tokens.tokenId(late))
-  for (let round = 0; round < 2; round++) t.throws(() => tokens.verify(late), invalid, 'ended before it was seen here')
-  t.equal(tokens.tokenId(`${ended}x`), tokens.tokenId(ended), 'another text of the same signature')
+  for (let round = 0; round < 2; round++) t.throws(() => tokens.verify(late), invalid, 'revoked before it was seen here')
+  t.equal(tokens.tokenId(`${ended}x`), tokens.tokenId(ended), 'another encoding of the same signature')
   t.not(tokens.tokenId(kept), tokens.tokenId(ended))
 
   list.version = 3
@@ -280,12 +280,12 @@ t.test('revoked tokens are refused; the list is asked once for each token and ve
     return sub === 'ended'
   }
   t.equal(await tokens.verify(kept), one)
-  t.type(tokens.verify(kept), Promise, 'what changed while it was asked is asked for again')
+  t.type(tokens.verify(kept), Promise, 'after a change during the check, it is checked again')
   await t.rejects(async () => tokens.verify(ended), invalid)
   await t.rejects(async () => tokens.verify(signToken({ sub: 'lost' })), /the database is gone/)
 })
 
-t.test('keys that cannot be used are refused at start, each by its pointer', async (t) => {
+t.test('unusable keys are rejected at start, each with its pointer', async (t) => {
   const rsa = keyPair('RS256')
   const wrong: [JwtOptions, RegExp][] = [
     [{}, /\/jwt\/secret: missing: expected a `secret` .* or a `publicKey`/],
@@ -303,14 +303,14 @@ t.test('keys that cannot be used are refused at start, each by its pointer', asy
   for (const [jwt, message] of wrong) t.throws(() => createTokens(jwt), message)
 })
 
-t.test('without keys every token is refused and none is signed', async (t) => {
+t.test('without keys every token is rejected and none is signed', async (t) => {
   const { verify, sign } = createTokens(undefined)
   t.throws(() => verify(signToken()), invalid)
   t.throws(() => sign({ sub: 'u' }), /without a `jwt` section/)
   t.throws(() => createTokens({ publicKey: keyPair('RS256').publicKey }).sign({ sub: 'u' }), /without `jwt\.privateKey`/)
 })
 
-/** A library does not sign so; an attacker does. */
+/** A library does not sign this; an attacker does. */
 function hs256With (key: string, claims: object = {}): string {
   const encode = (value: object) => Buffer.from(JSON.stringify(value)).toString('base64url')
   const input = `${encode({ alg: 'HS256', typ: 'JWT' })}.${encode({ sub: 'root', exp: now() + 60, ...claims })}`

@@ -1,4 +1,4 @@
-/** Servers that bill through a local payment provider. */
+/** Servers with billing through a local payment provider. */
 import type { FastifyInstance } from 'fastify'
 import type { BillingOptions } from '../../../plugins/billing/index.js'
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
@@ -20,7 +20,7 @@ export const figures = {
 
 export type Sales = Record<keyof typeof figures, ReturnType<World['sell']>>
 
-/** What the provider sells. */
+/** The provider's products. */
 export function sellAll (world: World): Sales {
   return {
     pro_monthly: world.sell(figures.pro_monthly),
@@ -29,12 +29,12 @@ export function sellAll (world: World): Sales {
   }
 }
 
-/** The options of the plugin; no log may hold the key and the secret. */
+/** The plugin's options; no log may contain the key and the secret. */
 export function optionsOf (provider: ProviderName, world: World, sales: Sales): BillingOptions {
   const { baseUrl } = world
   const apiKey = secretText(world.apiKey, 'the key of a provider')
   const webhookSecret = secretText(world.webhookSecret, 'a signing secret')
-  // One that the provider does not have, as an operator writes it by mistake.
+  // A product that the provider does not have, as in an operator's typo.
   const productMap = {
     ...Object.fromEntries(Object.entries(sales).map(([key, { product }]) => [key, product])),
     scale_yearly: provider === 'payprov' ? '00000000-0000-4000-8000-000000000000' : 'prod_missing'

@@ -1,6 +1,6 @@
 /**
- * A server that is killed between the receipt and the commit of a webhook: nothing of it is there, and its redelivery finishes
- * it, once.
+ * A server that is killed between the receipt and the commit of a webhook: no part of the event is stored, and its redelivery is processed
+ * once.
  */
 import type { SignedEvent } from '../../helpers/payment-world.js'
 import pg from 'pg'
@@ -14,7 +14,7 @@ import { signToken } from '../../helpers/tokens.js'
 import { remoteCaller } from '../../http/caller.js'
 import { envOf, paths, sellAll } from './app.js'
 
-test('kill -9 between the receipt of a webhook and its commit', async (t) => {
+test('a webhook is processed exactly once despite a kill -9 before or after its commit', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const world = await payprovWorld(t, { now: Date.now() })
   const sales = sellAll(world)
@@ -47,7 +47,7 @@ test('kill -9 between the receipt of a webhook and its commit', async (t) => {
   const subscription = world.subscribe('acme', sales.pro_monthly)
   const event = world.event('created', subscription)
 
-  // Whoever holds the table of plans keeps the transaction from its last statements, after everything else was written.
+  // Holding a lock on the tenants' plans blocks the transaction before its last statements, after everything else was written.
   const holder = new pg.Client({ connectionString })
   await holder.connect()
   t.teardown(() => holder.end())
@@ -62,7 +62,7 @@ test('kill -9 between the receipt of a webhook and its commit', async (t) => {
       )).length > 0
   )
   t.equal(await first.stop('SIGKILL'), null)
-  t.equal((await cut).status, 0, 'the provider got no answer')
+  t.equal((await cut).status, 0, 'the provider got no response')
   await holder.query('commit')
   await until(
     t,
@@ -76,9 +76,9 @@ test('kill -9 between the receipt of a webhook and its commit', async (t) => {
 
   const second = await start()
   t.strictSame(await send(second.address, event), { status: 200, body: '{"received":true}' })
-  t.strictSame(await state(), once, 'the redelivery finishes it')
+  t.strictSame(await state(), once, 'the redelivery completes it')
 
-  // Committed, and killed before the provider heard of it: for the provider the same.
+  // Committed, but killed before the response: for the provider this looks the same.
   t.equal(await second.stop('SIGKILL'), null)
   const third = await start()
   t.strictSame(await Promise.all([send(third.address, event), send(third.address, event)]), [{ status: 200, body: '{"received":true}' }, {

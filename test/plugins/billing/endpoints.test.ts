@@ -1,4 +1,4 @@
-/** The endpoints of both providers end to end, on two servers of one PostgreSQL. */
+/** The endpoints with both providers end to end, on two servers of one PostgreSQL. */
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
 import { test, type Test } from 'tap'
 import { atOnce } from '../../helpers/at-once.js'
@@ -13,8 +13,8 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const day = 86_400_000 // ms
 
-// A provider that fails is waited for: the others run while one waits.
-test('both providers', (t) =>
+// Failing providers cause waits: other subtests run meanwhile.
+test('the endpoints work with both providers', (t) =>
   atOnce(t, {
     'two servers that bill through payprov': (t) => together(t, 'payprov'),
     'two servers that bill through altprov': (t) => together(t, 'altprov'),
@@ -24,23 +24,23 @@ test('both providers', (t) =>
 
 async function together (t: Test, name: ProviderName): Promise<void> {
   const both = await servers(t, name)
-  await t.test('a checkout that is paid for is the plan of the tenant, on both', (t) => buys(t, both))
-  await t.test('of two upgrades at once one is refused', (t) => races(t, both))
+  await t.test("a paid checkout becomes the tenant's plan on both servers", (t) => buys(t, both))
+  await t.test('of two concurrent upgrades one is rejected', (t) => races(t, both))
   await t.test('upgrades and syncs need the permission to write billing', (t) => permits(t, both))
-  await t.test('a tenant asks the provider only so often', (t) => limits(t, both))
+  await t.test("a tenant's requests to the provider are rate limited", (t) => limits(t, both))
 }
 
 async function byItself (t: Test, name: ProviderName): Promise<void> {
   const one = await alone(t, name)
-  await t.test('a higher plan holds now, a lower one when what is paid is over', (t) => changes(t, one))
-  await t.test('free ends the subscription when what is paid is over, and the same plan takes that back', (t) => leaves(t, one))
-  await t.test('a sync finds changes without a webhook, and so does an upgrade', (t) => syncs(t, one))
-  await t.test('an Idempotency-Key is one of its tenant', (t) => repeats(t, one))
-  await t.test('what cannot be bought is refused with what can', (t) => refuses(t, one))
+  await t.test('an upgrade applies now, a downgrade at the end of the paid period', (t) => changes(t, one))
+  await t.test('free ends the subscription at the end of the paid period, and choosing the same plan revokes that', (t) => leaves(t, one))
+  await t.test('a sync or an upgrade detects changes without a webhook', (t) => syncs(t, one))
+  await t.test('an Idempotency-Key belongs to its tenant', (t) => repeats(t, one))
+  await t.test('an unavailable plan is rejected with the available ones', (t) => refuses(t, one))
   await t.test('a product that the provider does not have is a fault of the platform', (t) => misses(t, one))
-  await t.test('a provider that fails changes nothing, and the endpoint says so in time', (t) => fails(t, one))
-  await t.test('what a deleted tenant pays for is canceled at the provider', (t) => departs(t, one))
-  await t.test('what the provider still tries to take money for is not bought again', (t) => owes(t, one))
+  await t.test('a failing provider changes nothing, and the endpoint reports it in time', (t) => fails(t, one))
+  await t.test("a deleted tenant's subscription is canceled at the provider", (t) => departs(t, one))
+  await t.test('a subscription with a pending payment is not bought again', (t) => owes(t, one))
 }
 
 const planAt = async (ask: Ask) => (await ask('GET /tenant/info')).body['plan']
@@ -73,9 +73,9 @@ async function buys (t: Test, opened: Opened): Promise<void> {
   })
   t.strictSame(Object.keys(Object(body['session'])).sort(), ['amount', 'billing_cycle', 'currency', 'id', 'plan', 'provider'])
   const sent = world.calls.map((call) => decodeURIComponent(call.body)).join('\n')
-  t.ok(sent.includes(`${appUrl}/billing/success?session=`) && sent.includes(`${appUrl}/billing/cancel`), 'where the browser comes back to')
+  t.ok(sent.includes(`${appUrl}/billing/success?session=`) && sent.includes(`${appUrl}/billing/cancel`), "the browser's return addresses")
   t.ok(sent.includes('ada@buyer.example'), 'who pays')
-  t.equal(await planAt(as('buyer')), 'free', 'a checkout alone gives nothing')
+  t.equal(await planAt(as('buyer')), 'free', 'an unpaid checkout changes no plan')
 
   const subscription = world.pay(String(Object(body['session'])['id']))
   const events = [world.event('created', subscription), world.event('paid', subscription)]
@@ -83,7 +83,7 @@ async function buys (t: Test, opened: Opened): Promise<void> {
   const far = as('buyer', other)
   await until(t, 'the plan at the other server', async () => await planAt(far) === 'pro')
   const { headers } = await far('GET /tenant/info')
-  t.equal(headers['x-ratelimit-limit'], '1000', 'and its ceiling')
+  t.equal(headers['x-ratelimit-limit'], '1000', 'and its rate limit')
   const { body: { subscription: told } } = await far('GET /billing/subscription')
   t.match(told, { plan: 'pro', status: 'active', cancelAtPeriodEnd: false })
   t.strictSame(Object.keys(Object(told)).sort(), [
@@ -109,7 +109,7 @@ async function buys (t: Test, opened: Opened): Promise<void> {
   t.match(await tell('ended', subscription), { status: 200 })
   await until(t, 'the end at the other server', async () => await planAt(far) === 'free')
   t.match((await far('GET /billing/subscription')).body, { subscription: { plan: 'free', status: 'canceled' } })
-  t.match(await tell('other', subscription), { status: 200, body: { received: true } }, 'a kind that means nothing is received')
+  t.match(await tell('other', subscription), { status: 200, body: { received: true } }, 'an irrelevant kind is accepted')
 }
 
 async function changes (t: Test, opened: Opened): Promise<void> {
@@ -134,7 +134,7 @@ async function changes (t: Test, opened: Opened): Promise<void> {
     }
   })
   t.equal(await planAt(ask), 'team', 'now, before any webhook')
-  t.equal(world.charges(subscription), charged + 1, 'and is charged for once')
+  t.equal(world.charges(subscription), charged + 1, 'and is charged once')
   world.advance(60_000)
   t.match(await tell('updated', subscription), { status: 200 })
   t.equal(await planAt(ask), 'team')
@@ -142,12 +142,12 @@ async function changes (t: Test, opened: Opened): Promise<void> {
   const lower = await ask('POST /billing/upgrade', upgradeTo('pro'))
   t.match(lower, { status: 200, body: { checkoutUrl: null, session: { id: subscription, plan: 'pro', amount: 2900 } } })
   const { body: { subscription: told } } = await ask('GET /billing/subscription')
-  t.equal(Object(lower.body['session'])['effectiveAt'], Object(told)['currentPeriodEnd'], 'at the end of what is paid')
-  t.equal(await planAt(ask), 'team', 'until then it stays')
+  t.equal(Object(lower.body['session'])['effectiveAt'], Object(told)['currentPeriodEnd'], 'at the end of the paid period')
+  t.equal(await planAt(ask), 'team', 'the plan stays until then')
   t.match(await ask('POST /billing/upgrade', upgradeTo('team')), {
     status: 200,
     body: { checkoutUrl: null, session: { id: subscription, plan: 'team' } }
-  }, 'and it can be taken back')
+  }, 'it can be revoked')
   refused(t, await ask('POST /billing/upgrade', upgradeTo('team')), 400, 'VALIDATION_FAILED', 'once')
   t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), { status: 200 })
   world.advance(31 * day)
@@ -157,10 +157,10 @@ async function changes (t: Test, opened: Opened): Promise<void> {
 
   const yearly = await ask('POST /billing/upgrade', upgradeTo('pro', 'yearly'))
   t.match(yearly, { status: 200, body: { session: { plan: 'pro', billing_cycle: 'yearly', amount: 29_000 } } })
-  t.equal(Date.parse(Object(yearly.body['session'])['effectiveAt']), world.now(), 'a year in place of a month begins now')
+  t.equal(Date.parse(Object(yearly.body['session'])['effectiveAt']), world.now(), 'a change from monthly to yearly applies now')
   world.advance(60_000)
   const monthly = await ask('POST /billing/upgrade', upgradeTo('pro'))
-  t.ok(Date.parse(Object(monthly.body['session'])['effectiveAt']) > world.now(), 'a month in place of a year later')
+  t.ok(Date.parse(Object(monthly.body['session'])['effectiveAt']) > world.now(), 'a change from yearly to monthly applies later')
 }
 
 async function leaves (t: Test, opened: Opened): Promise<void> {
@@ -193,7 +193,7 @@ async function leaves (t: Test, opened: Opened): Promise<void> {
   t.match(
     await ask('POST /billing/upgrade', upgradeTo('team')),
     { status: 200, body: { checkoutUrl: String, session: { plan: 'team' } } },
-    'and it may come back'
+    'and it can be revoked'
   )
 }
 
@@ -221,7 +221,7 @@ async function owes (t: Test, opened: Opened): Promise<void> {
   world.advance(31 * day)
   world.change(subscription, 'pastDue')
   t.match(await tell('updated', subscription), { status: 200 })
-  t.equal(await planAt(ask), 'pro', 'within the grace')
+  t.equal(await planAt(ask), 'pro', 'within the grace period')
   world.advance(8 * day)
   t.match((await ask('GET /billing/subscription')).body, { subscription: { plan: 'free', status: 'past_due' } })
   const again = await ask('POST /billing/upgrade', upgradeTo('pro'))
@@ -230,7 +230,7 @@ async function owes (t: Test, opened: Opened): Promise<void> {
   t.match(await ask('POST /billing/upgrade', upgradeTo('free')), {
     status: 200,
     body: { checkoutUrl: null, session: { id: subscription, plan: 'free' } }
-  }, 'it may be ended')
+  }, 'it can be ended')
 }
 
 async function syncs (t: Test, { world, sales, as }: Opened): Promise<void> {
@@ -254,7 +254,7 @@ async function syncs (t: Test, { world, sales, as }: Opened): Promise<void> {
 async function races (t: Test, { world, as, apps }: Opened): Promise<void> {
   const checkouts = () => world.calls.filter(({ method, path }) => method === 'POST' && path.includes('checkout'))
   world.forget()
-  // It holds the one that comes first while the other one comes.
+  // The 429 delays the first upgrade until the second one arrives.
   world.misfortune({ status: 429, retryAfter: 1 })
   const answers = await Promise.all([
     as('first')('POST /billing/upgrade', upgradeTo('pro')),
@@ -263,7 +263,7 @@ async function races (t: Test, { world, as, apps }: Opened): Promise<void> {
   t.strictSame(answers.map(({ status }) => status).sort(), [200, 409])
   t.match(answers.find(({ status }) => status === 409)?.body['message'], /under way/)
   t.equal(checkouts().length, 1, 'one checkout')
-  t.match(await as('first')('POST /billing/upgrade', upgradeTo('pro')), { status: 200 }, 'and the next one has its turn')
+  t.match(await as('first')('POST /billing/upgrade', upgradeTo('pro')), { status: 200 }, 'the next one succeeds')
 }
 
 async function repeats (t: Test, { world, as }: Opened): Promise<void> {
@@ -284,9 +284,9 @@ async function repeats (t: Test, { world, as }: Opened): Promise<void> {
     )
   }
   const [first, again, others, another, ...random] = keys()
-  t.equal(first, again, 'of the same key')
-  t.equal(new Set([first, others, another, ...random]).size, 5, 'of others, of no key, and of another tenant')
-  t.notMatch(keys().join(' '), /order|second|third/, 'and nothing of it is told')
+  t.equal(first, again, 'with the same key')
+  t.equal(new Set([first, others, another, ...random]).size, 5, 'with other keys, no key, and for another tenant')
+  t.notMatch(keys().join(' '), /order|second|third/, 'the response reveals nothing of it')
   const longest = await as('third')('POST /billing/upgrade', { ...upgradeTo('pro'), headers: { 'idempotency-key': '~'.repeat(255) } })
   t.equal(longest.status, 200)
   for (const key of ['', ' ', 'two words', 'x'.repeat(256), 'ключ', 'a\tb', 'one, two']) {
@@ -353,7 +353,7 @@ async function misses (t: Test, { name, as, logged }: Opened): Promise<void> {
   t.match(
     logged?.join(''),
     new RegExp(`${name} does not have [\\w-]+, which the product map names for scale_yearly`),
-    'which the log names'
+    'the log names it'
   )
 }
 
@@ -383,7 +383,7 @@ async function fails (t: Test, opened: Opened): Promise<void> {
   ] as const
   for (const [misfortune, status, code] of cases) {
     world.misfortune(misfortune, 30)
-    // Both at once: they wait before they try again.
+    // Both at once: they wait before they retry.
     const answers = await Promise.all([ask('POST /billing/subscription/sync'), ask('POST /billing/upgrade', upgradeTo('team'))])
     for (const [index, answer] of answers.entries()) {
       refused(t, answer, status, code, `${index === 0 ? 'a sync' : 'an upgrade'} ${JSON.stringify(misfortune)}`)
@@ -401,11 +401,11 @@ async function fails (t: Test, opened: Opened): Promise<void> {
   t.strictSame(world.strayed, [], 'no redirect is followed')
   t.same(await state(), before, 'nothing is half-changed')
 
-  // It did what it was asked for, and nobody heard of it.
+  // The change took effect, but its response was lost.
   const again = { ...upgradeTo('team'), headers: { 'idempotency-key': 'again' } }
   world.misfortune('lost', 30)
   const lost = await ask('POST /billing/upgrade', again)
-  // payprov is read before each try, and then it is found.
+  // payprov is read before each retry, which finds the change.
   if (opened.name === 'payprov') t.equal(lost.status, 200)
   else refused(t, lost, 502, 'PROVIDER_FAILED', 'every answer is lost')
   world.misfortune('lost', 0)
@@ -433,8 +433,8 @@ async function permits (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
       'FORBIDDEN'
     )
   }
-  t.same(world.calls, [], 'the provider hears nothing of it')
-  t.match(await user('GET /billing/subscription'), { status: 200, body: { tenantId: 'denied' } }, 'every user may look')
+  t.same(world.calls, [], 'the provider is not called')
+  t.match(await user('GET /billing/subscription'), { status: 200, body: { tenantId: 'denied' } }, 'every user may read')
   refused(t, await user('GET /billing/subscription?tenant=owner'), 400, 'VALIDATION_FAILED')
   const writer = caller(t, app, { token: signToken({ role: 'user', tenant_id: 'denied', permissions: ['billing:write'] }) })
   t.match(await writer('POST /billing/upgrade', upgradeTo('pro')), { status: 200 })
@@ -445,9 +445,9 @@ async function permits (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
   t.match(
     await ops('POST /billing/upgrade', upgradeTo('pro')),
     { status: 200, body: { session: { plan: 'pro' } } },
-    'the platform may for a tenant'
+    'the platform may read for a tenant'
   )
-  t.notOk(world.calls.some(({ body }) => decodeURIComponent(body).includes('ops@platform.example')), 'and pays for nobody')
+  t.notOk(world.calls.some(({ body }) => decodeURIComponent(body).includes('ops@platform.example')), 'but pays for none')
 }
 
 async function limits (t: Test, { world, as }: Opened): Promise<void> {
@@ -471,10 +471,10 @@ async function limits (t: Test, { world, as }: Opened): Promise<void> {
     t.type(answer.body['retryAfter'], 'number')
   }
   t.same(world.calls, [])
-  t.match(await as('first')('POST /billing/subscription/sync'), { status: 200 }, 'of another tenant nothing is taken')
+  t.match(await as('first')('POST /billing/subscription/sync'), { status: 200 }, "another tenant's data is not returned")
 }
 
-test('without a provider', async (t) => {
+test('without a provider the endpoints report no subscription and sell nothing', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const logged: string[] = []
   const app = await testServer(t, {}, {
@@ -490,7 +490,7 @@ test('without a provider', async (t) => {
       }
     }
   })
-  t.match(logged.join(''), /"providers":\["altprov"\].*none is chosen \(PAYMENT_PROVIDER\)/, 'settings that do nothing are told')
+  t.match(logged.join(''), /"providers":\["altprov"\].*none is chosen \(PAYMENT_PROVIDER\)/, 'settings without an effect are logged')
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
   t.match(await ask('GET /billing/subscription'), {
     status: 200,

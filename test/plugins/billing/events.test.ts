@@ -1,4 +1,4 @@
-/** Events of a payment provider: each counts once, for its tenant alone, whole or not at all. */
+/** Events of a payment provider: each counts once, only for its tenant, and completely or not at all. */
 import { test } from 'tap'
 import { sql } from 'kysely'
 import { postgresDatabase } from '../../helpers/postgres.js'
@@ -10,7 +10,7 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const tenantOf = (id: string) => ({ id: `sub_${id}`, tenant: tenantRef(id), customerId: `cus_${id}` })
 
-test('one event that comes twenty times at once to two servers counts once', async (t) => {
+test('an event delivered twenty times at once to two servers counts once', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const here = await open(t, engine, { tenants: { acme: 'free', globex: 'free' } })
@@ -27,12 +27,12 @@ test('one event that comes twenty times at once to two servers counts once', asy
       snapshot: snapshotOf({ ...tenantOf('acme'), asOf: at(20), productIds: [products.team_monthly] })
     }),
     'duplicate',
-    'whatever it holds'
+    'whatever it contains'
   )
   t.equal(
     await here.billing.receive('altprov', eventOf(snapshotOf({ ...tenantOf('acme'), asOf: at(-1) }))),
     'applied',
-    'the same subscription of another provider is another one'
+    'the same subscription id of another provider is separate'
   )
   t.equal(await here.billing.receive('payprov', eventOf(snapshotOf({ ...tenantOf('acme'), asOf: at(-1), status: 'past_due' }))), 'stale')
   t.match(
@@ -42,7 +42,7 @@ test('one event that comes twenty times at once to two servers counts once', asy
   )
 })
 
-test('a change of plan is announced to every server, and nothing else is', async (t) => {
+test('only a change of plan is announced to every server', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const { app: here, billing } = await open(t, engine, { tenants: { acme: 'free' } })
@@ -52,7 +52,7 @@ test('a change of plan is announced to every server, and nothing else is', async
     heard.push(tenant)
   }))
   const planThere = async () => (await there.tenants.get('acme'))?.plan
-  t.equal(await planThere(), 'free', 'it is remembered')
+  t.equal(await planThere(), 'free', 'it is cached')
   const own = tenantOf('acme')
   for (
     const [asOf, changes, plan] of [
@@ -62,12 +62,12 @@ test('a change of plan is announced to every server, and nothing else is', async
     ] as const
   ) {
     await billing.receive('payprov', eventOf(snapshotOf({ ...own, ...changes, asOf })))
-    t.equal((await here.tenants.get('acme'))?.plan, plan, 'at once where the event came')
+    t.equal((await here.tenants.get('acme'))?.plan, plan, 'at once where the event arrived')
     const { milliseconds } = await until(t, `${plan} on the other server`, async () => await planThere() === plan)
     t.comment(milliseconds)
   }
   t.same(heard, ['acme', 'acme', 'acme'])
-  // What changes no plan is told to nobody: what comes after it is heard before it would be.
+  // Other changes are not announced: a later announcement arrives before they would.
   const again = { ...own, id: 'sub_again', startedAt: at(3) }
   await billing.receive('payprov', eventOf(snapshotOf({ ...again, status: 'incomplete', asOf: at(3) })))
   await billing.receive('payprov', bareEvent(at(3), 'sub_again', 'failed'))
@@ -76,7 +76,7 @@ test('a change of plan is announced to every server, and nothing else is', async
   t.same(heard, ['acme', 'acme', 'acme', 'globex'])
 })
 
-test('what the platform sets stands until the subscriptions give something else', async (t) => {
+test('a plan that the platform sets stays until the subscriptions entitle to another one', async (t) => {
   const { app, billing } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', sold: 'scale', old: 'scale' } })
   const own = tenantOf('acme')
   const planOf = async (id: string) => (await app.tenants.get(id))?.plan
@@ -85,10 +85,10 @@ test('what the platform sets stands until the subscriptions give something else'
   await app.tenants.update('acme', { plan: 'scale' })
   await billing.receive('payprov', eventOf(snapshotOf({ ...own, asOf: at(1), cancelAtPeriodEnd: true })))
   await billing.receive('payprov', eventOf(snapshotOf({ ...own, asOf: at(2), status: 'past_due', pastDueSince: at(29) })))
-  t.equal(await planOf('acme'), 'scale', 'the subscription gives what it gave')
+  t.equal(await planOf('acme'), 'scale', 'the subscription still entitles to the same plan')
   t.match(await billing.subscription('acme'), { plan: 'scale', status: 'past_due' })
   await billing.receive('payprov', eventOf(snapshotOf({ ...own, asOf: at(3), productIds: [products.team_monthly] })))
-  t.equal(await planOf('acme'), 'team', 'it gives another plan')
+  t.equal(await planOf('acme'), 'team', 'the subscription entitles to another plan')
   await billing.receive(
     'payprov',
     eventOf(snapshotOf({ ...own, asOf: at(4), productIds: [products.team_monthly], status: 'canceled', endedAt: at(4) }))
@@ -100,19 +100,19 @@ test('what the platform sets stands until the subscriptions give something else'
   t.match(
     await billing.subscription('acme'),
     { plan: 'enterprise', status: 'active', paymentMethod: 'none' },
-    'and it is none of a provider'
+    'and does not come from a provider'
   )
 
   await billing.receive('payprov', eventOf(snapshotOf({ ...tenantOf('sold'), status: 'incomplete' })))
-  t.equal(await planOf('sold'), 'scale', 'a checkout that nobody paid takes nothing')
+  t.equal(await planOf('sold'), 'scale', 'an unpaid checkout takes away nothing')
   await billing.receive(
     'payprov',
     eventOf(snapshotOf({ ...tenantOf('old'), startedAt: at(-60), status: 'canceled', endedAt: at(-40), periodEnd: at(-30) }))
   )
-  t.equal(await planOf('old'), 'scale', 'nor does one that had ended before the tenant was there')
+  t.equal(await planOf('old'), 'scale', 'nor does a subscription that ended before the tenant existed')
 })
 
-test('an event whose tenant is not there is kept and reported, and counts when there is one', async (t) => {
+test('an event of an unknown tenant is kept and reported, and counts once the tenant exists', async (t) => {
   const { app, billing, warnings } = await open(t, { provider: 'embedded' })
   const events = ['later', 'synced'].map((id) => eventOf(snapshotOf(tenantOf(id))))
   const odd = eventOf(snapshotOf({ ...tenantOf("*'\n"), id: 'sub_odd' }))
@@ -145,7 +145,7 @@ test('an event whose tenant is not there is kept and reported, and counts when t
   t.equal(await billing.receive('payprov', { ...events[0] ?? odd }), 'duplicate', 'it has counted')
   t.equal(await billing.settleDue(), 0)
 
-  // A full house, and one more.
+  // The maximum number of kept events, and one more.
   await sql`insert into tenantry.billing_unclaimed (provider, id, event, received_at) select 'payprov', 'n' || n, '{}', ${
     at(30)
   } from generate_series(1, ${maxOrphans}::int) n`.execute(app.db)
@@ -154,10 +154,10 @@ test('an event whose tenant is not there is kept and reported, and counts when t
     await sql`select count(*)::int as count, count(*) filter (where tenant = 'nobody')::int as own from tenantry.billing_unclaimed`.execute(
       app.db
     )
-  t.same(rows, [{ count: maxOrphans, own: 2 }], 'the oldest leave')
+  t.same(rows, [{ count: maxOrphans, own: 2 }], 'the oldest are dropped')
 })
 
-test('a tenant that is deleted has its events no more, and one of its id begins with nothing', async (t) => {
+test("a deleted tenant's events are deleted, and a new tenant with its id starts without them", async (t) => {
   const { app, billing, provider, clock, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free' } })
   const own = snapshotOf(tenantOf('acme'))
   for (const id of ['acme', 'globex']) await billing.receive('payprov', eventOf(snapshotOf(tenantOf(id))))
@@ -168,13 +168,13 @@ test('a tenant that is deleted has its events no more, and one of its id begins 
   t.same(rows, [{ tenant_id: 'globex' }])
   const renewal = eventOf({ ...own, asOf: at(30), periodStart: at(30), periodEnd: at(60) })
   t.equal(await billing.receive('payprov', renewal), 'unclaimed')
-  t.equal(await billing.receive('payprov', bareEvent(at(30), own.id, 'paid', { tenant: null })), 'unclaimed', 'nobody knows whose it is')
+  t.equal(await billing.receive('payprov', bareEvent(at(30), own.id, 'paid', { tenant: null })), 'unclaimed', 'its tenant is unknown')
 
   await sql`update tenantry.deleted_tenants set deleted_at = ${at(30, 60)} where id = 'acme'`.execute(app.db)
   await app.tenants.create({ id: 'acme', name: 'acme' })
   await billing.settleDue()
   provider.answer = async () => [own]
-  t.match(await billing.sync('acme'), { plan: 'free', paymentMethod: 'none' }, 'not even by what the provider has of it')
+  t.match(await billing.sync('acme'), { plan: 'free', paymentMethod: 'none' }, "not even from the provider's subscriptions")
   t.equal(await billing.receive('payprov', eventOf({ ...own, asOf: at(31) })), 'unclaimed')
   t.match(warnings.at(-1), { tenant: tenantRef('acme'), msg: /a deleted tenant/ })
   t.match(await rowsOf(app, 'acme'), { tenant: [{ plan: 'free' }], subscriptions: [] })
@@ -182,18 +182,18 @@ test('a tenant that is deleted has its events no more, and one of its id begins 
   t.equal(
     await billing.receive('payprov', eventOf({ ...own, id: 'sub_new', startedAt: at(31), periodEnd: at(61), asOf: at(31) })),
     'applied',
-    'but by what it subscribes to itself'
+    'only with its own subscription'
   )
   t.equal((await app.tenants.get('acme'))?.plan, 'pro')
   t.same(await rowsOf(app, 'globex'), other)
 })
 
-test('an event that cannot be written leaves nothing, and counts when it comes again', async (t) => {
+test('an event that cannot be written leaves nothing, and counts on redelivery', async (t) => {
   const { app, billing } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' } })
   const before = await rowsOf(app, 'acme')
   const event = eventOf(snapshotOf(tenantOf('acme')))
   await sql`create function refuse() returns trigger language plpgsql as $$ begin raise exception 'no'; end $$`.execute(app.db)
-  // The last thing that is written.
+  // The last statement of the write.
   await sql`create trigger refuse before insert on tenantry.audit_log for each row execute function refuse()`.execute(app.db)
   await t.rejects(billing.receive('payprov', event))
   t.same(await rowsOf(app, 'acme'), before)
@@ -203,7 +203,7 @@ test('an event that cannot be written leaves nothing, and counts when it comes a
   t.equal((await app.tenants.get('acme'))?.plan, 'pro')
 })
 
-test('what a provider tells of another tenant is not taken for an answer', async (t) => {
+test("a provider's response about another tenant is ignored", async (t) => {
   const { app, billing, provider, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free' } })
   provider.answer = async () => [snapshotOf(tenantOf('globex'))]
   t.match(await billing.sync('acme'), { plan: 'free' })
@@ -211,10 +211,10 @@ test('what a provider tells of another tenant is not taken for an answer', async
   t.match(await rowsOf(app, 'acme'), { subscriptions: [] })
   t.match(warnings, [{ tenant: tenantRef('acme'), named: 'globex' }, { named: 'globex' }])
   await billing.record('payprov', 'nobody', [snapshotOf(tenantOf('nobody'))])
-  t.match(await rowsOf(app, 'nobody'), { subscriptions: [] }, 'nor is one of a tenant that is not there')
+  t.match(await rowsOf(app, 'nobody'), { subscriptions: [] }, 'so is one about an unknown tenant')
 })
 
-test('a payment that names a customer alone is that of the tenant that alone is this customer', async (t) => {
+test('a payment with only a customer belongs to the single tenant with this customer', async (t) => {
   const { app, billing } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free', third: 'free' } })
   const payment = (customerId: string) => bareEvent(at(1), null, 'refunded', { tenant: null, customerId })
   const early = payment('cus_third')
@@ -223,12 +223,12 @@ test('a payment that names a customer alone is that of the tenant that alone is 
     await billing.receive('payprov', eventOf(snapshotOf({ id: `sub_${id}`, tenant: tenantRef(id), customerId })))
   }
   t.equal(await billing.receive('payprov', payment('cus_third')), 'applied')
-  t.equal(await billing.receive('payprov', payment('cus_both')), 'unclaimed', 'of two tenants that are one customer nobody can tell')
+  t.equal(await billing.receive('payprov', payment('cus_both')), 'unclaimed', 'a customer of two tenants is ambiguous')
   t.equal(await billing.settleDue(), 0)
   t.same((await audited(app)).filter((line) => line.includes('billing.payment')).map((line) => line.split(' ')[0]), ['third', 'third'])
 })
 
-test('a tenant keeps a hundred subscriptions that have ended, and those that have not', async (t) => {
+test('a tenant keeps a hundred ended subscriptions, and all running ones', async (t) => {
   const { app, billing } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' } })
   const ended = Array.from(
     { length: 105 },
@@ -238,10 +238,10 @@ test('a tenant keeps a hundred subscriptions that have ended, and those that hav
   const { rows } = await sql<{ id: string }>`select id from tenantry.billing_subscriptions where tenant_id = 'acme'`.execute(app.db)
   t.equal(rows.length, 101)
   t.ok(rows.some(({ id }) => id === 'live'))
-  t.notOk(rows.some(({ id }) => ['sub_0', 'sub_4'].includes(id)), 'the oldest have left')
+  t.notOk(rows.some(({ id }) => ['sub_0', 'sub_4'].includes(id)), 'the oldest are dropped')
 })
 
-test('a time that is yet to come is not the last word for ever', async (t) => {
+test('a snapshot with a future time does not block later ones', async (t) => {
   const { billing, clock, provider } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free', later: 'free' } })
   const far = new Date('9999-12-31T00:00:00Z')
   const own = tenantOf('acme')
@@ -253,7 +253,7 @@ test('a time that is yet to come is not the last word for ever', async (t) => {
   t.equal((await billing.subscription('acme')).plan, 'free')
 
   provider.answer = async () => [snapshotOf({ ...own, asOf: far, periodEnd: far })]
-  t.match(await billing.sync('acme'), { plan: 'pro' }, 'nor is one that was asked for')
+  t.match(await billing.sync('acme'), { plan: 'pro' }, 'nor does one from a request')
   clock.forward(600_000)
   provider.answer = async () => [ended()]
   t.match(await billing.sync('acme'), { plan: 'free' })
@@ -264,10 +264,10 @@ test('a time that is yet to come is not the last word for ever', async (t) => {
   )
   t.match(await billing.subscription('globex'), { plan: 'pro', status: 'past_due' })
   clock.forward(8 * day)
-  t.match(await billing.subscription('globex'), { plan: 'free' }, 'a payment cannot be missing from a later time on')
+  t.match(await billing.subscription('globex'), { plan: 'free' }, 'a payment cannot be missing after a later snapshot')
 })
 
-test("a subscription is one tenant's: the one that the last word names", async (t) => {
+test('a subscription belongs to the tenant in its latest snapshot', async (t) => {
   const { billing, clock, provider, app, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free' } })
   const plans = async () => [(await billing.subscription('acme')).plan, (await billing.subscription('globex')).plan]
   const told = (tenant: string, days: number, id = 'sub_1') =>
@@ -278,12 +278,12 @@ test("a subscription is one tenant's: the one that the last word names", async (
   t.same(await plans(), ['free', 'team'])
   t.match(warnings, [{ tenant: tenantRef('acme'), subscription: 'sub_1' }])
   await billing.receive('payprov', told('acme', 1))
-  t.same(await plans(), ['free', 'team'], 'what is late says nothing')
+  t.same(await plans(), ['free', 'team'], 'an outdated snapshot has no effect')
   await billing.receive('payprov', bareEvent(at(3), 'sub_1', 'paid', { tenant: null, customerId: null }))
   t.same(
     (await audited(app)).slice(-1).map((line) => line.split(' ', 2)),
     [['globex', 'billing.payment']],
-    "and what names nobody is the owner's"
+    'a snapshot without a tenant belongs to the owner'
   )
   await billing.receive('payprov', told('acme', 4))
   t.same(await plans(), ['team', 'free'], 'and back again')
@@ -293,16 +293,16 @@ test("a subscription is one tenant's: the one that the last word names", async (
   t.match(
     await rowsOf(app, 'acme'),
     { subscriptions: [{ id: 'sub_1', status: 'active' }, { id: 'sub_2', status: 'canceled' }] },
-    'in whichever order they come'
+    'in any order of arrival'
   )
 
   clock.forward(day)
   provider.answer = async (tenant) => tenant === 'globex' ? [snapshotOf({ tenant: tenantRef(tenant), asOf: at(7), productIds: [products.team_monthly] })] : []
   await billing.sync('globex')
-  t.same(await plans(), ['free', 'team'], 'a sync tells it as well')
+  t.same(await plans(), ['free', 'team'], 'a sync has the same effect')
 })
 
-test('deliveries for a tenant that is held leave the database to the others', async (t) => {
+test('deliveries for a locked tenant leave connections to the others', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const { app, billing } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
     tenants: { acme: 'free', globex: 'free' }

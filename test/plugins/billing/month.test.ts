@@ -1,4 +1,4 @@
-/** A recorded month, delivered in any order, twice, with some of it missing followed by a sync: always the same end. */
+/** A recorded month, delivered in any order, twice, with some events missing followed by a sync: always with the same result. */
 import { test, type Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
 import type { ProviderEvent } from '../../../plugins/billing/providers/provider.js'
@@ -6,7 +6,7 @@ import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../hel
 import { endOfMonth, random, recordedMonth, shuffled } from './month.js'
 import { addTenant, audited, open, rowsOf, type Opened } from './tenants.js'
 
-/** The rows of a tenant as if it were another, so that they can be compared. */
+/** A tenant's rows with another tenant's id, so that they can be compared. */
 function renamed (rows: unknown, tenant: string): unknown {
   return JSON.parse(JSON.stringify(rows).replaceAll(tenant, 'acme'))
 }
@@ -59,13 +59,13 @@ async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number)
       return
     }
   }
-  t.same(await app.db.selectFrom('tenantry.billing_unclaimed').selectAll().execute(), [], 'nothing is left over')
+  t.same(await app.db.selectFrom('tenantry.billing_unclaimed').selectAll().execute(), [], 'nothing is left unprocessed')
 }
 
-test('a month in any order, twice, with some missing and a sync, ends in the same rows', (t) =>
+test('a month in any order, twice, with some events missing and a sync, ends in the same rows', (t) =>
   forEachEngine(t, (t, engine) => sameInAnyOrder(t, engine, engine.provider === 'postgres' ? 8 : 2)))
 
-test('deliveries that come to two servers at once end in the same rows', async (t) => {
+test('concurrent deliveries to two servers end in the same rows', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const here = await open(t, engine)
@@ -83,7 +83,7 @@ test('deliveries that come to two servers at once end in the same rows', async (
         shuffled(month, random(seed * 2 + index)).map((event) => billing.receive('payprov', event))
       )
     )
-    // One that named nobody may have been kept in the moment in which the other server came to know whose it is.
+    // An event without a tenant may have been kept at the moment in which the other server learned its tenant.
     await here.billing.settleDue()
     t.equal((await audited(here.app)).filter((line) => line.startsWith(`${tenant} billing.payment`)).length, 5, 'each payment counts once')
     t.same(await end(tenant, there.app), expected)

@@ -1,13 +1,13 @@
-/** A month of a tenant's life with a payment provider, as its events told of it; and orders to deliver them in. */
+/** The events of a tenant's month with a payment provider, and orders in which to deliver them. */
 import type { Payment, ProviderEvent, Snapshot, SubscriptionStatus } from '../../../plugins/billing/providers/provider.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 export const day = 86_400_000 // ms
 export const start = Date.parse('2026-06-01T12:00:00Z')
-/** So many days after the month began. */
+/** The time this many days after the start of the month. */
 export const at = (days: number, seconds = 0): Date => new Date(start + days * day + seconds * 1000)
 
-/** What the products of these tests stand for. */
+/** The plans of these tests' products. */
 export const products = {
   pro_monthly: 'prod_pro_m',
   pro_yearly: 'prod_pro_y',
@@ -23,7 +23,7 @@ export function productPlans (ids: readonly string[]): { plan: string, cycle: 'm
   return null
 }
 
-/** A running subscription to pro; `asOf` is that of its start unless the changes say otherwise. */
+/** A running subscription to pro; the default of `asOf` is its start. */
 export function snapshotOf (changes: Partial<Snapshot> = {}): Snapshot {
   const startedAt = changes.startedAt ?? at(0)
   return {
@@ -46,7 +46,7 @@ export function snapshotOf (changes: Partial<Snapshot> = {}): Snapshot {
 
 let events = 0
 
-/** An event that carries the snapshot. */
+/** An event with the snapshot. */
 export function eventOf (snapshot: Snapshot, type = 'subscription.updated'): ProviderEvent {
   return {
     id: `evt_${++events}`,
@@ -60,7 +60,7 @@ export function eventOf (snapshot: Snapshot, type = 'subscription.updated'): Pro
   }
 }
 
-/** One that tells of a payment, or of less. */
+/** An event without a snapshot, such as a payment. */
 export function bareEvent (
   time: Date,
   subscriptionId: string | null,
@@ -83,8 +83,8 @@ export function bareEvent (
 }
 
 /**
- * Trial, a payment that fails, its recovery, a change of plan, a cancellation at the period's end that is taken back,
- * one at once, a refund, and a new subscription, which is told twice within one second. In the order of the provider.
+ * A trial, a failed payment, its recovery, a change of plan, a cancellation at the period's end that is revoked, an immediate cancellation,
+ * a refund, and a new subscription with two events within one second. In the provider's order.
  */
 export function recordedMonth (tenant = 'acme'): ProviderEvent[] {
   const id = `sub_${tenant}_1`
@@ -110,7 +110,7 @@ export function recordedMonth (tenant = 'acme'): ProviderEvent[] {
   return [
     bare(at(0), id, null),
     first(at(0, 1), 'trialing', { periodStart: at(0), periodEnd: at(7), paymentMethod: null }),
-    // Whose they are only the subscription, or the customer, tells.
+    // Their tenant follows only from the subscription or the customer.
     bare(at(7), id, 'failed', null),
     first(at(7, 1), 'past_due', { pastDueSince: at(7) }),
     bare(at(9), id, 'paid'),
@@ -127,14 +127,14 @@ export function recordedMonth (tenant = 'acme'): ProviderEvent[] {
   ]
 }
 
-/** The snapshots that the provider has at the end of the month. */
+/** The provider's snapshots at the end of the month. */
 export function endOfMonth (month: readonly ProviderEvent[]): Snapshot[] {
   const last = new Map<string, Snapshot>()
   for (const { snapshot } of month) if (snapshot !== null) last.set(snapshot.id, snapshot)
   return [...last.values()].reverse()
 }
 
-/** Numbers from 0 to 1 that are the same for the same seed (mulberry32). */
+/** Numbers from 0 to 1 that depend only on the seed (mulberry32). */
 export function random (seed: number): () => number {
   let state = seed
   return () => {
@@ -145,7 +145,7 @@ export function random (seed: number): () => number {
   }
 }
 
-/** In another order; each order is as likely. */
+/** A random order; all orders are equally likely. */
 export function shuffled<Item> (items: readonly Item[], next: () => number): Item[] {
   return items.map((item) => ({ item, key: next() })).sort((one, other) => one.key - other.key).map(({ item }) => item)
 }

@@ -1,4 +1,4 @@
-/** The settings of the payment providers: all faults at once, each with its name, and nothing of a secret. */
+/** The settings of the payment providers: all faults at once, each with its name, and without secrets. */
 import t from 'tap'
 import Fastify from 'fastify'
 import { checkConfig, formatFault } from '../../../lib/configuration/index.js'
@@ -10,7 +10,7 @@ import { faultsOn } from '../../lib/configuration/documents.js'
 
 type Env = Record<string, string>
 
-/** An id of Polar's. */
+/** An id in Polar's form. */
 const id = (number: number) => `00000000-0000-4000-8000-00000000000${number}`
 const map = `{"pro_monthly":"${id(1)}"}`
 const chosen: Env = {
@@ -24,11 +24,11 @@ function faults (env: Env, members: object = {}): string[] {
   return faultsOn(() => checkConfig({ routes: [], ...members }, { env }))
 }
 
-t.test('settings of a provider become a part of the configuration', async (t) => {
+t.test("a provider's settings become part of the configuration", async (t) => {
   t.equal(
     checkConfig({ routes: [] }, { env: { APP_URL: 'not looked at', PAYPROV_API_KEY: ' ' } }).billing,
     undefined,
-    'without one there is none'
+    'without a provider there are none'
   )
   t.match(
     checkConfig({ routes: [] }, {
@@ -58,12 +58,12 @@ t.test('settings of a provider become a part of the configuration', async (t) =>
   t.equal(
     checkConfig({ routes: [], plugins: { billing: false } }, { env: { PAYMENT_PROVIDER: 'wrong' } }).billing,
     undefined,
-    'a group that is off asks for nothing'
+    'a disabled group needs no settings'
   )
   t.strictSame(
     faults({ ...chosen, PAYPROV_PRODUCT_MAP: `{"school_yearly":"${id(1)}"}` }, { plans: { school: {} } }),
     [],
-    'of the plans of the document'
+    "from the document's plans"
   )
 })
 
@@ -116,16 +116,16 @@ t.test('every fault is reported, with the name of its setting and its place in t
   ])
   t.match(faults({ PAYPROV_BASE_URL: 'polar.sh', PAYMENT_PROVIDER: 'wrong' }, { plugins: { billing: false } }), [
     /^PAYPROV_BASE_URL: expected an absolute address/
-  ], "tenants' own accounts are reached there")
+  ], "tenants' own accounts use that address")
   t.strictSame(faults({ PAYPROV_BASE_URL: 'polar.sh' }, { plugins: { billing: false, 'tenant-billing': false } }), [])
 })
 
-t.test('a product map has keys of plans and cycles, and an id for each', async (t) => {
+t.test('a product map has keys of plans and cycles, with an id for each', async (t) => {
   const fault = (text: string, more: Env = {}) => faults({ ...chosen, ...more, PAYPROV_PRODUCT_MAP: text })
   t.strictSame(fault(`{"pro_montly":"${id(1)}","team_yearly":"${id(2)}"}`), [
     'PAYPROV_PRODUCT_MAP: "pro_montly" cannot be sold: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
   ])
-  t.notMatch(fault(`{"gold_monthly":"${id(1)}"}`), [/free_/], 'nobody buys the plan "free"')
+  t.notMatch(fault(`{"gold_monthly":"${id(1)}"}`), [/free_/], 'the plan "free" cannot be bought')
   for (
     const key of [
       'gold_monthly',
@@ -161,7 +161,7 @@ t.test('a product map has keys of plans and cycles, and an id for each', async (
   ], 'nor at the other provider')
 })
 
-t.test('no fault shows what a setting holds', async (t) => {
+t.test('no fault shows the value of a setting', async (t) => {
   const text = 'sk_live_0123456789'
   for (
     const name of [
@@ -181,7 +181,7 @@ t.test('no fault shows what a setting holds', async (t) => {
   }
 })
 
-t.test('the product map leads from plans to ids, and from ids to plans', async (t) => {
+t.test('the product map converts plans to ids, and ids to plans', async (t) => {
   const settings: BillingSettings = {
     payprov: { productMap: { team_monthly: 'c', pro_yearly: 'b', pro_monthly: 'a' } },
     altprov: { productMap: { pro_monthly: 'price_1' } }
@@ -195,7 +195,7 @@ t.test('the product map leads from plans to ids, and from ids to plans', async (
   t.equal(products.saleOf(['x', '__proto__', 'constructor']), null)
 })
 
-t.test('the plugin alone judges its options the same way, by their names', async (t) => {
+t.test('the plugin alone validates its options in the same way, by their names', async (t) => {
   const { payprov, altprov }: Record<'payprov' | 'altprov', ProviderAccount> = {
     payprov: { productMap: { pro_montly: 'a' } },
     altprov: { productMap: JSON.parse('{"pro_monthly":1}') }

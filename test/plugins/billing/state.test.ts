@@ -1,4 +1,4 @@
-/** The parts of billing that are pure: what is known of a subscription, what it entitles to, and which one counts. */
+/** The pure functions of billing: merging snapshots of a subscription, its entitlement, and the choice of the current one. */
 import type { Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { test } from 'tap'
 import { entitlement, graceMs } from '../../../plugins/billing/entitlement.js'
@@ -9,7 +9,7 @@ import { at, day, endOfMonth, productPlans, products, random, recordedMonth, shu
 const tiers = ['free', 'pro', 'team', 'scale', 'enterprise']
 const nothing: Memory = { given: null, pulledAt: null, triedAt: null, since: start - day }
 
-/** All in one, from the left or in any other way. */
+/** Merges all snapshots, from the left or in any other grouping. */
 const fold = (parts: readonly Known[]): Known => parts.reduce(merged)
 
 function foldAnyhow (parts: readonly Known[], next: () => number): Known {
@@ -18,7 +18,7 @@ function foldAnyhow (parts: readonly Known[], next: () => number): Known {
   return merged(foldAnyhow(parts.slice(0, middle), next), foldAnyhow(parts.slice(middle), next))
 }
 
-test('a month is known the same in any order, twice, and however it is put together', async (t) => {
+test('a month merges to the same state in any order, twice, and in any grouping', async (t) => {
   const month = recordedMonth()
   for (const { id, asOf } of endOfMonth(month)) {
     const own = month.filter(({ subscriptionId }) => subscriptionId === id)
@@ -34,11 +34,11 @@ test('a month is known the same in any order, twice, and however it is put toget
   t.equal(
     fold(month.flatMap(({ snapshot }) => snapshot === null ? [] : [knownOf(snapshot)]).slice(-2)).snapshot?.status,
     'active',
-    'of one second: incomplete was before'
+    'within one second, incomplete comes first'
   )
 })
 
-test('states of the same moment have the same result in any order', async (t) => {
+test('states of the same moment merge to the same result in any order', async (t) => {
   const seen = { unsure: 0, sure: 0 }
   for (let seed = 0; seed < 500; seed++) {
     const next = random(seed)
@@ -66,7 +66,7 @@ test('states of the same moment have the same result in any order', async (t) =>
   t.ok(seen.unsure > 50 && seen.sure > 50, JSON.stringify(seen))
 })
 
-test('of one moment an end is surely last, incomplete surely first, and what else differs is asked', async (t) => {
+test('at equal timestamps, "ended" wins, "incomplete" loses, and any other difference causes a request', async (t) => {
   const [active, incomplete, ended, late] = [
     snapshotOf(),
     snapshotOf({ status: 'incomplete' }),
@@ -79,19 +79,19 @@ test('of one moment an end is surely last, incomplete surely first, and what els
   const unsure = merged(active, late)
   t.equal(unsure.unsure, true)
   t.match(merged(unsure, ended), { snapshot: { status: 'canceled' }, unsure: false })
-  t.equal(merged(unsure, knownOf(snapshotOf({ asOf: at(0, 1) }))).unsure, false, 'a later one settles it')
+  t.equal(merged(unsure, knownOf(snapshotOf({ asOf: at(0, 1) }))).unsure, false, 'a later snapshot settles it')
   for (const answer of [active, late]) {
-    t.match(confirmed(unsure, answer), { snapshot: { status: answer.snapshot?.status }, unsure: false }, 'and so does the provider')
+    t.match(confirmed(unsure, answer), { snapshot: { status: answer.snapshot?.status }, unsure: false }, 'so does the provider')
   }
   t.match(
     confirmed(unsure, knownOf(snapshotOf({ asOf: at(-1), status: 'trialing' }))),
     { unsure: true },
-    'unless it answered with what was before'
+    'unless it returned the older state'
   )
   t.match(
     confirmed(active, late),
     { snapshot: { status: 'past_due' }, unsure: true },
-    'the answer may be from before what the event told of that moment'
+    'the response may be older than the event of that moment'
   )
   t.match(confirmed(confirmed(active, late), late), { snapshot: { status: 'past_due' }, unsure: false })
 })
@@ -107,7 +107,7 @@ test('the last known payment method stays if a later snapshot has none', async (
   }
 })
 
-test('what a subscription entitles to', async (t) => {
+test("a subscription's status and period decide its entitlement", async (t) => {
   const cases: [name: string, snapshot: Partial<Snapshot>, day: number, entitled: boolean, overdue?: boolean][] = [
     ['active, in its period', {}, 29, true],
     ['trialing', { status: 'trialing', periodEnd: at(14) }, 13, true],
@@ -135,12 +135,12 @@ test('what a subscription entitles to', async (t) => {
     const now = at(days).getTime()
     const found = entitlement(snapshot, now)
     t.match(found, { entitled, overdue }, name)
-    t.ok(found.changesAt > now, `${name}: what changes, changes later`)
+    t.ok(found.changesAt > now, `${name}: before the change`)
     if (found.changesAt < Infinity) {
       const { entitled, overdue } = entitlement(snapshot, found.changesAt)
-      t.notSame([entitled, overdue], [found.entitled, found.overdue], `${name}: and then it does`)
+      t.notSame([entitled, overdue], [found.entitled, found.overdue], `${name}: after the change`)
       const before = entitlement(snapshot, found.changesAt - 1)
-      t.same([before.entitled, before.overdue], [found.entitled, found.overdue], `${name}: and not before`)
+      t.same([before.entitled, before.overdue], [found.entitled, found.overdue], `${name}: just before it`)
     }
     t.ok(found.changedAt === null || found.changedAt <= now, name)
   }
@@ -156,7 +156,7 @@ function held (changes: Partial<Snapshot>, rest: Partial<Held> = {}): Held {
 const never = () => false
 const always = () => true
 
-test('the subscription in force is the one of the highest plan that entitles, of one plan the one that began last', async (t) => {
+test('the current subscription is the one with the highest entitled plan; for equal plans the one that began last', async (t) => {
   const all = [
     held({ id: 'a' }),
     held({ id: 'b', startedAt: at(1), asOf: at(1) }),
@@ -179,10 +179,10 @@ test('the subscription in force is the one of the highest plan that entitles, of
   })
   t.match(resolvePlan([...all, held({ id: 'g', productIds: [products.team_monthly] })], nothing, tiers, never, at(30, 1).getTime()), {
     current: { id: 'g' }
-  }, 'overdue, in its grace')
+  }, 'overdue, within its grace period')
 })
 
-test('without one in force the last one leaves free, and nothing changes where there never was one', async (t) => {
+test('the end of the last subscription leaves free, and a tenant without any keeps its plan', async (t) => {
   const now = at(50).getTime()
   t.match(resolvePlan([], nothing, tiers, never, now), { current: null, shown: null, given: null, dueAt: Infinity })
   t.match(resolvePlan([held({ status: 'incomplete' })], nothing, tiers, never, now), { given: null, shown: { id: 'sub_1' } })
@@ -190,12 +190,12 @@ test('without one in force the last one leaves free, and nothing changes where t
   t.match(
     resolvePlan([held({ status: 'canceled', endedAt: at(3) })], { ...nothing, since: at(4).getTime() }, tiers, never, now),
     { given: null },
-    'it had ended before the tenant was there'
+    'it ended before the tenant existed'
   )
   t.match(resolvePlan([], { ...nothing, given: 'pro' }, tiers, never, now), { given: 'free' })
 })
 
-test('a tenant is judged again when time changes something, and the provider is asked where it may know more', async (t) => {
+test('a tenant is evaluated again when time changes its state, and the provider is queried if it may know more', async (t) => {
   const judged = (one: Held, days: number, memory: Partial<Memory> = {}, canAsk = always) => {
     const { dueAt, asks } = resolvePlan([one], { ...nothing, ...memory }, tiers, canAsk, at(days).getTime())
     return [(dueAt - start) / day, asks]
@@ -204,17 +204,17 @@ test('a tenant is judged again when time changes something, and the provider is 
   t.same(judged(held({}), 5), [30, false])
   t.same(judged(held({}), 31), [31, true], 'overdue: at once')
   t.same(judged(held({}), 31, { pulledAt: at(31).getTime(), triedAt: at(31).getTime() }), [31 + hour, true], 'and every hour')
-  t.same(judged(held({}), 31, { pulledAt: null, triedAt: at(31).getTime() }), [31 + hour / 12, true], 'or sooner, where it did not answer')
+  t.same(judged(held({}), 31, { pulledAt: null, triedAt: at(31).getTime() }), [31 + hour / 12, true], 'or sooner, if the provider did not respond')
   t.same(judged(held({}), 31, {}, never), [37, false])
-  t.same(judged(held({}), 38), [38, true], 'before the plan is taken')
+  t.same(judged(held({}), 38), [38, true], 'before the plan is withdrawn')
   t.same(judged(held({}), 38, { pulledAt: at(37.5).getTime(), triedAt: at(37.5).getTime() }), [Infinity, false])
   t.same(judged(held({ cancelAtPeriodEnd: true }), 31), [31, true])
   t.same(judged(held({ status: 'past_due', pastDueSince: at(1) }), 5), [8, false])
   t.same(judged(held({ status: 'canceled', endedAt: at(2) }), 5), [Infinity, false])
   t.same(judged(held({}, { unsure: true }), 5), [5, true])
-  t.same(judged(held({}, { snapshot: null, askedAt: at(3) }), 5), [5, true], 'a payment of a subscription that is unknown')
+  t.same(judged(held({}, { snapshot: null, askedAt: at(3) }), 5), [5, true], 'a payment of an unknown subscription')
   t.same(judged(held({}, { snapshot: null }), 5), [Infinity, false], 'the provider does not know it either')
-  t.same(judged(held({}, { askedAt: at(3) }), 5), [30, false], 'a payment within the period says nothing new')
-  t.same(judged(held({ status: 'incomplete' }, { askedAt: at(3) }), 5), [5, true], 'a payment of one that was not paid')
-  t.same(judged(held({ status: 'incomplete', asOf: at(4) }, { askedAt: at(3) }), 5), [Infinity, false], 'unless that was told later')
+  t.same(judged(held({}, { askedAt: at(3) }), 5), [30, false], 'a payment within the period is no news')
+  t.same(judged(held({ status: 'incomplete' }, { askedAt: at(3) }), 5), [5, true], 'a payment of an unpaid subscription')
+  t.same(judged(held({ status: 'incomplete', asOf: at(4) }, { askedAt: at(3) }), 5), [Infinity, false], 'unless it was already reported later')
 })

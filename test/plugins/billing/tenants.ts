@@ -1,4 +1,4 @@
-/** `app.billing`'s service on a database, with tenancy and nothing else, and a provider of the test's own. */
+/** `app.billing` on a database, with only the plugin tenancy, and a provider of the test. */
 import type { FastifyInstance } from 'fastify'
 import type { PaymentProvider, ProviderName, Snapshot } from '../../../plugins/billing/providers/provider.js'
 import type { DatabaseSection } from '../../helpers/postgres.js'
@@ -17,13 +17,13 @@ import { at, productPlans } from './month.js'
 
 export type Clock = ReturnType<typeof fakeClock>
 
-/** What a provider would answer; the calls that came. */
+/** The provider's responses, and the received calls. */
 export interface FakeProvider extends PaymentProvider {
   readonly calls: { tenant: string, customers: readonly string[] | undefined }[]
   answer: (tenant: string) => Promise<Snapshot[]>
 }
 
-/** It knows only what its `answer` says: nothing, unless a test sets it. */
+/** It knows only the result of `answer`: nothing, unless a test sets it. */
 export function fakeProvider (name: ProviderName = 'payprov'): FakeProvider {
   const refuse = async () => {
     throw new Error('not part of this test')
@@ -50,7 +50,7 @@ export interface Opened {
   readonly billing: Billing
   readonly clock: Clock
   readonly provider: FakeProvider
-  /** Lines of the log, at `warn` and above. */
+  /** Log lines at `warn` and above. */
   readonly warnings: Record<string, unknown>[]
 }
 
@@ -63,7 +63,7 @@ export interface OpenOptions {
   readonly providers?: readonly FakeProvider[]
 }
 
-/** With nothing in its database. The embedded one is made once for all tests of a file, and emptied for each. */
+/** With an empty database. The embedded one is created once for all tests of a file, and emptied for each. */
 export async function open (
   t: Test,
   engine: DatabaseSection,
@@ -121,7 +121,7 @@ export async function addTenant (app: FastifyInstance, id: string, plan = 'free'
   await sql`update tenantry.tenants set created_at = ${at(-1)} where id = ${id}`.execute(app.db)
 }
 
-/** Everything that billing keeps of a tenant, but for the ids of events; and its plan. */
+/** Everything that billing stores for a tenant, except the ids of events; and its plan. */
 export async function rowsOf (app: FastifyInstance, tenant: string): Promise<unknown> {
   const { db } = app
   return JSON.parse(JSON.stringify({
@@ -133,7 +133,7 @@ export async function rowsOf (app: FastifyInstance, tenant: string): Promise<unk
   }))
 }
 
-/** The audit log of billing, in its order: `tenant action target`. */
+/** The audit log of billing, in order: `tenant action target`. */
 export async function audited (app: FastifyInstance): Promise<string[]> {
   const { rows } = await sql<
     { line: string }

@@ -1,4 +1,4 @@
-/** What time does to subscriptions: it is judged when they are read, and by the scheduler; and what the provider is asked. */
+/** The effect of time on subscriptions: they are evaluated on reads and by the scheduler, which may query the provider. */
 import { test } from 'tap'
 import { sql } from 'kysely'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
@@ -12,7 +12,7 @@ const tenantOf = (id: string) => ({ id: `sub_${id}`, tenant: tenantRef(id), cust
 const clockAt = (days: number) => fakeClock(at(days).getTime())
 const minute = 60_000 // ms
 
-test('a tenant without a subscription, and one whose provider is not there', (t) =>
+test('a tenant without a subscription, or without a provider, stays unchanged', (t) =>
   forEachEngine(t, async (t, engine) => {
     const { app, billing } = await open(t, engine, { tenants: { acme: 'team' }, clock: clockAt(5), provider: null })
     const expected = {
@@ -49,7 +49,7 @@ test('a tenant without a subscription, and one whose provider is not there', (t)
     })
   }))
 
-test('a period that is over is judged when the subscription is read, without any webhook', async (t) => {
+test('a period that has ended is evaluated when the subscription is read, without any webhook', async (t) => {
   const clock = clockAt(27)
   const { app, billing, provider } = await open(t, { provider: 'embedded' }, {
     tenants: { acme: 'free', late: 'free', lost: 'free', late2: 'free' },
@@ -67,16 +67,16 @@ test('a period that is over is judged when the subscription is read, without any
 
   clock.forward(2 * day)
   for (const id of Object.keys(records)) t.match(await billing.subscription(id), { plan: 'pro', currentPeriodEnd: at(30) })
-  t.same(provider.calls, [], 'while the period runs nobody is asked')
+  t.same(provider.calls, [], 'the provider is not queried during the period')
   clock.forward(day)
   t.match(await billing.subscription('acme'), { plan: 'free', status: 'canceled', cancelAtPeriodEnd: true, currentPeriodEnd: at(30) })
   t.equal(await billing.inForce('acme'), null)
-  t.equal(await planOf('acme'), 'free', 'for everybody')
+  t.equal(await planOf('acme'), 'free', 'on all servers')
   t.match(await billing.subscription('lost'), { plan: 'pro', status: 'active', renewalDate: at(30) })
   t.same(
     provider.calls.map(({ tenant, customers }) => [tenant, customers]),
     [['acme', ['cus_acme']], ['lost', ['cus_lost']]],
-    'and the provider was asked, once'
+    'the provider was queried once'
   )
   for (let read = 0; read < 3; read++) await billing.subscription('lost')
   t.equal(provider.calls.length, 2, 'not at every read')
@@ -84,25 +84,25 @@ test('a period that is over is judged when the subscription is read, without any
   await billing.subscription('lost')
   t.equal(provider.calls.length, 3)
 
-  // The renewal that no webhook told.
+  // The renewal, without a webhook.
   records.lost = { ...records.lost, periodStart: at(30), periodEnd: at(60), asOf: at(30) }
   clock.forward(minute)
   t.match(await billing.subscription('lost'), { plan: 'pro', renewalDate: at(60) })
   clock.forward(minute)
   await billing.subscription('lost')
-  t.equal(provider.calls.length, 4, 'then it is not asked any more')
+  t.equal(provider.calls.length, 4, 'then it is not queried any more')
 
   clock.forward(3 * day)
   records.late2 = { ...records.late2, status: 'active', pastDueSince: null, periodEnd: at(60), asOf: at(32) }
   t.match(await billing.subscription('late'), { plan: 'free', status: 'past_due' }, 'seven days without a payment')
-  t.match(await billing.subscription('late2'), { plan: 'pro', status: 'active', renewalDate: at(60) }, 'the payment that no webhook told')
+  t.match(await billing.subscription('late2'), { plan: 'pro', status: 'active', renewalDate: at(60) }, 'the payment, without a webhook')
   t.equal(await planOf('late2'), 'pro')
-  t.notOk((await audited(app)).includes('late2 billing.plan free'), 'the plan was not taken meanwhile')
+  t.notOk((await audited(app)).includes('late2 billing.plan free'), 'the plan was not withdrawn meanwhile')
   await billing.receive('payprov', eventOf({ ...records.late, status: 'active', pastDueSince: null, periodEnd: at(60), asOf: at(34) }))
   t.match(await billing.subscription('late'), { plan: 'pro', status: 'active' }, 'it recovers')
 })
 
-test('a provider that fails takes nothing: what is known counts, and it is asked again', async (t) => {
+test('a failing provider withdraws nothing: the known state counts, and the provider is retried', async (t) => {
   const clock = clockAt(29)
   const { app, billing, provider, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock })
   await billing.receive('payprov', eventOf(snapshotOf(tenantOf('acme'))))
@@ -122,7 +122,7 @@ test('a provider that fails takes nothing: what is known counts, and it is asked
   t.equal(provider.calls.length, 3)
   clock.forward(6 * day)
   await billing.settleDue()
-  t.equal((await app.tenants.get('acme'))?.plan, 'free', 'after seven days nobody knows of a renewal')
+  t.equal((await app.tenants.get('acme'))?.plan, 'free', 'a renewal is unknown after seven days')
   t.match(await billing.subscription('acme'), { plan: 'free', status: 'canceled' })
   provider.answer = async () => [snapshotOf({ ...tenantOf('acme'), periodStart: at(30), periodEnd: at(60), asOf: at(30) })]
   t.match(await billing.sync('acme'), { plan: 'pro', status: 'active' })
@@ -147,26 +147,26 @@ test('the scheduler settles unread states, each tenant on one of two servers, an
       return []
     }
   }
-  t.equal(await here.billing.settleDue(), 0, 'before the period is over there is nothing to do')
+  t.equal(await here.billing.settleDue(), 0, "before the period's end there is nothing to do")
   clock.forward(day + 1)
   const done = await Promise.all([here, there, here, there].map(({ billing }) => billing.settleDue()))
   t.equal(done.reduce((sum, count) => sum + count), ids.length)
-  t.same([...here.provider.calls, ...there.provider.calls].map(({ tenant }) => tenant).sort(), [...ids].sort(), 'each was asked about once')
+  t.same([...here.provider.calls, ...there.provider.calls].map(({ tenant }) => tenant).sort(), [...ids].sort(), 'the provider was queried once for each')
   const { rows } = await sql`select plan, count(*)::int as count from tenantry.tenants group by plan order by plan`.execute(here.app.db)
   t.same(rows, [{ plan: 'free', count: 15 }, { plan: 'pro', count: 15 }])
   t.equal((await there.app.tenants.get('t0'))?.plan, 'free')
   t.equal(await here.billing.settleDue(), 0)
 
-  // A server that ended in the middle of it: its tenants are taken again.
+  // A server that ended in the middle of it: its tenants are processed again.
   await sql`update tenantry.billing_tenants set due_at = ${new Date(clock.now() + 1)} where tenant_id = 't3'`.execute(here.app.db)
   clock.forward(1)
   t.equal(await there.billing.settleDue(AbortSignal.abort()), 0)
   t.equal(await there.billing.settleDue(), 0)
   clock.forward(5 * minute)
-  t.equal(await there.billing.settleDue(), 2, 'with the one whose provider had failed')
+  t.equal(await there.billing.settleDue(), 2, 'including the one whose provider had failed')
 })
 
-test('a question that events leave open is settled by asking', async (t) => {
+test('a state that events leave ambiguous is settled by querying the provider', async (t) => {
   const { app, billing, provider, clock } = await open(t, { provider: 'embedded' }, {
     tenants: { tied: 'free', paid: 'free', gone: 'free' },
     clock: clockAt(5)
@@ -180,13 +180,13 @@ test('a question that events leave open is settled by asking', async (t) => {
   t.equal(await billing.settleDue(), 3)
   for (const id of ['tied', 'paid']) t.match(await billing.subscription(id), { plan: 'pro', status: 'active' })
   t.match(await rowsOf(app, 'tied'), { subscriptions: [{ unsure: false }] })
-  t.match(await rowsOf(app, 'gone'), { tenant: [{ plan: 'free' }], subscriptions: [] }, 'what nobody knows is forgotten')
+  t.match(await rowsOf(app, 'gone'), { tenant: [{ plan: 'free' }], subscriptions: [] }, 'a subscription that the provider does not know is forgotten')
   clock.forward(2 * 60 * minute)
   t.equal(await billing.settleDue(), 0)
   t.equal(provider.calls.length, 3)
 })
 
-test('after a payment event during a request to the provider, the provider is asked again', async (t) => {
+test('after a payment event during a request to the provider, the provider is queried again', async (t) => {
   const { app, billing, provider } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock: clockAt(5) })
   await billing.receive('payprov', bareEvent(at(2), 'sub_acme', 'failed'))
   provider.answer = async () => {
@@ -197,7 +197,7 @@ test('after a payment event during a request to the provider, the provider is as
   t.match(await rowsOf(app, 'acme'), { subscriptions: [{ id: 'sub_acme', asked_at: at(3).toISOString() }] })
 })
 
-test('a subscription with the provider of before counts until it ends, and both are asked', async (t) => {
+test('a subscription of the previous provider counts until it ends, and both providers are queried', async (t) => {
   const [before, chosen] = [fakeProvider('altprov'), fakeProvider('payprov')]
   const { billing } = await open(t, { provider: 'embedded' }, {
     tenants: { acme: 'free', globex: 'free' },
@@ -214,13 +214,13 @@ test('a subscription with the provider of before counts until it ends, and both 
     throw failure('providerFailed')
   }
   await t.rejects(billing.sync('acme'), { code: 'TENANTRY_PROVIDER_FAILED' })
-  t.match(await billing.inForce('acme'), { provider: 'payprov', plan: 'pro' }, 'what one of them answered counts')
+  t.match(await billing.inForce('acme'), { provider: 'payprov', plan: 'pro' }, 'the response of one of them counts')
   chosen.answer = async () => []
   await billing.sync('globex')
-  t.equal(before.calls.length, 1, 'who has nothing there is not looked for')
+  t.equal(before.calls.length, 1, 'a provider without a customer for the tenant is not queried')
 })
 
-test('what products stand for is remembered when the map names them no more', async (t) => {
+test('the plans of products are remembered after they are removed from the map', async (t) => {
   const { app, billing, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock: clockAt(5) })
   const odd = { ...tenantOf('acme'), productIds: ['prod_of_yesterday'] }
   await billing.receive('payprov', eventOf(snapshotOf(odd)))
@@ -230,10 +230,10 @@ test('what products stand for is remembered when the map names them no more', as
   await billing.receive('payprov', eventOf(snapshotOf({ ...odd, asOf: at(1), cancelAtPeriodEnd: true })))
   t.match(await billing.subscription('acme'), { plan: 'team', cancelAtPeriodEnd: true })
   await billing.receive('payprov', eventOf(snapshotOf({ ...odd, asOf: at(2), productIds: ['prod_of_nobody'] })))
-  t.match(await billing.subscription('acme'), { plan: 'free' }, 'of other products nothing is known')
+  t.match(await billing.subscription('acme'), { plan: 'free' }, 'other products are unknown')
 })
 
-test('what was kept for 90 days is removed', async (t) => {
+test('records are removed after 90 days', async (t) => {
   const { app, billing, clock } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock: clockAt(5) })
   const count = async () =>
     (await sql`select (select count(*)::int from tenantry.billing_events) as events, (select count(*)::int from tenantry.billing_unclaimed) as unclaimed`

@@ -1,4 +1,4 @@
-/** Attacks on the webhooks of payment providers, over HTTP; what passes, passes once. */
+/** Attacks on the webhooks of payment providers over HTTP; valid events are accepted once. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
 import type { SignedEvent, SignOptions, World } from '../../helpers/payment-world.js'
@@ -27,10 +27,10 @@ interface Provider {
   readonly name: ProviderName
   readonly world: World
   readonly sales: Sales
-  /** The header of the signature, and all that are signed. */
+  /** The signature's header, and all signed headers. */
   readonly signature: string
   readonly headers: readonly string[]
-  /** Another body under the id of the event, signed. */
+  /** Another body under the event's id, signed. */
   readonly again: (event: SignedEvent, body: (value: Record<string, unknown>) => object) => SignedEvent
 }
 
@@ -41,7 +41,7 @@ interface Opened extends Provider {
   readonly plan: (tenant: string) => Promise<unknown>
 }
 
-/** From an address of its own each time, so that failures of one test are none of another's. */
+/** From a different address each time, so that failures of one test do not affect another. */
 let addresses = 0
 
 async function send (t: Test, origin: string, target: string, headers: Headers, body: Buffer | string): Promise<Answer> {
@@ -55,7 +55,7 @@ async function send (t: Test, origin: string, target: string, headers: Headers, 
     }
   })
   const answered: Promise<Array<{ statusCode: number, headers: IncomingHttpHeaders } & NodeJS.ReadableStream>> = once(call, 'response')
-  // A server that refuses a large body by its headers ends the connection while it is sent.
+  // A server that rejects a large body by its headers closes the connection while it is sent.
   call.on('error', () => undefined)
   call.end(body)
   const [response] = await answered
@@ -80,7 +80,7 @@ test('webhooks of payment providers', async (t) => {
     env: {
       ...envOf('payprov', payprov, sold),
       PAYPROV_PREVIOUS_WEBHOOK_SECRETS: former,
-      // It was the provider before: of it there are webhooks only.
+      // The previous provider: only its webhooks are still served.
       ALTPROV_WEBHOOK_SECRET: webhookSecret,
       ALTPROV_PREVIOUS_WEBHOOK_SECRETS: former,
       ALTPROV_PRODUCT_MAP: JSON.stringify(productMap)
@@ -123,12 +123,12 @@ test('webhooks of payment providers', async (t) => {
       query: (sql) => query(sql),
       plan: async (tenant) => (await query('select plan from tenantry.tenants where id = $1', [tenant]))[0]?.['plan']
     }
-    await t.test(`${provider.name}: what is not signed as it has to be is refused, and nothing of it is read`, (t) => forges(t, opened))
-    await t.test(`${provider.name}: what is no JSON of a bounded size is refused before its signature is looked at`, (t) =>
+    await t.test(`${provider.name}: a request without a valid signature is rejected unread`, (t) => forges(t, opened))
+    await t.test(`${provider.name}: a body that is not JSON or is too large is rejected before its signature is verified`, (t) =>
       shapes(t, opened))
     await t.test(`${provider.name}: an event counts once, and only for the tenant that it names`, (t) => counts(t, opened))
   }
-  await t.test('failed signatures of an address are counted, and what is signed is not', (t) => floods(t, origin, payprov, sold))
+  await t.test('failed signatures are counted per address, and signed requests are not', (t) => floods(t, origin, payprov, sold))
 })
 
 async function forges (t: Test, { world, name, sales, signature, headers: names, send, deliver, query, plan }: Opened): Promise<void> {
@@ -192,7 +192,7 @@ async function forges (t: Test, { world, name, sales, signature, headers: names,
     t.same(await query(`select id from tenantry.${table} where provider = '${name}'`), [])
   }
 
-  await t.test('what is signed rightly passes', async (t) => {
+  await t.test('a valid signature is accepted', async (t) => {
     for (
       const [what, options] of [
         ['an old one', { at: Date.now() - 290 * second }],
@@ -260,13 +260,13 @@ async function shapes (t: Test, { world, sales, send, deliver, query }: Opened):
   refused(t, await deliver(complex), 400, 'BAD_REQUEST', 'signed, with 20,000 different keys')
   t.match(await send(good.headers, good.body, 'application/json; charset=utf-8'), { status: 200 })
   const rows = await query("select count(*)::int as events from tenantry.billing_events where tenant_id = 'initech'")
-  t.strictSame(rows, [{ events: 1 }], 'and of all these one counted')
+  t.strictSame(rows, [{ events: 1 }], 'one of all these counted')
 }
 
 async function counts (t: Test, { world, name, sales, again, send, deliver, query, plan }: Opened): Promise<void> {
   const subscription = world.subscribe('globex', sales.pro_monthly)
   const created = world.event('created', subscription)
-  // Who else sends it, and for whom, the signature says.
+  // The signature authenticates the sender and the tenant; other credentials are ignored.
   t.match(await deliver(created, { 'x-tenant-id': 'acme', authorization: `Bearer ${signToken({ role: 'admin', tenant_id: 'acme' })}` }), {
     status: 200
   })
@@ -282,10 +282,10 @@ async function counts (t: Test, { world, name, sales, again, send, deliver, quer
   const replayed = again(created, () => JSON.parse(ended.body.toString()))
   const underItsId = name === 'payprov' ? replayed : again(created, (value) => ({ ...JSON.parse(ended.body.toString()), id: value['id'] }))
   t.match(await deliver(underItsId), { status: 200, body: { received: true } })
-  t.equal(await plan('globex'), 'pro', 'another body under an id that was handled is ignored')
+  t.equal(await plan('globex'), 'pro', 'another body under a processed id is ignored')
   t.match(await deliver(ended), { status: 200 })
   t.equal(await plan('globex'), 'free')
-  t.match(await deliver(created), { status: 200 }, 'and the first one again changes nothing')
+  t.match(await deliver(created), { status: 200 }, 'repeating the first one changes nothing')
   t.equal(await plan('globex'), 'free')
 
   const atOnce = world.event('created', world.subscribe('umbrella', sales.team_monthly))
@@ -299,7 +299,7 @@ async function counts (t: Test, { world, name, sales, again, send, deliver, quer
       `select count(*)::int as entries from tenantry.audit_log where tenant_id = 'umbrella' and action = 'billing.plan' and details ->> 'provider' = '${name}'`
     ),
     [{ entries: 1 }],
-    'eight at once are one'
+    'eight at once count as one'
   )
   await query(
     "update tenantry.tenants set plan = 'free' where id = 'umbrella'; delete from tenantry.billing_subscriptions where tenant_id = 'umbrella'; delete from tenantry.billing_tenants where tenant_id = 'umbrella'"
@@ -308,7 +308,7 @@ async function counts (t: Test, { world, name, sales, again, send, deliver, quer
   t.match(await deliver(world.event('created', world.subscribe(`nobody-${name}`, sales.pro_monthly))), {
     status: 200,
     body: { received: true }
-  }, 'of a tenant that is not there')
+  }, 'for an unknown tenant')
   t.strictSame(
     await query(
       `select target from tenantry.audit_log where tenant_id = '' and action = 'billing.event_unclaimed' and target = 'nobody-${name}'`
@@ -334,8 +334,8 @@ async function floods (t: Test, origin: string, world: World, sales: Sales): Pro
   const answer = await deliver(wrong, '198.51.100.7')
   refused(t, answer, 429, 'RATE_LIMITED')
   t.match(answer, { headers: { 'retry-after': /^\d+$/ }, body: { retryAfter: Number } })
-  t.match(await deliver(event.headers, '198.51.100.7'), { status: 200 }, 'what is signed passes')
-  t.match(await deliver(wrong, '198.51.100.8'), { status: 401 }, 'another address has its own')
+  t.match(await deliver(event.headers, '198.51.100.7'), { status: 200 }, 'a signed request is accepted')
+  t.match(await deliver(wrong, '198.51.100.8'), { status: 401 }, 'another address has its own count')
   for (let count = 0; count < 20; count++) {
     t.match(await deliver(world.event('updated', world.subscribe('acme', sales.pro_monthly)).headers, '198.51.100.9'), { status: 401 })
   }

@@ -1,4 +1,4 @@
-/** Two servers that bill through a local payment provider, or the plugin in an app of its own. */
+/** Two servers with billing through a local payment provider, or the plugin in its own app. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
@@ -44,15 +44,15 @@ export interface Opened {
   readonly apps: readonly [FastifyInstance, FastifyInstance]
   readonly sales: Sales
   readonly query: RunSql
-  /** The administrator of a tenant, at the first app or at another one. */
+  /** An administrator of a tenant, at the first app or at another one. */
   readonly as: (tenant: string, app?: FastifyInstance) => Ask
-  /** The provider's event, at the first app. */
+  /** Sends the provider's event to the first app. */
   readonly tell: (kind: EventKind, subscription: string) => Promise<Answer>
-  /** Lines of the log of an app of its own. */
+  /** Log lines of the plugin's own app. */
   readonly logged?: readonly string[]
 }
 
-/** Their clocks begin with that of the machine, which is that of the servers. */
+/** Their clocks start at the machine's time, which the servers use. */
 const worlds: Readonly<Record<ProviderName, (t: Test) => Promise<World>>> = {
   payprov: (t) => payprovWorld(t, { now: Date.now() }),
   async altprov (t) {
@@ -72,7 +72,7 @@ function opened (t: Test, given: Omit<Opened, 'as' | 'tell'>): Opened {
   }
 }
 
-/** Two servers of one database, with the settings of their environment. */
+/** Two servers of one database, with the settings in their environment. */
 export async function servers (t: Test, name: ProviderName): Promise<Opened> {
   const { connectionString, query } = await postgresDatabase(t)
   const world = await worlds[name](t)
@@ -85,7 +85,7 @@ export async function servers (t: Test, name: ProviderName): Promise<Opened> {
   return opened(t, { name, world, sales, apps, query })
 }
 
-/** The plugin in an app of its own, whose clock is the provider's, and which limits no rate. */
+/** The plugin in its own app, with the provider's clock and without rate limits. */
 export async function alone (t: Test, name: ProviderName): Promise<Opened> {
   const { connectionString, query } = await postgresDatabase(t)
   const world = await worlds[name](t)

@@ -1,11 +1,11 @@
-/** What every cache store keeps, whatever it is made of. Each adapter's test calls this with a way to make an empty store. */
+/** The contract of every cache store. Each adapter's test calls this with a function that creates an empty store. */
 import type { CacheBounds, CacheStore, MaybePromise, Miss, Stamp, TableUse } from '../../../lib/cache/store.js'
 import type { Test } from 'tap'
 import { everyTenant } from '../../../lib/cache/store.js'
 
 export interface StoreUnderTest {
   readonly store: CacheStore
-  /** Lets time pass, in milliseconds: a clock of the test's, or a wait where the store has a clock of its own. */
+  /** Lets milliseconds pass: by the test's clock, or by waiting if the store has its own clock. */
   readonly pass: (ms: number) => Promise<void> | void
 }
 
@@ -17,7 +17,7 @@ export async function found (looked: MaybePromise<string | Miss>): Promise<strin
   return typeof answer === 'string' ? answer : undefined
 }
 
-/** What a value is kept under that is made from now on. */
+/** The stamp for a value that is computed from now on. */
 export async function stampOf (looked: MaybePromise<string | Miss>): Promise<Stamp> {
   const answer = await looked
   if (typeof answer === 'string') throw new Error(`there is a value: ${answer}`)
@@ -29,7 +29,7 @@ const tags: readonly TableUse[] = [{ table: 'tags', scoped: true }]
 const countries: readonly TableUse[] = [{ table: 'countries', scoped: false }]
 const all = [...notes, ...tags, ...countries]
 
-/** Looks, and keeps `value` as one that was made from the tables. */
+/** Reads the key, and stores `value` as one that was computed from the tables. */
 async function make (store: CacheStore, tenant: string, key: string, value: string, reads: readonly TableUse[]): Promise<void> {
   await store.set(tenant, key, value, long, await stampOf(store.get(tenant, key, reads)))
 }
@@ -47,7 +47,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     })
   }
 
-  test('a value is found as it was set, until its time is over', async (t, { store, pass }) => {
+  test('a value is returned unchanged until it expires', async (t, { store, pass }) => {
     await store.set('acme', 'k', '{"a":"ü€😀"}', 1000)
     t.equal(await found(store.get('acme', 'k')), '{"a":"ü€😀"}')
     t.equal(await found(store.get('acme', 'other')), undefined)
@@ -57,7 +57,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.match(await store.stats('acme'), { items: 0 })
   })
 
-  test('setting a key again replaces value and time', async (t, { store, pass }) => {
+  test('setting a key again replaces value and expiry', async (t, { store, pass }) => {
     await store.set('acme', 'k', 'old', 500)
     await store.set('acme', 'k', 'new', long)
     await pass(600)
@@ -70,7 +70,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.equal(await found(store.get('acme', 'k')), '')
   })
 
-  test('two tenants and the platform never share an item', async (t, { store }) => {
+  test('tenants and the platform never share an item', async (t, { store }) => {
     const owners = ['', 'acme', 'globex']
     for (const owner of owners) await store.set(owner, 'k', `of ${owner}`, long)
     for (const owner of owners) t.equal(await found(store.get(owner, 'k')), `of ${owner}`)
@@ -81,7 +81,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.equal(await found(store.get('', 'k')), 'of ')
   })
 
-  test('no key of one tenant reaches into another', async (t, { store }) => {
+  test("no key of one tenant reaches another tenant's items", async (t, { store }) => {
     await store.set('acme', 'k', 'secret', long)
     for (const [owner, key] of [['', 'acme:k'], ['acm', 'e:k'], ['acme', ':k'], ['', ':acme:k'], ['acme-2', 'k']] as const) {
       t.equal(await found(store.get(owner, key)), undefined, `${owner} ${key}`)
@@ -93,7 +93,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.equal(await found(store.get('acme', 'k')), 'secret')
   })
 
-  test('keys are those of the tenant, as they were set, as many as asked for', async (t, { store }) => {
+  test("keys lists the tenant's original keys, up to the requested number", async (t, { store }) => {
     const keys = ['GET /a?x=1&y=ü', 'a:b', '*', 'a b']
     for (const key of keys) await store.set('acme', key, 'v', long)
     await store.set('globex', 'other', 'v', long)
@@ -112,7 +112,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.equal(await found(store.get('acme', 'k')), undefined)
   })
 
-  test('hits and misses are counted for the tenant and for all', async (t, { store }) => {
+  test('hits and misses are counted per tenant and in total', async (t, { store }) => {
     await store.set('acme', 'k', 'v', long)
     await store.get('acme', 'k')
     await store.get('acme', 'k')
@@ -125,7 +125,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.ok(all.bytes > 0)
   })
 
-  test('what was made from a table is not found once it is written to', async (t, { store }) => {
+  test('a write to a table invalidates values computed from it', async (t, { store }) => {
     for (
       const [key, reads] of [['notes', notes], ['tags', tags], ['countries', countries], ['all', all], ['none', []]] as const
     ) { await make(store, 'acme', key, key, reads) }
@@ -138,35 +138,35 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     for (const [key, reads] of [['tags', tags], ['countries', countries], ['none', []]] as const) {
       t.equal(await found(store.get('acme', key, reads)), key)
     }
-    t.equal(await found(store.get('globex', 'notes', notes)), 'of globex', "another tenant's part of the table is another")
+    t.equal(await found(store.get('globex', 'notes', notes)), 'of globex', "another tenant's part of the table is separate")
     t.equal(await found(store.get('', 'notes', notes)), 'of nobody')
 
     await store.invalidate('acme', countries)
     t.equal(await found(store.get('acme', 'countries', countries)), undefined)
-    t.equal(await found(store.get('globex', 'countries', countries)), undefined, 'a table of nobody is one for all')
+    t.equal(await found(store.get('globex', 'countries', countries)), undefined, 'a table without tenants is shared by all')
     t.equal(await found(store.get('acme', 'tags', tags)), 'tags')
   })
 
-  test('what was being made while a table was written to is not found', async (t, { store }) => {
+  test('a value whose computation overlaps a write to its table is not returned', async (t, { store }) => {
     const stamp = await stampOf(store.get('acme', 'k', notes))
     await store.invalidate('acme', notes)
     await store.set('acme', 'k', 'old', long, stamp)
     const later = await stampOf(store.get('acme', 'k', notes))
-    t.not(later, stamp, 'and nobody joins those who make it')
+    t.not(later, stamp, 'and no caller joins the computation')
     await store.set('acme', 'k', 'new', long, later)
     t.equal(await found(store.get('acme', 'k', notes)), 'new')
     await store.set('acme', 'k', 'old', long, stamp)
-    t.not(await found(store.get('acme', 'k', notes)), 'old', 'whoever ends last')
+    t.not(await found(store.get('acme', 'k', notes)), 'old', 'whichever ends last')
   })
 
-  test('without a write in between there is one stamp', async (t, { store }) => {
+  test('without a write in between the stamp stays the same', async (t, { store }) => {
     const stamp = await stampOf(store.get('acme', 'k', all))
     await store.invalidate('globex', notes)
     await store.invalidate('acme', [{ table: 'others', scoped: true }])
     t.equal(await stampOf(store.get('acme', 'k', all)), stamp)
   })
 
-  test('what was being made while its tenant was cleared is not found', async (t, { store }) => {
+  test('a value whose computation overlaps a clear of its tenant is not returned', async (t, { store }) => {
     for (const [cleared, owner] of [['acme', 'acme'], [everyTenant, 'acme'], [everyTenant, '']] as const) {
       const stamp = await stampOf(store.get(owner, 'k', countries))
       await store.clear(cleared)
@@ -179,7 +179,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.equal(await found(store.get('globex', 'k', countries)), 'v')
   })
 
-  test('a tenant that writes to thousands of tables revives nothing', async (t, { store }) => {
+  test('a tenant that writes to thousands of tables revives no old value', async (t, { store }) => {
     await make(store, 'acme', 'k', 'old', notes)
     await store.invalidate('acme', notes)
     await make(store, 'globex', 'k', 'v', notes)
@@ -190,7 +190,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.equal(await found(store.get('globex', 'k', notes)), 'v')
   })
 
-  test('items are bounded, and the first that were written go first', async (t, { store }) => {
+  test('the number of items is bounded, and the oldest are evicted first', async (t, { store }) => {
     for (const key of ['a', 'b', 'c']) await store.set('acme', key, 'v', long)
     await store.set('globex', 'd', 'v', long)
     t.match(await store.stats(everyTenant), { items: 3 })
@@ -206,7 +206,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.equal(await found(store.get('acme', 'b')), undefined)
   }, { maxSize: 3 })
 
-  test('bytes are bounded, and an item that is larger than the cache is not kept', async (t, { store }) => {
+  test('bytes are bounded, and an item larger than the cache is not stored', async (t, { store }) => {
     await fill(store, 'acme', 200, 'x'.repeat(10_000))
     const { items, bytes } = await store.stats(everyTenant)
     t.ok(bytes <= 1_048_576 && bytes > 900_000, `${bytes} bytes`)
@@ -217,7 +217,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
   }, { maxMemoryMB: 1 })
 
   for (const bounds of [{ maxSize: 100 }, { maxMemoryMB: 1 }]) {
-    test(`a tenant that fills the cache pushes out its own items, not another's: ${JSON.stringify(bounds)}`, async (t, { store }) => {
+    test(`a tenant that fills the cache evicts its own items, not another's: ${JSON.stringify(bounds)}`, async (t, { store }) => {
       const value = 'x'.repeat(5000)
       await fill(store, 'victim', 10, value)
       await fill(store, 'hostile', 300, value)
@@ -227,7 +227,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     }, bounds)
   }
 
-  test('a tenant that comes to a full cache gets room in it', async (t, { store }) => {
+  test('a new tenant gets room in a full cache', async (t, { store }) => {
     await fill(store, 'first', 100)
     await fill(store, 'second', 30)
     t.match(await store.stats('first'), { items: 70 })
@@ -236,7 +236,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.match(await store.stats('second'), { items: 50 }, 'its even share, while both want more')
   }, { maxSize: 100 })
 
-  test('tenants that hold nothing any more have no share', async (t, { store }) => {
+  test('tenants without items have no share', async (t, { store }) => {
     for (const gone of ['a', 'b', 'c']) {
       await fill(store, gone, 1)
       await store.clear(gone)
@@ -246,7 +246,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.match(await store.stats('second'), { items: 50 })
   }, { maxSize: 100 })
 
-  test('what has ended makes room, and is counted no more', async (t, { store, pass }) => {
+  test('expired items free their room, and are not counted any more', async (t, { store, pass }) => {
     for (let index = 0; index < 10; index++) await store.set('acme', `key ${index}`, 'v', 200)
     await store.set('acme', 'lasting', 'v', long)
     await pass(300)
@@ -256,7 +256,7 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.match(await store.stats(everyTenant), { items: 6 })
   }, { maxSize: 11 })
 
-  test('the figures of a tenant stay right through replacing and eviction', async (t, { store }) => {
+  test("a tenant's figures stay correct through replacement and eviction", async (t, { store }) => {
     await fill(store, 'acme', 25)
     await store.set('acme', 'key 24', 'longer', long)
     const { items, bytes } = await store.stats('acme')
@@ -267,11 +267,11 @@ export function testCacheStore (t: Test, create: (t: Test, bounds?: CacheBounds)
     t.match(await store.stats(everyTenant), { items: 0, bytes: 0 })
   }, { maxSize: 10 })
 
-  test('it can be reached', async (_t, { store }) => {
+  test('the store is reachable', async (_t, { store }) => {
     await store.ping(1000)
   })
 
-  test('it can be closed twice', async (_t, { store }) => {
+  test('close may be called twice', async (_t, { store }) => {
     await store.close()
     await store.close()
   })

@@ -38,13 +38,13 @@ t.test('the plugin works alone with each store, and applies the configured bound
   await t.test('lmdb', (t) => prove(t, { provider: 'lmdb', lmdb: { dbPath: t.testdir({}) } }))
 })
 
-t.test('a cache that is turned off opens nothing', async (t) => {
+t.test('a disabled cache opens nothing', async (t) => {
   const { app, lines } = await appOf(t, { enabled: false, provider: 'redis', redis: { url: 'redis://127.0.0.1:1' } })
   await app.cache.clear('acme')
   t.same(lines, [])
 })
 
-t.test('invalid bounds are an error at the start', async (t) => {
+t.test('invalid bounds are an error at start', async (t) => {
   for (const maxSize of [0, -1, 1.5, NaN, Infinity, 100_000_001]) {
     await t.rejects(appOf(t, { maxSize }), {
       message: new RegExp(`^the plugin "tenantry/plugins/cache": maxSize is ${maxSize}: expected `)
@@ -57,7 +57,7 @@ t.test('invalid bounds are an error at the start', async (t) => {
   }
 })
 
-t.test('a provider without its section is an error at the start', async (t) => {
+t.test('a provider without its section is an error at start', async (t) => {
   for (const [provider, message] of [['redis', /cache\.redis\.url is missing/], ['lmdb', /cache\.lmdb\.dbPath is missing/]] as const) {
     const app = Fastify()
     await t.rejects(async () => {
@@ -66,7 +66,7 @@ t.test('a provider without its section is an error at the start', async (t) => {
   }
 })
 
-t.test('a missing package is an error at the start that names it, and no other provider needs it', async (t) => {
+t.test('a missing package is an error at start that names it, and other providers do not need it', async (t) => {
   const { code, output } = await runProgram(t, 'test/programs/without-peers.ts')
   t.match(output, /^redis: .*npm i ioredis$/m)
   t.match(output, /^lmdb: .*npm i lmdb$/m)
@@ -75,7 +75,7 @@ t.test('a missing package is an error at the start that names it, and no other p
   t.equal(code, 0)
 })
 
-t.test('what cannot be kept is logged once a minute, without its text', async (t) => {
+t.test('a value that cannot be stored is logged once a minute, without its text', async (t) => {
   for (const options of [{ provider: 'memory' }, { provider: 'lmdb', lmdb: { dbPath: t.testdir({}) } }] as const) {
     const { app, lines } = await appOf(t, { maxMemoryMB: 0.01, ...options })
     for (let index = 0; index < 5; index++) await app.cache.set('acme', `key ${index}`, 'confidential '.repeat(10_000), 60_000)
@@ -85,7 +85,7 @@ t.test('what cannot be kept is logged once a minute, without its text', async (t
   }
 })
 
-t.test('an unreachable Redis is logged without its password at the start, and used once it is reachable', async (t) => {
+t.test('an unreachable Redis is logged without its password at start, and used once it is reachable', async (t) => {
   const redis: TestRedis = await startRedis(t)
   await redis.command('config', 'set', 'requirepass', 'hunter2')
   await redis.stop()
@@ -96,7 +96,7 @@ t.test('an unreachable Redis is logged without its password at the start, and us
   t.notMatch(lines.join(), /hunter2/)
 })
 
-t.test("a store of the embedder's own is used, and closed with the app", async (t) => {
+t.test("an embedder's own store is used, and closed with the app", async (t) => {
   const own = createMemoryCache()
   let closed = 0
   const app = Fastify()

@@ -24,7 +24,7 @@ function fileIn (dbPath: string): string {
   return join(dbPath, folder, 'data.mdb')
 }
 
-/** A process that writes to the cache below the folder; it has begun. */
+/** Starts a process that writes to the cache in the folder. Resolves when it has begun. */
 async function spawnWriter (t: Test, dbPath: string): Promise<ChildProcess> {
   const child = spawn(process.execPath, [...programArguments('test/programs/lmdb-writer.ts'), dbPath], {
     stdio: ['ignore', 'pipe', 'inherit']
@@ -49,7 +49,7 @@ async function until (what: string, isThere: () => Promise<boolean>): Promise<vo
   }
 }
 
-test('a cache in LMDB keeps the contract', async (t) => {
+test('a cache in LMDB fulfills the contract', async (t) => {
   let folders = 0
   const root = t.testdir({})
   testCacheStore(t, async (t, bounds) => {
@@ -63,7 +63,7 @@ test('a cache in LMDB keeps the contract', async (t) => {
   })
 })
 
-test('the file is not much longer than the cache is large', async (t) => {
+test("the file is not much larger than the cache's bound", async (t) => {
   const dbPath = t.testdir({})
   const store = await open(t, dbPath, { maxMemoryMB: 4, maxSize: 1_000_000 })
   for (const [length, count] of [[20, 5000], [90_000, 300], [700, 2500], [9000, 1000]] as const) {
@@ -76,7 +76,7 @@ test('the file is not much longer than the cache is large', async (t) => {
   t.ok(statSync(fileIn(dbPath)).size < 2 * 4_194_304 + 1_048_576, `${statSync(fileIn(dbPath)).size} bytes`)
 })
 
-test('processes on one file', async (t) => {
+test('processes share one file', async (t) => {
   const dbPath = t.testdir({})
   const store = await open(t, dbPath)
   await store.set('acme', 'k', 'old', long, await stampOf(store.get('acme', 'k', notes)))
@@ -85,7 +85,7 @@ test('processes on one file', async (t) => {
 
   t.equal(await found(store.get('acme', 'k', notes)), undefined, 'the other process wrote')
   await store.set('acme', 'late', 'old', long, stamp)
-  t.equal(await found(store.get('acme', 'late', notes)), undefined, 'while this one made a value')
+  t.equal(await found(store.get('acme', 'late', notes)), undefined, 'while this one computed a value')
   t.equal(await found(store.get('globex', 'from there')), 'v')
 
   const exited = once(child, 'exit')
@@ -103,12 +103,12 @@ test('processes on one file', async (t) => {
     t.equal((await store.keys(tenant, 100_000)).length, items)
     counted += items
   }
-  t.equal(counted, before.items + 1, 'and the figures are right')
+  t.equal(counted, before.items + 1, 'the figures are correct')
   t.equal(await store.clear('*'), counted)
   t.match(await store.stats('*'), { items: 0, bytes: 0 })
 })
 
-test('what was kept is there for the next process, unless the machine was started anew', async (t) => {
+test('stored values survive a restart of the process, but not of the machine', async (t) => {
   const dbPath = t.testdir({
     'v1-00000000-0000-0000-0000-000000000000': { 'data.mdb': 'of an earlier boot' },
     other: { file: 'of somebody else' }
@@ -116,13 +116,13 @@ test('what was kept is there for the next process, unless the machine was starte
   const store = await createLmdbCache({ dbPath, warn () {} })
   await store.set('acme', 'k', 'v', long)
   await store.close()
-  t.equal(await found(store.get('acme', 'k')), undefined, 'a closed one is empty')
+  t.equal(await found(store.get('acme', 'k')), undefined, 'a closed store is empty')
   t.same(readdirSync(dbPath).filter((name) => !name.startsWith('v1-')), ['other'])
   if (process.platform === 'linux') t.equal(readdirSync(dbPath).length, 2)
   t.equal(await found((await open(t, dbPath)).get('acme', 'k')), 'v')
 })
 
-test('a disk without room', async (t) => {
+test('a full disk loses values but serves none that is outdated', async (t) => {
   let free = 1e12
   const warnings: string[] = []
   const options = {
@@ -142,7 +142,7 @@ test('a disk without room', async (t) => {
   t.equal(await found(little.get('acme', 'more')), undefined, 'too little for a value')
   t.equal(await found(little.get('acme', 'k')), 'v')
   await little.invalidate('acme', notes)
-  t.equal(await found(little.get('acme', 'k')), 'v', 'enough to tell of a write')
+  t.equal(await found(little.get('acme', 'k')), 'v', 'enough to announce a write')
   t.match(warnings, [/64 MB/])
   await little.close()
 
@@ -150,10 +150,10 @@ test('a disk without room', async (t) => {
   const full = await open(t, dbPath, options)
   const first = await stampOf(full.get('acme', 'none', notes))
   await full.invalidate('acme', notes)
-  t.equal(await found(full.get('acme', 'k')), undefined, 'what cannot be told is taken for a change of everything')
+  t.equal(await found(full.get('acme', 'k')), undefined, 'a write that cannot be announced invalidates everything')
   t.not(await stampOf(full.get('acme', 'none', notes)), first)
   const away = await stampOf(full.get('acme', 'none', notes))
-  t.not(await stampOf(full.get('acme', 'none', notes)), away, 'and nobody joins what was begun before')
+  t.not(await stampOf(full.get('acme', 'none', notes)), away, 'and no caller joins an earlier computation')
   free = 1e12
   const end = performance.now() + 10_000
   while (typeof await stampOf(full.get('acme', 'none', notes)) === 'string') {
@@ -165,7 +165,7 @@ test('a disk without room', async (t) => {
   t.equal(await found(full.get('acme', 'k')), undefined)
 })
 
-test('a file that cannot be opened is logged at the start', async (t) => {
+test('a file that cannot be opened is logged at start', async (t) => {
   const folder = t.testdir({ file: 'text' })
   await t.rejects(createLmdbCache({ dbPath: join(folder, 'file'), warn () {} }), /^the cache in ".*file.*" cannot be opened: /)
   mkdirSync(join(folder, 'fine'))
@@ -199,7 +199,7 @@ test('a damaged or truncated file is replaced by an empty one, and logged', asyn
     await store.close()
   }
   writeFileSync(fileIn(dbPath), whole)
-  t.equal(await found((await open(t, dbPath)).get('acme', 'k1')), 'x'.repeat(1000), 'a sound one stays')
+  t.equal(await found((await open(t, dbPath)).get('acme', 'k1')), 'x'.repeat(1000), 'an intact one stays')
 })
 
 test('a file is emptied if a process was killed soon after it opened the file', async (t) => {
@@ -212,7 +212,7 @@ test('a file is emptied if a process was killed soon after it opened the file', 
     reasons.push(reason)
   }
   await (await open(t, dbPath, { onRenewal })).close()
-  t.same(reasons, [], 'one that closed it is no such process')
+  t.same(reasons, [], 'not after a regular close')
 
   const there = await open(t, dbPath)
   t.equal(await found(there.get('acme', 'k')), 'v')
@@ -226,10 +226,10 @@ test('a file is emptied if a process was killed soon after it opened the file', 
   await after.close()
   await there.close()
   await (await open(t, dbPath, { onRenewal })).close()
-  t.equal(reasons.length, 1, 'it is told once')
+  t.equal(reasons.length, 1, 'it is logged once')
 })
 
-test('a folder that is removed while processes use it', async (t) => {
+test('a folder removed during use makes the cache unreachable', async (t) => {
   const dbPath = t.testdir({})
   const reasons: string[] = []
   const store = await open(t, dbPath, {
@@ -242,8 +242,8 @@ test('a folder that is removed while processes use it', async (t) => {
     t.equal(await found(store.get('acme', 'k', notes)), 'old')
     rmSync(removed, { recursive: true })
     await store.invalidate('acme', notes)
-    t.throws(() => store.ping(1000), 'it cannot be reached')
-    t.equal(await found(store.get('acme', 'k', notes)), undefined, 'nothing old is found')
+    t.throws(() => store.ping(1000), 'it is not reachable')
+    t.equal(await found(store.get('acme', 'k', notes)), undefined, 'no old value is found')
     await until('it is used again', async () => {
       await store.set('acme', 'k', 'new', long, await stampOf(store.get('acme', 'k', notes)))
       return await found(store.get('acme', 'k', notes)) === 'new'
@@ -259,11 +259,11 @@ test('a folder that is removed while processes use it', async (t) => {
   })
   await until('it is used again', async () => typeof await stampOf(store.get('acme', 'k', notes)) === 'number')
   const writer = await spawnWriter(t, dbPath)
-  t.equal(await found(store.get('globex', 'from there')), 'v', 'processes that come later use the same file')
+  t.equal(await found(store.get('globex', 'from there')), 'v', 'later processes use the same file')
   writer.kill('SIGKILL')
 })
 
-test('the folder of another version is removed when no process uses it', async (t) => {
+test("another version's folder is removed when no process uses it", async (t) => {
   const dbPath = t.testdir({})
   const writer = await spawnWriter(t, dbPath)
   const other = `v0-${'0'.repeat(8)}-0000-0000-0000-${'0'.repeat(12)}`

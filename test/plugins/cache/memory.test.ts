@@ -13,7 +13,7 @@ testCacheStore(t, (_t, bounds) => {
   }
 })
 
-t.test('an item whose time is over while others are pushed out is counted once', async (t) => {
+t.test('an item that expires during an eviction is counted once', async (t) => {
   let time = 1000
   const store = createMemoryCache({ maxSize: 10, now: () => time })
   await fill(store, 'acme', 25)
@@ -25,14 +25,14 @@ t.test('an item whose time is over while others are pushed out is counted once',
   t.equal(bytes, (await store.stats(everyTenant)).bytes)
 })
 
-t.test('a value waits for nothing', async (t) => {
+t.test('a value is returned synchronously', async (t) => {
   const store = createMemoryCache()
   t.notOk(store.set('acme', 'k', 'v', 1000) instanceof Promise)
   t.equal(store.get('acme', 'k'), 'v')
   t.notOk(store.invalidate('acme', [{ table: 'notes', scoped: true }]) instanceof Promise)
 })
 
-t.test('a tenant of which nothing is known any more gets no value from before', async (t) => {
+t.test('a tenant whose stamps were evicted gets no earlier value', async (t) => {
   const store = createMemoryCache({ maxSize: 2 })
   const reads = [{ table: 'notes', scoped: true }]
   const looked = await store.get('acme', 'k', reads)

@@ -9,7 +9,7 @@ import { found, stampOf, testCacheStore } from './conformance.js'
 
 const long = 60_000 // ms
 
-/** As in a process of its own: a log of its own is a connection of its own. */
+/** Like another process: a separate log opens a separate connection. */
 async function open (t: Test, redis: TestRedis, bounds: CacheBounds = {}): Promise<CacheStore> {
   const connection = await openRedis(redis.url, { info () {}, warn () {} })
   const store = createRedisCache({ connection, warn () {}, ...bounds })
@@ -17,8 +17,8 @@ async function open (t: Test, redis: TestRedis, bounds: CacheBounds = {}): Promi
   return store
 }
 
-// They wait for times that are over and connections that are made again, each with a Redis of its own.
-test('a cache in Redis', (t) =>
+// They wait for expiries and reconnects, each with its own Redis.
+test('a cache in Redis fulfills the contract', (t) =>
   atOnce(t, {
     'as every store': keepsTheContract,
     'instances on one Redis': shares,
@@ -60,7 +60,7 @@ async function shares (t: Test): Promise<void> {
   const redis = await startRedis(t)
   const [one, other] = [await open(t, redis), await open(t, redis)]
 
-  await t.test('share values, writes and figures', async (t) => {
+  await t.test('instances share values, writes and figures', async (t) => {
     await make(one, 'acme', 'k', 'v', notes)
     t.equal(await found(other.get('acme', 'k', notes)), 'v')
     await other.invalidate('acme', notes)
@@ -72,7 +72,7 @@ async function shares (t: Test): Promise<void> {
     t.match(await other.stats('acme'), { items: 1 })
   })
 
-  await t.test('find nothing old when the stamps are gone', async (t) => {
+  await t.test('no old value is found after the stamps are lost', async (t) => {
     for (const lost of ['tenantry:cache:acme:stamps', 'tenantry:cache:*:stamps', 'tenantry:cache:*:tables']) {
       await make(one, 'acme', 'k', 'v', [...notes, ...countries])
       t.equal(await found(other.get('acme', 'k', [...notes, ...countries])), 'v')
@@ -81,7 +81,7 @@ async function shares (t: Test): Promise<void> {
     }
   })
 
-  await t.test("a tenant's keys begin with it", async (t) => {
+  await t.test("a tenant's keys start with its id", async (t) => {
     await make(one, 'globex', 'k', 'v', notes)
     const keys = await redis.command('keys', '*')
     if (!Array.isArray(keys)) throw new Error('no list of keys')
@@ -90,7 +90,7 @@ async function shares (t: Test): Promise<void> {
     t.same(await redis.command('keys', 'tenantry:cache:globex:*'), [])
   })
 
-  await t.test('take no more memory than they may', async (t) => {
+  await t.test('the cache uses no more memory than allowed', async (t) => {
     await redis.command('flushall')
     const used = async () => Number(/used_memory:(\d+)/.exec(String(await redis.command('info', 'memory')))?.[1])
     const before = await used()
@@ -109,14 +109,14 @@ async function survives (t: Test): Promise<void> {
   const [one, other] = [await open(t, redis), await open(t, redis)]
   await make(one, 'acme', 'k', 'before', notes)
 
-  await t.test('without it there are no values, and nothing waits or fails', async (t) => {
+  await t.test('without Redis there are no values, and nothing waits or fails', async (t) => {
     await redis.stop()
     await until('it is away', async () => {
       const looked = one.get('acme', 'k', notes)
       return await found(looked) === undefined && !(looked instanceof Promise)
     })
     const first = await stampOf(one.get('acme', 'k', notes))
-    t.not(await stampOf(one.get('acme', 'k', notes)), first, 'nobody joins what was begun before: another instance may have written since')
+    t.not(await stampOf(one.get('acme', 'k', notes)), first, 'no caller joins an earlier computation: another instance may have written since')
     await one.set('acme', 'k', 'v', long, first)
     t.notOk(one.get('acme', 'k', notes) instanceof Promise)
     await one.invalidate('acme', notes)
@@ -124,10 +124,10 @@ async function survives (t: Test): Promise<void> {
     t.match(await one.stats('acme'), { items: 0 })
     t.equal(await one.clear('acme'), 0)
     t.equal(await one.delete('acme', 'k'), false)
-    await t.rejects(async () => await one.ping(1000), 'that it cannot be reached is told to who asks for that')
+    await t.rejects(async () => await one.ping(1000), 'a health check reports that it is unreachable')
   })
 
-  await t.test('it is used again', async () => {
+  await t.test('Redis is used again after its return', async () => {
     await redis.start()
     await until('it is back', async () => {
       await make(one, 'acme', 'k', 'after', notes).catch(() => {})
@@ -135,7 +135,7 @@ async function survives (t: Test): Promise<void> {
     })
   })
 
-  await t.test('a Redis without memory takes no values and gives those that it has', async (t) => {
+  await t.test('a Redis that is out of memory stores no values and returns existing ones', async (t) => {
     await until('it is there', async () => {
       await make(one, 'acme', 'full', 'v', notes).catch(() => {})
       return await found(one.get('acme', 'full', notes)) === 'v'
@@ -166,7 +166,7 @@ async function tells (t: Test): Promise<void> {
   isCut = true
   await cut.invalidate('acme', [...notes, ...countries])
   await cut.clear('globex')
-  for (const [tenant, key, reads] of values) t.equal(await found(other.get(tenant, key, reads)), 'old', 'as it was')
+  for (const [tenant, key, reads] of values) t.equal(await found(other.get(tenant, key, reads)), 'old', 'unchanged')
   isCut = false
   for (const [tenant, key, reads] of values) {
     await until(`${key} ends`, async () => await found(other.get(tenant, key, reads)) === undefined)
@@ -178,8 +178,8 @@ async function tells (t: Test): Promise<void> {
   for (let index = 0; index < 10_001; index++) await cut.invalidate(`tenant-${index}`, notes)
   await cut.invalidate('acme', notes)
   isCut = false
-  t.equal(await found(cut.get('acme', 'k', notes)), undefined, 'more than it remembers one by one, and at once for itself')
-  t.equal(await found(other.get('initech', 'k', notes)), undefined, 'is everything')
+  t.equal(await found(cut.get('acme', 'k', notes)), undefined, 'more than are tracked individually, and at once for itself')
+  t.equal(await found(other.get('initech', 'k', notes)), undefined, 'counts as everything')
 }
 
 async function endsAnswers (t: Test): Promise<void> {
@@ -201,12 +201,12 @@ async function endsAnswers (t: Test): Promise<void> {
   await make(other, 'globex', 'k', 'kept', notes)
   redis.pause()
   t.equal(await found(writer.get('initech', 'k', notes)), undefined, 'the deadline of a command ends the connection')
-  // No connection takes this command: Redis does not find it in a socket later.
+  // No connection sends this command, so Redis cannot find it in a socket later.
   await writer.invalidate('acme', notes)
   redis.resume()
   await back
   t.equal(await found(other.get('acme', 'k', notes)), undefined)
-  t.equal(await found(other.get('globex', 'k', notes)), 'kept', "another tenant's answer stays")
+  t.equal(await found(other.get('globex', 'k', notes)), 'kept', "another tenant's response stays")
 }
 
 async function forgets (t: Test): Promise<void> {
@@ -234,9 +234,9 @@ async function forgets (t: Test): Promise<void> {
   await isMissed(running[0])
   t.match(await started.stats('acme'), { items: 3 })
   await make(started, 'acme', 'k', 'old', notes)
-  t.equal(await found(running[1].get('acme', 'k', notes)), 'old', 'what is kept from then on is found by all')
+  t.equal(await found(running[1].get('acme', 'k', notes)), 'old', 'values stored from then on are found by all')
   await started.set('acme', 'made of no table', 'old', long)
-  t.match(await started.stats('acme'), { items: 3 }, 'and is counted once')
+  t.match(await started.stats('acme'), { items: 3 }, 'and are counted once')
 
   await replica.command('replicaof', '127.0.0.1', redis.port)
   await until('the replica has the item', async () => await replica.command('exists', 'tenantry:cache:acme:item:k') === 1)
@@ -249,7 +249,7 @@ async function forgets (t: Test): Promise<void> {
     'the first follows the second',
     async () => String(await redis.command('info', 'replication')).includes('master_link_status:up')
   )
-  t.equal(await found(running[1].get('acme', 'k', notes)), undefined, 'a replica is not asked')
+  t.equal(await found(running[1].get('acme', 'k', notes)), undefined, 'a replica is not used')
   await redis.command('replicaof', 'no', 'one')
   await isMissed(await open(t, redis))
 }

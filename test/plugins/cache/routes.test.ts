@@ -11,7 +11,7 @@ import { eventually } from '../queue/app.js'
 import { redisSection, type CacheSection } from './stores.js'
 
 const admin = { token: signToken({ role: 'admin', sub: 'ops' }) }
-/** Each answer that is made is another one. */
+/** Each computed response is different. */
 const document: TestDocument = {
   routes: [{ path: '/clock', method: 'get', cache: { enabled: true, ttl: 3600 }, response: { at: '{{uuid()}}' } }]
 }
@@ -20,7 +20,7 @@ interface World {
   readonly app: FastifyInstance
   readonly ask: Ask
   readonly other: Ask
-  /** What a caller of the tenant gets from the first server, and from the second, cached or not. */
+  /** A tenant's responses from the first server and from the second, cached or not. */
   readonly at: (ask: Ask, query?: string, tenant?: string) => Promise<unknown>
 }
 
@@ -43,10 +43,10 @@ async function keysOf (ask: Ask, tenant = 'acme'): Promise<string[]> {
   return [(await ask(`GET /cache/keys?tenant=${tenant}&limit=100`)).body['data']].flat().map(String)
 }
 
-test('the cache of each instance', async (t) => {
+test('the cache endpoints work with one cache per instance', async (t) => {
   const { app, ask, other, at } = await world(t, { enabled: true, provider: 'memory' })
 
-  await t.test('is shown, and that of a tenant', async (t) => {
+  await t.test('the figures are shown, also for one tenant', async (t) => {
     for (const query of ['', '?a=1', '?a=2', '?a=2']) await at(ask, query)
     await at(ask, '', 'globex')
     t.match(await ask('GET /cache/stats'), {
@@ -54,11 +54,11 @@ test('the cache of each instance', async (t) => {
       body: { provider: 'memory', shared: false, items: 4, bytes: Number, hits: 1, misses: 4 }
     })
     t.match((await ask('GET /cache/stats?tenant=acme')).body, { items: 3, hits: 1, misses: 3 })
-    t.match((await ask('GET /cache/stats', { tenant: 'globex' })).body, { items: 1, hits: 0, misses: 1 }, 'the header names it too')
+    t.match((await ask('GET /cache/stats', { tenant: 'globex' })).body, { items: 1, hits: 0, misses: 1 }, 'the header selects it too')
     t.match((await ask('GET /cache/stats?tenant=nobody')).body, { items: 0, bytes: 0, hits: 0, misses: 0 })
   })
 
-  await t.test('has keys, each of one tenant', async (t) => {
+  await t.test('the keys of one tenant are listed', async (t) => {
     const keys = await keysOf(ask)
     t.equal(keys.length, 3)
     t.ok(keys.every((key) => key.includes('acme') && key.includes('/clock')), keys.join())
@@ -74,7 +74,7 @@ test('the cache of each instance', async (t) => {
     t.match((await ask('GET /cache/keys')).body, { data: [], pagination: { total: 0 } }, "the platform's own")
   })
 
-  await t.test('loses one answer, of that tenant and no other', async (t) => {
+  await t.test('one response is removed, only of that tenant', async (t) => {
     const key = (await keysOf(ask)).find((each) => each.includes('a=1')) ?? ''
     const before = [await at(ask, '?a=1'), await at(ask, '?a=2')]
     refused(t, await ask(`DELETE /cache/key/${encodeURIComponent(key)}?tenant=globex`), 404, 'NOT_FOUND')
@@ -85,7 +85,7 @@ test('the cache of each instance', async (t) => {
     t.equal(await at(ask, '?a=2'), before[1])
   })
 
-  await t.test('is cleared of a tenant, on both', async (t) => {
+  await t.test("one tenant's responses are cleared on both instances", async (t) => {
     const [here, there, kept] = [await at(ask), await at(other), await at(other, '', 'globex')]
     t.match(await ask('DELETE /cache/clear?tenant=acme'), { status: 200, body: { success: true, removed: 3 } })
     t.not(await at(ask), here)
@@ -93,14 +93,14 @@ test('the cache of each instance', async (t) => {
     t.equal(await at(other, '', 'globex'), kept)
   })
 
-  await t.test('is cleared as a whole, on both', async (t) => {
+  await t.test('all responses are cleared on both instances', async (t) => {
     const [here, there] = [await at(ask, '', 'globex'), await at(other, '', 'globex')]
     t.match((await ask('DELETE /cache/clear')).body, { success: true, removed: 2 })
     t.not(await at(ask, '', 'globex'), here)
     await eventually(t, 'the other instance hears of it', async () => await at(other, '', 'globex') !== there)
   })
 
-  await t.test('is changed by administrators of the platform alone, and each change stands in its log', async (t) => {
+  await t.test('only platform administrators may change the cache, and each change is logged', async (t) => {
     const targets = ['GET /cache/stats', 'GET /cache/keys?limit=x', 'DELETE /cache/clear?tenant=acme', 'DELETE /cache/key/x?what=1']
     for (const target of targets) {
       refused(t, await caller(t, app)(target), 401, 'TOKEN_MISSING', target)
@@ -119,7 +119,7 @@ test('the cache of each instance', async (t) => {
     t.equal(entries.length, 3)
   })
 
-  await t.test('is asked for well', async (t) => {
+  await t.test('invalid requests are rejected', async (t) => {
     for (const query of ['tenant=*', 'tenant=', 'tenant=a%3Ab', 'tenant=acme&tenant=globex', 'what=1']) {
       for (const target of ['GET /cache/stats', 'GET /cache/keys', 'DELETE /cache/clear', 'DELETE /cache/key/x']) {
         refused(t, await ask(`${target}?${query}`), 400, 'VALIDATION_FAILED', `${target}?${query}`)
@@ -131,11 +131,11 @@ test('the cache of each instance', async (t) => {
   })
 })
 
-test('a cache that instances share', async (t) => {
+test('the cache endpoints work with a shared cache', async (t) => {
   const { cache: section, redis } = await redisSection(t)
   const { ask, other, at } = await world(t, section)
 
-  await t.test('is one for both', async (t) => {
+  await t.test('the cache is the same on both instances', async (t) => {
     const before = await at(ask)
     t.equal(await at(other), before)
     t.match((await other('GET /cache/stats?tenant=acme')).body, { provider: 'redis', shared: true, items: 1 })
@@ -147,7 +147,7 @@ test('a cache that instances share', async (t) => {
     t.not(await at(ask), after)
   })
 
-  await t.test('is an empty one while it is away', async (t) => {
+  await t.test('the cache is empty while Redis is unreachable', async (t) => {
     await redis.stop()
     t.match(await ask('GET /cache/stats'), { status: 200, body: { items: 0 } })
     t.match((await ask('GET /cache/keys?tenant=acme')).body, { data: [] })

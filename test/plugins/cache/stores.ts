@@ -1,9 +1,9 @@
-/** Each store as a document names it, for tests of what every one of them must do. */
+/** Each store as a document names it, for tests that apply to all stores. */
 import type { Test } from 'tap'
 import type { CacheStore } from '../../../lib/schema/cache.js'
 import { startRedis, type TestRedis } from '../../helpers/redis.js'
 
-/** The document's `cache` section; `filled` in by the check. */
+/** The document's `cache` section, with the defaults of the check. */
 export type CacheSection = Pick<CacheStore, 'enabled' | 'provider' | 'redis' | 'lmdb'>
 
 export async function redisSection (t: Test): Promise<{ cache: CacheSection, redis: TestRedis }> {

@@ -1,4 +1,4 @@
-/** What a configured route answers over HTTP: who sees excluded fields, what the cache tells apart, what is computed. */
+/** Responses of configured routes over HTTP: visibility of excluded fields, cache keys, computed fields. */
 import type { TokenClaims } from '../../helpers/tokens.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { test, type Test } from 'tap'
@@ -14,7 +14,7 @@ interface Asked {
   readonly headers?: Record<string, string>
 }
 
-/** Asks a server with the routes and two notes of the tenant "acme". */
+/** Sends requests to a server with the routes and two notes of the tenant "acme". */
 async function asking (t: Test, document: TestDocument) {
   const app = await testServer(t, {
     tables,
@@ -44,7 +44,7 @@ const hidden: NonNullable<TestDocument['routes']>[number] = {
   queries: [{ table: 'notes', operation: 'select', id: 1 }]
 }
 
-test("excluded fields are there for administrators, and for a tenant's own people who name their tenant", async (t) => {
+test("excluded fields are visible to administrators, and to a tenant's own users who name their tenant", async (t) => {
   const ask = await asking(t, { routes: [hidden] })
   const sees = async (asked: Asked) => 'secret' in (await ask('/hidden', asked)).body
   t.equal(await sees({}), false, 'a caller without a token')
@@ -60,11 +60,11 @@ test('with `tenancy.dashboardPermission` naming the tenant is not enough', async
   t.equal(await sees({ tenant_id: 'acme' }), false)
   t.equal(await sees({ tenant_id: 'acme', permissions: ['other:read'] }), false)
   t.equal(await sees({ tenant_id: 'acme', permissions: ['dashboard:read'] }), true)
-  t.equal(await sees({ tenant_id: 'acme', permissions: ['dashboard:read'] }, {}), false, 'nor is the permission')
+  t.equal(await sees({ tenant_id: 'acme', permissions: ['dashboard:read'] }, {}), false, 'nor is the permission alone')
   t.equal(await sees({ tenant_id: 'acme', role: 'admin' }), true, 'administrators need none')
 })
 
-test('`cache.varyBy` keeps an answer for each value', async (t) => {
+test('`cache.varyBy` keeps a response for each value', async (t) => {
   const ask = await asking(t, {
     cache: { enabled: true, provider: 'memory' },
     routes: [{
@@ -93,7 +93,7 @@ test('`cache.key` replaces path and query string, and never the tenant', async (
   })
   t.equal((await ask('/by-title?title=one&ignored=1')).cache, 'MISS')
   const again = await ask('/by-title?title=one&ignored=2')
-  t.equal(again.cache, 'HIT', 'what the key does not name makes no difference')
+  t.equal(again.cache, 'HIT', 'values outside the key make no difference')
   t.match(again.body, { data: [{ title: 'one' }] })
   t.match(await ask('/by-title?title=two'), { cache: 'MISS', body: { data: [{ title: 'two' }] } })
   const other = await ask('/by-title?title=one', { headers: { 'x-tenant-id': 'globex' } })
@@ -101,7 +101,7 @@ test('`cache.key` replaces path and query string, and never the tenant', async (
   t.strictSame(other.body.data, [])
 })
 
-test('a transform computes its fields in order: those of a record, those of the answer', async (t) => {
+test("a transform computes its fields in order: first the records', then the response's", async (t) => {
   const ask = await asking(t, {
     routes: [
       {
@@ -133,10 +133,10 @@ test('a transform computes its fields in order: those of a record, those of the 
     pagination: { limit: 20, offset: 0, total: 2 },
     total: 2
   })
-  t.strictSame((await ask('/one')).body, { said: 'one!' }, 'a mapping sees what was computed')
+  t.strictSame((await ask('/one')).body, { said: 'one!' }, 'a mapping can read computed fields')
 })
 
-test('stored JSON of more than 50,000 different keys is refused where it is read, and others are served', async (t) => {
+test('stored JSON with more than 50,000 different keys is rejected where it is read, and other records are served', async (t) => {
   const app = await testServer(t, {
     tables: { sheets: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, data: { type: 'json' } } } },
     routes: [
@@ -170,6 +170,6 @@ test('stored JSON of more than 50,000 different keys is refused where it is read
     body: { code: 'TENANTRY_ANSWER_TOO_LARGE', message: /more than 50,000 different keys.*: ask for fewer records or fields/ }
   })
   t.match(await ask('GET', '/sheets?limit=2', 'acme'), { status: 200, body: { data: [{ n: 9000 }, { n: 9000 }] } })
-  t.equal((await ask('GET', '/texts', 'acme')).status, 200, 'what is not parsed is not counted')
+  t.equal((await ask('GET', '/texts', 'acme')).status, 200, 'unparsed JSON is not counted')
   t.match(await ask('GET', '/sheets', 'globex'), { status: 200, body: { data: [] } })
 })

@@ -1,4 +1,4 @@
-/** Cached answers of two processes: on one Redis, which goes away and comes back, and in one LMDB file. */
+/** Cached responses of two processes: on one Redis with an outage, and in one LMDB file. */
 import { atOnce } from '../../helpers/at-once.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { test, type Test } from 'tap'
@@ -46,22 +46,22 @@ async function pair (t: Test, cache: CacheSection): Promise<{ one: Ask, other: A
 async function shares (t: Test, { one, other, globex }: Awaited<ReturnType<typeof pair>>): Promise<void> {
   t.same(await look(one), ['MISS', []])
   await until(t, 'the answer of one is that of the other', async () => (await look(other))[0] === 'HIT')
-  t.same(await look(globex), ['MISS', []], 'and no other tenant has it')
+  t.same(await look(globex), ['MISS', []], 'no other tenant has it')
   await until(t, 'its own', async () => (await look(globex))[0] === 'HIT')
   const ofGlobex: unknown[] = []
   for (let id = 1; id <= 10; id++) {
     const [writer, reader] = id % 2 === 0 ? [one, other] : [other, one]
     t.equal((await writer('POST /notes', { body: { id, title: `note ${id}` } })).status, 201)
     const [, titles] = await look(reader)
-    t.equal(Array.isArray(titles) && titles.length, id, `${id} written on one is read on the other at once`)
+    t.equal(Array.isArray(titles) && titles.length, id, `${id} written on one instance is read on the other at once`)
     ofGlobex.push((await look(globex))[0])
   }
-  // A Redis that did not answer in time is a MISS of one request. An answer that each write removes would always be one.
-  t.ok(ofGlobex.includes('HIT'), 'writes of one tenant leave the answers of another')
+  // A Redis that responds too late causes one MISS. A response that each write drops would always be a MISS.
+  t.ok(ofGlobex.includes('HIT'), 'writes of one tenant keep the responses of another')
 }
 
-// Most of it is starts, and answers that are waited for.
-test('two processes', (t) =>
+// Most of the time is spent on starts and awaited responses.
+test('two processes share cached responses', (t) =>
   atOnce(t, {
     'two processes on one Redis': onRedis,
     'two processes on one LMDB file': onFile
@@ -79,7 +79,7 @@ async function onRedis (t: Test): Promise<void> {
     t.equal((await one('POST /notes', { body: { id, title: `note ${id}` } })).status, 201)
     for (const ask of [one, other]) {
       const [state, titles] = await look(ask)
-      t.same([state, Array.isArray(titles) && titles.length], ['MISS', id], 'without Redis everything is made anew')
+      t.same([state, Array.isArray(titles) && titles.length], ['MISS', id], 'without Redis every response is computed anew')
     }
   }
   await redis.start()

@@ -1,6 +1,6 @@
 /**
- * Cached answers that are made while other things happen: writes, other requests for the same, callers that go away. The
- * view `held` shows notes and waits for a lock of the test's after its statement has begun.
+ * Cached responses whose computation overlaps other events: writes, requests for the same response, disconnects. The view `held` shows
+ * notes and waits for a lock of the test after its statement has begun.
  */
 import type { TestDocument } from '../../helpers/server.js'
 import { get } from 'node:http'
@@ -50,7 +50,7 @@ const routes: Route[] = [
   { method: 'delete', path: '/people/:id', queries: [{ table: 'people', operation: 'delete', id: '{{params.id}}' }] }
 ]
 
-test('cached answers and what happens meanwhile', async (t) => {
+test('cached responses stay correct during overlapping events', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql })
   const app = await testServer(t, { routes, cache: { enabled: true, provider: 'memory' } }, {
     engine: { provider: 'postgres', postgres: { connectionString } },
@@ -82,7 +82,7 @@ test('cached answers and what happens meanwhile', async (t) => {
   await acme('POST /notes', { body: { id: 1, title: 'first', person_id: 1 } })
   await acme('POST /tags', { body: { id: 1, note_id: 1 } })
 
-  await t.test('a view is what it reads, and a view without tenants is of all of them', async (t) => {
+  await t.test("a view depends on the tables that it reads, and a view without tenants on all tenants' rows", async (t) => {
     for (const path of ['/held', '/all_titles', '/over_view']) {
       await titles(globex, path)
       t.match(await titles(globex, path), ['HIT'], path)
@@ -92,7 +92,7 @@ test('cached answers and what happens meanwhile', async (t) => {
     t.match(await titles(globex, '/held'), ['HIT'], "its rows are the tenant's")
   })
 
-  await t.test('rows that the database removes or changes after a write are written too', async (t) => {
+  await t.test('rows that the database deletes or changes after a write count as written', async (t) => {
     for (const path of ['/notes', '/tags', '/held']) await titles(acme, path)
     await acme('PATCH /people/1', { body: { name: 'Anna' } })
     for (const path of ['/notes', '/tags']) t.match(await titles(acme, path), ['HIT'], path)
@@ -104,7 +104,7 @@ test('cached answers and what happens meanwhile', async (t) => {
     t.match(await acme('GET /tags'), { headers: { 'x-cache': 'MISS' }, body: { data: [{ note_id: null }] } })
   })
 
-  await t.test('an answer begun before a write only goes to requests from before the write', async (t) => {
+  await t.test('a response begun before a write only goes to requests from before the write', async (t) => {
     await acme('POST /notes', { body: { id: 10, title: 'old' } })
     await hold()
     const [before, joined] = [titles(acme, '/held'), titles(acme, '/held')]
@@ -118,7 +118,7 @@ test('cached answers and what happens meanwhile', async (t) => {
     t.same(await titles(acme, '/held'), ['HIT', ['old', 'written meanwhile']])
   })
 
-  await t.test('many who ask for the same at once have it made once, each tenant for itself', async (t) => {
+  await t.test('concurrent requests for the same response compute it once, separately for each tenant', async (t) => {
     await acme('POST /notes', { body: { id: 12, title: 'third' } })
     await globex('POST /notes', { body: { id: 13, title: 'of globex' } })
     const before = await runs()
@@ -132,7 +132,7 @@ test('cached answers and what happens meanwhile', async (t) => {
     for (const answer of answers.slice(20)) t.same(answer, ['MISS', ['of globex']])
   })
 
-  await t.test('what fails fails for all who wait, and is made anew by the next', async (t) => {
+  await t.test('a failure goes to all waiting requests, and the next request computes again', async (t) => {
     await acme('POST /notes', { body: { id: 14, title: 'wrong' } })
     const before = await runs()
     await hold()
@@ -159,7 +159,7 @@ test('cached answers and what happens meanwhile', async (t) => {
     await holder.query('rollback')
   })
 
-  await t.test('those who wait get it when the first who asked goes away', async (t) => {
+  await t.test('waiting requests get the response even if the first caller disconnects', async (t) => {
     const origin = await listen(app)
     await acme('POST /notes', { body: { id: 15, title: 'last' } })
     const before = await runs()

@@ -1,4 +1,4 @@
-/** The payment provider `altprov` against a local server that speaks Stripe's protocol. */
+/** The payment provider `altprov` with a local server that speaks Stripe's protocol. */
 import type { ProviderEvent } from '../../../../plugins/billing/providers/provider.js'
 import type { Subscription } from '../../../helpers/altprov/objects.js'
 import Stripe from 'stripe'
@@ -20,7 +20,7 @@ const checkoutInput = {
 
 const fails = (name: ErrorName, message?: RegExp) => ({ code: catalogue[name].code, ...message === undefined ? {} : { message } })
 
-test('altprov does what every provider does', async (t) => {
+test('altprov passes the suite of all providers', async (t) => {
   await conformance(t, altprovServer)
 })
 
@@ -30,7 +30,7 @@ test('a tenant is one customer of altprov', async (t) => {
   const sold = world.sell(pro)
   const { account } = world
 
-  await t.test('two checkouts make one customer, though the search finds nothing yet', async (t) => {
+  await t.test('two checkouts create one customer, even though the search does not find it yet', async (t) => {
     account.searchLag = day
     const first = await provider.checkout({
       ...checkoutInput,
@@ -53,12 +53,12 @@ test('a tenant is one customer of altprov', async (t) => {
     t.equal(account.all('customer').length, 1)
   })
 
-  await t.test("the address of who pays is the customer's", async (t) => {
+  await t.test("the payer's address becomes the customer's", async (t) => {
     await provider.checkout({ ...checkoutInput, tenant: tenantRef('mail'), email: 'pay@mail.example', product: sold.product, idempotencyKey: 'd' })
     t.match(account.all('customer').find(({ metadata }) => metadata['tenant_id'] === 'mail'), { email: 'pay@mail.example' })
   })
 
-  await t.test('what the search does not find yet is found by a customer that is known', async (t) => {
+  await t.test('a subscription that the search does not find yet is found through a known customer', async (t) => {
     const id = world.subscribe('late', sold)
     account.searchLag = day
     t.same(await provider.subscriptions(tenantRef('late')), [])
@@ -71,7 +71,7 @@ test('a tenant is one customer of altprov', async (t) => {
     t.match(await provider.subscriptions(tenantRef('moved'), ['cus_ofAnotherAccount']), [{ id }])
   })
 
-  await t.test("a customer's subscription without metadata is the tenant's of the customer, one that names another tenant is not", async (t) => {
+  await t.test("a customer's subscription without metadata belongs to the customer's tenant, one that names another tenant does not", async (t) => {
     const customer = account.addCustomer({ tenant_id: 'shared' })
     const price = account.one('price', sold.price)
     const own = account.addSubscription(customer.id, price)
@@ -82,13 +82,13 @@ test('a tenant is one customer of altprov', async (t) => {
     t.match(await provider.cancel(nobody.id, 'e'), { tenant: null })
   })
 
-  await t.test('an id that no tenant can have reaches no search', async (t) => {
+  await t.test('an invalid tenant id is never used in a search', async (t) => {
     world.forget()
     await t.rejects(provider.subscriptions(tenantRef("x' OR metadata['tenant_id']:'acme")), fails('tenantInvalid'))
     t.same(world.calls, [])
   })
 
-  await t.test('a key that came with another product before is refused', async (t) => {
+  await t.test('an idempotency key that was used with another product is rejected', async (t) => {
     await provider.checkout({ ...checkoutInput, tenant: tenantRef('acme'), product: sold.product, idempotencyKey: 'same' })
     await t.rejects(
       provider.checkout({ ...checkoutInput, tenant: tenantRef('acme'), product: world.sell(team).product, idempotencyKey: 'same' }),
@@ -97,7 +97,7 @@ test('a tenant is one customer of altprov', async (t) => {
   })
 })
 
-test('a product of altprov stands for one price', async (t) => {
+test('a product of altprov has one price', async (t) => {
   const world = await altprovServer(t)
   const provider = await world.open()
   const { account } = world
@@ -106,12 +106,12 @@ test('a product of altprov stands for one price', async (t) => {
   const stored = account.one('product', product)
   const yearly = account.addPrice(product, { amount: 29_000, currency: 'usd', cycle: 'yearly' })
 
-  await t.test('its default price, among any others', async (t) => {
+  await t.test('the default price is used, among any others', async (t) => {
     t.match(await provider.checkout({ ...input, product }), { amount: 2900 })
     t.match(await provider.checkout({ ...input, product: yearly, idempotencyKey: 'b' }), { amount: 29_000 })
   })
 
-  await t.test('without one, its only price that recurs and is active', async (t) => {
+  await t.test('without a default, the only active recurring price is used', async (t) => {
     stored.default_price = null
     await t.rejects(provider.checkout({ ...input, product, idempotencyKey: 'c' }), fails('providerFailed'))
     account.one('price', price).active = false
@@ -120,7 +120,7 @@ test('a product of altprov stands for one price', async (t) => {
     await t.rejects(provider.checkout({ ...input, product, idempotencyKey: 'e' }), fails('providerFailed'))
   })
 
-  await t.test('a price that is not there is not found', async (t) => {
+  await t.test('a missing price is not found', async (t) => {
     await t.rejects(provider.checkout({ ...input, product: 'price_unknown', idempotencyKey: 'f' }), fails('notFound'))
     for (const other of ['', '..', 'a/b', '?']) {
       await t.rejects(provider.checkout({ ...input, product: other, idempotencyKey: 'g' }), fails('notFound'), other)
@@ -128,13 +128,13 @@ test('a product of altprov stands for one price', async (t) => {
   })
 })
 
-test('changes of a subscription of altprov', async (t) => {
+test('subscriptions of altprov can be changed', async (t) => {
   const world = await altprovServer(t)
   const provider = await world.open()
   const { account } = world
   const [small, large] = [world.sell(pro), world.sell(team)]
 
-  await t.test('a change that cannot be paid changes nothing, and says why', async (t) => {
+  await t.test('a change that cannot be paid changes nothing, and reports the reason', async (t) => {
     const id = world.subscribe('poor', small)
     account.declines = true
     await t.rejects(provider.changeProduct(id, large.product, 'now', 'a'), fails('providerRefused', /card was declined/))
@@ -142,7 +142,7 @@ test('changes of a subscription of altprov', async (t) => {
     t.match(await provider.subscriptions(tenantRef('poor')), [{ status: 'active', productIds: [small.product, small.price] }])
   })
 
-  await t.test("the period's end keeps the trial, the discounts and the quantity of the subscription", async (t) => {
+  await t.test("a change at the period's end keeps the subscription's trial, discounts and quantity", async (t) => {
     const id = world.subscribe('kept', large, { trialDays: 14 })
     const subscription = account.one('subscription', id)
     subscription.discounts = ['di_forever']
@@ -155,7 +155,7 @@ test('changes of a subscription of altprov', async (t) => {
     ])
   })
 
-  await t.test('what is planned is planned anew; the last one counts', async (t) => {
+  await t.test('a new planned change replaces the earlier one', async (t) => {
     const third = world.sell({ ...pro, name: 'Third' })
     const id = world.subscribe('anew', large)
     await provider.changeProduct(id, small.product, 'period_end', 'c')
@@ -165,7 +165,7 @@ test('changes of a subscription of altprov', async (t) => {
     t.match(await provider.subscriptions(tenantRef('anew')), [{ productIds: [third.product, third.price] }])
   })
 
-  await t.test('a cancellation replaces what is planned, and a plan a cancellation', async (t) => {
+  await t.test('a cancellation replaces a planned change, and a planned change replaces a cancellation', async (t) => {
     const id = world.subscribe('instead', large)
     await provider.changeProduct(id, small.product, 'period_end', 'e')
     t.match(await provider.cancel(id, 'f'), { cancelAtPeriodEnd: true })
@@ -173,7 +173,7 @@ test('changes of a subscription of altprov', async (t) => {
     t.match(await provider.changeProduct(id, small.product, 'period_end', 'g'), { cancelAtPeriodEnd: false })
   })
 
-  await t.test('a date to end that the portal set is a cancellation, and is taken back', async (t) => {
+  await t.test('an end date from the portal is a cancellation, and can be revoked', async (t) => {
     const id = world.subscribe('portal', small)
     const subscription = account.one('subscription', id)
     const [{ current_period_end: end }] = subscription.items.data
@@ -185,19 +185,19 @@ test('changes of a subscription of altprov', async (t) => {
     t.match(await provider.subscriptions(tenantRef('portal')), [{ cancelAtPeriodEnd: false }])
   })
 
-  await t.test('what a key was answered before is no news: the subscription is read again', async (t) => {
+  await t.test('a replayed response may be outdated: the subscription is read again', async (t) => {
     const id = world.subscribe('again', small)
     world.misfortune('lost')
     const lost = provider.cancel(id, 'i')
     t.match(await lost, { cancelAtPeriodEnd: true })
     await provider.resume(id, 'j')
     world.forget()
-    // The same key a second time is answered as at first, and does nothing.
+    // The same key a second time gets the first response, and has no effect.
     t.match(await provider.cancel(id, 'i'), { cancelAtPeriodEnd: false })
     t.same(world.calls.map(({ method }) => method), ['GET', 'POST', 'GET'])
   })
 
-  await t.test('one for several things is not changed: which of them is the plan is not known', async (t) => {
+  await t.test('a subscription with several items is not changed: the item of the plan is unknown', async (t) => {
     const subscription = account.one('subscription', world.subscribe('several', small))
     const items: unknown[] = subscription.items.data
     items.push({ ...subscription.items.data[0], id: 'si_other' })
@@ -207,14 +207,14 @@ test('changes of a subscription of altprov', async (t) => {
     t.equal(subscription.schedule, null)
   })
 
-  await t.test('a key that is at work is waited for', async (t) => {
+  await t.test('a key that is in use is retried', async (t) => {
     const id = world.subscribe('locked', small)
     world.misfortune({ status: 409 })
     t.match(await provider.cancel(id, 'm'), { cancelAtPeriodEnd: true })
   })
 })
 
-test('webhooks of altprov', async (t) => {
+test('webhooks of altprov are verified and parsed', async (t) => {
   const world = await altprovServer(t)
   const provider = await world.open()
   const { account } = world
@@ -227,7 +227,7 @@ test('webhooks of altprov', async (t) => {
     return provider.readWebhook(body, headers, now)
   }
 
-  await t.test('what the SDK of the provider signs is right', async (t) => {
+  await t.test("signatures of the provider's SDK are valid", async (t) => {
     const { body } = world.event('updated', id)
     const header = Stripe.webhooks.generateTestHeaderString({
       payload: body.toString(),
@@ -244,7 +244,7 @@ test('webhooks of altprov', async (t) => {
     t.throws(() => provider.readWebhook(body, { 'stripe-signature': other }, now), fails('signatureInvalid'))
   })
 
-  await t.test('300 seconds before and after are right, 301 are not', async (t) => {
+  await t.test('300 seconds before and after are accepted, 301 are not', async (t) => {
     const { body, headers } = world.event('updated', id)
     for (const offset of [-300_000, 300_999]) t.ok(provider.readWebhook(body, headers, now + offset), String(offset))
     for (const offset of [-301_000, 301_000]) {
@@ -252,7 +252,7 @@ test('webhooks of altprov', async (t) => {
     }
   })
 
-  await t.test('a time that is not one, or not the only one, is refused though it is signed', async (t) => {
+  await t.test('an invalid or repeated time is rejected even if it is signed', async (t) => {
     const { body } = world.event('updated', id)
     for (const time of ['NaN', '-1', '1e9', '', `${now / 1000}x`]) {
       const signature = Stripe.createNodeCryptoProvider().computeHMACSignature(
@@ -269,7 +269,7 @@ test('webhooks of altprov', async (t) => {
     )
   })
 
-  await t.test('bytes that a decoder would pass over are not what was signed', async (t) => {
+  await t.test('bytes that a decoder would ignore invalidate the signature', async (t) => {
     const { body, headers } = world.sign(Buffer.from('{"a":"\ufffd"}'))
     t.throws(() => provider.readWebhook(Buffer.concat([Buffer.from('\ufeff'), body]), headers, now), fails('signatureInvalid'))
     t.throws(
@@ -278,7 +278,7 @@ test('webhooks of altprov', async (t) => {
     )
   })
 
-  await t.test('the states of a subscription', async (t) => {
+  await t.test('the statuses of a subscription are mapped', async (t) => {
     const [{ current_period_start: start }] = subscription.items.data
     const states: readonly (readonly [Partial<Subscription>, object])[] = [
       [{ status: 'active' }, { status: 'active', endedAt: null, pastDueSince: null }],
@@ -300,7 +300,7 @@ test('webhooks of altprov', async (t) => {
     }
   })
 
-  await t.test('a date in a schedule is that of a phase, and no cancellation', async (t) => {
+  await t.test('a date in a schedule belongs to a phase, and is not a cancellation', async (t) => {
     const [{ current_period_end: end }] = subscription.items.data
     t.match(read('customer.subscription.updated', { ...subscription, cancel_at: end })?.snapshot, { cancelAtPeriodEnd: true })
     t.match(read('customer.subscription.updated', { ...subscription, cancel_at: end, schedule: 'sub_sched_1' })?.snapshot, {
@@ -308,7 +308,7 @@ test('webhooks of altprov', async (t) => {
     })
   })
 
-  await t.test('for several items all products are reported, and the period that ends first', async (t) => {
+  await t.test('several items are reported with all products and the earliest end of a period', async (t) => {
     const [item] = subscription.items.data
     const shorter = {
       ...item,
@@ -322,7 +322,7 @@ test('webhooks of altprov', async (t) => {
     })
   })
 
-  await t.test('events of versions before 2025-03-31 are read too', async (t) => {
+  await t.test('events of versions before 2025-03-31 are parsed too', async (t) => {
     const [{ current_period_start: start, current_period_end: end, ...item }] = subscription.items.data
     const old = { ...subscription, current_period_start: start, current_period_end: end, items: { data: [item] } }
     t.match(read('customer.subscription.updated', old)?.snapshot, { periodStart: new Date(start * 1000), periodEnd: new Date(end * 1000) })
@@ -343,7 +343,7 @@ test('webhooks of altprov', async (t) => {
     t.match(read('invoice.paid', invoice), { tenant: tenantRef('acme'), subscriptionId: id, payment: { id: 'in_1', outcome: 'paid', amount: 5 } })
   })
 
-  await t.test('invoices tell of a payment once, and of no other thing than a subscription', async (t) => {
+  await t.test('an invoice reports one payment, and only of subscriptions', async (t) => {
     const invoice = {
       id: 'in_1',
       customer: 'cus_1',
@@ -363,7 +363,7 @@ test('webhooks of altprov', async (t) => {
     t.match(read('invoice.paid', { ...invoice, parent: null }), { tenant: null, subscriptionId: null, customerId: 'cus_1' })
   })
 
-  await t.test("a checkout is the tenant's by its metadata; others than of subscriptions are not ours", async (t) => {
+  await t.test("a checkout's metadata names its tenant; checkouts without a subscription are ignored", async (t) => {
     const session = {
       id: 'cs_1',
       mode: 'subscription',
@@ -383,7 +383,7 @@ test('webhooks of altprov', async (t) => {
     t.equal(read('checkout.session.completed', { ...session, mode: 'payment' }), null)
   })
 
-  await t.test('what an account that is connected tells, and events without content, are ignored', async (t) => {
+  await t.test('events of connected accounts and events without content are ignored', async (t) => {
     const { body } = world.event('updated', id)
     const connected = world.sign(Buffer.from(JSON.stringify({ ...Object(JSON.parse(body.toString())), account: 'acct_other' })))
     t.equal(provider.readWebhook(connected.body, connected.headers, now), null)
@@ -392,7 +392,7 @@ test('webhooks of altprov', async (t) => {
   })
 })
 
-test("the time of an answer is the provider's, and no later than that of the question", (t) => {
+test("the time of a response is the provider's, and not after the request's", (t) => {
   const date = 'Thu, 01 Jan 2026 00:00:10 GMT'
   t.same(timeOf(date, 999), new Date('2026-01-01T00:00:10Z'))
   t.same(timeOf(date, 3500), new Date('2026-01-01T00:00:07Z'))

@@ -22,7 +22,7 @@ const platform = (options: Partial<CallOptions> = {}): CallOptions => ({
   ...options
 })
 
-t.test('a call is tried three times at most, and only where that does no harm', async (t) => {
+t.test('a call is tried at most three times, and only if a retry is safe', async (t) => {
   const cases: Array<[unknown, boolean, number, ErrorName]> = [
     [new Error('no answer'), true, 3, 'providerFailed'],
     [new Error('no answer'), false, 1, 'providerFailed'],
@@ -48,7 +48,7 @@ t.test('a call is tried three times at most, and only where that does no harm', 
   }
 })
 
-t.test('the second try may be right', async (t) => {
+t.test('the second attempt may succeed', async (t) => {
   let count = 0
   t.equal(
     await callProvider(platform(), async () => {
@@ -59,7 +59,7 @@ t.test('the second try may be right', async (t) => {
   )
 })
 
-t.test('a refused key is the trouble of whose key it is', async (t) => {
+t.test("a rejected key is reported to the key's owner", async (t) => {
   const run = async () => {
     throw new ProviderFault('key', { message: '401' })
   }
@@ -67,7 +67,7 @@ t.test('a refused key is the trouble of whose key it is', async (t) => {
   await t.rejects(callProvider(platform({ keyOwner: 'tenant' }), run), { code: catalogue.providerKeyRefused.code })
 })
 
-t.test('calls share their time: none begins when it is over', async (t) => {
+t.test('calls share a deadline: none starts after it', async (t) => {
   const time = new CallTime(50)
   const waiting = (signal: AbortSignal) =>
     new Promise<never>((_resolve, reject) => {
@@ -87,7 +87,7 @@ t.test('calls share their time: none begins when it is over', async (t) => {
   t.notOk(isCalled)
 })
 
-t.test('a failed try ends what it has under way', async (t) => {
+t.test('a failed attempt aborts its requests', async (t) => {
   const ended: boolean[] = []
   await t.rejects(callProvider(platform({ repeatable: false }), async (signal) => {
     signal.addEventListener('abort', () => {
@@ -98,7 +98,7 @@ t.test('a failed try ends what it has under way', async (t) => {
   t.same(ended, [true])
 })
 
-t.test('the time to wait is that of the header, in both of its forms', (t) => {
+t.test('the wait follows the Retry-After header in both of its forms', (t) => {
   for (
     const [header, seconds] of [['0', 0], ['120', 120], [null, undefined], [undefined, undefined], ['soon', undefined], ['-1', 0], [
       'Wed, 21 Oct 2015 07:28:00 GMT',
@@ -122,7 +122,7 @@ t.test('a reason is one short line without keys', (t) => {
   t.end()
 })
 
-t.test('what a status means', (t) => {
+t.test('statuses are mapped to errors', (t) => {
   for (
     const [status, kind] of [
       [400, 'refused'],
@@ -145,7 +145,7 @@ t.test('what a status means', (t) => {
   t.end()
 })
 
-t.test('a missing package is named with how to install it', async (t) => {
+t.test('a missing package is named with the install command', async (t) => {
   const { code, output } = await runProgram(t, 'test/programs/without-payment-packages.ts')
   t.match(output, /^payprov: .*@polar-sh\/sdk: npm i @polar-sh\/sdk@1$/m)
   t.match(output, /^altprov: .*stripe: npm i stripe@23$/m)
@@ -153,7 +153,7 @@ t.test('a missing package is named with how to install it', async (t) => {
   t.equal(code, 0)
 })
 
-t.test('a success whose JSON has too many different keys is unreadable, and is not handed to an SDK', async (t) => {
+t.test('a success whose JSON has too many different keys is unreadable, and is not passed to an SDK', async (t) => {
   const body = (keys: number) => JSON.stringify(Object.fromEntries(Array.from({ length: keys }, (_, index) => [`key ${index}`, 1])))
   const provider = await remote(t, ({ path }, response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end(body(Number(path.slice(1))))

@@ -1,4 +1,4 @@
-/** What the conformance suite of payment providers asks again and again. */
+/** Helpers of the conformance suite of payment providers. */
 import type { Test } from 'tap'
 import type { PaymentProvider, Snapshot } from '../../../../plugins/billing/providers/provider.js'
 import { catalogue, TenantryError, type ErrorName } from '../../../../lib/errors.js'
@@ -11,7 +11,7 @@ export async function one (provider: PaymentProvider, tenant: string): Promise<S
   return snapshot
 }
 
-/** What the promise rejects with, which is of the catalogue. */
+/** The promise's error, which must be of the catalogue. */
 export async function rejected (promise: Promise<unknown>): Promise<TenantryError> {
   const error: unknown = await promise.then(() => new Error('nothing was thrown'), (reason: unknown) => reason)
   if (error instanceof TenantryError) return error
@@ -26,7 +26,7 @@ export function refused (t: Test, run: () => unknown, name: ErrorName, message: 
   t.throws(run, { code: catalogue[name].code }, message)
 }
 
-/** All that a log would have of it. */
+/** Everything that a log would contain of it. */
 export function textOf (error: TenantryError): string {
   const texts: string[] = []
   for (let cause: unknown = error; cause instanceof Error; cause = cause.cause) texts.push(cause.stack ?? cause.message)

@@ -1,4 +1,4 @@
-/** The part of the conformance suite of payment providers that is about their webhooks. */
+/** The conformance suite's part for webhooks of payment providers. */
 import type { Test } from 'tap'
 import type { Snapshot } from '../../../../plugins/billing/providers/provider.js'
 import type { World } from '../../../helpers/payment-world.js'
@@ -13,7 +13,7 @@ export async function webhooks (t: Test, world: World): Promise<void> {
   const id = world.subscribe('acme', sold)
   const now = world.now()
 
-  await t.test('events carry the subscription as it is, or the payment', async (t) => {
+  await t.test('events contain the current subscription, or the payment', async (t) => {
     const snapshot = await one(provider, 'acme')
     for (const kind of ['created', 'updated'] as const) {
       const { body, headers } = world.event(kind, id)
@@ -27,14 +27,14 @@ export async function webhooks (t: Test, world: World): Promise<void> {
       const { body, headers } = world.event(kind, id)
       const event = provider.readWebhook(body, headers, now)
       t.match(event, { customerId: snapshot.customerId, snapshot: null, payment: { outcome: kind, amount: 2900, currency: 'usd' } })
-      // A refund of altprov is told of a charge, which names the customer alone.
+      // A refund of altprov refers to a charge, which names only the customer.
       if (kind === 'paid' || provider.name !== 'altprov') t.match(event, { tenant: 'acme', subscriptionId: id })
     }
     const { body, headers } = world.event('other', id)
     t.equal(provider.readWebhook(body, headers, now), null)
   })
 
-  await t.test('two events have two ids; one that is sent again has its own', async (t) => {
+  await t.test('two events have two ids; a redelivered event keeps its id', async (t) => {
     const [first, second] = [world.event('updated', id), world.event('updated', id)]
     t.not(provider.readWebhook(first.body, first.headers, now)?.id, provider.readWebhook(second.body, second.headers, now)?.id)
     t.equal(provider.readWebhook(first.body, first.headers, now)?.id, provider.readWebhook(first.body, first.headers, now + minute)?.id)
@@ -53,7 +53,7 @@ export async function webhooks (t: Test, world: World): Promise<void> {
     }
   })
 
-  await t.test('anything that is not as it was signed is refused', async (t) => {
+  await t.test('anything that differs from the signed request is rejected', async (t) => {
     const { body, headers } = world.event('updated', id)
     const changed = Buffer.from(body)
     changed[changed.length - 2] = 0x20
@@ -74,14 +74,14 @@ export async function webhooks (t: Test, world: World): Promise<void> {
     }
   })
 
-  await t.test('one right signature among several is enough; none is not', async (t) => {
+  await t.test('one valid signature among several is enough; none is not', async (t) => {
     const { secret, signed } = secretsOf(world, id)
     t.ok(provider.readWebhook(...signed(['another secret', secret]), now))
     refused(t, () => provider.readWebhook(...signed(['another secret', 'a third one']), now), 'signatureInvalid', 'none right')
     refused(t, () => provider.readWebhook(...signed([]), now), 'signatureInvalid', 'none at all')
   })
 
-  await t.test('a secret that was replaced is accepted as long as it is named', async (t) => {
+  await t.test('a replaced secret is accepted as long as it is configured', async (t) => {
     const { secret, signed } = secretsOf(world, id)
     const rotated = await world.open({ webhookSecrets: ['the new secret of the webhooks', secret] })
     t.ok(rotated.readWebhook(...signed([secret]), now))
@@ -94,7 +94,7 @@ export async function webhooks (t: Test, world: World): Promise<void> {
     refused(t, () => empty.readWebhook(...signed(['']), now), 'signatureInvalid', 'an empty secret')
   })
 
-  await t.test('what is signed and is no event is a bad request', async (t) => {
+  await t.test('a signed body that is not an event is a bad request', async (t) => {
     for (
       const text of [
         'no json',
@@ -113,7 +113,7 @@ export async function webhooks (t: Test, world: World): Promise<void> {
     }
   })
 
-  await t.test("an ended subscription's event says so", async (t) => {
+  await t.test("an ended subscription's event reports the end", async (t) => {
     world.change(id, 'end')
     const { body, headers } = world.event('ended', id)
     t.match(provider.readWebhook(body, headers, now), { snapshot: { id, status: 'canceled', endedAt: new Date(world.now()) } })
@@ -128,7 +128,7 @@ function secretsOf (world: World, subscription: string) {
   }
 }
 
-/** What an event cannot say alike: when it was told, and how it is paid. */
+/** Members that events report differently: the time of the snapshot, and the payment method. */
 function withoutTime (snapshot: Snapshot | null | undefined): Partial<Snapshot> {
   const { asOf, paymentMethod, ...rest } = snapshot ?? {}
   return rest

@@ -1,4 +1,4 @@
-/** What every payment provider's adapter does, run against a local server that speaks the provider's protocol. */
+/** The behaviour of every payment provider's adapter, tested with a local server that speaks the provider's protocol. */
 import type { Test } from 'tap'
 import type { Snapshot } from '../../../../plugins/billing/providers/provider.js'
 import type { Misfortune, World } from '../../../helpers/payment-world.js'
@@ -43,7 +43,7 @@ async function checkouts (t: Test, world: World): Promise<void> {
     idempotencyKey: 'key-1'
   }
 
-  await t.test('a checkout has the id, the address, and the price of the product; who pays for it is the tenant', async (t) => {
+  await t.test("a checkout has an id, an address and the product's price; the tenant is the payer", async (t) => {
     const checkout = await provider.checkout(input)
     t.match(checkout, { amount: 2900, currency: 'usd' })
     t.ok(checkout.id)
@@ -63,19 +63,19 @@ async function checkouts (t: Test, world: World): Promise<void> {
     t.match(await provider.checkout({ ...input, tenant: tenantRef('nomail'), email: undefined, idempotencyKey: 'key-3' }), { amount: 2900 })
   })
 
-  await t.test('two tenants with one e-mail address have each their own subscription', async (t) => {
+  await t.test('two tenants with one e-mail address have separate subscriptions', async (t) => {
     const own = await provider.checkout({ ...input, tenant: tenantRef('globex'), idempotencyKey: 'key-4' })
     const id = world.pay(own.id)
     t.match(await provider.subscriptions(tenantRef('globex')), [{ id, tenant: tenantRef('globex') }])
     t.equal((await provider.subscriptions(tenantRef('acme'))).length, 1)
   })
 
-  await t.test('a product that is not there is refused', async (t) => {
+  await t.test('an unknown product is rejected', async (t) => {
     const error = await rejected(provider.checkout({ ...input, product: '00000000-0000-4000-8000-000000000000', idempotencyKey: 'key-5' }))
     t.ok([catalogue.notFound.code, catalogue.providerRefused.code].includes(error.code), error.code)
   })
 
-  await t.test('the tries of a checkout carry one idempotency key, another checkout another one', async (t) => {
+  await t.test('all attempts of a checkout use one idempotency key, another checkout uses another one', async (t) => {
     const keyOf = async (idempotencyKey: string) => {
       world.forget()
       world.misfortune('lost')
@@ -94,11 +94,11 @@ async function subscriptions (t: Test, world: World): Promise<void> {
   const provider = await world.open()
   const sold = world.sell(pro)
 
-  await t.test('a tenant that is no customer has none', async (t) => {
+  await t.test('a tenant without a customer has no subscriptions', async (t) => {
     t.same(await provider.subscriptions(tenantRef('nobody')), [])
   })
 
-  await t.test('a subscription is reported as the provider has it', async (t) => {
+  await t.test("a subscription is reported with the provider's data", async (t) => {
     const id = world.subscribe('acme', sold)
     const [snapshot, ...others] = await provider.subscriptions(tenantRef('acme'))
     t.same(others, [])
@@ -119,7 +119,7 @@ async function subscriptions (t: Test, world: World): Promise<void> {
     t.ok(snapshot.asOf.getTime() <= world.now())
   })
 
-  await t.test('its whole life: a trial, past due, recovered, unpaid, ended', async (t) => {
+  await t.test("a subscription's whole life is reported: a trial, past due, recovered, unpaid, ended", async (t) => {
     const id = world.subscribe('life', sold, { trialDays: 14 })
     t.match(await one(provider, 'life'), { id, status: 'trialing' })
     world.advance(14 * day)
@@ -148,7 +148,7 @@ async function subscriptions (t: Test, world: World): Promise<void> {
     t.equal(ended.endedAt?.getTime(), world.now())
   })
 
-  await t.test('of two snapshots the later one has the later time', async (t) => {
+  await t.test('a later snapshot has a later time', async (t) => {
     const id = world.subscribe('order', sold)
     const first = await one(provider, 'order')
     world.advance(1000)
@@ -156,7 +156,7 @@ async function subscriptions (t: Test, world: World): Promise<void> {
     t.ok((await one(provider, 'order')).asOf.getTime() > first.asOf.getTime())
   })
 
-  await t.test('ended ones are there too, the newest first; those of other tenants are not', async (t) => {
+  await t.test("ended subscriptions are listed too, the newest first; other tenants' are not", async (t) => {
     const ids: string[] = []
     for (let count = 0; count < 12; count++) {
       world.advance(minute)
@@ -168,7 +168,7 @@ async function subscriptions (t: Test, world: World): Promise<void> {
     t.equal((await provider.subscriptions(tenantRef('acme'))).length, 1)
   })
 
-  await t.test('100 at most', async (t) => {
+  await t.test('at most 100 subscriptions are listed', async (t) => {
     for (let count = 0; count < 103; count++) world.change(world.subscribe('crowd', sold), 'end')
     world.advance(minute)
     const newest = world.subscribe('crowd', sold)
@@ -182,7 +182,7 @@ async function changes (t: Test, world: World): Promise<void> {
   const provider = await world.open()
   const [small, large] = [world.sell(pro), world.sell(team)]
 
-  await t.test('a change of product now is there at once, and charged', async (t) => {
+  await t.test('an immediate change of product is visible at once, and charged', async (t) => {
     const id = world.subscribe('now', small)
     t.match(await provider.changeProduct(id, large.product, 'now', 'now-1'), {
       id,
@@ -198,7 +198,7 @@ async function changes (t: Test, world: World): Promise<void> {
     t.match(await provider.changeProduct(id, large.price, 'now', 'price-1'), { productIds: [large.product, large.price] })
   })
 
-  await t.test("a change at the period's end comes then, and can be taken back", async (t) => {
+  await t.test("a change at the period's end applies then, and can be revoked", async (t) => {
     const id = world.subscribe('later', large)
     t.match(await provider.changeProduct(id, small.product, 'period_end', 'later-1'), {
       productIds: [large.product, large.price],
@@ -215,7 +215,7 @@ async function changes (t: Test, world: World): Promise<void> {
     t.match(await one(provider, 'later'), { status: 'active', productIds: [small.product, small.price] })
   })
 
-  await t.test('a change now replaces one that was to come', async (t) => {
+  await t.test('an immediate change replaces a planned one', async (t) => {
     const [first, third] = [world.sell({ ...pro, name: 'First' }), world.sell({ ...team, name: 'Third' })]
     const id = world.subscribe('replaced', large)
     await provider.changeProduct(id, first.product, 'period_end', 'replaced-1')
@@ -225,7 +225,7 @@ async function changes (t: Test, world: World): Promise<void> {
     t.match(await one(provider, 'replaced'), { productIds: [third.product, third.price] })
   })
 
-  await t.test('a cancellation lets the period run out, and can be taken back', async (t) => {
+  await t.test('a cancellation lets the period run out, and can be revoked', async (t) => {
     const id = world.subscribe('cancel', small)
     const before = await one(provider, 'cancel')
     const canceled = await provider.cancel(id, 'cancel-1')
@@ -238,7 +238,7 @@ async function changes (t: Test, world: World): Promise<void> {
     t.match(await one(provider, 'cancel'), { status: 'canceled' })
   })
 
-  await t.test('a change of product takes a cancellation back', async (t) => {
+  await t.test('a change of product revokes a cancellation', async (t) => {
     const id = world.subscribe('back', small)
     await provider.cancel(id, 'back-1')
     t.match(await provider.changeProduct(id, large.product, 'now', 'back-2'), {
@@ -247,7 +247,7 @@ async function changes (t: Test, world: World): Promise<void> {
     })
   })
 
-  await t.test('what is so already stays so', async (t) => {
+  await t.test('a change to the current state has no effect', async (t) => {
     const id = world.subscribe('twice', small)
     await provider.cancel(id, 'twice-1')
     t.match(await provider.cancel(id, 'twice-2'), { cancelAtPeriodEnd: true })
@@ -257,10 +257,10 @@ async function changes (t: Test, world: World): Promise<void> {
     t.equal(world.charges(id), 1)
   })
 
-  await t.test('a change whose answer was lost is made once', async (t) => {
+  await t.test('a change whose response was lost is made once', async (t) => {
     const id = world.subscribe('lost', small)
     const losing = async (run: () => Promise<Snapshot | null>) => {
-      // Only what changes something is lost: what an adapter reads before it comes through.
+      // Only responses to changes are lost: reads of an adapter before the change succeed.
       world.misfortune('lost')
       return await run()
     }
@@ -270,7 +270,7 @@ async function changes (t: Test, world: World): Promise<void> {
     t.match(await losing(() => provider.resume(id, 'lost-3')), { cancelAtPeriodEnd: false })
   })
 
-  await t.test('a subscription that is not there', async (t) => {
+  await t.test('a missing subscription is not found', async (t) => {
     for (const id of ['00000000-0000-4000-8000-000000000000', 'sub_unknown', '..', 'a/b', '']) {
       for (
         const call of [
@@ -284,7 +284,7 @@ async function changes (t: Test, world: World): Promise<void> {
     }
   })
 
-  await t.test('one that has ended cannot be changed, and says so', async (t) => {
+  await t.test('an ended subscription cannot be changed, and the error says so', async (t) => {
     const id = world.subscribe('over', small)
     world.change(id, 'end')
     is(t, await rejected(provider.changeProduct(id, large.product, 'now', 'over-1')), 'providerRefused')
@@ -306,7 +306,7 @@ async function failures (t: Test, world: World): Promise<void> {
     }
   }
 
-  await t.test('what passes is tried again', async (t) => {
+  await t.test('a temporary failure is retried', async (t) => {
     for (const misfortune of [{ status: 500 }, { status: 503 }, { status: 429, retryAfter: 0 }, 'reset'] as const) {
       t.match(await after(misfortune, 1), [{ id }], JSON.stringify(misfortune))
     }
@@ -330,14 +330,14 @@ async function failures (t: Test, world: World): Promise<void> {
     t.same(world.strayed, [])
   })
 
-  await t.test('a provider that does not answer is given up in time', async (t) => {
+  await t.test('a provider that does not respond is given up in time', async (t) => {
     const hasty = await world.open({ timeoutMs: 200 })
     is(t, await rejected(after('silent', 1000, () => hasty.subscriptions(tenantRef('acme')))), 'providerTimeout')
     is(t, await rejected(after('silent', 1000, () => hasty.cancel(id, 'silent-1'))), 'providerTimeout')
     t.match(await one(provider, 'acme'), { cancelAtPeriodEnd: false })
   })
 
-  await t.test('a rate limit is waited for, or reported with the time to wait', async (t) => {
+  await t.test('a rate limit is awaited, or reported with the time to wait', async (t) => {
     t.match(await after({ status: 429, retryAfter: 1 }, 1), [{ id }])
     const error = await rejected(after({ status: 429, retryAfter: 60 }, 1))
     is(t, error, 'providerBusy')
@@ -346,7 +346,7 @@ async function failures (t: Test, world: World): Promise<void> {
     t.equal(world.calls.filter(({ method }) => method === 'GET').length <= 2, true)
   })
 
-  await t.test('a refused key is an error of the platform, and is not shown', async (t) => {
+  await t.test('a rejected key is an error of the platform, and is not shown', async (t) => {
     const wrong = await world.open({ apiKey: 'wrong_key_1234567890' })
     const error = await rejected(wrong.subscriptions(tenantRef('acme')))
     is(t, error, 'providerFailed')
@@ -358,7 +358,7 @@ async function failures (t: Test, world: World): Promise<void> {
     }
   })
 
-  await t.test("refused values are reported in the provider's words, without keys", async (t) => {
+  await t.test("rejected values are reported with the provider's message, without keys", async (t) => {
     for (const status of [400, 422] as const) {
       const message = `The value ${world.apiKey} is\nnot right ${'x'.repeat(400)}`
       const error = await rejected(after({ status, message }, 1, () => provider.cancel(id, 'refused-1')))

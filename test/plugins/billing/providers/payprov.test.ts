@@ -8,11 +8,11 @@ import { payprovWorld } from '../../../helpers/payprov/index.js'
 import { conformance } from './conformance.js'
 import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
 
-t.test('payprov is a payment provider', async (t) => {
+t.test('payprov passes the suite of all providers', async (t) => {
   await conformance(t, (t) => payprovWorld(t))
 })
 
-t.test('signatures of Standard Webhooks', async (t) => {
+t.test('signatures follow Standard Webhooks', async (t) => {
   // The vector of the scheme's own libraries.
   const secret = 'whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw'
   const [id, seconds, body] = ['msg_p5jXN8AQM9LWM0D4loKWxJek', 1614265330, '{"test": 2432232314}']
@@ -71,13 +71,13 @@ t.test('signatures of Standard Webhooks', async (t) => {
   t.same(keysOf(''), [])
 })
 
-t.test('what Polar alone has', async (t) => {
+t.test('behaviour that only Polar has', async (t) => {
   const world = await payprovWorld(t)
   const provider = await world.open()
   const sold = world.sell({ name: 'Pro', amount: 2900, currency: 'usd', cycle: 'monthly' })
   const id = world.subscribe('acme', sold)
 
-  await t.test("every kind of a subscription's events carries it; kinds of others are ignored", async (t) => {
+  await t.test('every kind of subscription event contains the subscription; other kinds are ignored', async (t) => {
     for (
       const kind of [
         'created',
@@ -122,7 +122,7 @@ t.test('what Polar alone has', async (t) => {
     t.equal((await provider.subscriptions(tenantRef('metadata'))).length, 1)
   })
 
-  await t.test('statuses that it alone has', async (t) => {
+  await t.test("Polar's own statuses are mapped", async (t) => {
     for (const [status, expected] of [['paused', 'unpaid'], ['incomplete_expired', 'incomplete'], ['incomplete', 'incomplete']] as const) {
       const subscription = world.account.subscription(id)
       const body = Buffer.from(
@@ -165,11 +165,11 @@ t.test('what Polar alone has', async (t) => {
     const { customer_id: customer } = world.account.subscription(id)
     const known = world.account.customers.get(customer)
     t.ok(world.account.customers.delete(customer))
-    t.match(await provider.subscriptions(tenantRef('acme')), [{ id, paymentMethod: null }], 'of a customer that is deleted it is not known')
+    t.match(await provider.subscriptions(tenantRef('acme')), [{ id, paymentMethod: null }], "a deleted customer's is unknown")
     if (known !== undefined) world.account.customers.set(customer, known)
   })
 
-  await t.test('requests have what Polar asks for; one that only reads has no idempotency key', async (t) => {
+  await t.test("requests have Polar's form; one that only reads has no idempotency key", async (t) => {
     const large = world.sell({ name: 'Team', amount: 9900, currency: 'usd', cycle: 'monthly' })
     await provider.cancel(id, 'key-1')
     world.forget()
@@ -185,7 +185,7 @@ t.test('what Polar alone has', async (t) => {
     t.equal(world.calls.at(-1)?.headers['polar-organization'], world.account.id)
   })
 
-  await t.test('which product a price belongs to is asked once, over all pages', async (t) => {
+  await t.test('the product of a price is looked up once, over all pages', async (t) => {
     for (let count = 0; count < 150; count++) world.sell({ name: `Other ${count}`, amount: 100, currency: 'usd', cycle: 'monthly' })
     const last = world.sell({ name: 'Last', amount: 5000, currency: 'eur', cycle: 'yearly' })
     const input = {
@@ -207,26 +207,26 @@ t.test('what Polar alone has', async (t) => {
     t.equal(world.calls.length, 1)
   })
 
-  await t.test("the address may end as Polar's documentation has it", async (t) => {
+  await t.test("the address may have the path of Polar's documentation", async (t) => {
     for (const end of ['/', '/v1', '/v1/']) {
       t.equal((await (await world.open({ baseUrl: `${world.baseUrl}${end}` })).subscriptions(tenantRef('acme'))).length, 1, end)
     }
   })
 })
 
-t.test("the client of tenants' keys", async (t) => {
+t.test("the client for tenants' keys", async (t) => {
   const world = await payprovWorld(t)
   const account = world.addAccount('polar_oat_keyOfATenantOfTheTests')
   const clientOf = (accessToken: string) => createPayprovClient({ accessToken, baseUrl: world.baseUrl, keyOwner: 'tenant' })
   const client = await clientOf(account.token)
 
-  await t.test('reads its own account', async (t) => {
+  await t.test('the client reads its own account', async (t) => {
     account.sell({ name: 'Own', amount: 100, currency: 'usd' })
     world.sell({ name: 'Platform', amount: 100, currency: 'usd', cycle: 'monthly' })
     t.match(await client.call({ repeatable: true }, (polar) => polar.products.list()), { items: [{ name: 'Own' }] })
   })
 
-  await t.test("a refused key is the tenant's trouble", async (t) => {
+  await t.test('a rejected key is reported to the tenant', async (t) => {
     for (const key of ['polar_oat_unknown', 'line\nbreak', '']) {
       const other = await clientOf(key)
       await t.rejects(other.call({ repeatable: true }, (polar) => polar.products.list()), {
@@ -238,7 +238,7 @@ t.test("the client of tenants' keys", async (t) => {
     await t.rejects(client.call({ repeatable: true }, (polar) => polar.products.list()), { code: catalogue.providerKeyRefused.code })
   })
 
-  await t.test('what is not repeatable is asked once, but for its rate', async (t) => {
+  await t.test('a call that is not repeatable is sent once, except after a rate limit', async (t) => {
     const create = () =>
       client.call(
         { repeatable: false },
@@ -259,7 +259,7 @@ t.test("the client of tenants' keys", async (t) => {
     t.match(await create(), { name: 'New' })
   })
 
-  await t.test('an id that would be another path asks for nothing', async (t) => {
+  await t.test('an id that would change the path sends no request', async (t) => {
     world.forget()
     for (const id of ['..', '.', '']) {
       await t.rejects(client.call({ repeatable: true }, (polar) => polar.customers.getState(id)), { code: catalogue.notFound.code }, id)
