@@ -1,6 +1,6 @@
 /**
- * The plugins of docs/guides/embedding.md that work in the background or call other services, each on a bare Fastify with what
- * the guide says it needs.
+ * The plugins of docs/guides/embedding.md that work in the background or call other services, each in a bare Fastify app with the
+ * dependencies that the guide names.
  */
 import Fastify, { type FastifyInstance, type FastifyPluginAsync } from 'fastify'
 import t, { type Test } from 'tap'
@@ -35,7 +35,7 @@ async function withDatabase (t: Test): Promise<FastifyInstance> {
   return app
 }
 
-t.test('outbound needs nothing', async (t) => {
+t.test('outbound has no dependencies', async (t) => {
   const there = await remote(t, (_request, response) => {
     response.end('here')
   })
@@ -123,7 +123,7 @@ t.test('webhooks need a database and outbound', async (t) => {
   t.match(JSON.parse(receiver.requests[0]?.body ?? ''), { type: 'entity.created', data: { table: 'notes', id: 1 } })
 })
 
-t.test('without what it needs each names the plugin to register', async (t) => {
+t.test('each plugin names its missing dependencies', async (t) => {
   const needs: [string, FastifyPluginAsync, string][] = [
     ['queue', queue, 'database'],
     ['integrations', integrations, 'database'],

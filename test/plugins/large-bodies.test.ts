@@ -6,7 +6,7 @@ import { holdInPause } from '../helpers/pauses.js'
 
 const largeBody = JSON.stringify({ text: 'x'.repeat(70_000) })
 
-/** An app whose caller is of the tenant that the header names, and the tenants whose requests it has answered. */
+/** An app whose caller belongs to the tenant in the header, and the tenants whose requests it has answered. */
 async function open (t: Test) {
   const app = Fastify()
   t.teardown(() => app.close())
@@ -27,19 +27,19 @@ async function open (t: Test) {
   return { answered, send }
 }
 
-t.test('large bodies of a tenant that works for long wait, and no other request does', async (t) => {
+t.test('large bodies of a tenant with long work wait, and other requests do not', async (t) => {
   const { answered, send } = await open(t)
   const pause = holdInPause(t, 'busy')
   const large = send('busy', largeBody)
   while (turns.yielder('tenant busy').waiting === 0) await new Promise(setImmediate)
   t.equal((await send('busy', '{}')).statusCode, 200, 'a small body of the same tenant')
-  t.equal((await send('other', largeBody)).statusCode, 200, 'a large body of another tenant')
+  t.equal((await send('other', largeBody)).statusCode, 200, "another tenant's large body")
   t.strictSame(answered, ['busy', 'other'])
   pause.end()
   t.equal((await large).statusCode, 200)
 })
 
-t.test('a tenant has 50 large bodies wait, and gets 429 for more', async (t) => {
+t.test('a tenant may have 50 waiting large bodies, and gets 429 for more', async (t) => {
   const { answered, send } = await open(t)
   const pause = holdInPause(t, 'flood')
   const large = Array.from({ length: 50 }, () => send('flood', largeBody))
@@ -50,7 +50,7 @@ t.test('a tenant has 50 large bodies wait, and gets 429 for more', async (t) => 
     retryAfter: 1
   }])
   t.equal((await send('other', largeBody)).statusCode, 200)
-  t.strictSame(answered, ['other'], 'none of those that wait was handled')
+  t.strictSame(answered, ['other'], 'no waiting body was handled')
   pause.end()
   for (const response of await Promise.all(large)) t.equal(response.statusCode, 200)
 })

@@ -1,4 +1,4 @@
-/** Cached answers over HTTP, on every store: whose they are, when they end, and how often they are made. */
+/** Cached responses over HTTP, on every store: their owner, their lifetime, and how often they are computed. */
 import type { CacheSection } from '../cache/stores.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { test, type Test } from 'tap'
@@ -74,7 +74,7 @@ async function look (ask: Ask, path: string): Promise<[unknown, unknown]> {
   return [headers['x-cache'], body.data?.map(({ title, name, id }) => title ?? name ?? id) ?? body]
 }
 
-/** Until it is kept: nobody waits for that. */
+/** Until it is stored: no response waits for that. */
 async function kept (ask: Ask, path: string): Promise<void> {
   const end = performance.now() + 5000
   while ((await look(ask, path))[0] !== 'HIT') {
@@ -90,7 +90,7 @@ async function serves (t: Test, section: CacheSection): Promise<void> {
   const globex = caller(t, app, { tenant: 'globex' })
   const nobody = caller(t, app)
 
-  await t.test('two tenants on one URL never share an answer', async (t) => {
+  await t.test('two tenants never share a cached response of one URL', async (t) => {
     await acme('POST /notes', { body: { id: 1, title: 'of acme' } })
     await globex('POST /notes', { body: { id: 1, title: 'of globex' } })
     for (const [ask, title] of [[acme, 'of acme'], [globex, 'of globex']] as const) {
@@ -109,7 +109,7 @@ async function serves (t: Test, section: CacheSection): Promise<void> {
     t.strictSame((await look(acme, '/pairs?a=x:y&b=z&utm=1'))[0], 'HIT')
   })
 
-  await t.test('a key of its own does not hide limit and offset', async (t) => {
+  await t.test('a custom key does not hide limit and offset', async (t) => {
     await acme('POST /notes', { body: { id: 50, title: 'next' } })
     await kept(acme, '/paged')
     t.same((await look(acme, '/paged?limit=1'))[1], ['of acme'])
@@ -118,7 +118,7 @@ async function serves (t: Test, section: CacheSection): Promise<void> {
     await acme('DELETE /notes/50')
   })
 
-  await t.test('a write ends the answers of its table and its tenant, embedded ones too, and no others', async (t) => {
+  await t.test("a write drops its tenant's responses of its table, embedded ones too, and no others", async (t) => {
     await acme('POST /people', { body: { id: 1, name: 'Ann' } })
     await acme('POST /notes', { body: { id: 2, title: 'second', person_id: 1 } })
     for (const path of ['/notes', '/people', '/names']) await kept(acme, path)
@@ -132,13 +132,13 @@ async function serves (t: Test, section: CacheSection): Promise<void> {
     t.same(await look(acme, '/notes'), ['MISS', ['of acme', 'second']])
   })
 
-  await t.test('a write to a table without an owner ends the cached answers of every tenant', async (t) => {
+  await t.test('a write to a table without tenants drops the cached responses of every tenant', async (t) => {
     for (const ask of [acme, globex, nobody]) await kept(ask, '/countries')
     await nobody('POST /countries', { body: { code: 'DE', name: 'Germany' } })
     for (const ask of [acme, globex, nobody]) t.same(await look(ask, '/countries'), ['MISS', ['Germany']])
   })
 
-  await t.test('documents are of their collection and tenant, and those without a tenant too', async (t) => {
+  await t.test('cached document responses depend on their collection and tenant, also without a tenant', async (t) => {
     for (const ask of [acme, globex, nobody]) await ask('PUT /docs/1', { body: { name: 'before' } })
     for (const ask of [acme, globex, nobody]) for (const path of ['/docs', '/docs/1']) await kept(ask, path)
     await nobody('PUT /docs/1', { body: { name: 'after' } })
@@ -147,7 +147,7 @@ async function serves (t: Test, section: CacheSection): Promise<void> {
     t.match(await look(nobody, '/docs/1'), ['MISS', { name: 'after' }])
   })
 
-  await t.test('a write that fails changes nothing', async (t) => {
+  await t.test('a failed write changes nothing', async (t) => {
     await kept(acme, '/notes')
     t.equal((await acme('POST /notes', { body: { id: 1, title: 'taken' } })).status, 409)
     t.equal((await acme('POST /twice', { body: { id: 77, title: 'rolled back' } })).status, 409)
@@ -155,7 +155,7 @@ async function serves (t: Test, section: CacheSection): Promise<void> {
     t.match(await look(acme, '/notes'), ['HIT', ['of acme', 'second']])
   })
 
-  await t.test("a tenant's own routes are cached and cleared as the platform's, each by the other", async (t) => {
+  await t.test("a tenant's routes and the platform's are cached alike, and drop each other's responses", async (t) => {
     const admin = caller(t, app, { token: signToken({ sub: 'root', role: 'admin', tenant_id: 'acme' }) })
     await save(t, admin, [{ ...noteList, path: '/own/notes' }, write('/own/notes', 'notes')])
     await kept(acme, '/own/notes')
@@ -167,7 +167,7 @@ async function serves (t: Test, section: CacheSection): Promise<void> {
     t.match(await look(acme, '/own/notes'), ['MISS'])
   })
 
-  await t.test('the answers of a tenant end with it', async (t) => {
+  await t.test("a deleted tenant's cached responses are dropped", async (t) => {
     await kept(globex, '/notes')
     await app.tenants.delete('globex')
     await app.tenants.create({ id: 'globex', name: 'another' })
@@ -176,4 +176,4 @@ async function serves (t: Test, section: CacheSection): Promise<void> {
   })
 }
 
-test('cached answers', (t) => forEachStore(t, serves))
+test('cached responses', (t) => forEachStore(t, serves))

@@ -6,7 +6,7 @@ import { schemaWithoutReferences } from '../../helpers/openapi.js'
 import { testServer } from '../../helpers/server.js'
 import { everyKind } from '../../http/document.js'
 
-test('the document of every kind of route is valid OpenAPI 3.1, and tells bodies, answers, errors and tokens', async (t) => {
+test('the documentation of all kinds of routes is valid OpenAPI 3.1 with bodies, responses, errors and tokens', async (t) => {
   const app = await testServer(t, everyKind)
   const document = (await app.inject('/doc')).json()
   const { valid, errors } = await new Validator().validate(document)
@@ -29,7 +29,7 @@ test('the document of every kind of route is valid OpenAPI 3.1, and tells bodies
   t.match(paths['/mine'].get.responses, { 503: {} })
 })
 
-test('the document follows the tables of the database', async (t) => {
+test('the documentation follows the tables of the database', async (t) => {
   const database = await postgresDatabase(t, { sql: 'create table notes (id integer primary key, title text)' })
   const app = await testServer(t, {
     routes: [
@@ -46,7 +46,7 @@ test('the document follows the tables of the database', async (t) => {
   await database.query('alter table notes add column colour text, drop column title')
   await app.engine.refresh()
   t.strictSame(await fieldsOf('/notes'), ['id', 'colour'])
-  t.strictSame(await fieldsOf('/titles'), ['title'], 'a route that the tables no longer fit stays as it was')
+  t.strictSame(await fieldsOf('/titles'), ['title'], 'a route that no longer matches its tables stays as it was')
   t.match((await app.inject('/titles')).json(), { code: 'TENANTRY_SCHEMA_CHANGED' })
   await database.query('alter table notes add column title integer')
   await app.engine.refresh()
@@ -54,7 +54,7 @@ test('the document follows the tables of the database', async (t) => {
   t.equal((await app.inject('/titles')).statusCode, 200)
 })
 
-test('the document tells the types of aggregates, of values in JSON columns and of embeds', async (t) => {
+test('the documentation has the types of aggregates, of values in JSON columns and of embeds', async (t) => {
   const { connectionString } = await postgresDatabase(t, {
     sql:
       "create type size as enum ('s', 'l'); create table items (id integer primary key, kind text not null, qty integer, price numeric, size size, data jsonb, made date); create table parts (id integer primary key, item_id integer not null references items, name text not null)"

@@ -103,7 +103,7 @@ async function database (t: Test) {
   return postgresDatabase(t, { role: 'owner', sql })
 }
 
-test('calls of functions', async (t) => {
+test('calls of SQL functions', async (t) => {
   const { connectionString } = await database(t)
   const postgres = { connectionString, rowLevelSecurity: true, pool: { statementTimeoutMs: 1000 } }
   const app = await testServer(t, {
@@ -134,7 +134,7 @@ test('calls of functions', async (t) => {
     })
   }
 
-  await t.test('a value, a row, rows, and nothing', async (t) => {
+  await t.test('a function returns a value, a row, rows, or nothing', async (t) => {
     t.strictSame((await ask('/stock/1')).body, { result: 3 })
     t.strictSame((await ask('/stock/9')).body, { result: null })
     t.strictSame((await ask('/items/1')).body, { id: 1, tenant_id: 'acme', name: 'nut', stock: 3 })
@@ -154,7 +154,7 @@ test('calls of functions', async (t) => {
     })
   })
 
-  await t.test('rows come in pages', async (t) => {
+  await t.test('rows are paginated', async (t) => {
     t.match((await ask('/low?below=1000&limit=2&offset=1')).body, {
       data: [{ id: 2 }, { id: 3 }],
       pagination: { limit: 2, offset: 1, total: 3 }
@@ -163,21 +163,21 @@ test('calls of functions', async (t) => {
     t.match((await ask('/low?below=1000&named=nail')).body, { data: [{ id: 3 }], pagination: { total: 1 } })
   })
 
-  await t.test("a function sees the rows of the request's tenant alone", async (t) => {
+  await t.test("a function sees only the rows of the request's tenant", async (t) => {
     t.strictSame((await ask('/stock/2', { tenant: 'globex' })).body, { result: 901 })
     t.strictSame((await ask('/low?below=10', { tenant: 'globex' })).body.data, [])
     await ask('/items/2/restock', { method: 'POST', tenant: 'globex', payload: { amount: 1 } })
     t.strictSame((await ask('/stock/2')).body, { result: 4 })
     t.match(await app.inject({ url: '/totals' }).then((response) => response.json()), { code: 'TENANTRY_TENANT_REQUIRED' })
-    t.match(await app.inject({ url: '/square?side=2' }).then((response) => response.json()), { width: 2 }, 'one that is not of tenants')
+    t.match(await app.inject({ url: '/square?side=2' }).then((response) => response.json()), { width: 2 }, 'a function without a tenant')
   })
 
-  await t.test('excluded fields are there for administrators', async (t) => {
+  await t.test('excluded fields are visible to administrators', async (t) => {
     const { body } = await ask('/items/1', { headers: bearer({ role: 'admin', tenant_id: 'acme' }) })
     t.match(body, { cost: 0.1 })
   })
 
-  await t.test('arguments keep their types and digits, and others are refused with their place', async (t) => {
+  await t.test('arguments keep their types and digits, and invalid ones are rejected with their place', async (t) => {
     const sum = async (payload: object) => (await ask('/sum', { method: 'POST', payload })).body
     t.strictSame(
       (await ask('/sum', {
@@ -198,18 +198,18 @@ test('calls of functions', async (t) => {
     t.match(await ask("/names?prefix=n'%20or%20'1"), { status: 200, body: { all: [] } })
   })
 
-  await t.test('what a function raises has an error of its own, and tells no more than the function says', async (t) => {
+  await t.test("an error raised by a function has its own code, and reveals only the function's message", async (t) => {
     const restock = (amount: number) => ask('/items/1/restock', { method: 'POST', payload: { amount } })
     t.strictSame(Object.keys((await restock(-1)).body), ['error', 'message', 'code', 'requestId'])
     t.match(await restock(-1), { status: 422, body: { code: 'TENANTRY_FUNCTION_REFUSED', message: 'The function refuses the call' } })
     t.match(await restock(0), { status: 422, body: { code: 'TENANTRY_FUNCTION_REFUSED', message: 'The amount must be more than 0' } })
     t.match(await ask('/divide?b=0'), { status: 400, body: { code: 'TENANTRY_INVALID_VALUE' } })
     t.match(await ask('/slow'), { status: 503, body: { code: 'TENANTRY_DATABASE_BUSY' } })
-    t.match(await ask('/secretly'), { status: 500, body: { code: 'TENANTRY_INTERNAL' } }, 'PostgreSQL lets a STABLE function write nothing')
+    t.match(await ask('/secretly'), { status: 500, body: { code: 'TENANTRY_INTERNAL' } }, 'PostgreSQL does not let a STABLE function write')
     t.strictSame((await ask('/stock/3')).body, { result: 53 })
   })
 
-  await t.test('a kept answer is gone after any write, by a function too', async (t) => {
+  await t.test("any write drops a cached response, also a function's", async (t) => {
     t.equal((await ask('/stock/1')).cache, 'MISS')
     t.equal((await ask('/stock/1')).cache, 'HIT')
     await ask('/items/1/restock', { method: 'POST', payload: { amount: 10 } })
@@ -218,7 +218,7 @@ test('calls of functions', async (t) => {
     t.equal((await ask('/stock/1')).cache, 'MISS')
   })
 
-  await t.test('/doc has the form of each result', async (t) => {
+  await t.test('/doc describes the form of each result', async (t) => {
     const document = (await app.inject('/doc')).json()
     const answer = (path: string, method = 'get') =>
       schemaWithoutReferences(document, document.paths[path][method].responses['200'].content['application/json'].schema)
@@ -230,7 +230,7 @@ test('calls of functions', async (t) => {
     t.match(document.paths['/stock/{id}'].get.responses, { 422: {} })
   })
 
-  await t.test('a document of a tenant calls what the platform allows, and nothing else', async (t) => {
+  await t.test("a tenant's document can call only the functions that the platform allows", async (t) => {
     const headers = bearer({ role: 'admin', tenant_id: 'acme' })
     const save = async (queries: object) =>
       (await ask('/tenant/config', { method: 'POST', headers, payload: { routes: [{ method: 'get', path: '/mine', queries }] } })).body
@@ -246,7 +246,7 @@ test('calls of functions', async (t) => {
   })
 })
 
-test('steps of workflows call functions, and take the order that a caller chooses', async (t) => {
+test('workflow steps call functions, and accept the order that a caller chooses', async (t) => {
   const { connectionString } = await database(t)
   const step = (id: string, name: string, more: object = {}): Step => ({ id, type: 'database', operation: 'call', function: name, ...more })
   const steps: Step[] = [
@@ -297,13 +297,13 @@ test('steps of workflows call functions, and take the order that a caller choose
     t.match(await post(url, { id: 1, amount: 10, sort: 'cost' }), {
       status: 400,
       body: { details: [{ message: 'must be one of stock, stock.asc, stock.desc, id, id.asc, id.desc' }] }
-    }, `${url}: what the function wrote before stays`)
+    }, `${url}: the function's earlier write stays`)
   }
   t.match(await post('/named', { id: 1, amount: 5 }, 'globex'), {
     body: { few: [{ id: 1, stock: 905 }, { id: 2, stock: 899 }], all: [{ id: 2 }, { id: 1 }] }
-  }, 'rows of the tenant alone')
+  }, "only the tenant's rows")
 
-  await t.test('a durable run calls them too', async (t) => {
+  await t.test('a durable run calls functions too', async (t) => {
     const { body: { workflowId } } = await post('/agent/workflow/run', { ref: 'restock', input: { id: 2, amount: 100 } }, 'globex')
     const status = { url: `/agent/workflow/status?workflowId=${workflowId}`, headers: headers('globex') }
     await eventually(t, 'the run ends', async () => (await app.inject(status)).json().status === 'completed')
@@ -319,7 +319,7 @@ test('steps of workflows call functions, and take the order that a caller choose
   })
 })
 
-test('without row-level security a function gets the tenant as an argument that no document can give', async (t) => {
+test('without row-level security a function gets the tenant as an argument that no document can set', async (t) => {
   const { connectionString } = await database(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const app = await testServer(t, {
@@ -338,7 +338,7 @@ test('without row-level security a function gets the tenant as an argument that 
   }
 })
 
-test('a function that the database has otherwise, or that is not safe, is a fault of the document', async (t) => {
+test('a function that differs from its declaration or is unsafe is a fault of the document', async (t) => {
   const { connectionString, admin } = await database(t)
   await admin(
     "create function scopes () returns integer stable set app.tenant_id = '*' language sql as 'select 1'; create function hidden () returns integer immutable language sql as 'select 1'; revoke execute on function hidden from public"

@@ -25,13 +25,13 @@ type Service = keyof typeof services
 
 const decorateDatabase = await sharedEngine(tap, [], tables)
 
-/** Starts an app with these plugins; the error, or null. */
+/** Starts an app with these plugins. Returns the error, or null. */
 async function startOf (t: Test, names: readonly Service[], options: object, withDatabase = true): Promise<Error | null> {
   const app = Fastify()
   t.teardown(() => app.close())
   if (withDatabase) decorateDatabase(app)
   for (const name of names) services[name](app)
-  // Wrong options are what this is about.
+  // The options are deliberately invalid.
   const given: ConfigRoutesOptions = Object.assign({ routes: [], env: {} }, options)
   app.register(configRoutes, given)
   return await app.ready().then(() => null, (error: Error) => error)
@@ -50,7 +50,7 @@ test('a start without a plugin that the routes need names it', async (t) => {
     const error = await startOf(t, names, { routes: [route], cache: { enabled: true, provider: 'memory' } })
     t.match(error?.message, `register the plugin "tenantry/plugins/${missing}" before "tenantry/plugins/config-routes"`, missing)
   }
-  t.equal(await startOf(t, ['rate-limit'], { routes: [open] }), null, 'what no route needs is not asked for')
+  t.equal(await startOf(t, ['rate-limit'], { routes: [open] }), null, 'a plugin that no route needs may be missing')
   t.equal(
     await startOf(t, ['rate-limit', 'auth', 'tenancy', 'cache'], {
       routes: needs.map(([route], index) => ({ ...route, path: `/${index}` })),
@@ -64,7 +64,7 @@ test('a start without a plugin that the routes need names it', async (t) => {
   )
 })
 
-test('routes that an app gives are checked as those of a document are', async (t) => {
+test("routes from an app's options are validated like those of a document", async (t) => {
   const route = { path: '/a', method: 'get', response: {} }
   const faultsOf = async (changes: object) => {
     const error = await startOf(t, ['rate-limit'], { routes: [{ ...route, ...changes }] })

@@ -160,7 +160,7 @@ t.test('integrations of routes', async (t) => {
   const save = (tenant: string, document: object) => post('/tenant/config', document, admin(tenant))
   const orders = (tenant: string) => count(app, tenant)
 
-  await t.test('run after the queries, whose answer it is', async (t) => {
+  await t.test('integrations run after the queries, and provide the response', async (t) => {
     const { status, body } = await post('/orders', { amount: 1200 }, user('bolt'))
     t.equal(status, 201)
     t.match(body, { amount: 1200, tenant_id: 'bolt' })
@@ -169,22 +169,22 @@ t.test('integrations of routes', async (t) => {
     t.match(echo.requests.at(-1), { path: '/base/things', body: '{"value":"pi_1"}' })
     const before = echo.requests.length
     t.equal((await post('/orders', { amount: 10 }, user('bolt'))).status, 201)
-    t.equal(echo.requests.length, before, 'a condition that is false skips the call')
+    t.equal(echo.requests.length, before, 'a false condition skips the call')
   })
 
-  await t.test('answer with the last result; skipped ones are null', async (t) => {
+  await t.test('the last result is the response; skipped calls are null', async (t) => {
     t.strictSame(await post('/chain', { n: 7 }), { status: 200, body: 'got 7' })
     t.strictSame(await post('/skipped', {}), { status: 200, body: null })
     const text = '{{secret:STRIPE_KEY}} {{env.ECHO_KEY}}'
     t.strictSame(
       await post('/mapped', { text }),
       { status: 200, body: { said: text, never: null, fixed: 1 } },
-      'what a caller sends is data, there and back'
+      "a caller's values are data in both directions"
     )
     t.match(await post('/computed', { id: 'a/b' }), { status: 200, body: { path: '/base/things/a%2Fb', where: '/base/things/a%2Fb!' } })
   })
 
-  await t.test('a failure is reported without the key, and keeps the writes of the queries', async (t) => {
+  await t.test("a failure is reported without the key, and keeps the queries' writes", async (t) => {
     const before = await orders('bolt')
     const failed = await post('/both', { text: 'x' }, user('bolt'))
     t.match(failed, { status: 502, body: { code: 'TENANTRY_PROVIDER_FAILED', integration: 'broken', action: 'fail' } })
@@ -207,7 +207,7 @@ t.test('integrations of routes', async (t) => {
     t.equal(echo.requests.length, before)
   })
 
-  await t.test('a cached route calls once', async (t) => {
+  await t.test('a cached route calls the service once', async (t) => {
     const before = echo.requests.length
     for (const expected of ['MISS', 'HIT']) {
       const { headers, statusCode } = await app.inject('/cached/1')
@@ -216,19 +216,19 @@ t.test('integrations of routes', async (t) => {
     t.equal(echo.requests.length, before + 1)
   })
 
-  await t.test("a tenant's secret stands for the platform's setting of its name, in its own requests", async (t) => {
+  await t.test("a tenant's secret replaces the platform's setting of its name in the tenant's requests", async (t) => {
     await app.secrets.put('acme', { key: 'STRIPE_KEY', value: tenantKey }, noActor)
     t.equal(
       (await post('/orders', { amount: 5 }, user('acme'))).status,
       502,
-      'its key goes to the address that the platform chose, which does not know it'
+      "the tenant's key is sent to the platform's address, which does not know the tenant"
     )
     t.equal(payments.requests.at(-1)?.headers.authorization, `Bearer ${tenantKey}`)
     t.equal((await post('/orders', { amount: 5 }, user('bolt'))).status, 201)
     t.equal(payments.requests.at(-1)?.headers.authorization, `Bearer ${platformKey}`)
   })
 
-  await t.test("a tenant's document calls with its own credentials, and with nothing of the platform's", async (t) => {
+  await t.test("a tenant's document calls with its own credentials, and never with the platform's", async (t) => {
     const pay = {
       path: '/pay',
       method: 'post',
@@ -241,7 +241,7 @@ t.test('integrations of routes', async (t) => {
     t.match(await save('acme', { routes: [{ path: '/e', method: 'post', integrations: [{ ...echoed, params: { value: 1 } }] }] }), {
       status: 400,
       body: { details: [{ message: /there is no connector "echo"/ }] }
-    }, "the platform's connectors are its own")
+    }, 'only the platform can use its connectors')
     t.match(await save('acme', { credentials: { payment: { secretKey: '{{env.STRIPE_KEY}}' } } }), {
       status: 400,
       body: { details: [{ path: '/credentials/payment/secretKey', message: /tenancy\.env/ }] }
@@ -302,7 +302,7 @@ t.test('integrations of routes', async (t) => {
 
     await app.secrets.put('acme', { key: 'own_key', value: 'the own key of acme' }, noActor)
     t.equal((await app.inject({ url: '/own/1', headers: user('acme') })).json(), 'the own key of acme')
-    // Two documents of the same routes, with other credentials.
+    // Two documents with the same routes, but different credentials.
     t.equal(
       (await save('bolt', {
         ...document,
@@ -317,11 +317,11 @@ t.test('integrations of routes', async (t) => {
     t.equal((await app.inject({ url: '/own/1', headers: user('acme') })).json(), 'the own key of acme')
   })
 
-  await t.test('of one type have results of their own, and names of connectors may be in camel case', async (t) => {
+  await t.test('integrations of one type have separate results, and connector names may be in camel case', async (t) => {
     t.match(await post('/camel', {}), { status: 200, body: { values: [1, 2, 3] } })
   })
 
-  await t.test('are documented', async (t) => {
+  await t.test('integrations are documented', async (t) => {
     const { paths } = (await app.inject('/doc')).json()
     t.match(Object.keys(paths['/chain'].post.responses), [
       '200',
@@ -344,7 +344,7 @@ t.test('integrations of routes', async (t) => {
   t.notMatch(lines.join(''), /sk_platform_a_key|sk_acme_a_key|own key of acme/)
 })
 
-t.test('a wrong document fails at start, with the place of each fault', async (t) => {
+t.test('an invalid document fails at start, with the place of each fault', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const call = { type: 'http', action: 'request', params: { url: 'https://example.com', method: 'POST' } } as const
@@ -371,7 +371,7 @@ t.test('a wrong document fails at start, with the place of each fault', async (t
   )
 })
 
-/** Those of a document that a server refuses. */
+/** The faults of a document that the server rejects. */
 async function faultsOf (server: Promise<FastifyInstance>): Promise<readonly Fault[]> {
   const error = await server.then(() => null, (reason: unknown) => reason)
   return error instanceof ConfigError ? error.faults : []

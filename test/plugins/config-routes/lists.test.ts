@@ -77,16 +77,16 @@ test('lists over HTTP', async (t) => {
     t.match(
       await ask(`/others?sort=rank.desc&cursor=${first.pagination.next}`),
       { code: 'TENANTRY_VALIDATION_FAILED' },
-      'of another route with the same query'
+      'a cursor of another route with the same query'
     )
     t.match(
       await ask(`/notes?sort=rank.desc&cursor=${first.pagination.next}`, 'globex'),
       { code: 'TENANTRY_VALIDATION_FAILED' },
-      'of another tenant'
+      "another tenant's cursor"
     )
   })
 
-  await t.test('the limits of pages are those of the query string', async (t) => {
+  await t.test('page limits come from the query string', async (t) => {
     t.match(await ask('/notes?limit=0'), { details: [{ path: '/query/limit' }] })
     t.match(await ask(`/notes?cursor=${'A'.repeat(5000)}`), {
       details: [{ path: '/query/cursor', message: 'must have at most 4096 characters' }]
@@ -94,8 +94,8 @@ test('lists over HTTP', async (t) => {
     t.match(await ask('/notes?limit=1000'), { pagination: { limit: 100 } })
   })
 
-  await t.test('the order is one that the route allows', async (t) => {
-    t.strictSame(ids(await ask('/sorted')), [2, 1, 3], 'the default of the template')
+  await t.test('the order must be one that the route allows', async (t) => {
+    t.strictSame(ids(await ask('/sorted')), [2, 1, 3], "the template's default")
     t.strictSame(ids(await ask('/sorted?sort=title')), [2, 1, 3])
     t.strictSame(ids(await ask('/sorted?sort=title.desc')), [3, 1, 2])
     t.match(await ask('/sorted?sort=id'), {
@@ -108,17 +108,17 @@ test('lists over HTTP', async (t) => {
     )
   })
 
-  await t.test('a key of the cache that names no query string keeps the pages apart', async (t) => {
+  await t.test('a cache key without the query string still separates pages', async (t) => {
     const first = await ask('/cached')
     t.strictSame(ids(await ask(`/cached?cursor=${first.pagination.next}`)), [2])
   })
 
-  await t.test('a mapping and a response schema of every member have the cursor', async (t) => {
+  await t.test('mappings and response schemas of every kind keep the cursor', async (t) => {
     t.match(await ask('/mapped'), { items: { length: 2 }, next: String })
     t.match(await ask('/shaped?limit=1'), { data: [{ id: 1, title: 'b' }], pagination: { limit: 1, next: String } })
   })
 
-  await t.test('/doc has the parameters, and the form of the pages', async (t) => {
+  await t.test('/doc describes the parameters and the form of the pages', async (t) => {
     const document = (await app.inject('/doc')).json()
     const parameters = Object.fromEntries(
       document.paths['/notes'].get.parameters.map(({ name, schema }: { name: string, schema: object }) => [name, schema])
@@ -141,7 +141,7 @@ test('lists over HTTP', async (t) => {
   })
 })
 
-test('a cursor that would tell what answers leave out is a fault of the document', async (t) => {
+test('a cursor that would reveal excluded columns is a fault of the document', async (t) => {
   const select = { table: 'notes', operation: 'select', pagination: 'cursor' } as const
   const cases: [Omit<NonNullable<TestDocument['routes']>[number], 'method' | 'path'>, string][] = [
     [

@@ -17,7 +17,7 @@ const secret = 'a signing secret of the tests'
 const seen = { table: 'seen', operation: 'insert', data: { kind: '{{payload.kind}}', source: 'platform' } } as const
 
 const document: TestDocument = {
-  // This server is the service that others call.
+  // This server is the called service.
   egress: { allow: ['127.0.0.1'] },
   tables: {
     seen: {
@@ -141,7 +141,7 @@ const refused = { status: 401, body: { code: 'TENANTRY_SIGNATURE_INVALID' } }
 const received = { status: 200, body: { received: true } }
 const created = { status: 201 }
 
-// One of them waits for a delivery that is being handled.
+// One of them waits for a delivery that is being processed.
 t.test('deliveries', (t) =>
   atOnce(t, {
     'deliveries of every scheme': everyScheme,
@@ -156,13 +156,13 @@ async function everyScheme (t: Test): Promise<void> {
       env,
       tenants: [{ id: 'a', plan: 'pro' }, { id: 'b', plan: 'pro' }, { id: 'victim', plan: 'pro' }]
     })
-    await t.test('are handled once', (t) => once(t, app))
-    await t.test('are verified', (t) => verified(t, app))
-    await t.test('are read', (t) => read(t, app))
-    await t.test('are of one tenant', (t) => isolated(t, app))
-    await t.test('run what the document says', (t) => declared(t, app))
-    await t.test('that are signed with a secret of the platform are not handled again for another tenant', (t) => bound(t, app))
-    await t.test('with a wrong signature are not usage of the tenant that they name', (t) => billed(t, app))
+    await t.test('deliveries are processed once', (t) => once(t, app))
+    await t.test('deliveries are verified', (t) => verified(t, app))
+    await t.test('deliveries are parsed', (t) => read(t, app))
+    await t.test('a delivery belongs to one tenant', (t) => isolated(t, app))
+    await t.test('a delivery runs the declared steps', (t) => declared(t, app))
+    await t.test("a delivery signed with the platform's secret is not processed again for another tenant", (t) => bound(t, app))
+    await t.test("a delivery with a wrong signature does not count as the named tenant's usage", (t) => billed(t, app))
   })
 }
 
@@ -170,14 +170,14 @@ async function once (t: Test, app: FastifyInstance): Promise<void> {
   const first = byGithub(secret, '{"kind":"once"}', 'd-1')
   t.match(await send(app, '/in/github', first), created)
   t.strictSame(await send(app, '/in/github', first), received, 'again')
-  t.strictSame(await send(app, '/in/github', byGithub(secret, '{"kind":"other"}', 'd-1')), received, 'another one under its id')
+  t.strictSame(await send(app, '/in/github', byGithub(secret, '{"kind":"other"}', 'd-1')), received, 'another body under its id')
   t.equal(await count(app, 'seen', 'once'), 1)
   t.equal(await count(app, 'seen', 'other'), 0)
   t.match(await send(app, '/in/github/x', first), created, 'the id of a delivery to another address')
   t.match(await send(app, '/in/github/y', first), created)
-  t.strictSame(await send(app, '/in/github/%78', first), received, 'the same address in other words')
+  t.strictSame(await send(app, '/in/github/%78', first), received, 'another spelling of the same address')
   const long = `/in/github/${Array.from({ length: 400 }, (_, at) => encodeURIComponent(String.fromCodePoint(0x4e00 + at * 37))).join('')}`
-  t.match(await send(app, long, first), created, 'an address that is longer than an index takes')
+  t.match(await send(app, long, first), created, 'an address that is too long for an index')
   t.strictSame(await send(app, long, first), received)
   t.match(await send(app, `${long}y`, first), created)
 
@@ -186,16 +186,16 @@ async function once (t: Test, app: FastifyInstance): Promise<void> {
   t.strictSame(
     await send(app, '/in/stripe', byStripe(secret, event, Date.now() - 60_000)),
     received,
-    'the event is sent anew, with a time and a signature of its own'
+    'a redelivery with a new time and signature'
   )
   t.match(
     await send(app, '/in/stripe', byStripe(secret, event, Date.now() - 3_600_000)),
     refused,
-    'a delivery that somebody kept for an hour'
+    'a delivery replayed after an hour'
   )
   t.equal(await count(app, 'seen', 'stripe'), 1)
 
-  // What fails is not handled: it comes again, and may be right then.
+  // A failed delivery is not recorded as processed: its redelivery may succeed.
   const failing = byGithub(secret, '{"kind":null}', 'd-2')
   t.match(await send(app, '/in/github', failing), { status: 400 })
   t.match(await send(app, '/in/github', byGithub(secret, '{"kind":"later"}', 'd-2')), created)
@@ -207,7 +207,7 @@ async function once (t: Test, app: FastifyInstance): Promise<void> {
 
   const same = byGithub(secret, '{"kind":"same"}', 'd-4')
   const answers = await Promise.all(Array.from({ length: 5 }, () => send(app, '/in/github', same)))
-  t.strictSame(answers.map(({ status }) => status).sort(), [200, 200, 200, 200, 201], 'five at the same moment')
+  t.strictSame(answers.map(({ status }) => status).sort(), [200, 200, 200, 200, 201], 'five at the same time')
   t.equal(await count(app, 'seen', 'same'), 1)
 }
 
@@ -217,11 +217,11 @@ async function verified (t: Test, app: FastifyInstance): Promise<void> {
   t.match(await send(app, '/in/github', { headers: { 'content-type': 'application/json' }, payload: body }), refused, 'without a signature')
   t.match(await send(app, '/in/github', { ...byGithub(secret, body), payload: `${body} ` }), refused, 'another body')
   t.match(await send(app, '/in/github', byGithub('', body)), refused, 'signed with an empty secret')
-  t.match(await send(app, '/in/empty', byGithub('', body)), refused, 'where it is empty')
-  t.match(await send(app, '/in/tenant', byGithub('{{secret:HOOK}}', body)), refused, 'the text of the document is no secret')
+  t.match(await send(app, '/in/empty', byGithub('', body)), refused, 'with an empty secret')
+  t.match(await send(app, '/in/tenant', byGithub('{{secret:HOOK}}', body)), refused, "the document's text is not a secret")
   t.match(await send(app, '/in/tenant', byGithub('{{secret:HOOK}}', body), { 'x-tenant-id': 'a' }), refused)
-  t.match(await send(app, '/in/standard', byStandard(secret, body, 'm-1', Date.now() - 3_600_000)), refused, 'of an hour ago')
-  t.match(await send(app, '/in/standard', byStandard(secret, body, 'm-1', Date.now() + 3_600_000)), refused, 'of an hour to come')
+  t.match(await send(app, '/in/standard', byStandard(secret, body, 'm-1', Date.now() - 3_600_000)), refused, 'an hour old')
+  t.match(await send(app, '/in/standard', byStandard(secret, body, 'm-1', Date.now() + 3_600_000)), refused, 'an hour in the future')
 
   const standard = byStandard(secret, '{"kind":"two"}', 'm-2')
   const two = {
@@ -247,7 +247,7 @@ async function verified (t: Test, app: FastifyInstance): Promise<void> {
     headers: { ...twice.headers, 'x-hub-signature-256': ['sha256=00', twice.headers['x-hub-signature-256'] ?? ''] },
     payload: body
   })
-  t.match(answer.json(), refused.body, 'the header twice')
+  t.match(answer.json(), refused.body, 'a repeated header')
   t.equal(await count(app, 'seen', 'forged'), 0)
 }
 
@@ -257,7 +257,7 @@ async function read (t: Test, app: FastifyInstance): Promise<void> {
   t.strictSame(
     await send(app, '/in/twilio?a=1', byTwilio(secret, url, from)),
     { status: 200, body: { from: '+1 555', same: '+1 555' } },
-    'the address is the public one'
+    'the public address is signed'
   )
   t.match(await send(app, '/in/twilio?a=2', byTwilio(secret, url, from)), refused)
   t.match(await send(app, '/in/twilio?a=1', byTwilio(secret, 'http://localhost/in/twilio?a=1', from)), refused)
@@ -275,11 +275,11 @@ async function read (t: Test, app: FastifyInstance): Promise<void> {
   t.match(await send(app, '/in/custom', custom('{"a":3}', 'application/json; charset=utf-16')), { status: 415 }, 'another charset')
   t.match(await send(app, '/in/custom', custom('{"a":4}'), { 'content-encoding': 'gzip' }), { status: 415 })
   const invalid = custom('{"a":')
-  t.match(await send(app, '/in/custom', invalid), { status: 400, body: { code: 'TENANTRY_BAD_REQUEST' } }, 'no JSON, and signed')
+  t.match(await send(app, '/in/custom', invalid), { status: 400, body: { code: 'TENANTRY_BAD_REQUEST' } }, 'signed, but not JSON')
   t.match(
     await send(app, '/in/custom', { ...invalid, headers: { ...invalid.headers, 'x-sig': 'x' } }),
     refused,
-    'no JSON, and not signed: nothing of it is read'
+    'neither JSON nor signed: it is not read'
   )
   t.match(await send(app, '/in/custom', custom('{"__proto__":{}}')), { status: 400 })
   const bytes = Buffer.from([0x22, 0xff, 0x22])
@@ -289,11 +289,11 @@ async function read (t: Test, app: FastifyInstance): Promise<void> {
     headers: { 'content-type': 'application/json', 'x-sig': createHmac('sha512', secret).update(bytes).digest('base64') },
     payload: bytes
   })
-  t.equal(binary.statusCode, 400, 'what is no UTF-8 is verified as its bytes, and not read')
+  t.equal(binary.statusCode, 400, 'invalid UTF-8 is verified by its bytes, and not parsed')
   const limit = 1_048_576
   const padded = (length: number) => `{"a":"${'x'.repeat(length - 8)}"}`
   t.match(await send(app, '/in/custom', custom(padded(limit))), { status: 200 })
-  t.match(await send(app, '/in/custom', custom(padded(limit + 1))), { status: 413 }, 'a byte more')
+  t.match(await send(app, '/in/custom', custom(padded(limit + 1))), { status: 413 }, 'one byte too many')
 
   t.strictSame(await send(app, '/in/slack', bySlack(secret, '{"type":"url_verification","challenge":"abc"}')), {
     status: 200,
@@ -318,7 +318,7 @@ async function read (t: Test, app: FastifyInstance): Promise<void> {
   t.match(
     await send(app, '/plain', { headers: { 'content-type': 'application/x-www-form-urlencoded' }, payload: 'a=1' }),
     { status: 415 },
-    'other routes read JSON only'
+    'other routes accept only JSON'
   )
 }
 
@@ -343,8 +343,8 @@ async function isolated (t: Test, app: FastifyInstance): Promise<void> {
   }
   for (const path of ['/own', '/in/tenant']) {
     const delivery = byGithub('the secret of a', `{"kind":"a${path}"}`, 'one')
-    t.match(await send(app, path, delivery), path === '/own' ? { status: 404 } : refused, `${path}: of no tenant`)
-    t.match(await send(app, `${path}?tenant=b`, delivery), refused, 'with the secret of another tenant')
+    t.match(await send(app, path, delivery), path === '/own' ? { status: 404 } : refused, `${path}: without a tenant`)
+    t.match(await send(app, `${path}?tenant=b`, delivery), refused, "with another tenant's secret")
     t.match(await send(app, `${path}?tenant=b`, delivery, { 'x-tenant-id': 'b' }), refused)
     t.match(await send(app, `${path}?tenant=a`, delivery), created)
     t.strictSame(await send(app, path, delivery, { 'x-tenant-id': 'a' }), received, 'the tenant in the header, and the same delivery')
@@ -356,7 +356,7 @@ async function isolated (t: Test, app: FastifyInstance): Promise<void> {
     t.match(
       await send(app, `${path}?tenant=a`, byGithub('the secret of b', '{"kind":"mixed"}'), { 'x-tenant-id': 'b' }),
       created,
-      'the header goes before the query'
+      'the header takes precedence over the query'
     )
     t.match(await send(app, `${path}?tenant=nobody`, delivery), { status: 404, body: { code: 'TENANTRY_TENANT_UNKNOWN' } })
     for (const query of ['tenant=a&tenant=b', 'tenant=', 'tenant=a%00']) {
@@ -369,18 +369,18 @@ async function isolated (t: Test, app: FastifyInstance): Promise<void> {
     t.equal(await count(app, 'heard', `b${path}`), 1)
   }
   const plain = { headers: { 'content-type': 'application/json' }, payload: '{}' }
-  t.match(await send(app, '/quiet?tenant=a', plain), { status: 404 }, 'a route that is no webhook: the query names nobody')
+  t.match(await send(app, '/quiet?tenant=a', plain), { status: 404 }, 'the query of other routes does not select a tenant')
   t.match(await send(app, '/quiet', plain, { 'x-tenant-id': 'a' }), { status: 200, body: { tenant: 'a' } })
   t.match(await send(app, '/plain?tenant=a', plain), { status: 200, body: { tenant: 'none' } })
   t.match(await send(app, '/in/private?tenant=a', byGithub('the secret of a', '{}')), refused)
   t.match(
     await send(app, '/own?tenant=a', byGithub('the secret of a', '{"kind":"form"}'), bearer({ tenant_id: 'b' })),
     refused,
-    'a token names its tenant'
+    'a token implies its tenant'
   )
 
   await app.secrets.rotate('a', { key: 'HOOK', newValue: 'the next of a', gracePeriodDays: 1 }, noActor)
-  t.match(await send(app, '/own?tenant=a', byGithub('the secret of a', '{"kind":"before"}')), created, 'the value of before a rotation')
+  t.match(await send(app, '/own?tenant=a', byGithub('the secret of a', '{"kind":"before"}')), created, 'the previous secret after a rotation')
   t.match(await send(app, '/own?tenant=a', byGithub('the next of a', '{"kind":"after"}')), created)
   await app.secrets.rotate('a', { key: 'HOOK', newValue: 'the last of a', gracePeriodDays: 0 }, noActor)
   t.match(await send(app, '/own?tenant=a', byGithub('the next of a', '{"kind":"over"}')), refused, 'without a grace period')
@@ -402,13 +402,13 @@ async function bound (t: Test, app: FastifyInstance): Promise<void> {
   await store(app, 'a', 'the secret of a')
   t.match(await send(app, '/in/shared?tenant=a', delivery('first')), created)
   t.strictSame(await send(app, '/in/shared?tenant=victim', delivery('first')), received)
-  t.strictSame(await send(app, '/in/shared?tenant=victim', delivery('another')), received, 'the id of a delivery is not signed')
-  t.strictSame(await send(app, '/in/shared', delivery('first')), received, 'nor is it handled for no tenant')
+  t.strictSame(await send(app, '/in/shared?tenant=victim', delivery('another')), received, "the delivery's id is not signed")
+  t.strictSame(await send(app, '/in/shared', delivery('first')), received, 'nor is it processed without a tenant')
   t.equal(await count(app, 'heard', 'bound'), 1)
   t.match(
     await send(app, '/in/shared?tenant=victim', byGithub(secret, '{"kind":"for the other"}', 'second')),
     created,
-    'a delivery of its own'
+    'a separate delivery'
   )
 }
 
@@ -442,26 +442,26 @@ async function declared (t: Test, app: FastifyInstance): Promise<void> {
   t.match(await send(app, '/hooks/now/x', byGithub('wrong', '{"kind":"now"}')), refused)
   t.match(await send(app, '/hooks/now/x', byGithub(secret, '{"kind":null}', 'n-1')), { status: 400 })
   t.strictSame(await send(app, '/hooks/now/x', byGithub(secret, '{"kind":"then"}', 'n-1')), received)
-  t.equal(await count(app, 'seen', 'then'), 1, 'what failed is handled when it comes again')
+  t.equal(await count(app, 'seen', 'then'), 1, 'a failed delivery is processed when it is sent again')
   const { paths } = (await app.inject('/doc')).json()
   t.strictSame(
     Object.keys(paths['/hooks/later'].post.responses).filter((status) => status < '300'),
     ['200'],
-    'also where the work is done later'
+    'also if the work runs later'
   )
   t.match(paths['/hooks/later'].post.responses['200'].content['application/json'].schema, { properties: { received: { const: true } } })
   t.strictSame(Object.keys(paths['/in/github'].post.responses).filter((status) => status < '300' || status === '409').sort(), [
     '200',
     '201',
     '409'
-  ], 'a delivery comes again')
+  ], 'a repeated delivery')
   const later = byGithub(secret, '{"kind":"async"}')
   t.strictSame(await send(app, '/hooks/later', later), received)
   t.strictSame(await send(app, '/hooks/later', later), received)
   await until(t, 'the workflow has run', async () => await count(app, 'seen', 'async') > 0)
   t.equal(await count(app, 'seen', 'async'), 1)
 
-  // A service that is called: another route of this server, over its port.
+  // The called service: another route of this server, over its port.
   const origin = await listen(app)
   const webhooks = [{
     name: 'forward',
@@ -490,15 +490,15 @@ async function declared (t: Test, app: FastifyInstance): Promise<void> {
     '=',
     '/in/custom'
   ).where('received_at', '>', new Date(Date.now() - 10_000)).execute()
-  t.match(receipt, { tenant_id: '', held_until: null }, 'the call came')
-  t.strictSame(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', '{}')), received, 'a condition that does not hold')
+  t.match(receipt, { tenant_id: '', held_until: null }, 'the call arrived')
+  t.strictSame(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', '{}')), received, 'a false condition')
   t.match(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', JSON.stringify({ sent, sig: 'wrong' }), 'f-1')), {
     status: 502
-  }, 'a call that fails')
+  }, 'a failing call')
   t.strictSame(
     await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', JSON.stringify({ sent, sig }), 'f-1')),
     received,
-    'is made when the delivery comes again'
+    'it is made when the delivery is sent again'
   )
 
   const [own] = webhooks
@@ -514,7 +514,7 @@ async function declared (t: Test, app: FastifyInstance): Promise<void> {
   t.strictSame(places.sort(), ['/webhooks/0/actions/0/action', '/webhooks/0/secret'])
 }
 
-t.test('faults of webhooks', async (t) => {
+t.test('invalid webhooks are reported as faults', async (t) => {
   const faults = (...webhooks: object[]): string[] => {
     try {
       checkConfig({ ...testDocument(document), webhooks }, { env })
@@ -584,7 +584,7 @@ async function twoServers (t: Test): Promise<void> {
     t.equal(await count(first, 'seen', `round ${round}`), 1)
   }
 
-  await t.test('what a process that died has begun is handled by another one after a minute', async (t) => {
+  await t.test('a delivery of a process that died is processed by another one after a minute', async (t) => {
     let time = Date.now()
     const [here, there] = [first, second].map((app) =>
       createReceipts({ dbFor: (tenant) => app.engine.kyselyFor(tenant), now: () => time, log: app.log })
@@ -595,7 +595,7 @@ async function twoServers (t: Test): Promise<void> {
     const running = new Promise<void>((resolve) => {
       began = resolve
     })
-    // It never ends: whoever ran it is dead.
+    // It never ends, as if its process were dead.
     here.once(delivery, () => {
       began()
       return new Promise<string>(() => {})

@@ -1,4 +1,4 @@
-/** Workflows on routes over HTTP: what they do in which order, and what of callers and documents never changes that. */
+/** Workflows on routes over HTTP: their order of steps, which no caller or document data can change. */
 import type { FastifyInstance } from 'fastify'
 import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'
@@ -35,7 +35,7 @@ const route = (path: string, workflow: RouteWorkflow, further: Partial<Route> = 
   ...further
 })
 
-/** Asks as somebody of the tenant. */
+/** Sends requests as a user of the tenant. */
 function asking (app: FastifyInstance, tenant = 'acme') {
   return async (url: string, payload: object = {}) => {
     const response = await app.inject({ method: 'POST', url, headers: { 'x-tenant-id': tenant }, payload })
@@ -151,7 +151,7 @@ test('workflows on routes', async (t) => {
   const titles = async (tenant: string) =>
     (await asking(app, tenant)('/condition', { count: 0 })).body.result.data.map(({ title }: { title: string }) => title)
 
-  t.test("steps run in order, each with the results of those before it, and the last one's is the answer", async (t) => {
+  t.test('steps run in order, each reads earlier results, and the last result is the response', async (t) => {
     const { status, body } = await ask('/order', { id: 1, title: 'one' })
     t.equal(status, 200)
     t.match(body.workflowId, /^[0-9a-f-]{36}$/)
@@ -160,7 +160,7 @@ test('workflows on routes', async (t) => {
     t.strictSame(body.result.pagination, { limit: 20, offset: 0, total: 1 })
   })
 
-  t.test('a switch runs the step that it picks, and no other: own members of `cases` only, as text', async (t) => {
+  t.test('a switch runs only the step that it selects: own members of `cases`, compared as text', async (t) => {
     const picks = asking(app, 'globex')
     let id = 0
     const picked = async (type: unknown) => {
@@ -178,25 +178,25 @@ test('workflows on routes', async (t) => {
     await ask('/order', { id: 1, title: 'one' })
   })
 
-  t.test('a switch that picks nothing is skipped, and so is what it could have picked', async (t) => {
+  t.test('a switch without a match is skipped, and so are the steps that it could have selected', async (t) => {
     t.equal((await ask('/only-switch', { id: 50, type: 'b' })).body.result, null)
     t.notOk((await titles('acme')).includes('picked'))
     t.equal((await ask('/only-switch', { id: 50, type: 'a' })).body.result.title, 'picked')
   })
 
-  t.test('`ref` runs a workflow of the document, with the body as its input or what the route gives it', async (t) => {
+  t.test("`ref` runs a workflow of the document, with the body or the route's value as its input", async (t) => {
     t.match(await ask('/ref', { id: 60, title: 'by ref' }), { status: 200, body: { result: { id: 60, title: 'by ref' } } })
     t.match(await ask('/ref-input', { number: 61, name: 'body' }), { status: 200, body: { result: { id: 61, title: 'from body' } } })
   })
 
-  t.test('a condition that does not hold, or cannot be computed, skips the step', async (t) => {
+  t.test('a condition that is false or cannot be computed skips the step', async (t) => {
     const conditions = asking(app, 'initech')
     t.strictSame((await conditions('/condition', { id: 1, title: 'skipped', count: 1 })).body.result.data, [])
     t.strictSame((await conditions('/condition', { id: 1, title: 'skipped' })).body.result.data, [])
     t.equal((await conditions('/condition', { id: 1, title: 'done', count: 3 })).body.result.title, 'done')
   })
 
-  t.test('steps of a group run beside each other, and what is after it reads them', async (t) => {
+  t.test('steps of a group run concurrently, and later steps read their results', async (t) => {
     t.match(await ask('/parallel', { id: 70, title: 'beside' }), { status: 200, body: { result: { id: 70, title: 'beside' } } })
   })
 
@@ -207,16 +207,16 @@ test('workflows on routes', async (t) => {
     t.match(body.result, { id: 83, title: 'TENANTRY_CONFLICT', body: 'nothing' })
   })
 
-  t.test('the error of the step that failed is the answer, and no step after it runs', async (t) => {
+  t.test("the failed step's error is the response, and no later step runs", async (t) => {
     const fails = asking(app, 'umbrella')
     const { status, body } = await fails('/fails', { id: 1, title: 'before' })
     t.equal(status, 404)
     t.equal(body.code, 'TENANTRY_NOT_FOUND')
-    t.strictSame(await titles('umbrella'), ['before'], 'what was done is done')
+    t.strictSame(await titles('umbrella'), ['before'], 'earlier steps keep their effects')
     t.match(await fails('/fails', { id: 1, title: 'again' }), { status: 409, body: { details: [{ path: '/body/id' }] } })
   })
 
-  t.test('the route makes its answer of the result and of steps', async (t) => {
+  t.test('the route builds its response from the result and from steps', async (t) => {
     t.match((await ask('/mapped', { id: 90, title: 'mapped' })).body, { id: 90, page: { pagination: {} } })
     t.match((await ask('/computed', { id: 91, title: 'computed' })).body, { status: 'completed', result: { id: 91, loud: 'computed!' } })
     const { workflowId, ...answer } = (await ask('/filtered', { id: 92, title: 'filtered' })).body
@@ -224,14 +224,14 @@ test('workflows on routes', async (t) => {
     t.strictSame(answer, { status: 'completed', result: { title: 'filtered' } })
   })
 
-  t.test('a result is data: text of templates, expressions and secrets in it stays as it is', async (t) => {
+  t.test('a result is data: templates, expressions and secrets in it stay text', async (t) => {
     const title = '{{secret:stripe}} {{env.HOME}} {{body.id}} {{steps.made.result}} 1 + 1'
     const { status, body } = await ask('/kept', { id: 100, other: 101, title })
     t.equal(status, 200)
     t.equal(body.result.body, title)
   })
 
-  t.test('what templates would copy of results is bounded', async (t) => {
+  t.test('the size of results copied by templates is bounded', async (t) => {
     const big = asking(app, 'initech')
     for (let id = 200; id < 220; id++) {
       t.equal((await big('/condition', { id, title: `${id} ${'x'.repeat(40_000)}`, count: 3 })).status, 200)
@@ -241,21 +241,21 @@ test('workflows on routes', async (t) => {
     t.equal(body.code, 'TENANTRY_ANSWER_TOO_LARGE')
   })
 
-  t.test('two tenants see and write their own rows', async (t) => {
+  t.test('two tenants read and write their own rows', async (t) => {
     const other = asking(app, 'umbrella')
     t.equal((await other('/ref', { id: 60, title: 'of umbrella' })).body.result.tenant_id, 'umbrella')
     t.notOk((await titles('acme')).includes('of umbrella'))
-    t.equal((await app.inject({ method: 'POST', url: '/ref', payload: { id: 1, title: 'x' } })).statusCode, 400, 'and nobody those of none')
+    t.equal((await app.inject({ method: 'POST', url: '/ref', payload: { id: 1, title: 'x' } })).statusCode, 400, 'and no tenant those of the platform')
   })
 
-  t.test('a step with a time-out writes and reads', async (t) => {
+  t.test('a step with a timeout reads and writes', async (t) => {
     const { status, body } = await ask('/timed', { id: 110, title: 'in time' })
     t.equal(status, 200)
     t.ok(body.result.data.some(({ id }: { id: number }) => id === 110))
   })
 })
 
-test('the documents of two tenants have workflows of their own, whose routes serve at once', async (t) => {
+test('the documents of two tenants have their own workflows, whose routes serve at once', async (t) => {
   const app = await testServer(t, { tables }, { tenants: ['acme', 'globex'] })
   const headers = (tenant: string) => bearer({ tenant_id: tenant, role: 'admin' })
   const save = (tenant: string, title: string) =>
@@ -291,7 +291,7 @@ test('the documents of two tenants have workflows of their own, whose routes ser
   t.match(seen.json().paths['/own'].post.responses['200'].content['application/json'].schema.required, ['workflowId', 'status', 'result'])
 })
 
-test('steps that call services, with one key for all tries of a step', async (t) => {
+test('steps that call services use one key for all attempts of a step', async (t) => {
   const { origin, requests } = await remote(t, (_request, response) => {
     if (requests.length < 3) response.writeHead(503).end('key=hunter2')
     else response.writeHead(200, { 'content-type': 'application/json' }).end('{"name":"{{secret:token}}","constructor":{"a":1}}')
@@ -331,10 +331,10 @@ test('steps that call services, with one key for all tries of a step', async (t)
   t.strictSame((await read()).json().data, [])
   const { status, body } = await asking(app)('/call', { id: 1 })
   t.equal(status, 200, JSON.stringify(body))
-  t.equal(body.result.title, '{{secret:token}}', 'what a service answers is data')
+  t.equal(body.result.title, '{{secret:token}}', "a service's response is data")
   t.strictSame(requests.map(({ headers }) => headers['idempotency-key']), Array.from({ length: 3 }, () => `${body.workflowId}:called`))
   t.strictSame(requests.map(({ body: sent }) => sent), Array.from({ length: 3 }, () => '{"id":1}'))
-  t.match((await read()).json().data, [{ id: 1 }], 'the cache heard of the write')
+  t.match((await read()).json().data, [{ id: 1 }], 'the write dropped the cached response')
   requests.length = 0
   const failed = await asking(app)('/call-once')
   t.equal(failed.status, 502)

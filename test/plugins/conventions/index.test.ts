@@ -65,7 +65,7 @@ function post (app: FastifyInstance, url: string, payload: string, contentType =
   return app.inject({ method: 'POST', url, payload, headers: { 'content-type': contentType } })
 }
 
-t.test('an error of the catalogue is answered with its body, its extras, its headers and the id of the request', async (t) => {
+t.test("a catalogue error is sent with its body, extras, headers and the request's id", async (t) => {
   const response = await createApp().inject('/conflict')
   t.equal(response.statusCode, 409)
   t.equal(response.headers['retry-after'], '3')
@@ -78,7 +78,7 @@ t.test('an error of the catalogue is answered with its body, its extras, its hea
   })
 })
 
-t.test('a wrong request is 400 with details, bodies are not coerced and query strings are', async (t) => {
+t.test('an invalid request is a 400 with details; bodies are not coerced, query strings are', async (t) => {
   const app = createApp()
   const wrong = await post(app, '/items?limit=5', '{"title":"a","count":"3","extra":1}')
   t.equal(wrong.statusCode, 400)
@@ -92,7 +92,7 @@ t.test('a wrong request is 400 with details, bodies are not coerced and query st
   t.same((await post(app, '/items?limit=5', '{"title":"abc"}')).json(), { body: { title: 'abc' }, query: { limit: 5 } })
 })
 
-t.test('a body that cannot be read is 400 and says why', async (t) => {
+t.test('a body that cannot be parsed is a 400 with the reason', async (t) => {
   const app = createApp()
   const deep = (depth: number) => '['.repeat(depth) + ']'.repeat(depth)
   const cases: [string, RegExp][] = [
@@ -111,13 +111,13 @@ t.test('a body that cannot be read is 400 and says why', async (t) => {
   t.equal((await post(app, '/any', deep(64))).statusCode, 200)
 })
 
-t.test('brackets in strings are no depth', async (t) => {
+t.test('brackets in strings do not count as depth', async (t) => {
   const brackets = '[{'.repeat(100)
   const body = { text: brackets, quoted: `\\"${brackets}`, twice: `\\\\"${brackets}`, end: '\\', after: [[1]] }
   t.same((await post(createApp(), '/any', JSON.stringify(body))).json(), { body })
 })
 
-t.test('a DELETE that carries a content type and no body is served', async (t) => {
+t.test('a DELETE with a content type and no body is served', async (t) => {
   const response = await createApp().inject({ method: 'DELETE', url: '/any', headers: { 'content-type': 'application/json' } })
   t.same(response.json(), { body: null })
 })
@@ -136,7 +136,7 @@ t.test('a body over the limit is 413, another media type 415, an unknown path 40
   t.match(missing.json(), { error: 'Not Found', message: 'No route has this path', code: 'TENANTRY_NOT_FOUND' })
 })
 
-t.test('what is not of the catalogue is 500, tells nothing of itself, and is logged with its cause', async (t) => {
+t.test('other errors are a 500 without details, and are logged with their cause', async (t) => {
   const lines: LogLine[] = []
   const app = createApp(lines)
   for (const url of ['/bug', '/upstream', '/nothing']) {
@@ -150,13 +150,13 @@ t.test('what is not of the catalogue is 500, tells nothing of itself, and is log
   t.match(errors[0]?.err?.stack, /relation "tenantry\.users"/)
 })
 
-t.test('an error that says that its message is for the caller keeps its status and message', async (t) => {
+t.test('an error marked as safe for the caller keeps its status and message', async (t) => {
   const response = await createApp().inject('/teapot')
   t.equal(response.statusCode, 418)
   t.match(response.json(), { error: "I'm a Teapot", message: 'I am a teapot' })
 })
 
-t.test("a caller's mistake is no line at level info", async (t) => {
+t.test("a caller's mistake is not logged at level info", async (t) => {
   const lines: LogLine[] = []
   const app = createApp(lines, 'warn')
   await app.inject('/missing')
@@ -164,7 +164,7 @@ t.test("a caller's mistake is no line at level info", async (t) => {
   t.same(lines, [])
 })
 
-t.test("the conventions of a group leave the rest of the embedder's app alone", async (t) => {
+t.test('the conventions of a group do not affect the rest of the embedding app', async (t) => {
   const app = Fastify()
   app.register(async (group) => {
     await group.register(conventions)
@@ -194,7 +194,7 @@ t.test('conventions may be registered after a plugin with endpoints', async (t) 
   t.throws(
     () => app.addSchema({ $id: 'TenantryError', type: 'string' }),
     { code: 'FST_ERR_SCH_ALREADY_PRESENT' },
-    'another schema of the name is refused'
+    'another schema with the name is rejected'
   )
   app.get('/own', { schema: { response: errorResponses(404) } }, async () => {
     throw failure('notFound')

@@ -1,4 +1,4 @@
-/** Calls from a page in a real browser, on other origins than the API. */
+/** Calls from a page in a real browser, on origins other than the API's. */
 import { test } from 'tap'
 import type { Page } from 'playwright-core'
 import { startChromium, startPage } from '../../helpers/chromium.js'
@@ -15,7 +15,7 @@ interface Call {
   readonly mode?: 'no-cors'
 }
 
-/** What a script of the page sees: null where the browser keeps the response from it. */
+/** The response as the page's script sees it: null if the browser hides it. */
 async function call (
   page: Page,
   url: string,
@@ -58,7 +58,7 @@ test('pages of other origins', async (t) => {
   })
   await caller(t, app)('POST /tenant/config', { token: tokenOf('acme'), body: { cors: { origins: [ofTenant] } } })
 
-  await t.test('a listed page writes, reads and sees the headers', async (t) => {
+  await t.test('a page of a listed origin writes, reads and sees the headers', async (t) => {
     const page = await open(listed)
     t.match(
       await call(page, `${api}/notes/1`, { method: 'PUT', headers: headersOf('acme'), body: '{"title":"one"}' }),
@@ -87,7 +87,7 @@ test('pages of other origins', async (t) => {
     )
   })
 
-  await t.test('a page of a tenant reads responses to its calls only', async (t) => {
+  await t.test("a page of a tenant's origin reads only responses to that tenant's calls", async (t) => {
     const page = await open(ofTenant)
     await eventually(t, 'the origin passes', async () => await call(page, `${api}/notes`, { headers: headersOf('acme') }) !== null)
     t.match(await call(page, `${api}/notes`, { headers: headersOf('acme') }), { status: 200, body: /"one"/, headers: { etag: /^"/ } })
@@ -104,14 +104,14 @@ test('pages of other origins', async (t) => {
       const page = await open(url)
       t.equal(await call(page, `${api}/notes`, { headers: headersOf('acme') }), null, url)
       t.equal(await call(page, `${api}/health`), null, url)
-      t.equal(await call(page, `${api}/doc`, { mode: 'no-cors' }), null, 'the resource policy keeps it out of the process of the page')
+      t.equal(await call(page, `${api}/doc`, { mode: 'no-cors' }), null, "the resource policy keeps it out of the page's process")
     }
     t.equal((await app.db.selectFrom('tenantry.tenants').select('id').execute()).length, 2)
   })
 
   await t.test('the documentation works on its own origin', async (t) => {
     const page = await open(`${api}/ui`)
-    // Operations are drawn when they come into view.
+    // Operations are rendered when they scroll into view.
     await page.setViewportSize({ width: 1280, height: 4000 })
     await page.locator('.opblock').nth(10).waitFor({ timeout: 20_000 })
     t.pass('it lists the endpoints')

@@ -29,7 +29,7 @@ test('the platform lists origins', async (t) => {
   const server = await testServer(t, document)
   const ask = caller(t, server)
 
-  await t.test('a preflight is answered for a listed origin, before identity and limits', async (t) => {
+  await t.test('a preflight from a listed origin is answered before identity and limits', async (t) => {
     for (const origin of [app, preview]) {
       const answer = await preflight(ask, '/mine', origin, 'GET', { 'access-control-request-headers': 'authorization,x-tenant-id' })
       t.match(answer, {
@@ -49,23 +49,23 @@ test('the platform lists origins', async (t) => {
     t.equal(
       (await preflight(ask, '/mine', app, 'GET', { authorization: 'Bearer broken', 'x-tenant-id': '!' })).status,
       204,
-      'whatever else it carries'
+      'with any other header'
     )
   })
 
-  await t.test('the methods are those of the path', async (t) => {
+  await t.test('the allowed methods are those of the path', async (t) => {
     const methods = async (path: string) => (await preflight(ask, path, app)).headers['access-control-allow-methods']
     t.equal(await methods('/tenant/rbac'), 'GET, HEAD, PUT')
     t.equal(await methods('/tenant/api-keys?x=1'), 'GET, HEAD, POST')
     t.equal(await methods('/auth/login'), 'POST')
     const all = 'DELETE, GET, HEAD, PATCH, POST, PUT'
-    t.equal(await methods('/hello'), all, 'tenants may have other methods of it')
+    t.equal(await methods('/hello'), all, 'tenants may have other methods on it')
     t.equal(await methods('/nothing'), all, 'so that the page sees the 404')
     const alone = caller(t, await testServer(t, { ...document, plugins: { 'tenant-config': false } }))
     t.equal((await preflight(alone, '/hello', app)).headers['access-control-allow-methods'], 'GET, HEAD, POST', 'no tenant has routes here')
   })
 
-  await t.test('other origins get no header', async (t) => {
+  await t.test('other origins get no CORS header', async (t) => {
     for (
       const origin of [
         evil,
@@ -81,15 +81,15 @@ test('the platform lists origins', async (t) => {
       const refused = await preflight(ask, '/hello', origin)
       t.ok(refused.status >= 400, origin)
       const answer = await ask('GET /hello', { headers: { origin } })
-      t.equal(answer.status, 200, 'a server does not refuse what browsers do')
+      t.equal(answer.status, 200, 'the server leaves the refusal to the browser')
       for (const { headers } of [refused, answer]) t.notOk(Object.keys(headers).some((name) => name.startsWith('access-control-')), origin)
-      t.match(answer.headers['vary'], /origin/i, 'caches keep it apart')
+      t.match(answer.headers['vary'], /origin/i, 'caches store it separately')
     }
     t.match((await ask('GET /hello')).headers['vary'], /origin/i, 'without an origin too')
-    t.ok((await ask('OPTIONS /hello', { headers: { origin: app } })).status >= 400, 'no preflight without a method')
+    t.ok((await ask('OPTIONS /hello', { headers: { origin: app } })).status >= 400, 'not a preflight without a method')
   })
 
-  await t.test('errors can be read, and the headers that clients need', async (t) => {
+  await t.test('errors and the headers that clients need are readable', async (t) => {
     const readable = (headers: Readonly<Record<string, unknown>>) =>
       t.match(headers, {
         'access-control-allow-origin': app,
@@ -114,7 +114,7 @@ test('the platform lists origins', async (t) => {
   })
 })
 
-test('credentials and any origin', async (t) => {
+test('credentials and any origin are supported', async (t) => {
   const withCredentials = caller(t, await testServer(t, { ...document, cors: { origins: [app], credentials: true, maxAge: 5 } }))
   t.match((await preflight(withCredentials, '/hello', app)).headers, {
     'access-control-allow-credentials': 'true',
@@ -133,13 +133,13 @@ test('credentials and any origin', async (t) => {
   t.match(await preflight(any, '/hello', 'https://any.example'), { status: 204, headers: { 'access-control-allow-origin': '*' } })
 })
 
-test('without the section there is no CORS', async (t) => {
+test('without the section CORS is off', async (t) => {
   const ask = caller(t, await testServer(t, { routes: document.routes ?? [] }))
   t.equal((await preflight(ask, '/hello', app)).status, 405)
   t.notOk((await ask('GET /hello', { headers: { origin: app } })).headers['access-control-allow-origin'])
 })
 
-test('a wrong section is a fault of the document', async (t) => {
+test('an invalid section is a fault of the document', async (t) => {
   const faults = (section: object) => {
     try {
       checkConfig({ ...testDocument({}), cors: section }, { env: {} })
@@ -161,7 +161,7 @@ test('a wrong section is a fault of the document', async (t) => {
   t.ok(faults({}).length > 0)
 })
 
-test('in an app of its own', async (t) => {
+test('the plugin works in its own app', async (t) => {
   const own = Fastify()
   t.teardown(() => own.close())
   await own.register(cors, { origins: [app] })

@@ -1,7 +1,4 @@
-/**
- * What pages of other origins read of downloads and resumable uploads, whose bodies are streams and whose headers are those of a
- * protocol.
- */
+/** CORS for downloads and resumable uploads, which have streams as bodies and protocol headers. */
 import { test } from 'tap'
 import { eventually } from '../queue/app.js'
 import { open } from '../files/app.js'
@@ -10,7 +7,7 @@ const platform = 'https://console.example.com'
 const shop = 'https://shop.acme.test'
 const version = { 'tus-resumable': '1.0.0' }
 
-test('streams and protocols of files', async (t) => {
+test('streams and file protocols', async (t) => {
   const { as } = await open(t, { cors: { origins: [platform] } })
   const [acme, globex] = [as('acme'), as('globex')]
   const saved = await as('acme', { role: 'admin' }).ask('POST /tenant/config', {
@@ -96,7 +93,7 @@ test('streams and protocols of files', async (t) => {
     })
   }
 
-  await t.test('unlisted origins, and the origin of another tenant', async (t) => {
+  await t.test("unlisted origins and another tenant's origins cannot read", async (t) => {
     const { body } = await globex.upload([part])
     const { body: own } = await acme.upload([part])
     for (const [origin, user, url] of [['https://evil.test', acme, own['url']], [shop, globex, body['url']]] as const) {

@@ -1,4 +1,4 @@
-/** Origins that tenants list: for their own calls, on every instance, and for nobody else's. */
+/** Origins that tenants list: valid for their own calls, on every instance, and for no other tenant's. */
 import { test, type Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
 import { caller, refused, type Ask } from '../../http/caller.js'
@@ -44,30 +44,30 @@ test('a tenant lists origins', async (t) => {
       }
     }
     const { headers } = await ask('OPTIONS /mine', { headers: { origin: shop, 'access-control-request-method': 'GET' } })
-    t.notOk(headers['access-control-allow-credentials'], 'cookies are for the origins of the platform')
+    t.notOk(headers['access-control-allow-credentials'], "cookies are only for the platform's origins")
   })
 
-  await t.test("and may read responses to its calls, and to no other tenant's", async (t) => {
+  await t.test("its pages may read responses to its calls, and to no other tenant's", async (t) => {
     t.match((await ask('GET /mine', { token: tokenOf('acme'), headers: { origin: shop } })).headers, {
       'access-control-allow-origin': shop,
       'access-control-expose-headers': /x-ratelimit-limit/,
       vary: /origin/i,
       'access-control-allow-credentials': undefined
     })
-    t.equal(await allowed(ask, shop, { token: tokenOf('rival') }), undefined, 'a call of another tenant')
-    t.equal(await allowed(ask, shop, { token: signToken({ sub: 'root', role: 'admin' }) }), undefined, 'a call of the platform')
+    t.equal(await allowed(ask, shop, { token: tokenOf('rival') }), undefined, "another tenant's call")
+    t.equal(await allowed(ask, shop, { token: signToken({ sub: 'root', role: 'admin' }) }), undefined, 'a call to the platform')
     t.equal(await allowed(ask, platform, { token: tokenOf('rival') }), platform, "the platform's origins read everything")
     const own = await ask('GET /own', { tenant: 'acme', headers: { origin: shop } })
-    t.match(own, { status: 200, headers: { 'access-control-allow-origin': shop } }, 'a stranger on its own route')
+    t.match(own, { status: 200, headers: { 'access-control-allow-origin': shop } }, 'an anonymous call to its own route')
     t.notOk((await ask('GET /health', { headers: { origin: shop } })).headers['access-control-allow-origin'], 'nothing of the platform')
   })
 
-  await t.test('errors of its calls too', async (t) => {
+  await t.test('errors of its calls are readable too', async (t) => {
     const headers = { origin: shop }
     t.match(
       await ask('GET /mine', { headers }),
       { status: 401, headers: { 'access-control-allow-origin': shop } },
-      'a refusal before the tenant is known'
+      'a rejection before the tenant is known'
     )
     t.match(await ask('GET /mine', { token: 'broken', tenant: 'acme', headers }), {
       status: 401,
@@ -95,7 +95,7 @@ test('a tenant lists origins', async (t) => {
     })
   })
 
-  await t.test('a hostile tenant opens its own calls, and no others', async (t) => {
+  await t.test('a hostile tenant exposes only its own calls', async (t) => {
     t.match(await save(t, app, 'mallory', { cors: { origins: '*' } }), { status: 200 })
     const evil = 'https://evil.test'
     await eventually(t, 'its origins pass', async () => await preflight(ask, evil) === evil)
@@ -104,15 +104,15 @@ test('a tenant lists origins', async (t) => {
     t.notOk(await preflight(ask, 'null'))
     t.match(await save(t, app, 'mallory', {}), { status: 200 })
     for (const at of [ask, askOther]) await eventually(t, 'the origin is gone', async () => await preflight(at, evil) === undefined)
-    t.equal(await preflight(ask, shop), shop, 'those of others stay')
+    t.equal(await preflight(ask, shop), shop, "other tenants' origins stay")
   })
 
-  await t.test('a deleted tenant has none', async (t) => {
+  await t.test('a deleted tenant has no origins', async (t) => {
     await app.tenants.delete('acme')
     for (const at of [ask, askOther]) await eventually(t, 'its origins are gone', async () => await preflight(at, shop) === undefined)
   })
 
-  await t.test('a list is bounded and well formed', async (t) => {
+  await t.test('a list is bounded and validated', async (t) => {
     for (
       const origins of [
         ['https://*.com'],
@@ -134,7 +134,7 @@ test('a tenant lists origins', async (t) => {
     )
   })
 
-  await t.test('requests cost no query, and a change one', async (t) => {
+  await t.test('requests cost no query, and a change costs one', async (t) => {
     let statements = 0
     const counted = app.db.withPlugin({
       transformQuery ({ node }) {
@@ -147,7 +147,7 @@ test('a tenant lists origins', async (t) => {
     t.teardown(() => origins.close())
     t.match(await save(t, app, 'rival', { cors: { origins: [shop] } }), { status: 200 })
     await Promise.all(Array.from({ length: 10 }, () => origins.ready()))
-    t.equal(statements, 1, 'all at once, for all who wait')
+    t.equal(statements, 1, 'all at once, for all waiting requests')
     t.ok(origins.isListed(shop))
     for (let n = 0; n < 100; n++) t.equal(origins.ready() ?? origins.isListed(`https://host-${n}.test`), false)
     for (let n = 0; n < 100; n++) origins.changed(tenantRef('rival'))
@@ -158,7 +158,7 @@ test('a tenant lists origins', async (t) => {
   })
 })
 
-test('without a section of the platform a tenant can list none', async (t) => {
+test("without the platform's section a tenant cannot list origins", async (t) => {
   const app = await testServer(t, { routes: [] }, { tenants: ['acme'] })
   const answer = await save(t, app, 'acme', { cors: { origins: [shop] } })
   t.match(answer, { status: 400, body: { details: [{ path: '/cors', message: /the platform must have a section/ }] } })

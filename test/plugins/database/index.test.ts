@@ -6,7 +6,7 @@ import database from '../../../plugins/database/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 
-test('two apps on one database: what one writes through app.events, both hear, as soon as they are ready', (t) =>
+test('two apps on one database both receive events of app.events as soon as they are ready', (t) =>
   forEachEngine(t, async (t, section) => {
     const open = async () => {
       const app = Fastify({ pluginTimeout: 0 })
@@ -15,7 +15,7 @@ test('two apps on one database: what one writes through app.events, both hear, a
       return app
     }
     const left = await open()
-    // The embedded engine is one process's own.
+    // The embedded engine belongs to one process.
     const right = section.provider === 'postgres' ? await open() : left
     const heard = new Promise<string>((resolve) => {
       right.events.on('tenant', resolve)
@@ -32,14 +32,14 @@ test('two apps on one database: what one writes through app.events, both hear, a
 
 const notes = { notes: { columns: { id: { type: 'integer', primaryKey: true } } } } as const
 
-test('a section postgres without a provider is the database that is used', async (t) => {
+test('a section postgres without a provider selects PostgreSQL', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { postgres: { connectionString } })
   t.equal(app.engine.kind, 'postgres')
   const { rows } = await sql<{ name: string }>`select current_database() as name`.execute(app.db)
-  t.ok(connectionString.endsWith(`/${rows[0]?.name ?? ''}`), `${rows[0]?.name ?? 'no database'} is that of the section`)
+  t.ok(connectionString.endsWith(`/${rows[0]?.name ?? ''}`), `${rows[0]?.name ?? 'no database'} is the section's database`)
 })
 
 test('tables without a provider are migrated in memory, and their routes serve', async (t) => {
@@ -52,7 +52,7 @@ test('tables without a provider are migrated in memory, and their routes serve',
   t.equal(response.statusCode, 200, response.body)
 })
 
-test('a provider that contradicts the sections, and one that does not exist, are errors at start', async (t) => {
+test('a provider that contradicts the sections, or does not exist, is an error at start', async (t) => {
   const postgres = { connectionString: 'postgres://127.0.0.1:1/none' }
   const wrong: [object, RegExp][] = [
     [{ provider: 'supabase', postgres }, /provider: expected one of postgres, embedded/],

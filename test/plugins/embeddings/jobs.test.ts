@@ -1,4 +1,4 @@
-/** Batches of documents, and embedding documents anew. */
+/** Batches of documents, and reindexing of documents. */
 import type { Ask } from '../../http/caller.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { writeFile } from 'node:fs/promises'
@@ -32,12 +32,12 @@ test('batches', async (t) => {
   const { app, models, as } = await open(t)
   const [acme, globex] = [as('acme'), as('globex')]
 
-  await t.test('documents are stored in the background, and failures have the index of their document', async (t) => {
+  await t.test("documents are stored in the background, and failures have their document's index", async (t) => {
     const documents = [text('a red pump', 'one'), text(' '), text('a blue valve'), {
       contentType: 'application/pdf',
       fileId: '8f14e45f-ceea-467f-9a2e-1f5e4c3b2a10'
     }]
-    t.equal((await acme('POST /agent/embeddings/batch', { body: { documents } })).status, 404, 'files are looked for first')
+    t.equal((await acme('POST /agent/embeddings/batch', { body: { documents } })).status, 404, 'files are looked up first')
     const { status, body } = await acme('POST /agent/embeddings/batch', { body: { documents: documents.slice(0, 3) } })
     t.equal(status, 202)
     t.match(body, { status: 'queued', total: 3, statusUrl: `/agent/embeddings/batch/${String(body['batchId'])}` })
@@ -48,15 +48,15 @@ test('batches', async (t) => {
       done: 2,
       failed: [{ index: 1, error: 'The document has no text' }]
     })
-    t.equal((await globex(`GET ${String(body['statusUrl'])}`)).status, 404, 'another tenant sees no batch')
+    t.equal((await globex(`GET ${String(body['statusUrl'])}`)).status, 404, 'another tenant cannot see the batch')
     const { rows } = { rows: await app.db.selectFrom('tenantry.agent_batch_documents').select(['position', 'input']).execute() }
-    t.ok(rows.every(({ input }) => input === null), 'what is done keeps no text')
+    t.ok(rows.every(({ input }) => input === null), 'a finished batch keeps no text')
     const entries = await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id']).where('action', 'like', 'document.%')
       .execute()
     t.same(entries, [{ action: 'document.create', user_id: 'ada' }, { action: 'document.create', user_id: 'ada' }])
   })
 
-  await t.test('a provider that fails is asked again; documents that were done are not', async (t) => {
+  await t.test('a failing provider is retried, without documents that were done', async (t) => {
     let failures = 0
     models.before = async ({ texts }) => {
       if (texts[0] !== 'second' || failures++ > 0) return
@@ -95,7 +95,7 @@ test('batches', async (t) => {
   })
 })
 
-test('a process that is killed in a batch: another one goes on, and no document is stored twice', async (t) => {
+test('a batch of a killed process is continued by another one, and no document is stored twice', async (t) => {
   const { connectionString } = await pgvectorDatabase(t)
   const gate = join(t.testdir(), 'gate')
   const { app, as } = await open(t, { engine: { postgres: { connectionString } }, workers: 0 })
@@ -181,7 +181,7 @@ test('another model', (t) =>
       t.same(await found(acme), ['a green pump'])
 
       qdrant.fails = (request) => request.endsWith('/points/delete')
-      t.equal((await store(acme, text('a new pump', 'pump'))).status, 200, 'old vectors that stay do no harm')
+      t.equal((await store(acme, text('a new pump', 'pump'))).status, 200, 'remaining old vectors have no effect')
       t.equal(qdrant.collections.get('tenantry')?.points.size, 3)
       t.same(await found(acme), ['a new pump'])
       t.equal((await acme('DELETE /agent/embeddings/document/pump')).status, 200)

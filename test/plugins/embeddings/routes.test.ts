@@ -17,7 +17,7 @@ for (const [name, database] of Object.entries(engines)) {
       return (results as { id: string, chunk: number, content: string, score: number, metadata: object }[])
     }
 
-    await t.test('texts are embedded, in their order, with the usage', async (t) => {
+    await t.test('texts are embedded in order, with the usage', async (t) => {
       const { status, body } = await acme('POST /agent/embeddings', { body: { texts: ['a b', 'c'] } })
       t.equal(status, 200)
       t.match(body, { model: 'words-1', usage: { inputTokens: 2, outputTokens: 0, totalTokens: 2, cost: 2e-6 } })
@@ -28,7 +28,7 @@ for (const [name, database] of Object.entries(engines)) {
       }
     })
 
-    await t.test('a document is split, found by its meaning, and replaced under its id', async (t) => {
+    await t.test('a document is split, found by meaning, and replaced under its id', async (t) => {
       const { status, body } = await acme('POST /agent/embeddings/document', {
         body: { ...markdown, id: 'guide', metadata: { lang: 'en' } }
       })
@@ -45,7 +45,7 @@ for (const [name, database] of Object.entries(engines)) {
       t.same((await found(acme, { query: 'red pump' })).map(({ content }) => content), ['Only compressors.'])
     })
 
-    await t.test('a document of another tenant is unseen in every way', async (t) => {
+    await t.test("another tenant's document is invisible to every request", async (t) => {
       t.same(await found(globex, { query: 'compressors' }), [])
       t.same(await found(globex, { query: 'compressors', mode: 'text' }), [])
       t.same(await found(globex, { query: 'compressors', mode: 'hybrid' }), [])
@@ -54,12 +54,12 @@ for (const [name, database] of Object.entries(engines)) {
       t.equal(
         (await globex('POST /agent/embeddings/document', { body: { contentType: 'text/plain', document: 'Ours.', id: 'guide' } })).status,
         201,
-        'ids are of the tenant'
+        'ids belong to the tenant'
       )
       t.same((await found(acme, { query: 'compressors' })).map(({ content }) => content), ['Only compressors.'])
     })
 
-    await t.test('modes, limits and filters of a search', async (t) => {
+    await t.test('a search accepts modes, limits and filters', async (t) => {
       await acme('POST /agent/embeddings/document', { body: { ...markdown, id: 'second', metadata: { lang: 'en', year: 2026 } } })
       t.same((await found(acme, { query: 'compressors -pump', mode: 'text' })).map(({ id }) => id), ['guide'])
       const hybrid = await found(acme, { query: 'blue valve', mode: 'hybrid', limit: 1 })
@@ -91,11 +91,11 @@ for (const [name, database] of Object.entries(engines)) {
       t.equal(
         (await acme('POST /agent/embeddings/search', { body: { query: '\ud800 \u0000 valve' } })).status,
         200,
-        'halves of characters are no fault'
+        'unpaired surrogates are accepted'
       )
     })
 
-    await t.test('documents are listed and deleted, with one entry of the audit log for each change', async (t) => {
+    await t.test('documents are listed and deleted, with one audit entry for each change', async (t) => {
       const { body } = await acme('GET /agent/embeddings/documents?limit=1')
       t.match(body, {
         data: [{ id: 'second', contentType: 'text/markdown', metadata: { lang: 'en', year: 2026 }, chunks: 2, createdAt: /^2/ }],
@@ -113,7 +113,7 @@ for (const [name, database] of Object.entries(engines)) {
       ])
     })
 
-    await t.test('HTML and PDF', async (t) => {
+    await t.test('HTML and PDF documents are accepted', async (t) => {
       const html = { contentType: 'text/html', document: '<h1>Fans</h1><p>A green fan &amp; a grille</p><script>hidden()</script>' }
       t.equal((await acme('POST /agent/embeddings/document', { body: { ...html, id: 'html' } })).status, 201)
       t.same((await found(acme, { query: 'green fan', limit: 1 })).map(({ content }) => content), ['Fans\n\nA green fan & a grille'])
@@ -125,10 +125,10 @@ for (const [name, database] of Object.entries(engines)) {
       const pdf = { contentType: 'application/pdf', fileId: file.id, id: 'pdf' }
       t.match((await acme('POST /agent/embeddings/document', { body: pdf })).body, { id: 'pdf', chunks: 1 })
       t.same((await found(acme, { query: 'yellow turbine', limit: 1 })).map(({ content }) => content), ['A yellow turbine spins.'])
-      t.equal((await globex('POST /agent/embeddings/document', { body: pdf })).status, 404, 'the file of another tenant')
+      t.equal((await globex('POST /agent/embeddings/document', { body: pdf })).status, 404, "another tenant's file")
     })
 
-    await t.test('bad documents are refused, and say why', async (t) => {
+    await t.test('invalid documents are rejected with the reason', async (t) => {
       const plain = { contentType: 'text/plain', document: 'x' }
       const nested = JSON.parse(`${'{"a":'.repeat(5)}1${'}'.repeat(5)}`)
       for (
@@ -164,7 +164,7 @@ for (const [name, database] of Object.entries(engines)) {
       )
     })
 
-    await t.test('callers without a token or a tenant, and those who may not', async (t) => {
+    await t.test('callers without a token, a tenant or the permission are rejected', async (t) => {
       const { body: { results: none } } = await as('initech')('POST /agent/embeddings/search', { body: { query: 'pump' } })
       t.same(none, [])
       t.equal((await platform('POST /agent/embeddings/search', { body: { query: 'pump' } })).status, 400, 'the platform has no documents')
@@ -174,7 +174,7 @@ for (const [name, database] of Object.entries(engines)) {
       t.equal((await app.inject({ method: 'POST', url: '/agent/embeddings', payload: { texts: ['x'] } })).statusCode, 401)
     })
 
-    await t.test('a repeated request with an idempotency key stores one document', async (t) => {
+    await t.test('an idempotency key makes a repeated request store one document', async (t) => {
       const send = () =>
         acme('POST /agent/embeddings/document', {
           body: { contentType: 'text/plain', document: 'once' },
@@ -185,7 +185,7 @@ for (const [name, database] of Object.entries(engines)) {
       t.same(two.body, one.body)
     })
 
-    await t.test('the deletion of a tenant deletes its documents, and none of another', async (t) => {
+    await t.test("deleting a tenant deletes its documents, and no other tenant's", async (t) => {
       await app.tenants.delete('acme')
       const rows = await app.db.selectFrom('tenantry.agent_chunks').select('tenant_id').distinct().execute()
       t.same(rows.map(({ tenant_id: tenant }) => tenant), ['globex'])

@@ -1,4 +1,4 @@
-/** Documents and search in a whole server, whose provider is a local one. */
+/** Documents and search in a whole server, whose provider is a local server. */
 import { test } from 'tap'
 import { checkConfig } from '../../../lib/configuration/index.js'
 import { testDocument, testServer } from '../../helpers/server.js'
@@ -9,7 +9,7 @@ import { wireProvider } from '../models/app.js'
 
 const dimensions = 32
 
-test('a document with agent.embedding serves documents, search and steps of workflows', async (t) => {
+test('a document with agent.embedding serves documents, search and workflow steps', async (t) => {
   const { url, requests } = await wireProvider(t, (response, { body: { input, model } }) => {
     const texts = [input].flat().map(String)
     const data = texts.map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(text, dimensions) }))
@@ -51,7 +51,7 @@ test('a document with agent.embedding serves documents, search and steps of work
     body: { status: 'completed', result: { results: [{ id: 'pump', chunk: 0, content: 'A red pump.' }], usage: { totalTokens: 3 } } }
   })
   const bad = await acme('POST /agent/workflow/run', { body: { ref: 'library', input: { text: '' }, async: false } })
-  t.equal(bad.status, 400, 'the members of a step are checked as those of the endpoint')
+  t.equal(bad.status, 400, "a step's members are validated like the endpoint's")
   const globex = caller(t, app, { token: signToken({ sub: 'ada', role: 'user', tenant_id: 'globex' }) })
   t.same((await globex('POST /agent/embeddings/search', { body: { query: 'pump' } })).body['results'], [])
 
@@ -61,7 +61,7 @@ test('a document with agent.embedding serves documents, search and steps of work
   }
 })
 
-test('vectors that cannot be compared are a fault of the provider, and leave the document as it was', async (t) => {
+test('vectors that cannot be compared are a provider failure, and keep the previous document', async (t) => {
   let vector: string | null = null
   const { url } = await wireProvider(t, (response, { body: { input } }) => {
     const texts = [input].flat().map(String)
@@ -99,7 +99,7 @@ test('vectors that cannot be compared are a fault of the provider, and leave the
   })
 })
 
-test('steps and stores are checked with the document', (t) => {
+test('steps and stores are validated with the document', (t) => {
   const embedding = { provider: 'local', model: 'm', baseUrl: 'http://localhost/v1' } as const
   const faults = (document: object) => {
     try {

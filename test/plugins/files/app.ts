@@ -1,4 +1,4 @@
-/** A server with files on a disk of the test's own, and callers that upload forms. */
+/** A server with files on the test's own disk, and callers that upload forms. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { Plans } from '../../../lib/schema/plans.js'
@@ -102,7 +102,7 @@ export function file (value: string | Buffer, filename = 'a.txt', type = 'text/p
   return { name: 'file', value, filename, type }
 }
 
-/** Sends the first half of the body. Returns what sends the rest, and resolves with the status. */
+/** Sends the first half of the body. Returns a function that sends the rest and resolves with the status. */
 export async function half (
   { origin, headers }: User,
   method: string,
@@ -124,7 +124,7 @@ export async function half (
   }
 }
 
-/** The objects on the disk, and bytes of uploads that run. */
+/** The objects on the disk, and the partial files of running uploads. */
 export async function onDisk (folder: string): Promise<string[]> {
   const entries = await readdir(folder, { withFileTypes: true, recursive: true })
   return entries.filter((entry) => entry.isFile()).map((entry) => join(entry.parentPath, entry.name).slice(folder.length + 1)).sort()
@@ -138,7 +138,7 @@ export async function rows (app: FastifyInstance): Promise<Record<string, number
   return Object.fromEntries(rows.map(({ status, count }) => [status, count]))
 }
 
-/** What the ledger has, and what is reserved. */
+/** The ledger's booked and reserved storage. */
 export async function storage (app: FastifyInstance, tenant: string): Promise<{ booked: number, reserved: number, shown: number }> {
   const { rows: [row] } = await sql<{ booked: number, reserved: number }>`select
     coalesce((select sum(amount) from tenantry.usage_counters where tenant_id = ${tenant} and counter = 'storage_bytes'), 0)::float8 as booked,

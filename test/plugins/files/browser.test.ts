@@ -3,7 +3,7 @@ import { test } from 'tap'
 import { startChromium, startPage } from '../../helpers/chromium.js'
 import { onDisk, open, rows } from './app.js'
 
-test('a form of another origin uploads a file, and the page reads the answer', async (t) => {
+test('a form of another origin uploads a file, and the page reads the response', async (t) => {
   const openPage = await startChromium(t)
   const origin = await startPage(t)
   const { app, as, origin: api, folder } = await open(t, { cors: { origins: [origin] } })
@@ -14,7 +14,7 @@ test('a form of another origin uploads a file, and the page reads the answer', a
   const name = 'Grüße (1).txt'
   await page.setInputFiles('input[type=file]', { name, mimeType: 'text/plain', buffer: Buffer.from('from a page') })
   const { authorization = '' } = as('acme').headers
-  // A script of the page, as text: this package has no types of browsers.
+  // The page's script, as text: this package has no browser types.
   const script = `fetch(${JSON.stringify(`${api}/files/upload`)}, {
     method: 'POST', headers: ${JSON.stringify({ authorization })}, body: new FormData(document.querySelector('form'))
   }).then(async (response) => ({ status: response.status, body: await response.json() }), String)`
@@ -25,6 +25,6 @@ test('a form of another origin uploads a file, and the page reads the answer', a
   const stranger = await openPage(await startPage(t, 'localhost'))
   await stranger.setContent('<form><input type="file" name="file"></form>')
   await stranger.setInputFiles('input[type=file]', { name, mimeType: 'text/plain', buffer: Buffer.from('x') })
-  t.type(await stranger.evaluate(script), 'string', 'a page of an unknown origin is refused by its browser')
-  t.same(await rows(app), { ready: 1 }, 'and its upload is not sent')
+  t.type(await stranger.evaluate(script), 'string', "the browser hides the response from an unknown origin's page")
+  t.same(await rows(app), { ready: 1 }, 'and does not send its upload')
 })

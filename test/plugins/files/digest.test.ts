@@ -2,7 +2,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { test } from 'tap'
 import { createDigest } from '../../../plugins/files/digest.js'
 
-const large = 67_108_864 // bytes that a file must be expected to have for the thread
+const large = 67_108_864 // expected bytes from which a file is hashed in the thread
 const bytes = randomBytes(5_000_000)
 const sums = new Map<number, string>()
 
@@ -12,7 +12,7 @@ function sumOf (length: number): string {
   return known
 }
 
-/** Hashes the first bytes in chunks; the memory of each chunk is used again, as that of a socket may be. */
+/** Hashes the first bytes in chunks. The memory of each chunk is reused, as a socket's may be. */
 async function hashed (expected: number | null, length: number, chunkBytes: number): Promise<string> {
   const digest = createDigest(expected)
   const chunk = Buffer.alloc(chunkBytes)
@@ -33,17 +33,17 @@ test('the digest of a file is its SHA-256, for any size and chunks', async (t) =
     for (const length of [0, 1, 1_048_576, 1_048_577, bytes.length]) {
       t.equal(await hashed(expected, length, 65_536), sumOf(length), `${length} bytes, expected: ${expected}`)
     }
-    t.equal(await hashed(expected, bytes.length, 3_000_000), sumOf(bytes.length), 'chunks that are larger than a block')
+    t.equal(await hashed(expected, bytes.length, 3_000_000), sumOf(bytes.length), 'chunks larger than a block')
   }
 })
 
-test('many files at a time keep their bytes apart', async (t) => {
+test('concurrent files keep their bytes separate', async (t) => {
   const lengths = Array.from({ length: 20 }, (_, index) => bytes.length - index * 1000)
   const found = await Promise.all(lengths.map((length) => hashed(large, length, 100_000)))
   t.same(found, lengths.map(sumOf))
 })
 
-test('a file that is given up disturbs no other one, and the thread starts again after the last one', async (t) => {
+test('an aborted file affects no other one, and the thread restarts after the last one', async (t) => {
   const left = createDigest(large)
   await left.update(bytes)
   const other = hashed(large, bytes.length, 65_536)

@@ -1,4 +1,4 @@
-/** A disk without room: a small file system in memory, which only root can mount. */
+/** A full disk: a small file system in memory, which only root can mount. */
 import { execFile } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { promisify } from 'node:util'
@@ -10,7 +10,7 @@ import { refused } from '../../http/caller.js'
 const run = promisify(execFile)
 const nothing = { booked: 0, reserved: 0, shown: 0 }
 
-/** Mounts a file system of 4 MB; false where that is not allowed. */
+/** Mounts a file system of 4 MB. Returns false if that is not allowed. */
 async function mounted (t: Test, folder: string): Promise<boolean> {
   try {
     await run('mount', ['-t', 'tmpfs', '-o', 'size=4m', 'tmpfs', folder])

@@ -1,4 +1,4 @@
-/** Uploads that break, and what they leave: no row, no bytes, no storage. */
+/** Interrupted uploads leave no row, no bytes and no booked storage. */
 import type { Socket } from 'node:net'
 import type { FastifyHttpOptions } from 'fastify'
 import type { Server } from 'node:http'
@@ -16,7 +16,7 @@ import { bearer, testSecret } from '../../helpers/tokens.js'
 import { eventually } from '../queue/app.js'
 import { boundary, file, form, MB, onDisk, open, rows, storage, userOf, type Opened, type User } from './app.js'
 
-/** No upload runs, and the ledger has the bytes of the files that are there. */
+/** Checks that no upload is running, and that the ledger has the bytes of the existing files. */
 async function settled (t: Test, { app, folder }: Opened, tenant: string, bytes: number, files: number): Promise<void> {
   await eventually(t, `of ${tenant} there are ${files} files`, async () => {
     const { booked, reserved, shown } = await storage(app, tenant)
@@ -54,7 +54,7 @@ test('a connection that is cut at any stage leaves nothing', async (t) => {
       await new Promise((resolve) => {
         socket.write(bytes, resolve)
       })
-      // Until the server has begun with the file.
+      // Waits until the server has started with the file.
       if (end >= 1000) await eventually(t, 'the upload runs', async () => (await rows(opened.app))['pending'] === 1)
       socket.destroy()
       await settled(t, opened, 'acme', 0, 0)
@@ -63,7 +63,7 @@ test('a connection that is cut at any stage leaves nothing', async (t) => {
   t.equal((await opened.as('acme').upload([file('x')])).status, 201)
 })
 
-test('a Content-Length that lies', async (t) => {
+test('a wrong Content-Length leaves nothing', async (t) => {
   const opened = await open(t, {}, { tenants: [{ id: 'acme', plan: 'large' }, { id: 'seven', plan: 'seven' }] })
   const body = form([file('x'.repeat(1000))])
   const answer = async (tenant: string, length: number, ends = true) => {
@@ -78,14 +78,14 @@ test('a Content-Length that lies', async (t) => {
     await Promise.race([once(socket, 'close'), once(socket, 'data')])
     return /^HTTP\/1.1 (\d+)/.exec(text)?.[1] ?? 'none'
   }
-  t.equal(await answer('acme', 500), '400', 'less than there is: the form ends early')
-  t.equal(await answer('acme', 5000), '400', 'more than comes')
-  t.equal(await answer('seven', 2 * MB, false), '413', 'more than a file may have')
+  t.equal(await answer('acme', 500), '400', 'smaller than the body: the form ends early')
+  t.equal(await answer('acme', 5000), '400', 'larger than the body')
+  t.equal(await answer('seven', 2 * MB, false), '413', 'larger than a file may be')
   await settled(t, opened, 'acme', 0, 0)
   await settled(t, opened, 'seven', 0, 0)
 })
 
-test('a file without a known length is stopped at the limits, however long it goes on', async (t) => {
+test('a file of unknown length is stopped at the limits, however long it is', async (t) => {
   const opened = await open(t)
   const upload = async (tenant: string, bytes: number) => {
     const sending = request(`${opened.origin}/files/upload`, {
@@ -110,7 +110,7 @@ test('a file without a known length is stopped at the limits, however long it go
   await settled(t, opened, 'seven', 7 * MB, 7)
 })
 
-/** The plugin in an app of its own. */
+/** The plugin in its own app. */
 async function app (t: Test, options: FastifyHttpOptions<Server>, slowMs: number) {
   const folder = t.testdir()
   const app = Fastify({ pluginTimeout: 0, ...options, clientErrorHandler: answerClientError })
@@ -129,7 +129,7 @@ async function app (t: Test, options: FastifyHttpOptions<Server>, slowMs: number
   return { app, folder, socket, response: () => text, user: userOf(t, origin, bearer({ sub: 'ada', tenant_id: 'acme' })) }
 }
 
-test('an upload that brings less than 1 KB a second is ended', async (t) => {
+test('an upload slower than 1 KB a second is aborted', async (t) => {
   const { app: server, folder, socket, response, user } = await app(t, {}, 200)
   socket.write(head(user, 'content-length: 100000'))
   socket.write(form([file('x'.repeat(5000))]).subarray(0, 3000))
@@ -159,5 +159,5 @@ test('an upload may take longer than other requests', async (t) => {
     }\r\ncontent-type: application/json\r\ncontent-length: 500\r\n\r\n{`
   )
   await once(socket, 'close')
-  t.match(response(), /HTTP\/1.1 408 /, 'the next request of the connection may not')
+  t.match(response(), /HTTP\/1.1 408 /, "the connection's next request may not")
 })

@@ -75,7 +75,7 @@ async function nothingLeft (t: Test, { app, folder }: Opened, tenant = 'acme'): 
   )
 }
 
-test('a form becomes a row and a file, and texts become the types that are declared', async (t) => {
+test('a form creates a row and a file, and its texts are converted to the declared types', async (t) => {
   const { app, as } = await open(t, document)
   const ada = as('acme')
   const send = sender(ada)
@@ -98,11 +98,11 @@ test('a form becomes a row and a file, and texts become the types that are decla
   t.same(
     (await send('/people', [title('Bo'), avatar(), { name: 'tags', value: 'only' }])).body['tags'],
     ['only'],
-    'one text is a list of one'
+    'a single text becomes a list'
   )
 })
 
-test('a form that is not what the route declares is refused, and leaves nothing', async (t) => {
+test("a form that does not match the route's declaration is rejected, and leaves nothing", async (t) => {
   const opened = await open(t, document)
   const send = sender(opened.as('acme'))
   const detail = async (parts: readonly Part[], path = '/people', headers = {}) => {
@@ -110,14 +110,14 @@ test('a form that is not what the route declares is refused, and leaves nothing'
     return [status, body.details?.[0]?.path ?? body['message']]
   }
   t.same(await detail([title()]), [400, '/files/avatar'])
-  t.same(await detail([title(), avatar('', '')]), [400, '/files/avatar'], 'a field of a browser without a file')
+  t.same(await detail([title(), avatar('', '')]), [400, '/files/avatar'], "a browser's file field without a file")
   t.same(await detail([title(), avatar('x', '')]), [400, '/files/avatar'])
   t.same(await detail([title(), { name: 'avatar', value: 'x' }]), [400, '/files/avatar'], 'text in place of a file')
   t.same(await detail([title(), avatar(), avatar()]), [400, '/files/avatar'])
   t.same(await detail([title(), avatar(), { name: 'photo', value: 'x', filename: 'p' }]), [400, '/files/photo'])
   t.same(await detail([avatar()]), [400, '/body/title'])
   t.same(await detail([avatar(), title('n'.repeat(21))]), [400, '/body/title'])
-  t.same(await detail([avatar(), title(), title('Bo')]), [400, '/body/title'], 'two texts are no text')
+  t.same(await detail([avatar(), title(), title('Bo')]), [400, '/body/title'], 'a repeated text is invalid')
   t.same(await detail([avatar(), title(), { name: 'age', value: 'old' }]), [400, '/body/age'])
   t.same(await detail([avatar(), title(), { name: 'age', value: '-1' }]), [400, '/body/age'])
   t.same(await detail([avatar(), title(), { name: 'other', value: 'x' }]), [400, '/body/other'])
@@ -152,7 +152,7 @@ test('a form that is not what the route declares is refused, and leaves nothing'
   await nothingLeft(t, opened)
 })
 
-test('of the limits of route, bucket and plan the smallest holds for a part', async (t) => {
+test('the smallest limit of route, bucket and plan applies to a part', async (t) => {
   const { queries: _queries, ...wide } = {
     ...people,
     path: '/wide',
@@ -191,12 +191,12 @@ test('of the limits of route, bucket and plan the smallest holds for a part', as
   t.match(
     await small('/wide', [avatar(Buffer.alloc(1))]),
     { status: 402, body: { code: 'TENANTRY_PLAN_LIMIT', allowed: false } },
-    'its storage is full'
+    'the storage is full'
   )
   t.same(await storage(opened.app, 'small'), { booked: 3 * MB, reserved: 0, shown: 3 * MB })
 })
 
-test('files of a route that fails are removed, and those of a repeated request are not kept', async (t) => {
+test('files of a failed route are removed, and those of a repeated request are not kept', async (t) => {
   const failing = (path: string, more: Partial<Route>): Route => ({
     path,
     method: 'post',
@@ -228,7 +228,7 @@ test('files of a route that fails are removed, and those of a repeated request a
   refused(t, await send('/several', [avatar()]), 409, 'CONFLICT', 'the second query')
   refused(t, await send('/runs', [avatar()]), 409, 'CONFLICT', 'a step')
   t.equal((await send('/calls', [avatar()])).status, 502)
-  t.same(await left(), kept, 'nothing of them is left')
+  t.same(await left(), kept, 'nothing of them remains')
   const again = await send('/people', [title(), avatar()], { 'idempotency-key': 'one' })
   t.same([again.status, again.body], [201, first.body])
   refused(
@@ -241,7 +241,7 @@ test('files of a route that fails are removed, and those of a repeated request a
   t.same(await left(), kept)
   const mapped = await send('/mapped', [avatar(), { name: 'name', value: 'x' }])
   t.match([mapped.status, mapped.body], [200, { id: String, size: png.length, name: 'x' }])
-  t.match((await send('/mapped', [])).body, { id: undefined }, 'a file that is not required')
+  t.match((await send('/mapped', [])).body, { id: undefined }, 'an optional file')
 })
 
 test('permissions and validation come before the body, and a bucket has its own permissions', async (t) => {
@@ -286,7 +286,7 @@ test('of a hundred parallel forms with storage for seven, seven succeed', async 
   t.equal((await onDisk(opened.folder)).length, 7)
 })
 
-test('a form whose sender leaves in the middle leaves nothing', async (t) => {
+test('a form whose sender disconnects leaves nothing', async (t) => {
   const opened = await open(t, document)
   const whole = form([title(), avatar(Buffer.concat([png, Buffer.alloc(100_000)])), { name: 'age', value: '1' }])
   for (const part of [0.01, 0.5, 0.999]) {
@@ -303,7 +303,7 @@ test('a form whose sender leaves in the middle leaves nothing', async (t) => {
   await nothingLeft(t, opened)
 })
 
-test("a tenant's own document takes forms, in its own storage, and says what is wrong with them", async (t) => {
+test("a tenant's document accepts forms, in its own storage, and reports their faults", async (t) => {
   const opened = await open(t, { ...document, routes: [] })
   const admin = opened.as('acme', { role: 'admin' })
   const save = (routes: readonly object[]) =>
@@ -332,7 +332,7 @@ test("a tenant's own document takes forms, in its own storage, and says what is 
   )
 })
 
-test('the documentation shows the form', async (t) => {
+test('the documentation describes the form', async (t) => {
   const { app } = await open(t, document)
   const { paths } = (await app.inject('/doc')).json()
   const { requestBody, responses } = paths['/people'].post
@@ -349,7 +349,7 @@ test('the documentation shows the form', async (t) => {
   for (const status of [400, 402, 408, 413, 415, 507]) t.ok(responses[status], String(status))
 })
 
-test('a form is stored with row-level security in force', async (t) => {
+test('a form is stored under row-level security', async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const engine = { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } } as const
   const opened = await open(t, document, { engine })

@@ -1,4 +1,4 @@
-/** Bad forms, and limits: each is refused with the reason, and leaves nothing. */
+/** Invalid forms and exceeded limits: each is rejected with the reason, and leaves nothing. */
 import type { Test } from 'tap'
 import { test } from 'tap'
 import { refused } from '../../http/caller.js'
@@ -8,7 +8,7 @@ async function nothingLeft (t: Test, { app, folder }: Opened, tenant = 'acme'): 
   t.same(
     [await onDisk(folder), await rows(app), await storage(app, tenant)],
     [[], {}, { booked: 0, reserved: 0, shown: 0 }],
-    'nothing is left'
+    'nothing remains'
   )
 }
 
@@ -31,7 +31,7 @@ test('a file name is data', async (t) => {
   }])
   t.same(await nameOf('a\0b'), [400, { path: '/body/file', message: 'the file name must hold no control characters', keyword: 'pattern' }])
   t.same(await nameOf(''), [400, { path: '/body/file', message: 'must have a file name', keyword: 'required' }])
-  t.same((await onDisk(folder)).filter((path) => !/^acme\/[0-9a-f-]{36}$/.test(path)), [], 'the names of objects are ours')
+  t.same((await onDisk(folder)).filter((path) => !/^acme\/[0-9a-f-]{36}$/.test(path)), [], 'the server names the objects')
   const { body: { url } } = await ada.upload([file('x', 'a"; filename=b%2F\\\\(😀)\'.txt')])
   t.equal(
     (await ada.ask(`GET ${String(url)}`)).headers['content-disposition'],
@@ -39,7 +39,7 @@ test('a file name is data', async (t) => {
   )
 })
 
-test('a form that is not one file and its fields', async (t) => {
+test('a form must contain one file and its fields', async (t) => {
   const opened = await open(t, { files: { buckets: { photos: { types: ['image/*'] } } } })
   const ada = opened.as('acme')
   const entity = [{ name: 'entityType', value: 'notes' }, { name: 'entityId', value: '1' }]
@@ -129,7 +129,7 @@ test('a form that is not one file and its fields', async (t) => {
   await nothingLeft(t, opened)
 })
 
-test('of several limits the smallest holds, and only that of the plan names an upgrade', async (t) => {
+test("the smallest of several limits applies, and only the plan's names an upgrade", async (t) => {
   const opened = await open(t, { files: { maxFileSizeMB: 2, buckets: { icons: { maxFileSizeMB: 0.001, public: true } } } }, {
     tenants: [{ id: 'acme', plan: 'large' }, { id: 'small', plan: 'small' }]
   })
@@ -146,7 +146,7 @@ test('of several limits the smallest holds, and only that of the plan names an u
   })
   const ofIcons = { ...tooLarge, message: 'The file is larger than 1048 bytes, the limit of the bucket "icons"' }
   t.same(await refusal(ada, bucket, file(Buffer.alloc(1049))), ofIcons)
-  t.same(await refusal(ada, file(Buffer.alloc(1049)), bucket), ofIcons, 'a bucket after the file counts too')
+  t.same(await refusal(ada, file(Buffer.alloc(1049)), bucket), ofIcons, 'a bucket field after the file counts too')
   const small = opened.as('small')
   t.same(await refusal(small, file(Buffer.alloc(MB + 1))), {
     ...tooLarge,
@@ -161,7 +161,7 @@ test('of several limits the smallest holds, and only that of the plan names an u
   t.equal(await refusal(small, file(Buffer.alloc(MB))), 201)
 })
 
-test('a bucket with permissions is for their holders, in both directions', async (t) => {
+test('a bucket with permissions is limited to their holders, for reads and writes', async (t) => {
   const opened = await open(t, {
     files: { buckets: { pay: { permissions: ['pay:read', 'pay:write'] }, press: { public: true, permissions: ['press:write'] } } }
   })

@@ -1,4 +1,4 @@
-/** Processes that are killed with SIGKILL while files are removed, or images are made. */
+/** Processes that are killed with SIGKILL while they remove files or create images. */
 import type { DatabaseSection } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { sql } from 'kysely'
@@ -15,7 +15,7 @@ import { file, onDisk, plans, rows, storage, userOf } from './app.js'
 const ada = () => bearer({ sub: 'ada', tenant_id: 'acme' })
 const nothing = { booked: 0, reserved: 0, shown: 0 }
 
-/** Servers of one database and one folder. No server of this process runs, whose sweep would do the work of the killed one. */
+/** Servers of one database and one folder. No server runs in this process, since its sweep would do the killed server's work. */
 async function open (t: Test, document: TestDocument) {
   const { connectionString, query } = await postgresDatabase(t)
   const engine: DatabaseSection = { provider: 'postgres', postgres: { connectionString } }
@@ -30,7 +30,7 @@ async function open (t: Test, document: TestDocument) {
 
 const objects = async (folder: string) => (await onDisk(folder)).filter((path) => path.startsWith('acme/'))
 
-test('files of a deleted row are removed by another server, where the first is killed before its sweep', async (t) => {
+test('files of a deleted row are removed by another server if the first is killed before its sweep', async (t) => {
   const { engine, folder, query, document, start } = await open(t, {
     tables: { notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true } } } },
     files: { onEntityDelete: 'delete' },
@@ -51,7 +51,7 @@ test('files of a deleted row are removed by another server, where the first is k
   t.same(await storage(app, 'acme'), nothing)
 })
 
-test('a process that is killed while it makes an image leaves no object without a row, and no storage', async (t) => {
+test('a process killed during an image leaves no object without a row, and no storage', async (t) => {
   const { connectionString, engine, folder, query, document, start } = await open(t, {
     plans: { roomy: { price: { monthly: 1 }, limits: { fileStorage: { maxStorageMB: 100, maxFileSizeMB: 10 } } } }
   })
@@ -61,7 +61,7 @@ test('a process that is killed while it makes an image leaves no object without 
   const first = await start()
   await query("insert into tenantry.tenants (id, name, plan) values ('acme', 'acme', 'roomy')")
   const { body: { id, url } } = await first.user.upload([file(noise, 'noise.jpg', 'image/jpeg')])
-  // The transaction that books the image waits for a lock, with its row.
+  // The transaction that books the image waits for a lock on its row.
   await query(
     "create function wait_for_lock() returns trigger language plpgsql as 'begin perform pg_advisory_xact_lock_shared(7); return new; end'"
   )
@@ -81,7 +81,7 @@ test('a process that is killed while it makes an image leaves no object without 
     of.user.ask(`GET ${String(url)}?width=${width}&format=${format}`).catch(() => {})
   }
   ask(first, 901, 'avif')
-  // The image takes longer than a request that comes behind it.
+  // The image takes longer than a later request.
   t.equal((await first.user.ask(`GET /files/${String(id)}`)).status, 200)
   await first.stop('SIGKILL')
 
@@ -113,7 +113,7 @@ test('a process that is killed while it makes an image leaves no object without 
   await eventually(t, 'no storage is reserved', async () => (await storage(app, 'acme')).reserved === 0)
   await sql`update tenantry.file_transforms set created_at = created_at - interval '61 seconds'`.execute(app.db)
   t.equal((await user.ask(`GET ${String(url)}?width=903&format=jpeg`)).status, 200)
-  t.equal((await objects(folder)).length, 2, 'the image is kept')
+  t.equal((await objects(folder)).length, 2, 'the image is stored')
   t.equal((await user.ask(`DELETE /files/${String(id)}`)).status, 200)
   t.same([await objects(folder), await rows(app), await storage(app, 'acme')], [[], {}, nothing])
 })

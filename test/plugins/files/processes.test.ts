@@ -1,4 +1,4 @@
-/** Uploads whose process is killed, files whose time is over, and tenants that are deleted. */
+/** Uploads whose process is killed, expired files, and deleted tenants. */
 import { once } from 'node:events'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
@@ -11,7 +11,7 @@ import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { boundary, file, form, MB, onDisk, open, plans, rows, storage, userOf } from './app.js'
 
-test('a process that is killed during an upload leaves no file, no storage, and later no row and no object', async (t) => {
+test('a process killed during an upload leaves no file and no storage, and later neither a row nor an object', async (t) => {
   const folder = t.testdir()
   const engine = await postgresSection(t)
   const document = { plans, files: { path: folder } }
@@ -37,14 +37,14 @@ test('a process that is killed during an upload leaves no file, no storage, and 
   t.same(await storage(app, 'seven'), { booked: 4, reserved: MB / 2, shown: MB / 2 + 4 })
   await killed.stop('SIGKILL')
 
-  t.same((await onDisk(folder)).filter((path) => path.startsWith('seven/')), [kept.body['key']], 'there is no object of it')
+  t.same((await onDisk(folder)).filter((path) => path.startsWith('seven/')), [kept.body['key']], 'its object does not exist')
   await sql`update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations)`
     .execute(app.db)
   await eventually(t, 'its storage is free once the process is known to be gone', async () => {
     const { booked, reserved, shown } = await storage(app, 'seven')
     return booked === 4 && reserved === 0 && shown === 4
   })
-  // As if it had been killed a moment later: the object is there, and nobody can read it.
+  // As if it had been killed a moment later: the object exists, but cannot be read.
   const { rows: [pending] } = await sql<{ id: string }>`update tenantry.files set expires_at = now() where status = 'pending' returning id`
     .execute(app.db)
   await mkdir(`${folder}/seven`, { recursive: true })
@@ -58,10 +58,10 @@ test('a process that is killed during an upload leaves no file, no storage, and 
       (await onDisk(folder)).filter((path) => path.startsWith('seven/')).length === 1 && (await rows(app))['pending'] === undefined
   )
   t.same(await storage(app, 'seven'), { booked: 4, reserved: 0, shown: 4 })
-  t.ok(await other.files.get('seven', String(kept.body['id'])), 'what was confirmed stays')
+  t.ok(await other.files.get('seven', String(kept.body['id'])), 'a confirmed file stays')
 })
 
-test('files whose time is over, and uploads that were not confirmed, are removed with their storage', async (t) => {
+test('expired files and unconfirmed uploads are removed with their storage', async (t) => {
   const engine = await postgresSection(t)
   const document = { plans, files: { path: t.testdir({ files: {} }) + '/files', buckets: { brief: { lifetimeSeconds: 60 } } } }
   const app = await testServer(t, document, { engine, tenants: [{ id: 'acme', plan: 'large' }] })
@@ -92,7 +92,7 @@ test('files whose time is over, and uploads that were not confirmed, are removed
   ])
 })
 
-test('the deletion of a tenant deletes its objects, and of no other', async (t) => {
+test("deleting a tenant deletes its objects, and no other tenant's", async (t) => {
   const { app, as, folder } = await open(t)
   await as('acme').upload([file('x')])
   const { body } = await as('globex').upload([file('x')])
@@ -100,7 +100,7 @@ test('the deletion of a tenant deletes its objects, and of no other', async (t) 
   t.same([await onDisk(folder), await rows(app)], [[body['key']], { ready: 1 }])
 })
 
-test('webhooks hear of files', async (t) => {
+test('webhooks receive events of files', async (t) => {
   const { app, as } = await open(t, { webhooks: [{ name: 'all', url: 'http://127.0.0.1:9/hook', events: ['file.*'] }] })
   const { body } = await as('acme').upload([file('x')])
   await as('acme').upload([file('x'), { name: 'bucket', value: 'attic' }])

@@ -38,10 +38,10 @@ const events = async (app: FastifyInstance): Promise<string[]> => {
   )
   return rows.map(({ event }) => event)
 }
-/** Scans that have failed are due again at once. */
+/** Makes failed scans due again at once. */
 const dueNow = (app: FastifyInstance) => sql`update tenantry.files set scan_at = now() where scan_at is not null`.execute(app.db)
 
-test('a clean file becomes readable, and only then there is its event; malware stays, and only administrators read it', async (t) => {
+test('a clean file becomes readable with its event; malware stays, and only administrators read it', async (t) => {
   const clamd = await startClamd(t)
   const { app, as, origin } = await open(t, {
     files: { scan: { clamd: `${clamd.host}:${clamd.port}` } },
@@ -91,7 +91,7 @@ test('a clean file becomes readable, and only then there is its event; malware s
   t.match(
     await userOf(t, origin, bearer({ sub: 'operator', role: 'admin' })).ask(name),
     { status: 200 },
-    'an administrator of the platform'
+    'a platform administrator'
   )
   refused(t, await admin.ask(`GET /files/signed-url/public/${String(key)}`), 409, 'STATE_CONFLICT', 'a URL would be for everyone')
   refused(t, await admin.ask(`${name}?width=10`), 409, 'STATE_CONFLICT')
@@ -100,7 +100,7 @@ test('a clean file becomes readable, and only then there is its event; malware s
   t.equal((await admin.ask(`DELETE /files/${String(id)}`)).status, 200)
   t.same(await rows(app), { ready: 1 })
   t.same(await storage(app, 'acme'), { booked: 8, reserved: 0, shown: 8 })
-  t.equal((await events(app)).length, 1, 'who never heard of a file does not hear of its end')
+  t.equal((await events(app)).length, 1, 'no deletion event without a creation event')
 })
 
 test('files of every kind of upload wait while the scanner is down, and are scanned when it is back', async (t) => {
@@ -164,7 +164,7 @@ test('files of every kind of upload wait while the scanner is down, and are scan
   await eventually(t, 'health is well', async () => (await ada.ask('GET /health')).body['status'] === 'ok')
 })
 
-test('a file that is larger than the scanner takes stays in quarantine, and says so', async (t) => {
+test("a file over the scanner's limit stays in quarantine, with the reason", async (t) => {
   const clamd = await startClamd(t, undefined, 1)
   const { app, as } = await open(t, { files: { scan: { clamd: `127.0.0.1:${clamd.port}` } } })
   const { body } = await as('acme').upload([file(Buffer.alloc(3 * MB))])
@@ -179,7 +179,7 @@ test('a file that is larger than the scanner takes stays in quarantine, and says
 /** Text that takes the scanner a while. */
 const slow = (length: number) => deflateSync(Buffer.alloc(length, 'a'))
 
-test("one tenant's flood does not hold up another tenant's file", async (t) => {
+test("one tenant's flood does not delay another tenant's file", async (t) => {
   const port = await freePort()
   const { app, as } = await open(t, { files: { scan: { clamd: `127.0.0.1:${port}` } } })
   const flood = as('acme')
@@ -198,7 +198,7 @@ test("one tenant's flood does not hold up another tenant's file", async (t) => {
   await eventually(t, 'the flood is scanned', async () => (await rows(app))['ready'] === 101)
 })
 
-test('two instances scan each file once, and one takes over what the other was killed with', async (t) => {
+test('two instances scan each file once, and one takes over the scan of a killed one', async (t) => {
   const clamd = await startClamd(t)
   const engine = await postgresSection(t)
   const document = {
@@ -219,7 +219,7 @@ test('two instances scan each file once, and one takes over what the other was k
   t.equal((await events(app)).length, 41)
 })
 
-/** An instance is killed while the scanner has half of a file, which others scan later. */
+/** An instance is killed while the scanner has half of a file, which another instance scans later. */
 async function killedInTheMiddle (
   t: Test,
   app: FastifyInstance,
@@ -227,7 +227,7 @@ async function killedInTheMiddle (
   document: TestDocument,
   engine: DatabaseSection
 ): Promise<void> {
-  // A scanner that takes connections and never answers.
+  // A scanner that accepts connections and never responds.
   let scans = 0
   const silent = createServer((socket) => {
     socket.on('error', () => {}).on('data', (chunk) => {
@@ -252,13 +252,13 @@ async function killedInTheMiddle (
   const { rows: [claim] } = await sql<
     { seconds: number }
   >`select extract(epoch from scan_at - now())::float8 as seconds from tenantry.files where status = 'quarantined'`.execute(app.db)
-  t.ok(claim !== undefined && claim.seconds > 0 && claim.seconds <= 30, 'the claim ends by itself within 30 seconds')
+  t.ok(claim !== undefined && claim.seconds > 0 && claim.seconds <= 30, 'the claim expires within 30 seconds')
   await startClamd(t, port)
   await dueNow(app)
   await eventually(t, 'another instance scans it', async () => await app.files.get('globex', String(body['id'])) !== null)
 }
 
-test('the deletion of a file, or the end of the server, while it is scanned', async (t) => {
+test('a file can be deleted, and the server closed, during a scan', async (t) => {
   const clamd = await startClamd(t)
   const { app, as, folder } = await open(t, { files: { scan: { clamd: `127.0.0.1:${clamd.port}` } } })
   const admin = as('acme', { role: 'admin' })

@@ -1,4 +1,4 @@
-/** Resumable uploads, by the client of the tus project and by hand. */
+/** Resumable uploads, by the tus project's client and by hand. */
 import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
@@ -29,7 +29,7 @@ const offsetOf = async (user: User, url: string): Promise<string> =>
   String((await user.ask(`HEAD ${url}`, { headers: version })).headers['upload-offset'])
 const urlOf = ({ headers }: Answer): string => String(headers['location'])
 
-/** Uploads with the client until it is done, or until so many bytes were sent. */
+/** Uploads with the client until it is done, or until the given number of bytes were sent. */
 async function upload (
   bytes: Buffer,
   { user, url, stopAt = Infinity }: { readonly user: User, readonly url?: string, readonly stopAt?: number }
@@ -54,7 +54,7 @@ async function upload (
   })
 }
 
-test('an upload that is cut in the middle is resumed on another instance', async (t) => {
+test('an interrupted upload is resumed on another instance', async (t) => {
   const folder = t.testdir()
   const servers = await testServers(t, { plans, files: { path: folder } }, {
     engine: await postgresSection(t),
@@ -94,7 +94,7 @@ test('an upload that is cut in the middle is resumed on another instance', async
   t.equal(await offsetOf(one, url), String(bytes.length), 'a complete upload has its offset')
 })
 
-test('the bytes of a request that is cut off are kept', async (t) => {
+test('the bytes of an interrupted request are kept', async (t) => {
   const { as, origin, folder } = await open(t)
   const ada = as('acme')
   const url = urlOf(await announce(ada, 10))
@@ -116,7 +116,7 @@ test('the bytes of a request that is cut off are kept', async (t) => {
   t.equal((await ada.ask(`GET ${url.replace('/resumable', '')}`)).body['size'], 10)
 })
 
-test('uploads of others, wrong offsets and wrong sizes', async (t) => {
+test("other users' uploads, wrong offsets and wrong sizes are rejected", async (t) => {
   const { app, as, folder } = await open(t)
   const [ada, bob, eve] = [as('acme'), as('acme', { sub: 'bob' }), as('globex')]
   const announced = await announce(ada, 10)
@@ -155,12 +155,12 @@ test('uploads of others, wrong offsets and wrong sizes', async (t) => {
   t.same(
     [await onDisk(folder), await rows(app), await storage(app, 'acme')],
     [[], {}, { booked: 0, reserved: 0, shown: 0 }],
-    'nothing is left'
+    'nothing remains'
   )
   t.equal((await ada.ask('OPTIONS /files/resumable')).headers['tus-version'], '1.0.0')
 })
 
-test('limits hold from the announcement on, and expired uploads are removed', async (t) => {
+test('limits apply from the announcement on, and expired uploads are removed', async (t) => {
   const { app, as, folder } = await open(t, { files: { buckets: { pictures: { types: ['image/*'] } } } })
   const user = as('seven')
   t.equal((await announce(user, MB + 1)).status, 413)

@@ -9,7 +9,7 @@ import { file, onDisk, open, rows, storage, userOf } from './app.js'
 
 const png = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64')
 
-test('an upload is read, listed, downloaded and deleted, and counts as storage', (t) =>
+test('an upload can be read, listed, downloaded and deleted, and counts as storage', (t) =>
   forEachEngine(t, async (t, engine) => {
     const { app, as, folder } = await open(t, {}, { engine })
     const ada = as('acme')
@@ -67,7 +67,7 @@ test('an upload is read, listed, downloaded and deleted, and counts as storage',
     t.same([await onDisk(folder), await rows(app)], [[], {}])
   }))
 
-test('ranges, one of them: the bytes, or 416', async (t) => {
+test('a single range returns its bytes, or 416', async (t) => {
   const { as } = await open(t)
   const ada = as('acme')
   const { body: { url } } = await ada.upload([file('0123456789')])
@@ -91,7 +91,7 @@ test('ranges, one of them: the bytes, or 416', async (t) => {
   t.equal((await ada.ask(`GET ${String(empty.body['url'])}`, { headers: { range: 'bytes=0-' } })).status, 416)
 })
 
-test('a browser shows safe types only, found by content', async (t) => {
+test('a browser displays only safe types, detected by content', async (t) => {
   const { as } = await open(t)
   const ada = as('acme')
   const shown = async (value: string | Buffer, declared: string) => {
@@ -102,7 +102,7 @@ test('a browser shows safe types only, found by content', async (t) => {
   }
   const html = '<!doctype html><script>alert(1)</script>'
   const svg = '<svg xmlns="http://www.w3.org/2000/svg"><script>alert(1)</script></svg>'
-  t.same(await shown(png, 'text/html'), ['image/png', 'inline'], 'the content tells, not the uploader')
+  t.same(await shown(png, 'text/html'), ['image/png', 'inline'], 'the content decides, not the uploader')
   t.same(await shown('plain', 'text/plain'), ['text/plain', 'inline'])
   t.same(await shown(html, 'text/html'), ['text/html', 'attachment'])
   t.same(await shown(html, 'image/png'), ['application/octet-stream', 'attachment'])
@@ -110,15 +110,15 @@ test('a browser shows safe types only, found by content', async (t) => {
   t.same(await shown(`<?xml version="1.0"?>${svg}`, 'image/svg+xml'), ['image/svg+xml', 'attachment'])
   t.same(await shown(`<?xml version="1.0"?>${svg}`, 'image/png'), ['application/xml', 'attachment'])
   t.same(await shown('%PDF-1.7\n', 'text/plain'), ['application/pdf', 'attachment'])
-  t.same(await shown(Buffer.from('a\0b'), 'text/plain'), ['application/octet-stream', 'attachment'], 'no text has a NUL')
+  t.same(await shown(Buffer.from('a\0b'), 'text/plain'), ['application/octet-stream', 'attachment'], 'text does not contain NUL')
   t.same(
     await shown('GIF89a/*<script>*/=1;alert(1)', 'text/html'),
     ['image/gif', 'inline'],
-    'a GIF that is JavaScript too is sent as a GIF that nothing sniffs'
+    'a GIF that is also JavaScript is sent as a GIF with nosniff'
   )
 })
 
-test('a public file needs no token, and its bytes are the bandwidth of its tenant', async (t) => {
+test("a public file needs no token, and its bytes count as its tenant's bandwidth", async (t) => {
   const { app, as, origin } = await open(t)
   const { body } = await as('acme').upload([file('for everyone'), { name: 'public', value: 'true' }])
   t.match(body, { bucket: 'public', public: true })
@@ -138,7 +138,7 @@ test('a public file needs no token, and its bytes are the bandwidth of its tenan
   t.equal(
     (await userOf(t, origin, bearer({ tenant_id: 'globex' })).ask(`GET ${String(body['url'])}`)).status,
     200,
-    'users of other tenants too'
+    "for other tenants' users too"
   )
   const secret = await as('acme').upload([file('x')])
   const path = String(secret.body['url'])
@@ -155,7 +155,7 @@ test('a public file needs no token, and its bytes are the bandwidth of its tenan
   refused(t, await stranger.ask(`GET ${String(body['url'])}`), 403, 'TENANT_SUSPENDED')
 })
 
-test('deletion is for the uploader, administrators and holders of files:delete', async (t) => {
+test('a file can be deleted by its uploader, administrators and holders of files:delete', async (t) => {
   const { as } = await open(t)
   const put = async () => String((await as('acme').upload([file('x')])).body['id'])
   const other = as('acme', { sub: 'bob' })
@@ -165,7 +165,7 @@ test('deletion is for the uploader, administrators and holders of files:delete',
   }
 })
 
-test("another tenant's files are not there", async (t) => {
+test("another tenant's files do not exist", async (t) => {
   const { app, as } = await open(t)
   const { body: { id, url, key } } = await as('acme').upload([file('x'), { name: 'entityType', value: 'notes' }, {
     name: 'entityId',

@@ -1,4 +1,4 @@
-/** `files.onEntityDelete`: files of rows that are deleted. */
+/** `files.onEntityDelete`: files of deleted rows. */
 import type { Test } from 'tap'
 import type { TestDocument } from '../../helpers/server.js'
 import { sql } from 'kysely'
@@ -70,10 +70,10 @@ async function filled ({ app, as }: Opened) {
 }
 
 async function gone (t: Test, { as }: Opened, id: string, name: string): Promise<void> {
-  t.equal((await as('acme').ask(`GET /files/${id}`)).status, 404, `${name}: nobody reads it from then on`)
+  t.equal((await as('acme').ask(`GET /files/${id}`)).status, 404, `${name}: unreadable from then on`)
 }
 
-test('a row that is deleted takes its files with it, in its own transaction', async (t) => {
+test('deleting a row deletes its files in the same transaction', async (t) => {
   const opened = await open(t, document)
   const { app, as, folder } = opened
   const idOf = await filled(opened)
@@ -85,7 +85,7 @@ test('a row that is deleted takes its files with it, in its own transaction', as
   t.equal((await ada.ask('DELETE /notes/1')).status, 200)
   await gone(t, opened, idOf('acme notes 1'), 'a route')
   t.same((await ada.ask('GET /files/entity/notes/1')).body['data'], [], 'both of its files')
-  t.ok(await there('globex notes 1'), "another tenant's row of the same id")
+  t.ok(await there('globex notes 1'), "another tenant's row with the same id")
   t.ok(await there('acme notes 2'), 'another row')
   t.equal((await ada.ask('DELETE /kinds/low')).status, 200)
   await gone(t, opened, idOf('acme notes 2'), 'all rows that match')
@@ -122,7 +122,7 @@ test('by default files stay', async (t) => {
   t.equal((await ada.ask(`GET /files/${idOf('acme notes 1')}`)).status, 200)
 })
 
-test('webhooks hear of the row and of its files', async (t) => {
+test('webhooks receive events of the row and of its files', async (t) => {
   const opened = await open(t, {
     ...document,
     webhooks: [{
@@ -141,7 +141,7 @@ test('webhooks hear of the row and of its files', async (t) => {
   })
 })
 
-test('files go with rows where row-level security is in force', async (t) => {
+test('files are deleted with rows under row-level security', async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const engine = { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } } as const
   const opened = await open(t, document, { engine })
@@ -154,7 +154,7 @@ test('files go with rows where row-level security is in force', async (t) => {
 const notes = (app: Opened['app'], ids: readonly number[]) =>
   sql`insert into notes (tenant_id, id, kind) select 'acme', id, 'x' from unnest(${ids}::integer[]) id`.execute(app.db)
 
-test('an upload that runs while its row is deleted is refused, and leaves nothing', async (t) => {
+test('an upload whose row is deleted meanwhile is rejected, and leaves nothing', async (t) => {
   const opened = await open(t, document)
   const { app, as, folder } = opened
   const ada = as('acme')
@@ -197,7 +197,7 @@ test('an upload that runs while its row is deleted is refused, and leaves nothin
   const announced = await announce(3, 5)
   t.equal((await ada.ask(`PUT ${String(announced['url'])}`, { body: 'hello' })).status, 200)
   await remove(3)
-  t.equal((await ada.ask(`POST /files/${String(announced['id'])}/confirm`)).status, 404, 'bytes that are not confirmed')
+  t.equal((await ada.ask(`POST /files/${String(announced['id'])}/confirm`)).status, 404, 'unconfirmed bytes')
   await nothing()
   const running = await announce(4, MB)
   const rest = await half(ada, 'PUT', String(running['url']), Buffer.alloc(MB))
@@ -221,7 +221,7 @@ test('an upload that runs while its row is deleted is refused, and leaves nothin
   await nothing()
 })
 
-test('a file of a deleted row stays unreadable where the sweep fails in the middle', async (t) => {
+test("a deleted row's file stays unreadable if the sweep fails midway", async (t) => {
   const opened = await open(t, document)
   const { app, as, folder } = opened
   const ada = as('acme')

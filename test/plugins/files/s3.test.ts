@@ -1,4 +1,4 @@
-/** Files in S3 over HTTP: with a real object storage that checks signatures. */
+/** Files in S3 over HTTP, with real object storage that checks signatures. */
 import type { FastifyInstance } from 'fastify'
 import { randomBytes } from 'node:crypto'
 import { test, type Test } from 'tap'
@@ -42,7 +42,7 @@ test('files in S3', async (t) => {
   t.equal((await ada.ask(`GET ${String(body['url'])}`, { headers: { range: `bytes=${9 * MB}-` } })).status, 416)
 
   const { body: { url } } = await ada.ask(`GET /files/signed-url/private/${String(body['key'])}`)
-  t.match(url, new RegExp(`^${swift.endpoint}/`), 'a signed URL goes to S3')
+  t.match(url, new RegExp(`^${swift.endpoint}/`), 'a signed URL leads to S3')
   const signed = await fetch(String(url))
   t.match([signed.status, signed.headers.get('content-disposition')], [200, /^attachment; filename="a\.txt"/])
   t.equal((await signed.arrayBuffer()).byteLength, 9 * MB)
@@ -54,7 +54,7 @@ test('files in S3', async (t) => {
   t.equal((await ada.ask(`DELETE /files/${String(body['id'])}`)).status, 200)
   t.same([await keysOf(t, swift), await rows(app), await storage(app, 'acme')], [[], {}, nothing])
 
-  await t.test('bytes go straight to S3, as many as were signed', async (t) => {
+  await t.test('bytes go straight to S3, exactly as many as were signed', async (t) => {
     const announced = await ada.ask('POST /files/presign', {
       headers: json,
       body: JSON.stringify({ name: 'a.txt', contentType: 'text/plain', size: 5 })
@@ -72,23 +72,23 @@ test('files in S3', async (t) => {
     const confirmed = await confirm()
     t.match([confirmed.status, confirmed.body], [200, { id, size: 5, contentType: 'text/plain' }])
     t.equal((await confirm()).status, 200)
-    t.equal((await send('other')).status, 200, 'the URL still holds')
-    t.equal((await ada.ask(`GET ${String(confirmed.body['url'])}`)).text, 'bytes', 'and does not reach the file')
+    t.equal((await send('other')).status, 200, 'the URL is still valid')
+    t.equal((await ada.ask(`GET ${String(confirmed.body['url'])}`)).text, 'bytes', 'but does not reach the file')
     t.equal((await ada.ask(`DELETE /files/${String(id)}`)).status, 200)
     t.same([await keysOf(t, swift), await rows(app), await storage(app, 'acme')], [[], {}, nothing])
   })
 
-  await t.test('an outage during an upload, after one and before one', async (t) => {
+  await t.test('an outage before, during or after an upload is handled', async (t) => {
     const { body } = await ada.upload([file('kept')])
     const rest = await half(ada, 'POST', '/files/upload', form([file(randomBytes(24 * MB))]), formHeaders)
     await eventually(t, 'the upload runs', async () => (await rows(app))['pending'] === 1)
     swift.stop()
-    t.equal(await rest(), 503, 'S3 fails in the middle')
+    t.equal(await rest(), 503, 'S3 fails midway')
     t.same(await storage(app, 'acme'), { booked: 4, reserved: 0, shown: 4 })
     refused(t, await ada.ask(`GET ${String(body['url'])}`), 503, 'STORAGE_UNAVAILABLE')
     refused(t, await ada.upload([file('x'.repeat(100_000))]), 503, 'STORAGE_UNAVAILABLE')
     t.equal((await storage(app, 'acme')).shown, 4)
-    t.equal((await ada.ask(`GET /files/${String(body['id'])}`)).status, 200, 'what the database knows is served')
+    t.equal((await ada.ask(`GET /files/${String(body['id'])}`)).status, 200, 'data from the database is served')
     t.equal((await ada.ask(`DELETE /files/${String(body['id'])}`)).status, 200)
     refused(t, await ada.ask(`GET ${String(body['url'])}`), 404, 'NOT_FOUND')
     t.same(await storage(app, 'acme'), nothing)

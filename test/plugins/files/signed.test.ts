@@ -1,4 +1,4 @@
-/** Signed URLs, in both directions. */
+/** Signed URLs, for uploads and downloads. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { test } from 'tap'
@@ -12,7 +12,7 @@ const json = { 'content-type': 'application/json' }
 const announce = (user: User, body: object) =>
   user.ask('POST /files/presign', { headers: json, body: JSON.stringify({ name: 'a.txt', contentType: 'text/plain', size: 5, ...body }) })
 
-test('a signed URL opens one file for its time, on every instance, and nothing else', async (t) => {
+test('a signed URL opens only its file until its expiry, on every instance', async (t) => {
   const folder = t.testdir()
   const servers = await testServers(t, { plans, files: { path: folder } }, {
     engine: await postgresSection(t),
@@ -25,7 +25,7 @@ test('a signed URL opens one file for its time, on every instance, and nothing e
   const { status, body } = await ada.ask(`GET /files/signed-url/private/${String(first.body['key'])}?expiresIn=2`)
   t.equal(status, 200)
   const url = String(body['url'])
-  t.equal((await stranger.ask(`GET ${url}`)).text, 'one', 'another server takes it')
+  t.equal((await stranger.ask(`GET ${url}`)).text, 'one', 'another server accepts it')
   t.equal((await stranger.ask(`GET ${url}&inline=1`)).headers['content-disposition'], 'inline; filename="a.txt"; filename*=UTF-8\'\'a.txt')
   const [path = '', query = ''] = url.split('?')
   const [, expires = '', signature = ''] = /expires=(\d+)&signature=(.+)/.exec(query) ?? []
@@ -57,7 +57,7 @@ test('a signed URL opens one file for its time, on every instance, and nothing e
   await ada.ask(`DELETE /files/${String(second.body['id'])}`)
 })
 
-test('bytes are sent to a signed URL, and the file is there once it is confirmed', async (t) => {
+test('bytes are sent to a signed URL, and the file exists once it is confirmed', async (t) => {
   const { app, as, folder, origin } = await open(t)
   const ada = as('acme')
   const stranger = userOf(t, origin, {})
@@ -108,7 +108,7 @@ test('bytes are sent to a signed URL, and the file is there once it is confirmed
   t.same([await storage(app, 'acme'), await onDisk(folder), await rows(app)], [{ booked: 0, reserved: 0, shown: 0 }, [], {}])
 })
 
-test('announcements keep to the limits, and their bytes to the type of the bucket', async (t) => {
+test("announcements respect the limits, and their bytes the bucket's types", async (t) => {
   const { app, as, folder, origin } = await open(t, { files: { buckets: { photos: { types: ['image/png'] } } } })
   const seven = as('seven')
   refused(t, await announce(seven, { size: MB + 1 }), 413, 'FILE_TOO_LARGE')
@@ -140,13 +140,13 @@ test('announcements keep to the limits, and their bytes to the type of the bucke
   t.same([await storage(app, 'acme'), await onDisk(folder)], [{ booked: 0, reserved: 0, shown: 0 }, []])
 })
 
-test('an announced file cannot be confirmed when its time is over, also if its bytes are there', async (t) => {
+test('an expired announcement cannot be confirmed, even if its bytes arrived', async (t) => {
   const { app, as, origin } = await open(t)
   const ada = as('acme')
   const { body: { id, url, expiresAt } } = await announce(ada, {})
   t.equal((await userOf(t, origin, {}).ask(`PUT ${String(url)}`, { body: 'hello' })).status, 200)
   const { rows: [row] } = await sql<{ expires: Date }>`select expires_at as expires from tenantry.files`.execute(app.db)
-  t.equal(row?.expires.toISOString(), expiresAt, 'the bytes do not prolong it')
+  t.equal(row?.expires.toISOString(), expiresAt, 'the bytes do not extend it')
   await sql`update tenantry.files set expires_at = now()`.execute(app.db)
   refused(t, await ada.ask(`POST /files/${String(id)}/confirm`), 404, 'NOT_FOUND')
   refused(t, await ada.ask(`GET /files/${String(id)}`), 404, 'NOT_FOUND')

@@ -1,4 +1,4 @@
-/** Storage that an upload holds. */
+/** Storage that an upload reserves. */
 import t from 'tap'
 import type { Reservation } from '../../../plugins/usage/index.js'
 import { holdStorage } from '../../../plugins/files/storage-hold.js'

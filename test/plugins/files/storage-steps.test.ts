@@ -82,7 +82,7 @@ test('steps put, read, copy, sign and delete files of their tenant', async (t) =
   })
 })
 
-test('what a step cannot do fails it, and leaves nothing', async (t) => {
+test('an impossible operation fails the step, and leaves nothing', async (t) => {
   const { app, as, folder } = await open(t, document, {
     tenants: [{ id: 'acme', plan: 'large' }, { id: 'globex', plan: 'large' }, { id: 'small', plan: 'small' }]
   })
@@ -97,7 +97,7 @@ test('what a step cannot do fails it, and leaves nothing', async (t) => {
     t.match(await run(bob, operation, { id: '../x' }), { status: 404 })
     t.match(await run(bob, operation, {}), { status: 400 })
   }
-  t.equal((await ada.ask(`GET /files/${String(id)}`)).status, 200, 'it is there')
+  t.equal((await ada.ask(`GET /files/${String(id)}`)).status, 200, 'it exists')
   t.match(await run(bob, 'put', { name: 'a', contentType: 'text/plain', content: 'x', bucket: 'attic' }), { status: 400 })
   t.match(await run(bob, 'put', { name: 'a', contentType: 'text/html', content: '<p>', bucket: 'papers' }), { status: 415 })
   t.match(await run(bob, 'put', { name: 'a', contentType: 'text/plain', content: '?', encoding: 'base64' }), { status: 400 })
@@ -115,7 +115,7 @@ test('what a step cannot do fails it, and leaves nothing', async (t) => {
   t.same((await onDisk(folder)).length, 3)
 })
 
-test('members of a step are checked with its document', async (t) => {
+test("a step's members are validated with its document", async (t) => {
   const { as } = await open(t)
   const save = async (steps: readonly object[]) => {
     const { body: { details } } = await as('acme', { role: 'admin' }).ask('POST /tenant/config', {
@@ -151,7 +151,7 @@ test('a form starts a workflow, whose steps read its files', async (t) => {
   t.match((await ada.ask(`GET ${String(statusUrl)}`)).body['result'], { content: 'hello', name: 'a.txt' })
 })
 
-test('a put or a delete whose process is killed is done once', async (t) => {
+test('a put or a delete of a killed process is done once', async (t) => {
   const folder = t.testdir()
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
@@ -169,7 +169,7 @@ test('a put or a delete whose process is killed is done once', async (t) => {
   }
   const app = await testServer(t, { ...written, queue: { workers: 0 } }, { engine, tenants: [{ id: 'acme', plan: 'large' }] })
   const user = userOf(t, await app.listen({ port: 0, host: '127.0.0.1' }), bearer({ sub: 'ada', tenant_id: 'acme' }))
-  // The outcome of a step waits for a lock, when the step has done its work.
+  // The step has done its work, and its outcome waits for a lock.
   await sql`create function wait_for_lock() returns trigger language plpgsql as 'begin perform pg_advisory_xact_lock_shared(hashtext(new.step)); return new; end'`
     .execute(app.db)
   await sql`create trigger wait_for_lock before update on tenantry.workflow_steps for each row execute function wait_for_lock()`.execute(

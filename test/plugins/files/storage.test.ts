@@ -1,4 +1,4 @@
-/** Storage is taken before the bytes come, and is exact after any mix of uploads. */
+/** Storage is reserved before the bytes arrive, and is exact after any mix of uploads. */
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { eventually } from '../queue/app.js'
@@ -24,7 +24,7 @@ test('of a hundred parallel uploads with storage for seven, seven succeed', asyn
   const freed = answers.find(({ status }) => status === 201)?.body['id']
   t.equal((await user.upload([file('x')])).status, 402)
   await user.ask(`DELETE /files/${String(freed)}`)
-  t.equal((await user.upload([file(Buffer.alloc(MB))])).status, 201, 'a deleted file makes room')
+  t.equal((await user.upload([file(Buffer.alloc(MB))])).status, 201, 'a deleted file frees its storage')
 })
 
 /** Sends the first half, and closes the connection. */
@@ -44,7 +44,7 @@ async function leave (user: User, bytes: Buffer): Promise<number> {
   return 0
 }
 
-test('two servers share one room of storage, and its figures are those of the files', async (t) => {
+test('two servers share one storage limit, and its figures match the files', async (t) => {
   const folder = t.testdir()
   const servers = await testServers(t, { plans, files: { path: folder, buckets: { photos: { types: ['image/png'] } } } }, {
     engine: await postgresSection(t),
@@ -77,7 +77,7 @@ test('two servers share one room of storage, and its figures are those of the fi
   for (const user of users) {
     const { body: summary } = await user.ask('GET /usage/summary')
     t.match(JSON.stringify(summary), `"storage_bytes":${sum?.bytes}`)
-    t.match((await user.ask('GET /billing/usage')).text, `"current":${sum?.bytes},`, 'the bill has the same')
+    t.match((await user.ask('GET /billing/usage')).text, `"current":${sum?.bytes},`, 'the bill has the same figure')
   }
   t.same([await rows(app), (await onDisk(folder)).length], [{ ready: sum?.count }, sum?.count])
 })

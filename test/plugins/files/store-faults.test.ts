@@ -1,4 +1,4 @@
-/** A store that is full or away: callers get an error of their own kind, and nothing is left. */
+/** A full or unreachable store: callers get a specific error, and nothing remains. */
 import type { ObjectStore } from '../../../lib/files/store.js'
 import { once } from 'node:events'
 import { setTimeout as turn } from 'node:timers/promises'
@@ -15,7 +15,7 @@ import { bearer, testSecret } from '../../helpers/tokens.js'
 import { refused } from '../../http/caller.js'
 import { file, onDisk, rows, storage, userOf } from './app.js'
 
-test('a store that fails before, during and after an upload', async (t) => {
+test('a store that fails before, during or after an upload leaves nothing', async (t) => {
   const folder = t.testdir()
   const disk = createLocalStore(folder)
   type When = keyof ObjectStore | 'midway' | 'during'
@@ -31,7 +31,7 @@ test('a store that fails before, during and after an upload', async (t) => {
         await once(bytes, 'readable')
         bytes.read()
         bytes.destroy()
-        // The client of S3 ends its upload before it says why it failed.
+        // The S3 client ends its upload before it reports the failure.
         await turn()
         throw failure(fault.error)
       }
@@ -76,7 +76,7 @@ test('a store that fails before, during and after an upload', async (t) => {
   const answer = await ada.ask(`GET ${String(url)}`)
   refused(t, answer, 503, 'STORAGE_UNAVAILABLE')
   t.match(answer.headers, { 'cache-control': 'no-store' })
-  t.notOk('etag' in answer.headers, 'no cache keeps the error as the file')
+  t.notOk('etag' in answer.headers, 'no cache stores the error as the file')
   fault = { when: 'delete', error: 'storageUnavailable' }
   t.equal((await ada.ask(`DELETE /files/${String(id)}`)).status, 200)
   refused(t, await ada.ask(`GET ${String(url)}`), 404, 'NOT_FOUND', 'nobody can read it any more')

@@ -17,7 +17,7 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const sample = (width: number, height: number, background = '#336699') => sharp({ create: { width, height, channels: 3, background } })
 const photo = async () => file(await sample(400, 200).png().toBuffer(), 'a photo.png', 'image/png')
-/** An image that no format makes small. */
+/** An image that no format compresses well. */
 const noise = (side: number) =>
   sharp({
     create: { width: side, height: side, channels: 3, background: '#000', noise: { type: 'gaussian', mean: 128, sigma: 60 } }
@@ -28,7 +28,7 @@ async function uploaded (user: User, part = photo()): Promise<{ readonly id: str
   return { id: String(body['id']), url: String(body['url']), size: Number(body['size']) }
 }
 
-test('images come in other sizes and formats, as downloads do', async (t) => {
+test('images are sent in other sizes and formats, with the headers of downloads', async (t) => {
   const { as, folder } = await open(t)
   const ada = as('acme')
   const { url } = await uploaded(ada)
@@ -50,7 +50,7 @@ test('images come in other sizes and formats, as downloads do', async (t) => {
     t.equal(made.headers['content-security-policy'], "sandbox; default-src 'none'")
     t.not(made.headers['etag'], original.headers['etag'])
     const again = await ada.ask(`GET ${url}?${query}&inline=1`)
-    t.same([again.bytes, again.headers['etag']], [made.bytes, made.headers['etag']], 'the same is sent again')
+    t.same([again.bytes, again.headers['etag']], [made.bytes, made.headers['etag']], 'the same image is sent again')
   }
   t.equal((await onDisk(folder)).length, 1 + cases.length)
 
@@ -69,7 +69,7 @@ test('images come in other sizes and formats, as downloads do', async (t) => {
   t.same([head.status, head.headers['content-length'], head.headers['etag']], [200, String(whole.bytes.length), etag])
 })
 
-test('wrong parameters, other files and images that are too large are refused', async (t) => {
+test('wrong parameters, other files and images that are too large are rejected', async (t) => {
   const { as, app, folder } = await open(t)
   const ada = as('acme')
   const { url } = await uploaded(ada)
@@ -101,13 +101,13 @@ test('wrong parameters, other files and images that are too large are refused', 
   for (const part of others) {
     const other = await uploaded(ada, Promise.resolve(part))
     refused(t, await ada.ask(`GET ${other.url}?width=10`), 400, 'BAD_REQUEST', part.filename)
-    t.equal((await ada.ask(`GET ${other.url}`)).status, 200, 'the file itself is sent')
+    t.equal((await ada.ask(`GET ${other.url}`)).status, 200, 'the original file is sent')
   }
   t.equal((await onDisk(folder)).length, 1 + others.length)
   t.equal((await storage(app, 'acme')).reserved, 0)
 })
 
-/** The service on the objects and the database of a server; `gate` holds up the reading of originals. */
+/** The service with a server's objects and database; `gate` delays reads of originals. */
 function serviceOf ({ app, folder }: Opened, gate: Promise<void>): { readonly transforms: Transforms, readonly reads: string[] } {
   const objects = createLocalStore(folder)
   const reads: string[] = []
@@ -144,7 +144,7 @@ async function fileOf (app: FastifyInstance, tenant: string, id: string): Promis
   return found
 }
 
-test('equal requests make an image once, one at a time for each tenant, and wait within bounds', async (t) => {
+test('equal requests compute an image once, one at a time for each tenant, and wait within bounds', async (t) => {
   const opened = await open(t)
   const [ada, gus] = [opened.as('acme'), opened.as('globex')]
   const [own, other] = [await uploaded(ada), await uploaded(gus)]
@@ -166,7 +166,7 @@ test('equal requests make an image once, one at a time for each tenant, and wait
   t.not(await transforms.of(mine, { width: 99 }), null, 'there is room again')
 })
 
-test('a file that is deleted while an image of it is made leaves nothing', async (t) => {
+test("a file that is deleted during its image's computation leaves nothing", async (t) => {
   const opened = await open(t)
   const ada = opened.as('acme')
   const { id } = await uploaded(ada)
@@ -180,7 +180,7 @@ test('a file that is deleted while an image of it is made leaves nothing', async
   t.same([await onDisk(opened.folder), await storage(opened.app, 'acme')], [[], { booked: 0, reserved: 0, shown: 0 }])
 })
 
-test('a kept image counts as storage until its file is deleted', async (t) => {
+test('a stored image counts as storage until its file is deleted', async (t) => {
   const { as, app, folder } = await open(t)
   const ada = as('acme')
   const { id, url, size } = await uploaded(ada)
@@ -196,7 +196,7 @@ test('a kept image counts as storage until its file is deleted', async (t) => {
   refused(t, await ada.ask(`GET ${url}?width=50`), 404, 'NOT_FOUND')
 })
 
-test('two servers book an image once, and make one again whose object is lost', async (t) => {
+test('two servers book an image once, and compute it again if its object is lost', async (t) => {
   const folder = t.testdir()
   const document = { plans, files: { path: folder } }
   const servers = await testServers(t, document, { engine: await postgresSection(t), tenants: [{ id: 'acme', plan: 'large' }] })
@@ -222,7 +222,7 @@ test('two servers book an image once, and make one again whose object is lost', 
   t.same([await storage(app, 'acme'), await onDisk(folder)], [{ booked: 0, reserved: 0, shown: 0 }, []])
 })
 
-test('without room for it an image is sent and not kept', async (t) => {
+test('without room an image is sent but not stored', async (t) => {
   const { as, app, folder } = await open(t)
   const user = as('seven')
   const { url, size } = await uploaded(user)
@@ -233,7 +233,7 @@ test('without room for it an image is sent and not kept', async (t) => {
   t.same([await onDisk(folder), await storage(app, 'seven')], [before, { booked: 7 * MB, reserved: 0, shown: 7 * MB }])
 })
 
-test('strangers cannot fill the storage of a tenant by the images of a public file', async (t) => {
+test("anonymous callers cannot fill a tenant's storage with images of a public file", async (t) => {
   const { as, app, folder, origin } = await open(t)
   const ada = as('acme')
   const { body } = await ada.upload([await photo(), { name: 'public', value: 'true' }])
@@ -242,16 +242,16 @@ test('strangers cannot fill the storage of a tenant by the images of a public fi
   const statuses = new Set<number>()
   for (let width = 1; width <= 55; width++) statuses.add((await stranger.ask(`GET ${url}?width=${width}`)).status)
   t.same([...statuses], [200])
-  t.equal((await onDisk(folder)).length, 51, 'fifty are kept')
+  t.equal((await onDisk(folder)).length, 51, 'fifty are stored')
   const noisy = await noise(700).jpeg({ quality: 30 }).toBuffer()
   const large = await ada.upload([file(noisy, 'noise.jpg', 'image/jpeg'), { name: 'public', value: 'true' }])
   const made = await stranger.ask(`GET ${String(large.body['url'])}?format=png&width=1400`)
   t.ok(made.bytes.length > Math.max(MB, 2 * Number(large.body['size'])), 'an image that is much larger than its file')
-  t.equal((await onDisk(folder)).length, 52, 'is not kept')
+  t.equal((await onDisk(folder)).length, 52, 'is not stored')
   t.equal((await storage(app, 'acme')).reserved, 0)
 })
 
-test('who may not read a file gets no image of it, and a signed URL admits its images', async (t) => {
+test('a caller who cannot read a file gets no image of it, and a signed URL includes its images', async (t) => {
   const { as, origin } = await open(t)
   const ada = as('acme')
   const { url } = await uploaded(ada)

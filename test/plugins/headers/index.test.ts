@@ -1,4 +1,4 @@
-/** Headers of every response: security, the request's id, caching. */
+/** Headers of every response: security, request id, caching. */
 import { test, type Test } from 'tap'
 import Fastify from 'fastify'
 import { once } from 'node:events'
@@ -29,12 +29,12 @@ function secured (t: Test, { headers, status }: Answer, what: string): void {
   }, `${what}: ${status}`)
 }
 
-test('a server', async (t) => {
+test('headers of a server', async (t) => {
   const app = await testServer(t, document, { tenants: ['acme', 'other'] })
   const ask = caller(t, app)
   const user = caller(t, app, { token })
 
-  await t.test('every response has the security headers and its id, errors included', async (t) => {
+  await t.test('every response has the security headers and its id, including errors', async (t) => {
     for (
       const target of [
         'GET /hello',
@@ -57,7 +57,7 @@ test('a server', async (t) => {
     t.notOk((await ask('GET /hello')).headers['strict-transport-security'], 'without TLS')
   })
 
-  await t.test('the id of the caller is kept where it is well formed', async (t) => {
+  await t.test("the caller's request id is kept if it is valid", async (t) => {
     for (const target of ['GET /hello', 'GET /nothing', 'GET /%zz']) {
       t.equal((await ask(target, { headers: { 'x-request-id': 'own.id-1' } })).headers['x-request-id'], 'own.id-1', target)
     }
@@ -68,7 +68,7 @@ test('a server', async (t) => {
     }
   })
 
-  await t.test('what is no HTTP request gets them too', async (t) => {
+  await t.test('bytes that are not an HTTP request get the headers too', async (t) => {
     const socket = connect(Number(new URL(await listen(app)).port), '127.0.0.1')
     let received = ''
     socket.setEncoding('utf8').on('data', (part: string) => {
@@ -83,7 +83,7 @@ test('a server', async (t) => {
     t.equal(/\r\nx-request-id: (\S+)/.exec(received)?.[1], /"requestId":"([^"]+)"/.exec(received)?.[1])
   })
 
-  await t.test('built-in endpoints are not stored, declared reads are asked for again', async (t) => {
+  await t.test('built-in endpoints are not stored by caches, and declared reads are revalidated', async (t) => {
     for (
       const target of [
         'GET /tenant/info',
@@ -104,13 +104,13 @@ test('a server', async (t) => {
     t.match(
       await ask('GET /hello'),
       { headers: { 'cache-control': 'no-cache', vary: 'authorization, x-api-key, x-tenant-id' } },
-      'of nobody'
+      'without a caller'
     )
-    t.equal((await ask('GET /notes')).headers['vary'], 'authorization, x-api-key, x-tenant-id', 'a refusal')
-    t.notOk((await ask('GET /health')).headers['vary'], 'the same for everybody')
+    t.equal((await ask('GET /notes')).headers['vary'], 'authorization, x-api-key, x-tenant-id', 'a rejection')
+    t.notOk((await ask('GET /health')).headers['vary'], 'the same for every caller')
   })
 
-  await t.test('a read that the caller has is 304, until it changes', async (t) => {
+  await t.test('a read that the caller has cached is a 304 until it changes', async (t) => {
     const { headers: { etag }, text } = await user('GET /notes')
     const tag = String(etag)
     for (const condition of [tag, `W/${tag}`, `"x", ${tag}`, '*', `"a,b",${tag}`]) {
@@ -136,7 +136,7 @@ test('a server', async (t) => {
     t.ok(large.headers['etag'])
   })
 
-  await t.test('/doc has a tag, and /ui its pages', async (t) => {
+  await t.test('/doc and the files of /ui have a tag', async (t) => {
     const { headers: { etag } } = await ask('GET /doc')
     t.match(await ask('GET /doc', { headers: { 'if-none-match': String(etag) } }), { status: 304, text: '' })
     const { headers: { etag: own } } = await user('GET /doc')
@@ -147,7 +147,7 @@ test('a server', async (t) => {
   })
 })
 
-test('HSTS follows the proxy that is trusted', async (t) => {
+test('HSTS depends on a trusted proxy', async (t) => {
   const trusting = caller(t, await testServer(t, { ...document, server: { trustProxy: true } }))
   t.equal(
     (await trusting('GET /hello', { headers: { 'x-forwarded-proto': 'https' } })).headers['strict-transport-security'],
@@ -157,11 +157,11 @@ test('HSTS follows the proxy that is trusted', async (t) => {
   const wary = caller(t, await testServer(t, document))
   t.notOk(
     (await wary('GET /hello', { headers: { 'x-forwarded-proto': 'https' } })).headers['strict-transport-security'],
-    'a proxy that nobody trusts'
+    'an untrusted proxy'
   )
 })
 
-test('an app of its own keeps its caching and its Vary', async (t) => {
+test('an embedding app keeps its own caching and Vary headers', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(headers)

@@ -19,7 +19,7 @@ interface Parts {
   readonly queue?: { status(): { working: boolean } }
 }
 
-/** An app of what the test answers for, and its clock. */
+/** An app with the parts that the test provides, and its clock. */
 function createApp (t: Test, parts: Parts): { app: FastifyInstance, clock: { now: number } } {
   const clock = { now: 0 }
   const app = Fastify()
@@ -29,7 +29,7 @@ function createApp (t: Test, parts: Parts): { app: FastifyInstance, clock: { now
   return { app, clock }
 }
 
-/** A door that what is asked waits at. */
+/** A gate at which checks wait. */
 function gate (): { readonly passed: Promise<void>, readonly open: () => void } {
   let open = () => {}
   const passed = new Promise<void>((resolve) => {
@@ -38,7 +38,7 @@ function gate (): { readonly passed: Promise<void>, readonly open: () => void } 
   return { passed, open: () => open() }
 }
 
-test('the plugin stands alone, and tells version and uptime', async (t) => {
+test('the plugin works alone, and reports version and uptime', async (t) => {
   const app = Fastify()
   app.register(health)
   const response = await app.inject('/health')
@@ -49,7 +49,7 @@ test('the plugin stands alone, and tells version and uptime', async (t) => {
   t.match(version, /^\d+\.\d+\.\d+/)
 })
 
-test('a lost database is 503 and degraded, and its return is seen within a second', async (t) => {
+test('a lost database is 503 and degraded, and its return is detected within a second', async (t) => {
   let reachable = true
   const { app, clock } = createApp(t, {
     engine: {
@@ -69,7 +69,7 @@ test('a lost database is 503 and degraded, and its return is seen within a secon
   t.equal((await app.inject('/health')).statusCode, 200)
 })
 
-test('a flood of probes is one ping a second, the first at the start', async (t) => {
+test('a flood of probes causes one ping a second, the first at start', async (t) => {
   const pings: number[] = []
   const { app, clock } = createApp(t, {
     engine: {
@@ -114,10 +114,10 @@ test('while a check hangs, the last result is reported and no other check begins
   hanging.open()
   answer = Promise.resolve()
   clock.now += 1000
-  t.equal((await app.inject('/health')).statusCode, 200, 'the next one is made')
+  t.equal((await app.inject('/health')).statusCode, 200, 'the next check runs')
 })
 
-test('a cache and a queue that have failed are degraded, and the server serves', async (t) => {
+test('a failed cache and a failed queue are degraded, and the server still serves', async (t) => {
   const cache = { ...createMemoryCache(), async ping () {} }
   let [reached, working] = [true, true]
   const { app, clock } = createApp(t, {
@@ -142,7 +142,7 @@ test('a cache and a queue that have failed are degraded, and the server serves',
   t.same(await ask(), [200, 'degraded', { cache: 'ok', queue: 'failed' }])
 })
 
-/** Stands before a server; while it is frozen nothing passes in either direction, and connections are taken and stay silent. */
+/** A proxy in front of a server. While it is frozen, no data passes in either direction; connections are accepted and stay silent. */
 async function freezable (t: Test, port: number): Promise<{ readonly port: number, freeze(): void, thaw(): void }> {
   const sockets = new Set<Socket>()
   let frozen = false
@@ -197,11 +197,11 @@ test('a server whose database and cache hang', async (t) => {
   }
   t.same(await told(), [200, 'ok', { database: 'ok', cache: 'ok', queue: 'ok' }])
 
-  await t.test('is known to hang within seconds, and answers in under 50 ms meanwhile', async (t) => {
+  await t.test('the hang is detected within seconds, and responses take under 50 ms meanwhile', async (t) => {
     before.freeze()
     redis.pause()
     const times: number[][] = []
-    // A stranger, a token that was never seen, and a tenant that was never heard of: nothing of them is looked up.
+    // An anonymous caller, a new token, and an unknown tenant: nothing of them is looked up.
     const callers: Record<string, string>[] = [
       {},
       { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}` },
@@ -219,7 +219,7 @@ test('a server whose database and cache hang', async (t) => {
       }
       return isTold
     })
-    // A machine that is busy holds some up, and what is looked up for a caller all of theirs.
+    // A busy machine delays some requests, and a lookup would delay all of a caller's.
     for (const [index, each] of times.entries()) {
       t.ok(
         Math.min(...each) < 50,
@@ -228,7 +228,7 @@ test('a server whose database and cache hang', async (t) => {
     }
   })
 
-  await t.test('shows administrators all details', async (t) => {
+  await t.test('administrators see all details', async (t) => {
     const response = await app.inject({ url: '/system/info', headers: { 'x-api-key': key } })
     t.match([response.statusCode, response.json()], [200, {
       engine: { kind: 'postgres', version: null },
@@ -240,11 +240,11 @@ test('a server whose database and cache hang', async (t) => {
     )
     t.ok(
       many.every(({ database }) => database.waiting < 20),
-      `${Math.max(...many.map(({ database }) => database.waiting))} statements wait: nobody adds another one`
+      `${Math.max(...many.map(({ database }) => database.waiting))} statements wait: none is added`
     )
   })
 
-  await t.test('is known to be back', async (t) => {
+  await t.test('the recovery is detected', async (t) => {
     before.thaw()
     redis.resume()
     await eventually(

@@ -26,28 +26,28 @@ async function someoneWaits (app: FastifyInstance): Promise<void> {
   }
 }
 
-test('of parallel requests under one key, on two servers, one is done', async (t) => {
+test('of parallel requests with one key on two servers, one is executed', async (t) => {
   const [here, there] = await testServers(t, document, { engine: await postgresSection(t), tenants })
   const asks = [here, there].map((app) => caller(t, app, { token: tokenOf('acme') }))
   for (const [target, body] of [['POST /notes', { text: 'parallel' }], ['POST /tenant/api-keys', { name: 'parallel' }]] as const) {
     const answers = await Promise.all(
       Array.from({ length: 40 }, (_none, index) => asks[index % 2]!(target, { body, ...under('parallel') }))
     )
-    t.equal(answers.filter((answer) => answer.status === 201 && !isReplay(answer)).length, 1, `${target}: one is done`)
+    t.equal(answers.filter((answer) => answer.status === 201 && !isReplay(answer)).length, 1, `${target}: one is executed`)
     for (const answer of answers) {
       if (answer.status === 201) continue
       refused(t, answer, 409, 'IDEMPOTENCY_RUNNING', target)
       t.match(answer, { headers: { 'retry-after': '2' }, body: { retryAfter: 2 } })
     }
     const [first, again] = await Promise.all(asks.map((ask) => ask(target, { body, ...under('parallel') })))
-    t.ok(isReplay(first!) && isReplay(again!), 'and both servers have its answer')
+    t.ok(isReplay(first!) && isReplay(again!), 'and both servers return its response')
     t.equal(first?.text, again?.text)
   }
   t.equal(await notesOf(t, here), 1)
   t.match((await asks[1]!('GET /tenant/api-keys')).body['pagination'], { total: 1 })
 })
 
-test('a process that is killed in the middle leaves no second row', async (t) => {
+test('a process that is killed midway leaves no second row', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const app = await testServer(t, document, { engine, tenants })
@@ -55,7 +55,7 @@ test('a process that is killed in the middle leaves no second row', async (t) =>
   const dying = remoteCaller(t, victim!.address, { token: tokenOf('acme') })
   const acme = caller(t, app, { token: tokenOf('acme') })
 
-  // A lock holds each request at one place; the process dies there.
+  // A lock stops each request at one place; the process dies there.
   const killedAt = async (
     lock: (run: (text: string) => Promise<unknown>) => Promise<unknown>,
     target: string,
@@ -87,7 +87,7 @@ test('a process that is killed in the middle leaves no second row', async (t) =>
   t.equal(await notesOf(t, app), 1)
 })
 
-test('a write whose key was taken over is undone', async (t) => {
+test('a write whose key was taken over is rolled back', async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
   const acme = caller(t, app, { token: tokenOf('acme') })
   const platform = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }), tenant: 'acme' })
@@ -103,7 +103,7 @@ test('a write whose key was taken over is undone', async (t) => {
       await sql.raw(`lock table ${table} in share mode`).execute(transaction)
       slow = ask(target, { body, ...under('slow') })
       await someoneWaits(app)
-      // Another request has it now, as far as the key knows.
+      // In the key's row, another request holds it now.
       await sql`update tenantry.idempotency_keys set holder = gen_random_uuid()`.execute(app.db)
     })
     refused(t, await slow!, 409, 'IDEMPOTENCY_RUNNING', target)
@@ -111,7 +111,7 @@ test('a write whose key was taken over is undone', async (t) => {
   }
 })
 
-test('a committed write whose answer was lost is not done again', async (t) => {
+test('a committed write whose response was lost is not repeated', async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
   const acme = caller(t, app, { token: tokenOf('acme') })
   const made = { body: { name: 'lost' }, ...under('lost') }
@@ -133,9 +133,9 @@ test('a committed write whose answer was lost is not done again', async (t) => {
   t.ok(Math.max(...sizes) < maxAnswerBytes)
 })
 
-test('a declared route keeps its answer in the transaction of its write', async (t) => {
+test("a declared route stores its response in its write's transaction", async (t) => {
   const app = await testServer(t, document, { engine: await postgresSection(t), tenants })
-  // A key is noted by the transaction that writes the row and by no other, as if the process died at the commit.
+  // Only the transaction that writes the row records the key, as if the process died at the commit.
   await sql`create function only_with_a_note() returns trigger language plpgsql as $$ begin
     if not exists (select from notes where xmin = pg_current_xact_id()::xid) then raise 'too late'; end if;
     return new;
@@ -152,7 +152,7 @@ test('a declared route keeps its answer in the transaction of its write', async 
   t.match((await keysOf(app)).map(({ state }) => state), ['answered', 'answered', 'answered'])
 })
 
-test('a tenant has so many keys, and strangers take none of its own', async (t) => {
+test('a tenant has a limited number of keys, and anonymous callers use none of them', async (t) => {
   const engine = await postgresSection(t)
   const app = await testServer(t, document, { engine, tenants })
   const fill = (tenant: string, count: number, stranger: boolean) =>
@@ -172,15 +172,15 @@ test('a tenant has so many keys, and strangers take none of its own', async (t) 
   refused(t, full, 429, 'IDEMPOTENCY_FULL')
   t.match(full.headers, { 'retry-after': '60' })
   t.equal(await notesOf(t, app, 'globex'), 0)
-  t.match(await globex('POST /notes', { body: { text: 'x' } }), { status: 201 }, 'without a key it is done')
+  t.match(await globex('POST /notes', { body: { text: 'x' } }), { status: 201 }, 'without a key it is executed')
 
   await pass(app, 90_000)
   t.equal((await keysOf(app)).length > maxKeys, true)
   await app.idempotency.sweep()
-  t.strictSame(await keysOf(app), [], 'what has expired is removed')
+  t.strictSame(await keysOf(app), [], 'expired keys are removed')
 })
 
-test('row-level security holds for keys', async (t) => {
+test('row-level security applies to keys', async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const postgres = { connectionString, rowLevelSecurity: true }
   const app = await testServer(t, document, { engine: { provider: 'postgres', postgres }, tenants })
@@ -197,7 +197,7 @@ test('row-level security holds for keys', async (t) => {
   t.strictSame(seen, [{ tenant_id: 'acme' }])
 })
 
-test('kept answers move to another master key', async (t) => {
+test('stored responses are moved to a new master key', async (t) => {
   const engine = await postgresSection(t)
   const app = await testServer(t, document, { engine, tenants })
   const made = { body: { name: 'moved' }, ...under('moved') }
@@ -209,11 +209,11 @@ test('kept answers move to another master key', async (t) => {
   const again = await caller(t, later, { token: tokenOf('acme') })('POST /tenant/api-keys', made)
   t.ok(isReplay(again))
   t.equal(again.text, first.text)
-  // A server that lacks the key of an answer tells so.
+  // A server without the key of a response reports that.
   refused(t, await caller(t, app, { token: tokenOf('acme') })('POST /tenant/api-keys', made), 409, 'IDEMPOTENCY_ANSWER_LOST')
 })
 
-test('without a master key what holds secrets is refused under a key', async (t) => {
+test('without a master key a request with secrets is rejected if it has an idempotency key', async (t) => {
   const engine = await postgresSection(t)
   const app = createServer(
     testDocument({

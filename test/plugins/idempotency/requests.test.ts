@@ -11,7 +11,7 @@ import { document, isReplay, keysOf, notesOf, pass, tenants, tokenOf, under } fr
 const value = secretText('a value that no key tells')
 const otherValue = secretText('another value that no key tells')
 
-test('a route that only calls a service keeps the answer', async (t) => {
+test('a route that only calls a service stores the response', async (t) => {
   let calls = 0
   const service = createServer((_request, response) =>
     response.setHeader('content-type', 'application/json').end(JSON.stringify({ call: ++calls }))
@@ -32,13 +32,13 @@ test('a route that only calls a service keeps the answer', async (t) => {
   t.equal(calls, 1)
 })
 
-test('a request that is sent again under its key is done once', (t) =>
+test('a request repeated with its key is executed once', (t) =>
   forEachEngine(t, async (t, engine) => {
     const app = await testServer(t, document, { engine, tenants })
     const acme = caller(t, app, { token: tokenOf('acme') })
     const platform = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })
 
-    await t.test('it gets the first answer; another body is 409', async (t) => {
+    await t.test('it gets the first response; another body is a 409', async (t) => {
       for (
         const [ask, target, body, other] of [
           [acme, 'POST /notes', { text: 'one' }, { text: 'One' }],
@@ -56,7 +56,7 @@ test('a request that is sent again under its key is done once', (t) =>
         t.ok(first.status === 201 || target === 'POST /several', `${target}: ${first.status}`)
         t.notOk(isReplay(first), target)
         const again = await ask(target, { body, ...under('k-1') })
-        t.ok(isReplay(again), `${target}: it says so`)
+        t.ok(isReplay(again), `${target}: the replay is marked`)
         t.strictSame([again.status, again.text, again.headers['content-type'], again.headers['location']], [
           first.status,
           first.text,
@@ -64,7 +64,7 @@ test('a request that is sent again under its key is done once', (t) =>
           first.headers['location']
         ], target)
         refused(t, await ask(target, { body: other, ...under('k-1') }), 409, 'IDEMPOTENCY_MISMATCH', target)
-        t.notOk(isReplay(await ask(target, { body: other, ...under('k-2') })), `${target} under another key`)
+        t.notOk(isReplay(await ask(target, { body: other, ...under('k-2') })), `${target} with another key`)
       }
       t.equal(await notesOf(t, app), 8, '1 and 2 and 1, each twice')
       t.match((await acme('GET /tenant/api-keys')).body['pagination'], { total: 2 })
@@ -77,7 +77,7 @@ test('a request that is sent again under its key is done once', (t) =>
       )
     })
 
-    await t.test('keys are those of a tenant, a caller, a method and a path', async (t) => {
+    await t.test('keys belong to a tenant, a caller, a method and a path', async (t) => {
       const body = { text: 'shared' }
       const before = await notesOf(t, app)
       const asked = [
@@ -103,12 +103,12 @@ test('a request that is sent again under its key is done once', (t) =>
       t.match(
         await stranger('POST /notes', { body, ...under('same') }),
         { status: 201, headers: { 'idempotency-replayed': undefined } },
-        "a caller without credentials gets nobody else's answer"
+        "a caller without credentials does not get another caller's response"
       )
       t.ok(isReplay(await stranger('POST /notes', { body, ...under('same') })))
     })
 
-    await t.test('a caller who lost its permission, or sends none, gets no kept answer', async (t) => {
+    await t.test('a caller who lost its permission, or sends no token, gets no stored response', async (t) => {
       const writer = { sub: 'w', tenant_id: 'acme' }
       const body = { text: 'once' }
       t.equal(
@@ -120,7 +120,7 @@ test('a request that is sent again under its key is done once', (t) =>
       refused(t, await caller(t, app)('POST /tenant/api-keys', { body: { name: 'CI' }, ...under('k-1') }), 401, 'TOKEN_MISSING')
     })
 
-    await t.test('errors are not kept', async (t) => {
+    await t.test('errors are not stored', async (t) => {
       const before = await notesOf(t, app)
       refused(t, await acme('POST /notes', { body: { text: null }, ...under('e') }), 400, 'CONSTRAINT_VIOLATED')
       t.match(await acme('POST /notes', { body: { text: 'right' }, ...under('e') }), {
@@ -133,15 +133,15 @@ test('a request that is sent again under its key is done once', (t) =>
       t.match(
         await acme('POST /tenant/rbac/roles', { body: { nam: 'another' }, ...under('v') }),
         { status: 400 },
-        'a body that is not valid takes no key'
+        'an invalid body uses no key'
       )
       t.match(await acme('POST /tenant/rbac/roles', { body: { name: 'valid', permissions: [] }, ...under('v') }), { status: 201 })
     })
 
-    await t.test('a route that has written, and fails then, writes no second time', async (t) => {
+    await t.test('a route that fails after its write does not write a second time', async (t) => {
       const before = await notesOf(t, app)
       const { status } = await acme('POST /called', { body: { text: 'called' }, ...under('c') })
-      t.ok(status >= 500, `the service is away: ${status}`)
+      t.ok(status >= 500, `the service is down: ${status}`)
       t.equal(await notesOf(t, app), before + 1)
       refused(
         t,
@@ -167,7 +167,7 @@ test('a request that is sent again under its key is done once', (t) =>
       await app.db.deleteFrom('tenantry.idempotency_keys').execute()
     })
 
-    await t.test('secrets of requests and answers are not kept in the clear', async (t) => {
+    await t.test('secrets of requests and responses are encrypted', async (t) => {
       const { body: { key } } = await acme('POST /tenant/api-keys', { body: { name: 'secret' }, ...under('s') })
       await acme('POST /tenant/secrets', { body: { key: 'S', value }, ...under('s') })
       await acme('POST /notes', { body: { text: 'plain' }, ...under('s') })
@@ -177,7 +177,7 @@ test('a request that is sent again under its key is done once', (t) =>
         ['answered false', 'answered true', 'answered true']
       )
       for (const { content } of kept) t.notOk(content.includes(String(key)) || content.includes(value))
-      t.ok(kept.some(({ content }) => content.includes('plain')), 'the search finds what is there')
+      t.ok(kept.some(({ content }) => content.includes('plain')), 'the search finds existing data')
       const { rows } = await app.db.selectFrom('tenantry.idempotency_keys').selectAll().execute().then((rows) => ({ rows }))
       t.equal(
         new Set(rows.filter(({ encrypted }) => encrypted).map(({ content }) => content.subarray(0, 9).toString('hex'))).size,
@@ -186,7 +186,7 @@ test('a request that is sent again under its key is done once', (t) =>
       )
     })
 
-    await t.test('keys have their form, and no effect where nothing is made', async (t) => {
+    await t.test('keys must be valid, and have no effect on requests that create nothing', async (t) => {
       for (const [key, what] of [['', 'none'], ['a b', 'a space'], ['x'.repeat(256), 'too long'], ['ü', 'not ASCII']] as const) {
         refused(t, await acme('POST /notes', { body: { text: 'x' }, ...under(key) }), 400, 'VALIDATION_FAILED', what)
         refused(
@@ -206,7 +206,7 @@ test('a request that is sent again under its key is done once', (t) =>
       t.equal((await keysOf(app)).length, before)
     })
 
-    await t.test('a tenant that is deleted takes its keys along', async (t) => {
+    await t.test('deleting a tenant deletes its keys', async (t) => {
       const globex = caller(t, app, { token: tokenOf('globex') })
       await globex('POST /notes', { body: { text: 'gone' }, ...under('gone') })
       t.ok((await keysOf(app)).some(({ tenant_id: id }) => id === 'globex'))

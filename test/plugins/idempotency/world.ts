@@ -1,4 +1,4 @@
-/** The document, the tenants and the callers of the tests of idempotency keys. */
+/** The document, tenants and callers for tests of idempotency keys. */
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import type { Test } from 'tap'
@@ -45,7 +45,7 @@ export function tokenOf (tenant: string, sub = 'ada'): string {
   return signToken({ sub, role: 'admin', tenant_id: tenant })
 }
 
-/** The header. */
+/** The request header. */
 export function under (key: string): { headers: Record<string, string> } {
   return { headers: { 'idempotency-key': key } }
 }
@@ -58,7 +58,7 @@ export async function notesOf (t: Test, app: FastifyInstance, tenant = 'acme'): 
   return Number(Object((await caller(t, app, { token: tokenOf(tenant) })('GET /notes')).body['pagination']).total)
 }
 
-/** Lets time pass for the keys. */
+/** Ages the keys. */
 export async function pass (app: FastifyInstance, seconds: number): Promise<void> {
   await sql`update tenantry.idempotency_keys set leased_until = leased_until - make_interval(secs => ${seconds}), expires_at = expires_at - make_interval(secs => ${seconds})`
     .execute(app.db)

@@ -1,4 +1,4 @@
-/** The plugin in an app of its own, with what it needs, and tenants with connectors. */
+/** The plugin in its own app, with its dependencies, and tenants with connectors. */
 import type { Test } from 'tap'
 import type { Scope } from '../../../lib/expressions/types.js'
 import type { CustomIntegrations } from '../../../lib/schema/custom-integrations.js'
@@ -16,7 +16,7 @@ import { testMasterKey } from '../../helpers/server.js'
 import { testSecret } from '../../helpers/tokens.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
-/** A server on the database; tenants may aim at the loopback. */
+/** A server on the database; tenants may call loopback addresses. */
 export async function open (t: Test, connectionString: string, options: IntegrationsOptions = {}): Promise<FastifyInstance> {
   const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
@@ -30,7 +30,7 @@ export async function open (t: Test, connectionString: string, options: Integrat
   return app
 }
 
-/** What a document calls. Throws for one with faults. */
+/** The connectors of a document. Throws if the document has faults. */
 export function connectorsOf (customIntegrations: CustomIntegrations, origin: 'platform' | 'tenant' = 'tenant', env = {}): ConnectorSet {
   const faults = new FaultList()
   const set = compileConnectors({ customIntegrations }, { origin, env, faults })
@@ -38,7 +38,7 @@ export function connectorsOf (customIntegrations: CustomIntegrations, origin: 'p
   return set
 }
 
-/** A call whose params are the body of its scope. */
+/** A call whose params come from its scope's body. */
 export function callOf (set: ConnectorSet, type: string, action: string): CompiledCall {
   const faults = new FaultList()
   const call = set.call({ type, action, params: '{{body}}' }, '', { faults, sources: new Set(['body']), env: {} })

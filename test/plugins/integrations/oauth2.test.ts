@@ -1,4 +1,4 @@
-/** OAuth 2.0 against a local server of tokens that rotates refresh tokens: one renewal at a time, over all servers. */
+/** OAuth 2.0 with a local token server that rotates refresh tokens: one renewal at a time, across all servers. */
 import type { FastifyInstance } from 'fastify'
 import { randomUUID } from 'node:crypto'
 import { test, type Test } from 'tap'
@@ -9,20 +9,20 @@ import { remote, type Remote } from '../../helpers/remote.js'
 import { callOf, connectorsOf, open, scopeOf } from './app.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
-/** A service, and the server of its tokens. */
+/** A service, and its token server. */
 interface Service {
   readonly api: Remote
   readonly tokens: Remote
-  /** What the service takes. */
+  /** The tokens that the service accepts. */
   valid: string
-  /** What the server of tokens takes. */
+  /** The refresh tokens that the token server accepts. */
   refresh: string
-  /** Seconds that the next token lives. */
+  /** Lifetime of the next token in seconds. */
   life: number | undefined
   readonly client: 'header' | 'body'
-  /** Milliseconds that the server of tokens takes: others get their turn meanwhile. */
+  /** Response time of the token server in milliseconds, so that other calls run meanwhile. */
   readonly grants: string[]
-  /** Refresh tokens that were used twice, for which real servers end an authorization. */
+  /** Refresh tokens that were used twice, for which real servers revoke the authorization. */
   reused: number
 }
 
@@ -40,7 +40,7 @@ async function service (t: Test, client: Service['client'] = 'header'): Promise<
     const inBody = form.get('client_id') === 'the client' && form.get('client_secret') === 'a/secret'
     if (client === 'header' ? !inHeader || form.has('client_secret') : !inBody) return refuse(401, 'invalid_client')
     const refresh = form.get('refresh_token')
-    // Others that renew at the same time come meanwhile, if there are any.
+    // Time for concurrent renewals to arrive, if there are any.
     await new Promise((resolve) => setTimeout(resolve, 50))
     if (form.get('grant_type') === 'refresh_token') {
       if (refresh !== null && used.has(refresh)) state.reused++
@@ -111,7 +111,7 @@ test('tokens of tenants', async (t) => {
   const run = async (app: FastifyInstance, tenant: string, integrations: ReturnType<typeof crm>): Promise<unknown> =>
     await app.integrations.run(callOf(connectorsOf(integrations), 'crm', 'hello'), await scopeOf(app, tenant), { tenant: tenantRef(tenant), log: app.log })
 
-  await t.test('a refused token is renewed once for concurrent calls on two servers', async (t) => {
+  await t.test('a rejected token is renewed once for concurrent calls on two servers', async (t) => {
     const state = await service(t)
     const integrations = crm(state)
     await storeClient(first, 'acme', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
@@ -121,7 +121,7 @@ test('tokens of tenants', async (t) => {
       t.equal(state.grants.length, round, 'one renewal')
       t.equal(state.reused, 0)
       t.equal(await first.secrets.get('acme', 'CRM_ACCESS'), state.valid, "the token is the tenant's secret")
-      t.equal(await first.secrets.get('acme', 'CRM_REFRESH'), state.refresh, 'so is the one that renews it')
+      t.equal(await first.secrets.get('acme', 'CRM_REFRESH'), state.refresh, 'so is the refresh token')
       state.valid = 'revoked'
     }
     t.same(state.grants[0], 'refresh_token read write')
@@ -129,30 +129,30 @@ test('tokens of tenants', async (t) => {
     t.match(audited, [{ key: 'CRM_ACCESS', holder: null, leased_until: null }])
   })
 
-  await t.test('a token is renewed before it ends', async (t) => {
+  await t.test('a token is renewed before it expires', async (t) => {
     const state = await service(t, 'body')
     state.life = 3600
     const integrations = crm(state, { refreshToken: '{{secret:CRM_REFRESH}}' })
     await storeClient(first, 'globex', { CRM_REFRESH: state.refresh })
-    t.same(await run(first, 'globex', integrations), hello, 'without a token to begin with')
+    t.same(await run(first, 'globex', integrations), hello, 'without an initial token')
     t.equal(state.grants.length, 1)
-    t.equal(state.tokens.requests.length, 2, 'the server of tokens wants its client in the body')
+    t.equal(state.tokens.requests.length, 2, "the token server expects the client's credentials in the body")
     now += 3_539_000
     t.same(await run(second, 'globex', integrations), hello)
     t.equal(state.grants.length, 1)
     now += 1000
     await Promise.all(Array.from({ length: 10 }, (_item, index) => run(index % 2 === 0 ? first : second, 'globex', integrations)))
-    t.equal(state.grants.length, 2, 'a minute before its end')
-    t.equal(state.api.requests.filter(({ headers }) => headers.authorization !== `Bearer ${state.valid}`).length, 2, 'no call was refused')
+    t.equal(state.grants.length, 2, 'a minute before its expiry')
+    t.equal(state.api.requests.filter(({ headers }) => headers.authorization !== `Bearer ${state.valid}`).length, 2, 'no call was rejected')
     t.equal(state.reused, 0)
     t.equal(
       await first.secrets.get('globex', 'crm_access_token'),
       state.valid,
-      'kept under the name of the connector where no secret is declared'
+      "stored under the connector's name if no secret is declared"
     )
   })
 
-  await t.test('a server that dies during a renewal blocks others for its lease at most', async (t) => {
+  await t.test('a server that dies during a renewal blocks others only for the lease', async (t) => {
     const state = await service(t)
     await storeClient(first, 'initech', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
     await first.db.insertInto('tenantry.oauth_tokens').values({
@@ -167,7 +167,7 @@ test('tokens of tenants', async (t) => {
     t.equal(state.grants.length, 1)
   })
 
-  await t.test('a refresh token that is refused fails the call, without what the server said', async (t) => {
+  await t.test("a rejected refresh token fails the call, without the server's message", async (t) => {
     const state = await service(t)
     await storeClient(first, 'umbrella', { CRM_ACCESS: 'an old token', CRM_REFRESH: 'one that nobody gave' })
     await t.rejects(run(first, 'umbrella', crm(state)), {
@@ -179,13 +179,13 @@ test('tokens of tenants', async (t) => {
       .execute()
     t.match(rows, [{ holder: null, leased_until: null }], 'the lease has ended')
     await first.secrets.put('umbrella', { key: 'CRM_REFRESH', value: state.refresh }, noActor)
-    t.same(await run(first, 'umbrella', crm(state)), hello, 'a new one is taken at once')
+    t.same(await run(first, 'umbrella', crm(state)), hello, 'a new one is used at once')
     const elsewhere = await service(t)
     await t.rejects(run(first, 'hooli', crm(elsewhere)), { code: 'TENANTRY_CREDENTIALS_REQUIRED' })
     t.equal(elsewhere.tokens.connections, 0)
   })
 
-  await t.test('a service that refuses every token is asked twice', async (t) => {
+  await t.test('a service that rejects every token is called twice', async (t) => {
     const state = await service(t)
     await storeClient(first, 'hooli', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
     const deaf = await remote(t, (_request, response) => {
@@ -200,7 +200,7 @@ test('tokens of tenants', async (t) => {
     t.equal(state.grants.length, 1)
   })
 
-  await t.test('a server of tokens that is private is as little called as any address of a tenant', async (t) => {
+  await t.test('a private address of a token server is refused like any tenant address', async (t) => {
     const state = await service(t)
     await storeClient(first, 'hooli', { CRM_ACCESS: 'another old token', CRM_REFRESH: state.refresh })
     const aimed = crm(state).map((one) => ({ ...one, auth: { ...one.auth, tokenUrl: 'http://[::1]:9/token' } }))
@@ -208,7 +208,7 @@ test('tokens of tenants', async (t) => {
   })
 })
 
-test("tokens of the platform stay in memory, and are no tenant's", async (t) => {
+test("the platform's tokens stay in memory, and are not available to tenants", async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = await open(t, connectionString)
   for (const id of ['acme', 'globex']) await app.tenants.create({ id, name: id, plan: 'pro' })
@@ -227,7 +227,7 @@ test("tokens of the platform stay in memory, and are no tenant's", async (t) => 
     for (const result of await Promise.all(calls)) t.same(result, hello)
   }
   t.same(state.grants, ['client_credentials read write'], 'one token for all')
-  for (const tenant of ['acme', 'globex']) t.same(await app.secrets.list(tenant), [], 'which no tenant can reach')
+  for (const tenant of ['acme', 'globex']) t.same(await app.secrets.list(tenant), [], 'which no tenant can read')
   t.same(await app.db.selectFrom('tenantry.oauth_tokens').selectAll().execute(), [])
 
   const rotating = callOf(
@@ -243,6 +243,6 @@ test("tokens of the platform stay in memory, and are no tenant's", async (t) => 
     state.valid = 'revoked'
     t.same(await app.integrations.run(rotating, await scopeOf(app, 'acme'), { tenant: tenantRef('acme'), log: app.log }), hello)
   }
-  t.equal(state.reused, 0, 'a refresh token that is rotated is remembered')
+  t.equal(state.reused, 0, 'a rotated refresh token is remembered')
   t.same(await app.secrets.list('acme'), [])
 })

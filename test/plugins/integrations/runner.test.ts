@@ -1,4 +1,4 @@
-/** Calls to other services: which are tried again, what they end with, and who may run them by hand. */
+/** Calls to other services: retries, errors, and permissions to run them by hand. */
 import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
 import { testServer } from '../../helpers/server.js'
@@ -13,7 +13,7 @@ const acmeKey = secretText('the-key-of-acme-0123456789', 'the key of acme')
 const platformKey = secretText('the-key-of-the-platform-0123', 'the key of the platform')
 
 test('integrations', async (t) => {
-  /** What the service answers next; then 200. */
+  /** The service's next responses; then 200. */
   const script: { readonly status?: number, readonly headers?: Record<string, string>, readonly body?: string, readonly lost?: true }[] = []
   const service = await remote(t, (request, response) => {
     const { status = 200, headers = {}, body = JSON.stringify({ ok: true, path: request.path }), lost } = script.shift() ?? {}
@@ -42,25 +42,25 @@ test('integrations', async (t) => {
   }
   t.equal((await admin('POST /tenant/config', { body: { customIntegrations: [custom('crm', '{{secret:CRM_KEY}}'), keyed] } })).status, 200)
 
-  await t.test('a caller of a tenant runs the connectors of its document', async (t) => {
+  await t.test("a tenant's caller runs the connectors of the tenant's document", async (t) => {
     service.requests.length = 0
     const answer = await admin('POST /integrations/crm/get', { body: { id: 'a/b?c' } })
     t.match(answer, { status: 200, body: { ok: true, path: '/things/a%2Fb%3Fc' } })
     t.match(service.requests, [{ method: 'GET', headers: { authorization: `Bearer ${acmeKey}` } }])
     const injected = { note: '{{secret:CRM_KEY}}', sum: '{{1 + 1}}' }
     t.equal((await admin('POST /integrations/crm/make', { body: injected })).status, 200)
-    t.same(JSON.parse(service.requests.at(-1)?.body ?? ''), injected, 'what a caller sends is no template')
+    t.same(JSON.parse(service.requests.at(-1)?.body ?? ''), injected, "a caller's value is not a template")
     script.push({ status: 204, body: '' })
     t.match(await admin('POST /integrations/crm/make', {}), { status: 200, text: 'null' })
   })
 
-  await t.test('who may, and what there is', async (t) => {
+  await t.test('a run needs its permission and an existing connector', async (t) => {
     service.requests.length = 0
     t.equal((await caller(t, app)('POST /integrations/crm/get', { body: {} })).status, 401)
     t.equal(
       (await as({ role: 'user', tenant_id: 'acme' })('POST /integrations/crm/get', { body: [] })).status,
       403,
-      'before anything is said of the body'
+      'before the body is validated'
     )
     t.equal(
       (await as({ role: 'user', tenant_id: 'acme', permissions: ['integrations:run'] })('POST /integrations/crm/get', {
@@ -87,7 +87,7 @@ test('integrations', async (t) => {
     t.equal(service.requests.length, 1)
   })
 
-  await t.test("the platform's credentials are for the platform", async (t) => {
+  await t.test('only the platform uses its credentials', async (t) => {
     service.requests.length = 0
     t.match(await platform('POST /integrations/erp/get', { body: { id: '1' } }), { status: 200 })
     t.equal(service.requests.at(-1)?.headers.authorization, `Bearer ${platformKey}`)
@@ -115,16 +115,16 @@ test('integrations', async (t) => {
     t.same(new Set(entries.map(({ target }) => target)), new Set(['crm.get', 'crm.make', 'email.sendEmail', 'http.request']))
     t.ok(entries.every(({ details }) => details === null))
     const { body: { data: others = [] } } = await other('GET /audit?action=integration.run')
-    t.same(others, [], 'refusals are none')
+    t.same(others, [], 'rejected ones are not')
   })
 
-  await t.test('a call uses a secret once, wherever it stands', async (t) => {
+  await t.test('a call records one use of a secret, however often it refers to it', async (t) => {
     t.equal((await admin('POST /integrations/keyed/note', { body: {} })).status, 200)
     t.match(service.requests.at(-1), { headers: { authorization: `Bearer ${acmeKey}` }, body: JSON.stringify({ key: acmeKey }) })
     t.equal((await app.secrets.list('acme')).find(({ key }) => key === 'NOTE_KEY')?.accessCount, 1)
   })
 
-  await t.test('what is tried again, and what is not', async (t) => {
+  await t.test('only safe calls are retried', async (t) => {
     const calls = async (target: string, headers = {}): Promise<{ status: number, sent: number, keys: unknown[] }> => {
       service.requests.length = 0
       const { status } = await admin(`POST /integrations/crm/${target}`, { body: { id: '1' }, headers })
@@ -135,37 +135,37 @@ test('integrations', async (t) => {
     script.push({ status: 503 }, { status: 429, headers: { 'retry-after': '0' } })
     t.match(await calls('get'), { status: 200, sent: 3 })
     script.push({ lost: true })
-    t.match(await calls('get'), { status: 200, sent: 2 }, 'a connection that was lost')
+    t.match(await calls('get'), { status: 200, sent: 2 }, 'a lost connection')
     script.push({ status: 500 }, { status: 500 }, { status: 500 })
     t.match(await calls('get'), { status: 502, sent: 3 })
     t.match(await calls('get'), { status: 200, sent: 1 })
     script.push({ status: 500 })
-    t.match(await calls('make'), { status: 502, sent: 1, keys: [undefined] }, 'a POST may have been done')
+    t.match(await calls('make'), { status: 502, sent: 1, keys: [undefined] }, 'a POST may have been executed')
     script.push({ lost: true })
     t.match(await calls('make'), { status: 502, sent: 1 })
     script.push({ status: 502 }, { lost: true })
     t.match(
       await calls('make', { 'idempotency-key': 'order-1' }),
       { status: 200, sent: 3, keys: ['order-1', 'order-1', 'order-1'] },
-      'with a key it is done once'
+      'with a key it is executed once'
     )
     for (const status of [400, 401, 403, 404, 409, 422, 302]) {
       script.push({ status })
       t.match(await calls('get'), { status: 502, sent: 1 }, String(status))
     }
     script.push({ status: 429, headers: { 'retry-after': '3600' } })
-    t.match(await calls('get'), { status: 502, sent: 1 }, 'asked to wait for longer than the caller does')
+    t.match(await calls('get'), { status: 502, sent: 1 }, "a requested wait longer than the caller's deadline")
     script.push({ status: 429, headers: { 'retry-after': new Date(Date.now() + 3_600_000).toUTCString() } })
     t.match(await calls('get'), { status: 502, sent: 1 }, 'by a date')
     script.push({ body: '{"broken":' })
-    t.match(await calls('get'), { status: 502, sent: 1 }, 'an answer that is no JSON')
+    t.match(await calls('get'), { status: 502, sent: 1 }, 'a response that is not JSON')
     script.push({ headers: { 'content-encoding': 'gzip' } })
-    t.match(await calls('get'), { status: 502, sent: 1 }, 'an answer that is compressed')
+    t.match(await calls('get'), { status: 502, sent: 1 }, 'a compressed response')
     script.push({ body: '['.repeat(100_000) + ']'.repeat(100_000) })
-    t.match(await calls('get'), { status: 502, sent: 1 }, 'an answer that nests too deep')
+    t.match(await calls('get'), { status: 502, sent: 1 }, 'a response that nests too deeply')
   })
 
-  await t.test('a call ends in time, or when its caller ends it', async (t) => {
+  await t.test('a call ends at its timeout, or when its caller aborts it', async (t) => {
     const silent = await remote(t, () => {})
     const call = callOf(connectorsOf([{ name: 'slow', baseUrl: silent.origin, actions }]), 'slow', 'get')
     const run = async (options: Partial<Parameters<FastifyInstance['integrations']['run']>[2]>) =>
@@ -185,6 +185,6 @@ test('integrations', async (t) => {
       app.integrations.run(again, await scopeOf(app, 'globex', { id: '1' }), { tenant: tenantRef('globex'), log: app.log, retries: false }),
       { code: 'TENANTRY_PROVIDER_FAILED', extras: { status: 503 } }
     )
-    t.equal(busy.requests.length, 1, 'a step of a workflow has tries of its own')
+    t.equal(busy.requests.length, 1, 'a workflow step has its own retries')
   })
 })

@@ -10,7 +10,7 @@ const key = (name: string) => secretText(`${name}_a_key_of_the_tests_for_calls`,
 const uuid = '11111111-2222-4333-8444-555555555555'
 const paragraph = (text: string) => ({ type: 'doc', version: 1, content: [{ type: 'paragraph', content: [{ type: 'text', text }] }] })
 
-t.test('every action of the built-in connectors is what its service documents', async (t) => {
+t.test("every action of the built-in connectors matches its service's documentation", async (t) => {
   const keys = {
     stripe: key('sk_test'),
     polar: key('polar_oat'),
@@ -43,7 +43,7 @@ t.test('every action of the built-in connectors is what its service documents', 
     egress: { allow: [`127.0.0.1:${services.webhook.port}`] }
   }, { env: { STRIPE_KEY: keys.stripe, SLACK_URL: `${services.chat.origin}/services/T1/B1/KEY` } })
 
-  /** The result of an action that the platform's administrator runs, and what the service got. */
+  /** The result of an action that the platform's administrator runs, and the request that the service received. */
   async function run (type: string, action: string, params: object): Promise<unknown> {
     const answer = await app.inject({
       method: 'POST',
@@ -139,7 +139,7 @@ t.test('every action of the built-in connectors is what its service documents', 
     t.equal(
       await run('jira', 'updateIssue', { issueKey: 'APP-1', summary: 'It broke', description: paragraph('Never.') }),
       null,
-      'an answer without a body'
+      'a response without a body'
     )
     t.match(await run('jira', 'searchIssues', { jql: 'project = APP' }), { issues: [{ key: 'APP-1' }], asked: ['*navigable'] })
     t.match(await run('jira', 'getProjects', { startAt: 20 }), { values: [{ key: 'APP' }], startAt: 20 })
@@ -242,7 +242,7 @@ t.test('every action of the built-in connectors is what its service documents', 
     t.match(await run('webhook', 'send', { url: `${services.email.origin}/v3/mail/send` }), {
       status: 400,
       code: 'TENANTRY_ADDRESS_REFUSED'
-    }, 'an address of the caller is none of the document')
+    }, "a caller's address counts as the caller's mistake")
   })
 
   await t.test('http', async (t) => {

@@ -1,4 +1,4 @@
-/** The plugins users and login in an app of their own, with what they need; its clock is the test's. */
+/** The plugins users and login in their own app, with their dependencies; the clock is the test's. */
 import type { Test } from 'tap'
 import type { EngineOptions } from '../../../lib/database/index.js'
 import type { LoginOptions } from '../../../plugins/login/index.js'
@@ -38,7 +38,7 @@ export interface Opened {
 
 export type TestEngine = Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>
 
-/** Without the plugin rate-limit: what each address may do in a minute is another test's. */
+/** Without the plugin rate-limit: another test covers the limit per address. */
 export async function open (
   t: Test,
   engine: TestEngine,
@@ -75,7 +75,7 @@ export async function addUser (app: FastifyInstance, tenant: string, email: stri
   return id
 }
 
-/** What the audit log says of logins: `tenant action outcome target reason`, in the order it was written. */
+/** The audit log of logins: `tenant action outcome target reason`, in order. */
 export async function audited (app: FastifyInstance): Promise<string[]> {
   const { rows } = await sql<
     { line: string }
@@ -84,7 +84,7 @@ export async function audited (app: FastifyInstance): Promise<string[]> {
   return rows.map(({ line }) => line)
 }
 
-/** The claims of a token, whoever signed it. */
+/** The claims of a token, unverified. */
 export function claimsOf (token: unknown): Record<string, unknown> {
   return Object(JSON.parse(Buffer.from(String(token).split('.')[1] ?? '', 'base64url').toString()))
 }

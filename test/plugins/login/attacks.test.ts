@@ -1,4 +1,4 @@
-/** What somebody tries who has no password: many of them, at once, from many addresses, on several servers; and to learn who is there. */
+/** Attacks without the password: many attempts, concurrent, from many addresses, on several servers; and attempts to detect users. */
 import type { KyselyPlugin, RootOperationNode } from 'kysely'
 import type { FastifyInstance } from 'fastify'
 import { test, type Test } from 'tap'
@@ -15,7 +15,7 @@ async function postgres (t: Test): Promise<DatabaseSection> {
   return { provider: 'postgres', postgres: { connectionString } }
 }
 
-/** How many answers have each status. */
+/** The number of responses with each status. */
 async function statuses (answers: readonly Promise<Answer>[]): Promise<Record<number, number>> {
   const counts: Record<number, number> = {}
   for (const { status } of await Promise.all(answers)) counts[status] = (counts[status] ?? 0) + 1
@@ -29,7 +29,7 @@ test('guesses', async (t) => {
   const { app, clock } = here
   for (const tenant of ['acme', 'globex', '']) await addUser(app, tenant, 'ada@example.com')
   const { authenticate } = app.users
-  /** The statuses of wrong passwords. Counting is what this is about: hashes would take their time. */
+  /** The statuses of wrong passwords, with a fake check: hashing would take time, and only the counting matters here. */
   async function guesses (tries: () => Promise<Answer>[]): Promise<Record<number, number>> {
     for (const { app } of [here, there]) app.users.authenticate = async () => null
     const counts = await statuses(tries())
@@ -38,8 +38,8 @@ test('guesses', async (t) => {
   }
   const guess = ({ logIn }: Opened, email: string, address?: string, tenant = 'acme') => logIn(tenant, email, wrong, address)
 
-  await t.test('of one address are refused after five, concurrent or not, on any server; other addresses are unaffected', async (t) => {
-    // The last one is the text by which the one before it might be counted.
+  await t.test('failed logins of one address are rejected after five, concurrent or not, on any server; other addresses are unaffected', async (t) => {
+    // The last pair looks like the counter key of the one before it.
     for (
       const [tenant, email] of [['acme', 'ada@example.com'], ['acme', 'nobody@example.com'], ['nobody', 'ada@example.com'], [
         'nobody2',
@@ -54,12 +54,12 @@ test('guesses', async (t) => {
       t.match(refusal, { headers: { 'retry-after': '900' }, body: { retryAfter: 900 } })
     }
     refused(t, await here.logIn('acme', 'ADA@Example.com', password), 429, 'TOO_MANY_ATTEMPTS', 'however it is written')
-    t.equal((await here.logIn('acme', 'ada@example.com', password, '198.51.100.7')).status, 200, 'the user elsewhere')
+    t.equal((await here.logIn('acme', 'ada@example.com', password, '198.51.100.7')).status, 200, 'the user from another address')
     t.equal((await here.logIn('globex', 'ada@example.com', password)).status, 200, 'the same address in another tenant')
     t.same(await guesses(() => Array.from({ length: 7 }, (_none, index) => guess(here, 'ada@example.com', `2001:db8:1:2::${index + 1}`))), {
       401: 5,
       429: 2
-    }, 'one caller has a whole network of IPv6')
+    }, 'a whole IPv6 network counts as one caller')
     refused(t, await guess(here, 'ada@example.com', '2001:db8:1:3::1'), 401, 'CREDENTIALS_INVALID', 'the next network')
 
     clock.forward(quarter - 1)
@@ -68,15 +68,15 @@ test('guesses', async (t) => {
     t.equal((await there.logIn('acme', 'ada@example.com', password)).status, 200, 'after a quarter of an hour')
     for (let round = 0; round < 2; round++) {
       t.same(await guesses(() => Array.from({ length: 4 }, () => guess(here, 'ada@example.com'))), { 401: 4 })
-      t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'a login forgives what its user mistyped before')
+      t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, "a login clears the user's earlier failures")
     }
     const lines = await audited(app)
     t.equal(lines.filter((line) => line === 'acme auth.login failure nobody@example.com 192.0.2.1 credentials').length, 5)
     t.equal(lines.filter((line) => line === 'acme auth.login failure nobody@example.com 192.0.2.1 locked').length, 26)
-    t.notMatch(lines.join('\n'), /nobody2? auth/, 'the log of a tenant that is not there')
+    t.notMatch(lines.join('\n'), /nobody2? auth/, 'the log of an unknown tenant')
   })
 
-  await t.test('within any fifteen minutes count, and the lock lasts as long from the last of them', async (t) => {
+  await t.test('failures within any fifteen minutes count, and the lock lasts as long from the last of them', async (t) => {
     const once = async () => Number(Object.keys(await guesses(() => [guess(here, 'spaced@example.com')]))[0])
     for (let tries = 0; tries < 7; tries++) {
       t.equal(await once(), 401, 'four in any fifteen minutes')
@@ -87,7 +87,7 @@ test('guesses', async (t) => {
     clock.forward(quarter - 2000)
     for (let tries = 0; tries < 3; tries++) t.equal(await once(), 401)
     clock.forward(3000)
-    t.same([await once(), await once()], [401, 401], 'the first one is over')
+    t.same([await once(), await once()], [401, 401], 'the first one has expired')
     t.equal(await once(), 429, 'five within a few seconds')
     clock.forward(quarter - 1)
     t.equal(await once(), 429)
@@ -95,11 +95,11 @@ test('guesses', async (t) => {
     t.same(
       [await once(), await once(), await once(), await once(), await once(), await once()],
       [401, 401, 401, 401, 401, 429],
-      'all of them are there again'
+      'all attempts are available again'
     )
   })
 
-  await t.test('from many addresses are fifty, then one a minute, at once or not; the user gets in, and a login gives none back', async (t) => {
+  await t.test('failures from many addresses are limited to fifty, then one a minute; the user can still log in, without resetting the limit', async (t) => {
     let address = 0
     clock.forward(quarter)
     const many = (count: number) =>
@@ -111,7 +111,7 @@ test('guesses', async (t) => {
       )
     t.same(await many(45), { 401: 45 })
     for (let login = 0; login < 7; login++) {
-      t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'the user, as often as it likes')
+      t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'the user, without a limit')
     }
     t.same(await many(30), { 401: 5, 429: 25 })
     const refusal = await here.logIn('acme', 'ada@example.com', password)
@@ -124,21 +124,21 @@ test('guesses', async (t) => {
       clock.forward(1)
       t.same(await many(100), { 401: 1, 429: 99 }, 'of a hundred at once')
     }
-    // More than an address has, none of which was looked at.
+    // More than an address may send, and none was checked.
     for (let tries = 0; tries < 6; tries++) refused(t, await there.logIn('acme', 'ada@example.com', password), 429, 'TOO_MANY_ATTEMPTS')
     clock.forward(60_000)
     t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'the user, within a minute')
-    t.same(await many(3), { 429: 3 }, 'that was the one of this minute')
+    t.same(await many(3), { 429: 3 }, "that used this minute's attempt")
     clock.forward(quarter)
     t.same(await many(51), { 401: 50, 429: 1 }, 'a quarter of an hour later')
     t.same(await guesses(() => Array.from({ length: 60 }, (_none, index) => guess(here, 'ada@example.com', `10.1.0.${index}`, 'nobody'))), {
       401: 50,
       429: 10
-    }, 'of a tenant that is not there')
+    }, 'for an unknown tenant')
     await app.db.deleteFrom('tenantry.attempts').execute()
   })
 
-  await t.test('are swept when none of them counts any more', async (t) => {
+  await t.test('failures are swept when none of them counts any more', async (t) => {
     const kept = async () => (await app.db.selectFrom('tenantry.attempts').select('kind').orderBy('kind').execute()).map(({ kind }) => kind)
     await guesses(() => [guess(here, 'ada@example.com')])
     clock.forward(quarter - 1)
@@ -153,7 +153,7 @@ test('guesses', async (t) => {
   })
 })
 
-/** The statements that the login of a tenant runs, without their values. */
+/** The statements of a tenant's login, without their values. */
 async function statementsOf (app: FastifyInstance, work: () => Promise<unknown>): Promise<string[]> {
   const { engine } = app
   const { kyselyFor } = engine
@@ -175,7 +175,7 @@ function withoutValues (node: RootOperationNode): string {
   return JSON.stringify(node, (key, value: unknown) => key === 'value' || key === 'values' ? undefined : value)
 }
 
-test('nothing tells who is there: the answers, their headers and the statements are the same', async (t) => {
+test('responses, headers and statements do not reveal whether a user exists', async (t) => {
   const { app, logIn } = await open(t, await postgres(t), { tenants: ['acme'], mfa: true })
   await addUser(app, 'acme', 'known@example.com')
   await addUser(app, 'acme', 'disabled@example.com')
@@ -210,16 +210,16 @@ test('nothing tells who is there: the answers, their headers and the statements 
     body: { code: 'TENANTRY_CREDENTIALS_INVALID', message: 'The e-mail address or the password is wrong' },
     headers: { 'www-authenticate': 'Bearer' }
   })
-  t.ok(statements[0] !== undefined && statements[0].length >= 3, 'two counts and the user')
+  t.ok(statements[0] !== undefined && statements[0].length >= 3, 'two counters and the user')
   for (const [index, [name, given]] of cases.entries()) {
     t.same(told[index], told[0], `${name} ${given.slice(0, 10)}`)
     t.strictSame(statements[index], statements[0], `${name} ${given.slice(0, 10)}: statements`)
   }
   const entries = (await audited(app)).filter((line) => line.includes('auth.login')).map((line) => line.replace(/\w+@/, '@'))
-  t.equal(new Set(entries).size, 1, 'the audit log tells no more')
+  t.equal(new Set(entries).size, 1, 'the audit log reveals no more')
 })
 
-test('strange addresses and passwords are judged by their form, and touch nothing else', async (t) => {
+test('unusual addresses and passwords are only validated', async (t) => {
   const { app, ask, logIn } = await open(t, await postgres(t), { tenants: ['acme'] })
   await addUser(app, 'acme', 'ada@example.com')
   const emails = [
@@ -272,7 +272,7 @@ test('strange addresses and passwords are judged by their form, and touch nothin
   t.equal((await logIn('acme', 'ada@example.com', password)).status, 200)
 })
 
-test('a server that is busy says so, and counts no try that was not made', async (t) => {
+test('a busy server says so, and does not count an unchecked attempt', async (t) => {
   const { app, logIn } = await open(t, await postgres(t), { tenants: ['acme'] })
   await addUser(app, 'acme', 'ada@example.com')
   const { authenticate } = app.users
@@ -286,13 +286,13 @@ test('a server that is busy says so, and counts no try that was not made', async
   t.same(await statuses(Array.from({ length: 6 }, () => logIn('acme', 'ada@example.com', wrong))), { 401: 5, 429: 1 }, 'all five are left')
 })
 
-test('what happens while a password is checked', async (t) => {
+test('changes during a password check take effect', async (t) => {
   const { app, ask, logIn } = await open(t, await postgres(t), { tenants: ['acme'], mfa: true })
   const id = await addUser(app, 'acme', 'ada@example.com', 'admin')
   t.same(
     await statuses(Array.from({ length: 7 }, () => logIn('acme', 'ada@example.com', password))),
     { 200: 7 },
-    'logins at once do not lock each other out'
+    'concurrent logins do not lock each other out'
   )
   const { authenticate } = app.users
   const setUser = (values: object) => app.db.updateTable('tenantry.users').set(values).where('id', '=', id).execute()
@@ -317,7 +317,7 @@ test('what happens while a password is checked', async (t) => {
   }
   t.equal((await logIn('acme', 'ada@example.com', password)).status, 200, 'another hash of the same password')
 
-  // Whoever thinks of many tenants has one turn.
+  // A caller that names many tenants has one turn.
   const turns: string[] = []
   app.users.authenticate = async (tenant) => {
     turns.push(tenant)
@@ -340,5 +340,5 @@ test('what happens while a password is checked', async (t) => {
   refused(t, await logIn('acme', 'ada@example.com', password), 401, 'CREDENTIALS_INVALID', 'a tenant that is gone')
   await app.tenants.create({ id: 'acme', name: 'acme' })
   refused(t, await logIn('acme', 'ada@example.com', password), 401, 'CREDENTIALS_INVALID', 'its users are gone with it')
-  t.not((await ask('GET /mfa/status', { token: String(token) })).status, 200, 'and what they had')
+  t.not((await ask('GET /mfa/status', { token: String(token) })).status, 200, 'and so are their tokens')
 })

@@ -13,7 +13,7 @@ const refresh = ({ ask }: Opened, refreshToken: unknown, tenant?: string) =>
   ask('POST /auth/refresh', { body: { refreshToken }, ...tenant !== undefined && { tenant } })
 const info = async ({ ask }: Opened, { body: { token } }: Answer) => (await ask('GET /auth/me', { token: String(token) })).status
 
-test('a refresh token gives the next token and the next refresh token', (t) =>
+test('a refresh token returns the next token and the next refresh token', (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
     const { app, clock, logIn } = opened
@@ -44,7 +44,7 @@ test('a refresh token gives the next token and the next refresh token', (t) =>
 
     await app.db.updateTable('tenantry.users').set({ role: 'viewer' }).where('id', '=', id).execute()
     const third = await refresh(opened, second.body['refreshToken'], 'acme')
-    t.match(claimsOf(third.body['token']), { role: 'viewer' }, 'the role is the present one')
+    t.match(claimsOf(third.body['token']), { role: 'viewer' }, 'the role is the current one')
     refused(t, await refresh(opened, third.body['refreshToken'], 'globex'), 401, 'TOKEN_INVALID', 'a header that names another tenant')
     clock.forward(30 * day - 1)
     const fourth = await refresh(opened, third.body['refreshToken'])
@@ -58,7 +58,7 @@ test('a refresh token gives the next token and the next refresh token', (t) =>
     }
   }))
 
-test('what is no refresh token is refused', async (t) => {
+test('an invalid refresh token is rejected', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'] })
   const { app, ask, logIn } = opened
   await addUser(app, 'acme', email)
@@ -95,7 +95,7 @@ test('what is no refresh token is refused', async (t) => {
   refused(t, await refresh(opened, refreshToken), 403, 'TENANT_SUSPENDED')
   await app.tenants.update('acme', { status: 'active' })
   const next = await refresh(opened, refreshToken)
-  t.equal(next.status, 200, 'none of it has ended the session')
+  t.equal(next.status, 200, 'none of them has ended the session')
 
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('tenant_id', '=', 'acme').execute()
   refused(t, await refresh(opened, next.body['refreshToken']), 401, 'TOKEN_INVALID', 'a disabled user')
@@ -107,7 +107,7 @@ test('what is no refresh token is refused', async (t) => {
   t.same(await app.db.selectFrom('tenantry.refresh_tokens').selectAll().execute(), [])
 })
 
-test('a refresh token that was used before ends its session on every server', async (t) => {
+test('a reused refresh token ends its session on every server', async (t) => {
   const engine = await postgresSection(t)
   const here = await open(t, engine, { tenants: ['acme'] })
   const there = await open(t, engine, { clock: here.clock })
@@ -121,7 +121,7 @@ test('a refresh token that was used before ends its session on every server', as
   refused(t, await refresh(there, next.body['refreshToken']), 401, 'TOKEN_INVALID', 'the next one ends with it')
   for (const server of [here, there]) {
     for (const answer of [stolen, next]) await until(t, 'the tokens of the session end', async () => await info(server, answer) === 401)
-    t.equal(await info(server, other), 200, 'another session of the user goes on')
+    t.equal(await info(server, other), 200, 'another session of the user continues')
   }
   t.equal((await refresh(there, other.body['refreshToken'])).status, 200)
   const entries = await here.app.db.selectFrom('tenantry.audit_log').select(['target', 'outcome', 'address']).where(
@@ -132,7 +132,7 @@ test('a refresh token that was used before ends its session on every server', as
   t.same(entries, [{ target: id, outcome: 'failure', address: '127.0.0.1' }], 'and it is audited once')
 })
 
-test('of many refreshes with one token at a time at most one succeeds', async (t) => {
+test('of many concurrent refreshes with one token at most one succeeds', async (t) => {
   const engine = await postgresSection(t)
   const here = await open(t, engine, { tenants: ['acme'] })
   const there = await open(t, engine, { clock: here.clock })
@@ -148,7 +148,7 @@ test('of many refreshes with one token at a time at most one succeeds', async (t
   }
 })
 
-test('a logout ends the session with its refresh token, a logout of everywhere all of them', async (t) => {
+test('a logout ends the session of its refresh token, a logout everywhere ends all sessions', async (t) => {
   const engine = await postgresSection(t)
   const here = await open(t, engine, { tenants: ['acme'] })
   const there = await open(t, engine, { clock: here.clock })
@@ -168,10 +168,10 @@ test('a logout ends the session with its refresh token, a logout of everywhere a
 
   t.equal((await end('/auth/logout-all', second)).status, 200)
   for (const answer of [second, third]) refused(t, await refresh(there, answer.body['refreshToken']), 401, 'TOKEN_INVALID')
-  t.equal((await refresh(there, bob.body['refreshToken'])).status, 200, 'nothing of another user')
+  t.equal((await refresh(there, bob.body['refreshToken'])).status, 200, "another user's sessions stay")
 })
 
-test('sessions that have ended are swept, and of one user the newest hundred are kept', async (t) => {
+test('ended sessions are swept, and each user keeps the newest hundred', async (t) => {
   const clock = fakeClock()
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'], clock })
   const { app } = opened
@@ -189,7 +189,7 @@ test('sessions that have ended are swept, and of one user the newest hundred are
   await t.rejects(app.sessions.begin({ ...user, id: '11111111-2222-4333-8444-555555555555' }, ['pwd']), { code: 'TENANTRY_TOKEN_INVALID' })
 })
 
-test('a session keeps how its user logged in, and `/auth/me` tells the user', (t) =>
+test('a session keeps its login method, and `/auth/me` returns the user', (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, engine, { tenants: ['acme'], mfa: true })
     const { app, ask, logIn } = opened
@@ -222,7 +222,7 @@ test('a session keeps how its user logged in, and `/auth/me` tells the user', (t
       email: 'root@example.com',
       permissions: ['*'],
       tenantId: null
-    }, 'an administrator of the platform')
+    }, 'a platform administrator')
     refused(t, await ask('GET /auth/me'), 401, 'TOKEN_MISSING')
   }))
 

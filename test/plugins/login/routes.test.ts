@@ -23,9 +23,9 @@ test('users with passwords, of tenants and of the platform', (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, engine, { tenants: ['acme', 'globex', 'initech'] })
     await t.test('a user logs in with its password', (t) => logsIn(t, opened))
-    await t.test('a new user has an address that is free in its tenant, a password and a role that can be one; its tenant is there', (t) =>
+    await t.test('a new user needs an unused address, a valid password, a valid role and an existing tenant', (t) =>
       creates(t, opened))
-    await t.test('a hash that was made with less work is renewed by the login', (t) => renews(t, opened))
+    await t.test('a login renews a hash with an outdated cost', (t) => renews(t, opened))
   }))
 
 async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
@@ -54,7 +54,7 @@ async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
   t.match(await app.auth.verify(String(answer.body['token'])), { sub: acme, tenant_id: 'acme' })
   const ofPlatform = await logIn('', email, password)
   t.match(ofPlatform.body, { user: { id: platform, role: 'admin', tenantId: null } })
-  t.notOk('tenant_id' in claimsOf(ofPlatform.body['token']), 'a user of the platform has no tenant')
+  t.notOk('tenant_id' in claimsOf(ofPlatform.body['token']), 'a platform user has no tenant')
   t.match((await logIn('globex', email, other)).body, { user: { id: globex.id, role: 'user', tenantId: 'globex' } })
   refused(t, await logIn('globex', email, password), 401, 'CREDENTIALS_INVALID', "another tenant's password")
   refused(t, await logIn('', email, other), 401, 'CREDENTIALS_INVALID', "a tenant's password at the platform")
@@ -90,7 +90,7 @@ async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
 async function creates (t: Test, { app }: Opened): Promise<void> {
   const create = (given: object) => app.users.create({ tenant: 'initech', email, password, ...given }, noActor)
   const results = await Promise.allSettled(Array.from({ length: 5 }, () => create({})))
-  t.equal(results.filter(({ status }) => status === 'fulfilled').length, 1, 'of several at once one')
+  t.equal(results.filter(({ status }) => status === 'fulfilled').length, 1, 'one of several concurrent requests')
   await t.rejects(create({ email: 'ADA@example.com' }), { code: 'TENANTRY_CONFLICT' })
   await t.rejects(create({ tenant: 'nobody' }), { code: 'TENANTRY_TENANT_UNKNOWN' })
   for (
@@ -115,7 +115,7 @@ async function creates (t: Test, { app }: Opened): Promise<void> {
   t.same(
     await app.db.selectFrom('tenantry.users').selectAll().where('tenant_id', '=', 'initech').execute(),
     [],
-    'users go with their tenant'
+    'users are deleted with their tenant'
   )
 }
 
@@ -129,7 +129,7 @@ async function renews (t: Test, { app, logIn }: Opened): Promise<void> {
   ).execute()
   const weak = await stored()
   refused(t, await logIn('', email, wrong), 401, 'CREDENTIALS_INVALID')
-  t.equal(await stored(), weak, 'not by a try that fails')
+  t.equal(await stored(), weak, 'not by a failed attempt')
   t.equal((await logIn('', email, password)).status, 200)
   const renewed = await stored()
   t.match(renewed, /^\$argon2id\$v=19\$m=19456,t=2,p=1\$/)
@@ -137,7 +137,7 @@ async function renews (t: Test, { app, logIn }: Opened): Promise<void> {
   t.equal(await stored(), renewed, 'once')
 }
 
-test('registration creates a user, if the document opens it and the tenant does not close it', async (t) => {
+test('registration creates a user if the document opens it and the tenant does not close it', async (t) => {
   const { app, ask } = await open(t, await postgres(t), { tenants: ['acme', 'closed'], registration: 'open' })
   await app.db.insertInto('tenantry.tenant_configs').values({
     tenant_id: 'closed',
@@ -169,7 +169,7 @@ test('registration creates a user, if the document opens it and the tenant does 
     'nobody registers as a user of the platform'
   )
 
-  // What would make more of the new user than it is.
+  // Members that would give the new user more rights.
   const further = ['role', 'permissions', 'tenant', 'tenantId', 'tenant_id', 'id', 'sub', 'status', 'token', '__proto__', 'constructor']
   for (const member of further) {
     const raw = `{"email": "eve@example.com", "password": ${JSON.stringify(password)}, ${JSON.stringify(member)}: "admin"}`
@@ -192,7 +192,7 @@ test('registration creates a user, if the document opens it and the tenant does 
   const fixed = signToken({ sub: 'root', role: 'admin' })
   const taken = await register({ token: fixed, headers: { 'x-api-key': 'k'.repeat(40) }, body: { email: 'eve@example.com', password } })
   t.match(taken, { status: 201, body: { user: { role: 'user' } } })
-  t.notMatch(taken.body['token'], fixed, 'a token that is sent is not looked at')
+  t.notMatch(taken.body['token'], fixed, 'a token is ignored')
   t.match(claimsOf(taken.body['token']), { sub: Object(taken.body['user']).id, role: 'user' })
   t.same(await app.db.selectFrom('tenantry.users').select(['tenant_id', 'email', 'role']).orderBy('email').execute(), [
     { tenant_id: 'acme', email: 'eve@example.com', role: 'user' },
@@ -201,7 +201,7 @@ test('registration creates a user, if the document opens it and the tenant does 
   t.match(await audited(app), [/^acme auth.register success new@example.com 127.0.0.1$/, /auth.login/, /^acme auth.register success eve/])
 })
 
-test('a partial token gives one session, however many requests send it at a time to several servers', async (t) => {
+test('a partial token gives one session, however many concurrent requests send it to several servers', async (t) => {
   const engine = await postgres(t)
   const here = await open(t, engine, { tenants: ['acme'], mfa: true })
   const there = await open(t, engine, { clock: here.clock, mfa: true })
@@ -217,7 +217,7 @@ test('a partial token gives one session, however many requests send it at a time
   t.same(answers.map((answer) => answer?.status).sort(), [200, 401, 401, 401])
 })
 
-test('a user with a second factor is asked for it', async (t) => {
+test('a user with a second factor must enter its code', async (t) => {
   const { app, ask, clock, logIn } = await open(t, await postgres(t), { tenants: ['acme', 'globex'], mfa: true })
   const id = await addUser(app, 'acme', email)
   await addUser(app, 'globex', email)
@@ -252,7 +252,7 @@ test('a user with a second factor is asked for it', async (t) => {
   refused(t, await verify(partialToken, backupCodes[0]), 401, 'TOKEN_INVALID', 'a partial token that was used')
   const { body: { partialToken: second } } = await logIn('acme', email, password)
   refused(t, await verify(second, phone.code()), 401, 'CREDENTIALS_INVALID', 'a code that was used')
-  t.match(await verify(second, backupCodes[0]), { status: 200 }, 'a backup code, which the refusal did not use up')
+  t.match(await verify(second, backupCodes[0]), { status: 200 }, 'a backup code, which the rejection did not use up')
   const { body: { partialToken: unused } } = await logIn('acme', email, password)
 
   for (const send of [asBearer, inBody]) {
@@ -345,23 +345,23 @@ test('a user with a second factor is asked for it', async (t) => {
   )
 })
 
-test('the whole server: requests of an address are limited; registration is closed by default; plugins.login turns all of it off', async (t) => {
+test('the whole server limits requests by address, closes registration by default, and can disable logins', async (t) => {
   const engine = await postgres(t)
   const ask = caller(t, await testServer(t, {}, { engine, tenants: ['acme'] }))
   refused(t, await ask('POST /auth/register', { tenant: 'acme', body: {} }), 403, 'FORBIDDEN')
   t.match(
     (await ask('POST /auth/register', { tenant: 'nobody' })).body,
     { message: 'Registration is closed' },
-    'nothing is told of tenants'
+    'tenants are not revealed'
   )
   const answers: Answer[] = []
   for (const tenant of ['acme', 'nobody']) answers.push(await ask('POST /auth/login', { tenant, body: { email, password } }))
   const [headers, others] = answers.map((
     { status, headers: { date: _date, 'x-request-id': _id, 'x-ratelimit-remaining': _remaining, 'x-ratelimit-reset': _reset, ...headers } }
   ) => ({ status, ...headers }))
-  t.same(headers, others, 'no header tells whether there is a tenant')
+  t.same(headers, others, 'no header reveals whether the tenant exists')
   t.match(headers, { status: 401, 'x-ratelimit-limit': '60' })
-  // What the caller says of its address counts for nothing: server.trustProxy is false.
+  // The caller's forwarded address is ignored: server.trustProxy is false.
   const statuses = await Promise.all(
     Array.from(
       { length: 58 },
@@ -378,7 +378,7 @@ test('the whole server: requests of an address are limited; registration is clos
   }
 })
 
-test('each plugin says what it needs', async (t) => {
+test('each plugin names its missing dependencies', async (t) => {
   for (const [plugin, needed] of [[users, 'database'], [login, 'database']] as const) {
     const app = Fastify()
     t.teardown(() => app.close())

@@ -1,4 +1,4 @@
-/** Mails as a server sends them: through the connector of its document. */
+/** Mails of a server: sent through the connector of its document. */
 import { test } from 'tap'
 import Fastify from 'fastify'
 import { sql } from 'kysely'
@@ -20,7 +20,7 @@ const key = secretText('SG.a_key_of_the_tests_for_mails', 'the key of the provid
 const address = "o'neil&co@example.com"
 const env = { APP_URL: 'https://app.example.com' }
 
-/** What a provider was sent: to whom, and each content by its type. */
+/** The request that a provider received: its recipients, and each content by type. */
 function sentTo (body: string | undefined) {
   const { personalizations, from, subject, content: parts }: {
     personalizations: object[],
@@ -36,7 +36,7 @@ function tokenIn (text = ''): string {
   return secretText(/#token=(lt_[\w.-]+)/.exec(text)?.[1] ?? 'no token at all', 'the token of a link')
 }
 
-test('mails go out through the connector `email`', async (t) => {
+test('mails are sent through the connector `email`', async (t) => {
   const provider = await sendgrid(t, key)
   const app = await testServer(t, {
     credentials: { email: { apiKey: key, baseUrl: provider.origin } },
@@ -87,7 +87,7 @@ test('mails go out through the connector `email`', async (t) => {
   t.equal(provider.requests.length, 2)
 })
 
-test('a provider that is down delays the mail, not the request', async (t) => {
+test('a provider outage delays the mail, not the request', async (t) => {
   let isDown = true
   const provider = await remote(t, (_request, response) => {
     response.writeHead(isDown ? 503 : 202).end('{"error": "no token here"}')
@@ -122,7 +122,7 @@ test('a provider that is down delays the mail, not the request', async (t) => {
   t.equal((await reset(second)).status, 200, 'a connector of the document sends mails too')
 })
 
-test('without `auth.mail` the endpoints that send mail are 503 and name it', async (t) => {
+test('without `auth.mail` the endpoints that send mail return a 503 that names it', async (t) => {
   const app = await testServer(t, { auth: { registration: 'open' } }, { tenants: ['acme'] })
   const ask = caller(t, app, { tenant: 'acme' })
   const answer = await ask('POST /auth/password/forgot', { body: { email: address } })

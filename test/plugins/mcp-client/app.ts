@@ -1,4 +1,4 @@
-/** Servers with MCP servers, which are real ones or misbehave. */
+/** Servers with MCP servers that are real or misbehave. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { Agent, McpServer } from '../../../lib/schema/agent.js'
@@ -9,7 +9,7 @@ import { bearer } from '../../helpers/tokens.js'
 
 export const faulty: McpServer = { name: 'faulty', command: process.execPath, args: [join(root, 'test/plugins/mcp-client/faulty.js')] }
 
-/** A program of a package of the Model Context Protocol. */
+/** A program of a Model Context Protocol package. */
 export function program (name: string, ...args: string[]): Pick<McpServer, 'command' | 'args'> {
   return { command: process.execPath, args: [join(root, `node_modules/@modelcontextprotocol/${name}/dist/index.js`), ...args] }
 }
@@ -75,7 +75,7 @@ export function isAlive (pid: number): boolean {
   }
 }
 
-/** Asks until the answer has the status. A server that has failed starts again after a while. */
+/** Repeats the request until it gets the status. A failed server restarts after a delay. */
 export async function until (status: number, ask: () => Promise<Answer>): Promise<Answer> {
   for (;;) {
     const answer = await ask()

@@ -1,18 +1,18 @@
-/** Servers that misbehave, and tenants that share them. */
+/** MCP servers that misbehave, and tenants that share them. */
 import { createServer } from 'node:http'
 import { once } from 'node:events'
 import { test } from 'tap'
 import { faulty, isAlive, open, until } from './app.js'
 
-test('a tool that never answers ends with its time-out', async (t) => {
+test('a tool that never responds ends at its timeout', async (t) => {
   const { as } = await open(t, [{ ...faulty, timeoutMs: 8000 }])
   const acme = as('acme')
   t.match(await until(200, () => acme.execute('faulty.add', { n: 2 })), { text: '2' })
   t.match(await acme.execute('faulty.silent'), { status: 504, body: { code: 'TENANTRY_TOOL_TIMEOUT' } })
-  t.match(await acme.execute('faulty.add', { n: 2 }), { status: 200, text: '4' }, 'the process was well, and lives')
+  t.match(await acme.execute('faulty.add', { n: 2 }), { status: 200, text: '4' }, 'the process was healthy, and is still alive')
 })
 
-test('a server that never starts, or dies at its start, is a failure for its callers only', async (t) => {
+test('a server that never starts, or dies during its start, fails only for its callers', async (t) => {
   const { as } = await open(t, [
     { ...faulty, name: 'mute', env: { NEVER_STARTS: '1' }, timeoutMs: 500 },
     { ...faulty, name: 'dead', env: { DIES_AT_START: '1' } },
@@ -28,7 +28,7 @@ test('a server that never starts, or dies at its start, is a failure for its cal
   t.ok(Object(body).tools.every(({ server }: { server: string }) => server === 'faulty'))
 })
 
-test('a server that dies in a call is 502, and starts again', async (t) => {
+test('a server that dies in a call is a 502, and starts again', async (t) => {
   const { as } = await open(t, [faulty])
   const acme = as('acme')
   t.match(await acme.execute('faulty.add', { n: 5 }), { text: '5' })
@@ -36,7 +36,7 @@ test('a server that dies in a call is 502, and starts again', async (t) => {
   t.match(await until(200, () => acme.execute('faulty.add')), { text: '1' }, 'a new process')
 })
 
-test('kill -9 of a process in a call', async (t) => {
+test('a process killed during a call is replaced', async (t) => {
   const { as } = await open(t, [faulty])
   const acme = as('acme')
   const [pid = 0, child = 0] = (await acme.execute('faulty.child')).text.split(' ').map(Number)
@@ -47,7 +47,7 @@ test('kill -9 of a process in a call', async (t) => {
   if (isAlive(child)) process.kill(child, 'SIGKILL')
 })
 
-test('processes end with the server, and those that they started', async (t) => {
+test('processes and their child processes end with the server', async (t) => {
   const { app, as } = await open(t, [faulty])
   const pids = (await as('acme').execute('faulty.child')).text.split(' ').map(Number)
   t.ok(pids.every(isAlive))
@@ -56,7 +56,7 @@ test('processes end with the server, and those that they started', async (t) => 
   t.pass('all have ended')
 })
 
-test('garbage between messages is passed over, and a huge message ends the process', async (t) => {
+test('garbage between messages is skipped, and a huge message ends the process', async (t) => {
   const { as } = await open(t, [faulty])
   const acme = as('acme')
   t.match(await acme.execute('faulty.garbage'), { status: 200, text: 'after garbage' })
@@ -77,7 +77,7 @@ test('errors of a tool are results', async (t) => {
   t.match(await acme.execute('faulty.add', { n: 1, m: 2 }), { status: 400, body: { details: [{ path: '/body/args/m' }] } })
 })
 
-test('a list that changes is read again', async (t) => {
+test('a changed list of tools is read again', async (t) => {
   const { as } = await open(t, [faulty])
   const names = async (tenant: string) =>
     Object((await as(tenant).get('/agent/mcp/tools')).body).tools.map(({ name }: { name: string }) => name)
@@ -85,10 +85,10 @@ test('a list that changes is read again', async (t) => {
   t.notOk((await names('globex')).includes('added'))
   await as('acme').execute('faulty.change')
   t.ok((await names('acme')).includes('added'))
-  t.notOk((await names('globex')).includes('added'), 'tools of the process of another tenant are unseen')
+  t.notOk((await names('globex')).includes('added'), 'another tenant does not see the tools of the process')
 })
 
-test('what a server says of itself is bounded text', async (t) => {
+test('text from a server is bounded', async (t) => {
   const { as } = await open(t, [faulty])
   const { tools } = Object((await as('acme').get('/agent/mcp/tools')).body)
   const { description } = tools.find(({ name }: { name: string }) => name === 'env')
@@ -96,7 +96,7 @@ test('what a server says of itself is bounded text', async (t) => {
   t.notMatch(description, /[\u0000\u202e]/) // eslint-disable-line no-control-regex -- what must not be there
 })
 
-test('a process gets PATH and what the document gives it', async (t) => {
+test("a process gets PATH and the document's variables", async (t) => {
   const { as } = await open(t, [{ ...faulty, env: { GIVEN: '{{env.FOR_TOOLS}}' } }], {}, {}, {
     env: { FOR_TOOLS: 'yes', SECRET_OF_SERVER: 'no' }
   })
@@ -105,7 +105,7 @@ test('a process gets PATH and what the document gives it', async (t) => {
   t.equal(JSON.parse(text).GIVEN, 'yes')
 })
 
-test('tenants share a few processes, one after the other, and see nothing of each other', async (t) => {
+test("tenants share a few processes one after the other, without seeing each other's data", async (t) => {
   const { as } = await open(t, [{ ...faulty, timeoutMs: 600_000 }], { mcpMaxProcesses: 2 })
   const pids = new Set<number>()
   const texts = await Promise.all(Array.from({ length: 12 }, async (_, index) => {
@@ -116,11 +116,11 @@ test('tenants share a few processes, one after the other, and see nothing of eac
     t.ok(alive <= 2, `${alive} processes`)
     return (await tenant.execute('faulty.add')).text
   }))
-  t.ok(texts.every((text) => text === '1'), 'each has a process of its own')
+  t.ok(texts.every((text) => text === '1'), 'each has its own process')
   t.equal(pids.size >= 12, true, 'a process serves no second tenant')
 })
 
-test('a tenant whose calls never answer leaves processes, and lists, to other tenants', async (t) => {
+test('a tenant whose calls never end leaves processes and lists to other tenants', async (t) => {
   const servers = Array.from({ length: 8 }, (_, index) => ({ ...faulty, name: `s${index}`, timeoutMs: 600_000 }))
   const { app, as } = await open(t, servers)
   const up = async () =>
@@ -134,13 +134,13 @@ test('a tenant whose calls never answer leaves processes, and lists, to other te
 
   const more = Array.from({ length: 92 }, () => as('acme').execute('s7.silent'))
   t.match(await as('acme').execute('s0.add'), { status: 503, body: { code: 'TENANTRY_TOOLS_BUSY' } })
-  t.match(await as('acme').get('/agent/mcp/tools'), { status: 503 }, 'no list without tools')
+  t.match(await as('acme').get('/agent/mcp/tools'), { status: 503 }, 'an incomplete list is not returned')
   t.match(await as('globex').execute('s7.add', { n: 3 }), { status: 200 })
   await app.close()
   for (const { status } of await Promise.all([...silent, ...more])) t.match(status, /50[23]/)
 })
 
-test('the token of a caller is not sent to a server', async (t) => {
+test("a caller's token is not sent to a server", async (t) => {
   const seen: string[] = []
   const server = createServer((request, response) => {
     seen.push(JSON.stringify(request.headers))

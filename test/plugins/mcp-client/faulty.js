@@ -1,4 +1,4 @@
-/** An MCP server over standard input and output whose tools misbehave. Without the SDK, which would not let it. */
+/** An MCP server over stdio whose tools misbehave. It does not use the SDK, which would prevent that. */
 import { spawn } from 'node:child_process'
 import { createInterface } from 'node:readline'
 

@@ -39,7 +39,7 @@ test('a chat uses tools of routes and of servers', async (t) => {
   t.strictSame(entries.map(({ target, outcome }) => `${target} ${outcome}`), ['faulty.add success', 'faulty.error failure'])
 })
 
-test('a request names tools of servers', async (t) => {
+test('a request can name tools of servers', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('hello', { content: 'Hi.' })
   const { as } = await openAgent(t, mock.url, { agent: { mcpServers: [{ ...faulty, allowTools: ['add'] }] } })
@@ -53,7 +53,7 @@ test('a request names tools of servers', async (t) => {
   t.match(await ask(['other.add']), { status: 400 })
 })
 
-test('steps of workflows use tools of servers', async (t) => {
+test('workflow steps use tools of servers', async (t) => {
   const mock = await mockProvider(t)
   mock.on({ userMessage: 'count', hasToolResult: false }, { toolCalls: [{ name: 'faulty_add', arguments: '{"n":41}' }] })
   mock.on({ userMessage: 'count', hasToolResult: true }, { content: 'Counted.' })
@@ -80,7 +80,7 @@ test('steps of workflows use tools of servers', async (t) => {
   t.match(await as('acme').ask('POST /wrong', {}), { status: 400, text: /params.tools/ })
 })
 
-test('a server that is its own MCP server ends after three calls within each other', async (t) => {
+test('a server that is its own MCP server stops after three nested calls', async (t) => {
   const port = await freePort()
   const url = `http://127.0.0.1:${port}`
   const token = signToken({ sub: 'loop', role: 'user', tenant_id: 'acme' })

@@ -8,7 +8,7 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 const server: McpServer = { name: 'a', command: 'a' }
 const signal = new AbortController().signal
 
-/** Counts what is open, and knows for whom. */
+/** Counts open processes, and records their tenants. */
 function world (maxProcesses: number, maxWait = 600_000) {
   const state = { open: 0, most: 0, started: 0, time: 0, failures: 0, fails: false }
   const pool = createPool({
@@ -54,7 +54,7 @@ test('a thousand tenants have eight processes at a time', async (t) => {
     const tenant = `t${index}`
     await pool.use(server, tenantRef(tenant), new AbortController().signal, async (connection) => {
       const owner = users.get(connection) ?? tenant
-      if (owner !== tenant) t.fail('a tenant has the process of another one')
+      if (owner !== tenant) t.fail("a tenant got another tenant's process")
       users.set(connection, tenant)
       await turn()
     })
@@ -65,21 +65,21 @@ test('a thousand tenants have eight processes at a time', async (t) => {
   t.equal(state.open, 0)
 })
 
-test('the process that was not used for the longest time ends', async (t) => {
+test('the least recently used process ends first', async (t) => {
   const { state, pool } = world(2)
   const use = (tenant: string) => pool.use(server, tenantRef(tenant), signal, async (connection) => connection)
   const first = await use('a')
   await use('b')
   t.equal(await use('a'), first)
   await use('c')
-  t.equal(await use('a'), first, 'it was used after that of b')
+  t.equal(await use('a'), first, "it was used after b's")
   t.equal(state.started, 3)
   t.equal(pool.status(server, tenantRef('b')).status, 'idle')
   t.equal(state.failures, 0)
   await pool.close()
 })
 
-test('a process that a call uses does not end for another tenant', async (t) => {
+test('a process with a running call does not end for another tenant', async (t) => {
   const { pool } = world(1)
   const waiting = new AbortController()
   await pool.use(server, tenantRef('a'), signal, async () => {
@@ -92,7 +92,7 @@ test('a process that a call uses does not end for another tenant', async (t) => 
   await pool.close()
 })
 
-test('a server that fails starts again after a while, each time a longer one', async (t) => {
+test('a failing server restarts after increasing delays', async (t) => {
   const { state, pool } = world(8)
   const use = () => pool.use(server, tenantRef('a'), signal, async () => {})
   state.fails = true
@@ -105,16 +105,16 @@ test('a server that fails starts again after a while, each time a longer one', a
   t.equal(state.started, 2)
   state.time = 500
   await t.rejects(use())
-  t.equal(state.started, 2, 'it waits for twice as long')
+  t.equal(state.started, 2, 'the delay is twice as long')
   await pool.use(server, tenantRef('b'), signal, async () => {}).catch(() => {})
-  t.equal(state.started, 3, 'a tenant does not wait for the failures of another one')
+  t.equal(state.started, 3, "a tenant does not wait for another tenant's failures")
   state.fails = false
   state.time = 750
   await use()
   await pool.close()
 })
 
-test('a shared server is one for all', async (t) => {
+test('a shared server is one process for all tenants', async (t) => {
   const { state, pool } = world(8)
   const shared = { ...server, shared: true }
   const [first, second] = await Promise.all(['a', 'b'].map((tenant) => pool.use(shared, tenantRef(tenant), signal, async (connection) => connection)))
@@ -126,7 +126,7 @@ test('a shared server is one for all', async (t) => {
 
 const eight: McpServer[] = Array.from({ length: 8 }, (_, index) => ({ name: `s${index}`, command: 'a' }))
 
-/** A call that ends when its test says so. */
+/** A call that the test ends. */
 function call (pool: ReturnType<typeof createPool>, of: McpServer, tenant: string) {
   let end = () => {}
   const ended = new Promise<void>((resolve) => {
@@ -147,12 +147,12 @@ function call (pool: ReturnType<typeof createPool>, of: McpServer, tenant: strin
   }
 }
 
-/** Until all that can begin has begun. */
+/** Resolves when all calls that can start have started. */
 async function settle (): Promise<void> {
   for (let index = 0; index < 50; index++) await turn()
 }
 
-test('a tenant with calls that never answer leaves processes for others', async (t) => {
+test('a tenant with calls that never end leaves processes to others', async (t) => {
   const { state, pool } = world(8)
   const silent = eight.map((server) => call(pool, server, 'greedy'))
   await settle()
@@ -167,7 +167,7 @@ test('a tenant with calls that never answer leaves processes for others', async 
   await pool.close()
 })
 
-test('a free process goes to the tenant that holds the fewest', async (t) => {
+test('a free process goes to the tenant with the fewest', async (t) => {
   const { pool } = world(8)
   const greedy = eight.map((server) => call(pool, server, 'greedy'))
   const modest = [call(pool, server, 'modest'), call(pool, { ...server, name: 'b' }, 'modest')]
@@ -180,13 +180,13 @@ test('a free process goes to the tenant that holds the fewest', async (t) => {
   t.strictSame(begun(), [6, 1, true], 'one stays free for tenants without any')
   greedy[1]?.end()
   await settle()
-  t.strictSame(begun(), [6, 2, true], 'the greedy tenant has waited for longer')
+  t.strictSame(begun(), [6, 2, true], 'the greedy tenant has waited longer')
   for (const { end } of [...greedy, ...modest, third]) end()
   await Promise.all([...greedy, ...modest, third].map(({ done }) => done))
   await pool.close()
 })
 
-test('a tenant cannot keep a process with calls that overlap', async (t) => {
+test('a tenant cannot keep a process with overlapping calls', async (t) => {
   const { state, pool } = world(1)
   const first = call(pool, server, 'a')
   await settle()
@@ -194,7 +194,7 @@ test('a tenant cannot keep a process with calls that overlap', async (t) => {
   const next = call(pool, server, 'a')
   await settle()
   t.equal(next.isBegun, false, 'it would keep the process')
-  t.match([other.isBegun, state.started], [false, 1], 'the call that began first goes on')
+  t.match([other.isBegun, state.started], [false, 1], 'the earlier call continues')
   first.end()
   await settle()
   t.strictSame([other.isBegun, next.isBegun, state.started], [true, false, 2])
@@ -206,7 +206,7 @@ test('a tenant cannot keep a process with calls that overlap', async (t) => {
   await pool.close()
 })
 
-test('calls of a tenant overlap while none waits', async (t) => {
+test("a tenant's calls overlap while no other tenant waits", async (t) => {
   const { state, pool } = world(1)
   const calls = [call(pool, server, 'a'), call(pool, server, 'a')]
   await settle()
@@ -216,14 +216,14 @@ test('calls of a tenant overlap while none waits', async (t) => {
   leaving.abort(new Error('gone'))
   await t.rejects(other, /gone/)
   await settle()
-  t.equal(held.isBegun, true, 'the tenant that waited is gone')
+  t.equal(held.isBegun, true, 'the waiting tenant has left')
   for (const { end } of [...calls, held]) end()
   await Promise.all([...calls, held].map(({ done }) => done))
   t.equal(state.started, 1)
   await pool.close()
 })
 
-test('a call that waited for too long is refused', async (t) => {
+test('a call that waited too long is rejected', async (t) => {
   const alive = setInterval(() => {}, 60_000) // The pool's own timer does not keep a process alive.
   t.teardown(() => clearInterval(alive))
   const { pool } = world(1, 1)
@@ -236,7 +236,7 @@ test('a call that waited for too long is refused', async (t) => {
   await pool.close()
 })
 
-test('a process for all tenants does not end while it is in use', async (t) => {
+test('a shared process does not end during a call', async (t) => {
   const { state, pool } = world(1)
   const shared = { ...server, shared: true }
   const first = call(pool, shared, 'a')

@@ -1,4 +1,4 @@
-/** Servers that others wrote. */
+/** Third-party MCP servers. */
 import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
@@ -72,10 +72,10 @@ test('tools of a program are listed and called', async (t) => {
   t.strictSame(entries.map(({ outcome, target, user_id: user, tenant_id: tenant }) => [tenant, user, target, outcome]), [
     ['acme', 'ada', 'files.read_text_file', 'success'],
     ['acme', 'ada', 'files.read_text_file', 'failure']
-  ], 'what was not executed is not audited')
+  ], 'a call that was not executed is not audited')
 })
 
-test('what a tenant keeps in a process is its own', async (t) => {
+test("a tenant's data in a process stays its own", async (t) => {
   const path = await folder(t)
   const { as } = await open(t, [{ name: 'memory', ...program('server-everything', 'stdio') }, {
     name: 'graph',
@@ -96,7 +96,7 @@ test('what a tenant keeps in a process is its own', async (t) => {
   })
 })
 
-test('tools of a server over HTTP', async (t) => {
+test('tools of a server over HTTP are listed and called', async (t) => {
   const port = await freePort()
   const { command = '', args = [] } = program('server-everything', 'streamableHttp')
   const start = async () => {

@@ -18,7 +18,7 @@ export const document: TestDocument = {
 export interface Served {
   readonly app: FastifyInstance
   readonly url: string
-  /** A connected client of the newest version of the protocol, or of the one before. */
+  /** A connected client of the protocol's newest version, or of the previous one. */
   readonly connect: (headers: Record<string, string>, era?: 'modern' | 'legacy') => Promise<Client>
   readonly post: (body: unknown, headers?: Record<string, string>) => Promise<Response>
 }

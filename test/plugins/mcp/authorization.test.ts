@@ -6,7 +6,7 @@ import { serve, token } from './app.js'
 
 const list = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
 
-test('a caller without a valid token learns where to get one', async (t) => {
+test('a caller without a valid token gets the address of the authorization server', async (t) => {
   const { post, url } = await serve(t, {
     authProviders: { idp: { issuer: 'https://idp.example.com', jwksUri: 'https://idp.example.com/jwks', audience: 'x' } }
   })
@@ -28,7 +28,7 @@ test('a caller without a valid token learns where to get one', async (t) => {
   }])
 })
 
-test('tokens of a provider are for this audience', async (t) => {
+test("a provider's tokens must be for this audience", async (t) => {
   const server = await issuer(t)
   const address = server.issuer.url ?? ''
   const { post } = await serve(t, {
@@ -48,7 +48,7 @@ test('tokens of a provider are for this audience', async (t) => {
   t.equal(await ask('https://other.example.com/mcp'), 401)
 })
 
-test('API keys of a tenant work, with its rights only', async (t) => {
+test("a tenant's API keys are accepted, with their own permissions only", async (t) => {
   const { app, connect, post } = await serve(t)
   const made = await app.inject({
     method: 'POST',
@@ -68,7 +68,7 @@ test('API keys of a tenant work, with its rights only', async (t) => {
   t.equal((await post(list, { 'x-api-key': `${key}x` })).status, 401)
 })
 
-test('another Host or Origin is refused', async (t) => {
+test('a wrong Host or Origin is rejected', async (t) => {
   const { app, post, url } = await serve(t, { cors: { origins: ['https://app.example.com'] } })
   const saved = await app.inject({
     method: 'POST',
@@ -80,7 +80,7 @@ test('another Host or Origin is refused', async (t) => {
   const from = async (origin: string, tenant = 'acme') => (await post(list, { ...token(tenant), origin })).status
   t.equal(await from('https://app.example.com'), 200)
   t.equal(await from('https://acme.example.com'), 200)
-  t.equal(await from('https://acme.example.com', 'globex'), 403, 'an origin of another tenant')
+  t.equal(await from('https://acme.example.com', 'globex'), 403, "another tenant's origin")
   t.equal(await from('https://evil.example.com'), 403)
   t.equal(await from('null'), 403)
   t.equal(await from(url), 200)
@@ -95,7 +95,7 @@ test('without cors no page of another origin may call', async (t) => {
   t.equal((await post(list, { ...token('acme'), origin: 'https://app.example.com' })).status, 403)
 })
 
-/** `fetch` sets the Host header by itself. */
+/** `fetch` sets the Host header itself. */
 async function statusOf (url: string, headers: Record<string, string>): Promise<number | undefined> {
   return await new Promise((resolve, reject) => {
     request(`${url}/mcp`, {

@@ -1,4 +1,4 @@
-/** Messages that are answered without the library of the protocol: as the library answers them. */
+/** Messages that are answered without the protocol library: with the same responses. */
 import * as sdk from '@modelcontextprotocol/server'
 import { test } from 'tap'
 import { recogniser } from '../../../plugins/mcp/common-message.js'
@@ -35,7 +35,7 @@ function messageOf (isModern: boolean, { method, params = {}, id = 1 }: Ask, met
 
 const recognise = recogniser(sdk)
 
-test('answers of calls and lists are those of the library', async (t) => {
+test("responses to calls and lists equal the library's", async (t) => {
   const extra = [
     { path: '/list', method: 'get' as const, mcp: { name: 'a_list' }, response: { data: [1, 2] } },
     { path: '/staff', method: 'get' as const, requiredPermissions: ['staff:read'], mcp: { name: 'staff' }, response: {} }
@@ -78,7 +78,7 @@ test('answers of calls and lists are those of the library', async (t) => {
   }
 })
 
-test('a message that is not well-formed goes to the library', async (t) => {
+test('a malformed message goes to the library', async (t) => {
   const ask = { method: 'tools/call', params: { name: 'words', arguments: {} } }
   const { headers, payload } = messageOf(true, ask)
   const params = (more: object) => ({ ...payload, params: { ...payload.params, ...more } })
@@ -106,7 +106,7 @@ test('a message that is not well-formed goes to the library', async (t) => {
   for (const [name, message] of Object.entries(messages)) t.equal(recognise(message, headers), null, name)
   t.equal(recognise(payload, { ...headers, accept: 'application/json' }), null, 'another Accept')
   t.equal(recognise(payload, { ...headers, 'content-type': 'text/plain' }), null, 'another type')
-  t.equal(recognise(payload, { ...headers, 'mcp-protocol-version': '2025-11-25' }), null, 'a version that the envelope does not name')
+  t.equal(recognise(payload, { ...headers, 'mcp-protocol-version': '2025-11-25' }), null, "a version that differs from the envelope's")
   const older = messageOf(false, ask)
   t.ok(recognise(older.payload, { ...older.headers, 'mcp-protocol-version': '2025-06-18' }))
   t.equal(recognise(older.payload, { ...older.headers, 'mcp-protocol-version': '1999-01-01' }), null, 'an unknown version')

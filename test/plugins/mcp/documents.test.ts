@@ -6,7 +6,7 @@ import { serve, token } from './app.js'
 
 const dimensions = 32
 
-test('documents of the tenant are resources, and no other tenant reads them', async (t) => {
+test("a tenant's documents are its resources, and no other tenant reads them", async (t) => {
   const { url } = await wireProvider(t, (response, { body: { input, model } }) => {
     const data = [input].flat().map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(String(text), dimensions) }))
     response.setHeader('content-type', 'application/json').end(
@@ -14,7 +14,7 @@ test('documents of the tenant are resources, and no other tenant reads them', as
     )
   })
   const embedding = { provider: 'local', model: 'words', baseUrl: url, dimensions } as const
-  // It has pgvector.
+  // The embedded engine has pgvector.
   const { app, connect } = await serve(t, { agent: { enabled: true, embedding }, mcp: { url: '', documents: true } }, {
     engine: { provider: 'embedded' }
   })
@@ -56,7 +56,7 @@ test('documents of the tenant are resources, and no other tenant reads them', as
   }
 })
 
-test('documents are resources only where the document says so', async (t) => {
+test('documents are resources only if the document enables it', async (t) => {
   await t.rejects(serve(t, { mcp: { url: '', documents: true } }), {
     message: /\/mcp\/documents: documents are kept with `agent.embedding`, which is missing/
   })

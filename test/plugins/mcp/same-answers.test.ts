@@ -1,4 +1,4 @@
-/** The answers of routes over HTTP, and those of their tools over MCP, are the same for each caller. */
+/** Routes over HTTP and their tools over MCP return the same to each caller. */
 import type { Test } from 'tap'
 import { test } from 'tap'
 import { testServer } from '../../helpers/server.js'
@@ -105,7 +105,7 @@ const callers = {
 
 const mayHire: ReadonlySet<string> = new Set(['a user with the permission', 'an administrator'])
 
-test('a tool answers as its route does over HTTP, to each caller', async (t) => {
+test('a tool returns the same as its route over HTTP, to each caller', async (t) => {
   const app = await open(t)
   for (const [who, headers] of Object.entries(callers)) {
     for (const { tool, input, method = 'GET', url, payload } of cases) {
@@ -114,7 +114,7 @@ test('a tool answers as its route does over HTTP, to each caller', async (t) => 
       const { status, body } = await call(app, headers, tool, input)
       t.equal(status, 200, what)
       const error: { code: string, message: string, details?: { path: string, message: string }[] } = response.json()
-      // Over HTTP the input is judged first: a caller without the permission may get 400 in place of 403.
+      // Over HTTP the input is validated first: a caller without the permission may get 400 instead of 403.
       if (tool === 'hire' && !mayHire.has(who)) {
         t.ok(response.statusCode === 400 || response.statusCode === 403, what)
         t.match(body, { error: { message: 'There is no tool of this name that you may call' } }, what)
@@ -127,7 +127,7 @@ test('a tool answers as its route does over HTTP, to each caller', async (t) => 
   }
 })
 
-test('rules of a rate limit that skip failures count calls by their own outcome', async (t) => {
+test('a rate limit that skips failures counts calls by their own outcome', async (t) => {
   const limited = {
     path: '/limited/:n',
     method: 'get' as const,
@@ -140,7 +140,7 @@ test('rules of a rate limit that skip failures count calls by their own outcome'
   const app = await open(t, { routes: [limited] })
   const headers = token('acme')
   for (let index = 0; index < 3; index++) {
-    t.match(textOf((await call(app, headers, 'limited', { n: 'x' })).body), /TENANTRY_VALIDATION_FAILED/, 'a failure is given back')
+    t.match(textOf((await call(app, headers, 'limited', { n: 'x' })).body), /TENANTRY_VALIDATION_FAILED/, 'a failure is not counted')
   }
   t.match(textOf((await call(app, headers, 'limited', { n: 1 })).body), /"n":1/)
   t.match(textOf((await call(app, headers, 'limited', { n: 1 })).body), /TENANTRY_RATE_LIMITED/)
@@ -165,7 +165,7 @@ test("a tenant's own rate limit counts calls and requests together", async (t) =
   t.match(textOf((await call(app, headers, 'own', {})).body), /TENANTRY_RATE_LIMITED/)
 })
 
-test('a message draws once on the requests of the plan', async (t) => {
+test("a message uses one of the plan's requests", async (t) => {
   const app = await open(t, {
     plans: { free: { limits: { api: { requestsPerMinute: 3 } } } },
     rateLimit: { enabled: true }
@@ -177,7 +177,7 @@ test('a message draws once on the requests of the plan', async (t) => {
   t.equal((await call(app, headers, 'echo', { word: 'w' })).status, 429)
 })
 
-test('a call is no second request: hooks run once for each message', async (t) => {
+test('a call is not a second request: hooks run once for each message', async (t) => {
   let requests = 0
   const app = await testServer(t, document, {
     tenants: ['acme'],
@@ -188,11 +188,11 @@ test('a call is no second request: hooks run once for each message', async (t) =
     }
   })
   const { body } = await call(app, token('acme'), 'echo', { word: 'w' })
-  t.match(textOf(body), /"user":"ada","tenant":"acme"/, 'with the identity and the tenant of the message')
+  t.match(textOf(body), /"user":"ada","tenant":"acme"/, "with the message's identity and tenant")
   t.equal(requests, 1)
 })
 
-test('a body with a key of a prototype is refused, as over HTTP', async (t) => {
+test('a body with a key such as __proto__ is rejected, as over HTTP', async (t) => {
   const app = await open(t)
   const payload = '{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"echo","arguments":{"word":"w","body":{"__proto__":{}}}}}'
   const response = await app.inject({

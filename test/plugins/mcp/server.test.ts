@@ -27,7 +27,7 @@ for (const era of ['modern', 'legacy'] as const) {
       outputSchema: { type: 'object' }
     })
 
-    // The client checks each result against the output schema.
+    // The client validates each result with the output schema.
     const added = await client.callTool({ name: 'add_note', arguments: { body: { title: 'a', rank: 3 } } })
     t.match(JSON.parse(textOf(added)), { title: 'a' })
     const found = await client.callTool({ name: 'get_notes', arguments: {} })
@@ -41,7 +41,7 @@ for (const era of ['modern', 'legacy'] as const) {
   })
 }
 
-test('errors of a route are results that say what to do', async (t) => {
+test("a route's errors are results that say what to do", async (t) => {
   const { connect } = await serve(t)
   const client = await connect(token('acme'))
   const wrong = await client.callTool({ name: 'add_note', arguments: { body: { title: 7 } } })
@@ -55,10 +55,10 @@ test('errors of a route are results that say what to do', async (t) => {
     /no tool of this name/,
     'a tool that the caller may not call'
   )
-  await t.rejects(client.callTool({ name: 'hidden', arguments: {} }), /no tool of this name/, 'a route that is no tool')
+  await t.rejects(client.callTool({ name: 'hidden', arguments: {} }), /no tool of this name/, 'a route that is not a tool')
 })
 
-test('tools, resources and rows of another tenant are unseen', async (t) => {
+test("another tenant's tools, resources and rows are invisible", async (t) => {
   const { app, connect } = await serve(t)
   const saved = await app.inject({
     method: 'POST',
@@ -85,7 +85,7 @@ test('tools, resources and rows of another tenant are unseen', async (t) => {
   t.match(await globex.callTool({ name: 'get_notes', arguments: {} }), { structuredContent: { data: [] } })
 })
 
-test('routes that say so are resources', async (t) => {
+test('routes marked as resources are resources', async (t) => {
   const { connect } = await serve(t)
   const client = await connect(token('acme'))
   t.match((await client.listResources()).resources, [{ uri: 'tenantry:///notes', name: 'get_notes', mimeType: 'application/json' }])
@@ -121,7 +121,7 @@ test('declared prompts are offered, and their arguments are plain text', async (
   await t.rejects(client.getPrompt({ name: 'other' }), /no prompt of this name/)
 })
 
-test('a list of hundreds of tools comes in pages, in one order', async (t) => {
+test('a list of hundreds of tools is paginated in a stable order', async (t) => {
   const routes = Array.from(
     { length: 250 },
     (_, index) => ({ path: `/r${index}`, method: 'get' as const, mcp: true as const, response: { ok: true } })
@@ -140,7 +140,7 @@ test('a list of hundreds of tools comes in pages, in one order', async (t) => {
   t.match(await page({ cursor: '../' }), { error: { code: -32602 } })
 })
 
-test('a message is one API call, and a limit of a route counts MCP and HTTP together', async (t) => {
+test("a message is one API call, and a route's limit counts MCP and HTTP together", async (t) => {
   const { app, connect } = await serve(t, {
     routes: [{ path: '/twice', method: 'get', requireAuth: true, mcp: { name: 'twice' }, rateLimit: { max: 2 }, response: { ok: true } }]
   })
@@ -155,7 +155,7 @@ test('a message is one API call, and a limit of a route counts MCP and HTTP toge
   t.match(textOf(refused), /TENANTRY_RATE_LIMITED/)
 })
 
-test('what is no single message is refused', async (t) => {
+test('a body that is not a single message is rejected', async (t) => {
   const { post, url } = await serve(t)
   const call = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
   t.equal((await post([call, call], token('acme'))).status, 400, 'a batch')
@@ -174,7 +174,7 @@ test('what is no single message is refused', async (t) => {
   t.notOk((await nested.text()).includes('at '), 'no stack')
 })
 
-test('calls within calls end', async (t) => {
+test('nested calls are limited', async (t) => {
   const { post } = await serve(t)
   const at = async (depth: unknown) => {
     const params = { name: 'words', arguments: { q: 'x' }, _meta: { 'tenantry/toolDepth': depth } }

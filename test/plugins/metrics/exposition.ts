@@ -1,4 +1,4 @@
-/** The text format 0.0.4 of Prometheus, read strictly: what it and `promtool check metrics` ask for, and the samples in it. */
+/** Prometheus' text format 0.0.4, parsed strictly, with the checks of `promtool check metrics`; and the samples in it. */
 import type { Test } from 'tap'
 import parse from 'parse-prometheus-text-format'
 
@@ -15,7 +15,7 @@ const label = /([a-zA-Z_][a-zA-Z0-9_]*)="((?:[^"\\\n]|\\["\\n])*)"(,|$)/y
 const foreignUnits =
   /(^|_)(milliseconds?|microseconds?|nanoseconds?|minutes?|hours?|days?|kilobytes?|megabytes?|gigabytes?|kib|mib|kb|mb|gb|ms|us|ns|percent)(_|$)/
 
-/** The samples of a text; the test fails where it breaks a rule. */
+/** The samples of a text. Fails the test if the text breaks a rule. */
 export function samplesOf (t: Test, text: string): Sample[] {
   const types = new Map<string, string>()
   const helps = new Set<string>()
@@ -76,7 +76,7 @@ function familyOf (name: string, types: ReadonlyMap<string, string>): string | u
   return types.get(family) === 'histogram' ? family : undefined
 }
 
-/** What promtool says of names. */
+/** promtool's checks of names. */
 function lint (name: string, type: string): string[] {
   const faults: string[] = []
   if ((type === 'counter') !== name.endsWith('_total')) faults.push('counters, and they alone, end in _total')
@@ -87,7 +87,7 @@ function lint (name: string, type: string): string[] {
   return faults.map((fault) => `${name}: ${fault}`)
 }
 
-/** The value of the one sample of a name with these labels, among others; undefined where there is none. */
+/** The value of the single sample with this name and (at least) these labels; undefined if there is none. */
 export function valueOf (samples: readonly Sample[], name: string, labels: Readonly<Record<string, string>> = {}): number | undefined {
   return samples.find((found) => found.name === name && Object.entries(labels).every(([key, value]) => found.labels[key] === value))?.value
 }

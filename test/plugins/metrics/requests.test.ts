@@ -8,7 +8,7 @@ import metrics, { type MetricsOptions } from '../../../plugins/metrics/index.js'
 import { eventually } from '../queue/app.js'
 import { requestsIn, samplesOf, valueOf } from './exposition.js'
 
-/** Fastify with nothing but the plugin and a few routes; one of them waits until it is told to go on. */
+/** Fastify with only the plugin and a few routes, one of which waits until it is released. */
 async function open (t: Test, options: MetricsOptions = {}) {
   const app = Fastify()
   t.teardown(() => app.close())
@@ -49,7 +49,7 @@ async function open (t: Test, options: MetricsOptions = {}) {
 
 const told = async (t: Test, app: FastifyInstance) => samplesOf(t, await app.metrics.metrics())
 
-/** light-my-request accepts any method; its types know those of old. */
+/** light-my-request accepts any method; its types list only the old ones. */
 async function ask (app: FastifyInstance, method: string, url: string): Promise<number> {
   const options: InjectOptions = { url }
   return (await app.inject(Object.assign(options, { method }))).statusCode
@@ -60,7 +60,7 @@ async function counted (t: Test, app: FastifyInstance, expected: string[]): Prom
   t.strictSame(requestsIn(await told(t, app)).sort(), expected)
 }
 
-t.test('requests are counted by the pattern of their route, their method and status', async (t) => {
+t.test('requests are counted by route pattern, method and status', async (t) => {
   const { app } = await open(t)
   for (const url of ['/things/1', '/things/2?x=y', '/things/3?status=503', '/refused', '/nowhere', '/nowhere/else']) {
     await ask(app, 'GET', url)
@@ -86,13 +86,13 @@ t.test('requests are counted by the pattern of their route, their method and sta
   const buckets = ['0.005', '0.01', '0.025', '0.05', '0.1', '0.25', '0.5', '1', '2.5', '5', '10', '+Inf'].map((le) =>
     of('bucket', le) ?? NaN
   )
-  t.strictSame(buckets, buckets.toSorted((left, right) => left - right), 'each bucket holds those before it')
+  t.strictSame(buckets, buckets.toSorted((left, right) => left - right), 'each bucket includes the ones before it')
   t.equal(buckets.at(-1), 2)
   const sum = of('sum') ?? NaN
   t.ok(sum > 0 && sum < 60, `${sum} s`)
 })
 
-t.test('callers cannot create series, by any paths and methods', async (t) => {
+t.test('callers cannot create series by paths or methods', async (t) => {
   const { app } = await open(t)
   for (let index = 0; index < 50; index++) {
     await ask(app, 'GET', `/things/${index}%22%7D%0A${'x'.repeat(50)}`)
@@ -103,7 +103,7 @@ t.test('callers cannot create series, by any paths and methods', async (t) => {
   await counted(t, app, ['GET (unknown) 404 50', 'GET /things/:id 200 100', 'TRACE (unknown) 404 1', '_OTHER (unknown) 404 4'])
 })
 
-t.test('a request whose caller leaves is counted once, however far it came', async (t) => {
+t.test('a request whose caller disconnects is counted once, at any stage', async (t) => {
   const { app, release, held } = await open(t)
   await app.listen({ port: 0, host: '127.0.0.1' })
   const { port } = app.server.address() as AddressInfo
@@ -114,7 +114,7 @@ t.test('a request whose caller leaves is counted once, however far it came', asy
     return socket
   }
   const post = 'POST /slow HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n'
-  // Before there is an answer: its body was read as a whole, it has none, or not all of it has come.
+  // Before the response: its body was read completely, it has none, or it has not arrived completely.
   const waiting = await Promise.all([`${post}content-length: 2\r\n\r\n{}`, 'GET /slow HTTP/1.1\r\nhost: test\r\n\r\n'].map(begin))
   await eventually(t, 'two are waiting', () => held() === 2)
   const half = await begin(`${post}content-length: 20\r\n\r\n{}`)
@@ -127,7 +127,7 @@ t.test('a request whose caller leaves is counted once, however far it came', asy
   await counted(t, app, ['GET /slow 200 1', 'GET /slow 499 1', 'GET /streamed 200 1', 'POST /slow 499 2'])
 })
 
-t.test('an app has metrics of its own, and two apps of a process do not share theirs', async (t) => {
+t.test('each app has its own metrics, even two apps of one process', async (t) => {
   const [{ app: first }, { app: second }] = [await open(t), await open(t)]
   const jobs = new Counter({ name: 'own_orders_total', help: 'Orders "of" a\nshop.', labelNames: ['kind'], registers: [first.metrics] })
   jobs.inc({ kind: 'a "b"\\\n' }, 3)
@@ -137,13 +137,13 @@ t.test('an app has metrics of its own, and two apps of a process do not share th
   const others = await told(t, second)
   t.strictSame([requestsIn(others), valueOf(others, 'own_orders_total')], [[], undefined])
   for (const name of ['process_resident_memory_bytes', 'nodejs_eventloop_lag_p99_seconds']) t.not(valueOf(others, name), undefined, name)
-  t.equal(valueOf(others, 'tenantry_info', { engine: 'none' }), undefined, 'what an app has is known when it is ready')
+  t.equal(valueOf(others, 'tenantry_info', { engine: 'none' }), undefined, "an app's labels are known when it is ready")
   first.metrics.resetMetrics()
   await ask(first, 'GET', '/things/1')
   await counted(t, first, ['GET /things/:id 200 1'])
 })
 
-t.test('options and what is needed are checked at start', async (t) => {
+t.test('options and dependencies are validated at start', async (t) => {
   for (const maxTenants of [0, -1, 1.5, NaN, 1001]) {
     await t.rejects(async () => await Fastify().register(metrics, { routes: false, maxTenants }), { message: /maxTenants/ })
   }

@@ -26,10 +26,10 @@ const document: TestDocument = {
   cache: { enabled: true, provider: 'memory', ttl: 60 }
 }
 
-/** The lines of the count of requests, but those of the endpoint itself. */
+/** The lines of the request count, except the endpoint's own. */
 const others = (lines: string[]) => lines.filter((line) => !line.includes(' /metrics ')).sort()
 
-t.test('what a server tells', async (t) => {
+t.test('metrics of a server', async (t) => {
   const app: FastifyInstance = await testServer(t, { ...document, rateLimit: { enabled: true } }, {
     tenants: ['acme', 'globex', 'umbrella'].map((id) => ({ id, plan: 'enterprise' })),
     env: { API_KEY: apiKey }
@@ -38,7 +38,7 @@ t.test('what a server tells', async (t) => {
   const get = async (url: string, tenant?: string) =>
     (await app.inject({ url, headers: tenant === undefined ? {} : user(tenant) })).statusCode
 
-  await t.test('is for administrators of the platform', async (t) => {
+  await t.test('only platform administrators may read the metrics', async (t) => {
     for (
       const [token, status] of [[undefined, 401], [signToken({ role: 'admin', tenant_id: 'acme' }), 403], [
         signToken({ role: 'viewer' }),
@@ -49,7 +49,7 @@ t.test('what a server tells', async (t) => {
     }
   })
 
-  await t.test("requests, those of tenants' own routes and of unknown paths under one name each; by tenant up to the bound; jobs and the cache", async (t) => {
+  await t.test("metrics count requests (one name each for tenants' own routes and unknown paths), tenants up to the bound, jobs and the cache", async (t) => {
     const routes = ['/one', '/two/:id'].map((path) => ({ path, method: 'get', response: { ok: true } }))
     t.equal((await save(app, 'acme', { routes })).statusCode, 200)
     for (const url of ['/one', '/two/1', '/two/2', '/none/of/these', '/quoted"this']) await get(url, 'acme')
@@ -78,7 +78,7 @@ t.test('what a server tells', async (t) => {
     t.strictSame(
       ['acme', 'globex', 'umbrella', '(other)'].map(ofTenant),
       [undefined, 3, undefined, 4],
-      'the first two, and of these one is gone'
+      'the first two, one of which was deleted'
     )
     t.strictSame(['hit', 'miss'].map((result) => valueOf(samples, 'tenantry_cache_requests_total', { result })), [2, 1])
     t.equal(valueOf(samples, 'tenantry_cache_items'), 1)
@@ -100,7 +100,7 @@ t.test('what a server tells', async (t) => {
     )
   })
 
-  await t.test('the documentation says that it is text, and its errors are JSON', async (t) => {
+  await t.test('the documentation describes a text response and JSON errors', async (t) => {
     const { responses } = (await app.inject('/doc')).json().paths['/metrics'].get
     t.strictSame(Object.keys(responses['200'].content), ['text/plain'])
     const statuses = Object.keys(responses)
@@ -108,14 +108,14 @@ t.test('what a server tells', async (t) => {
     t.strictSame(statuses.filter((status) => status !== '200' && Object.hasOwn(Object(responses[status].content), 'text/plain')), [])
   })
 
-  await t.test('the same for the key of the platform, and to several who ask at once', async (t) => {
+  await t.test("the platform's key and concurrent callers get the same metrics", async (t) => {
     const answers = await Promise.all(Array.from({ length: 5 }, () => app.inject({ url: '/metrics', headers: { 'x-api-key': apiKey } })))
     t.strictSame(answers.map(({ statusCode }) => statusCode), [200, 200, 200, 200, 200])
     for (const { body } of answers) samplesOf(t, body)
   })
 })
 
-t.test('a scrape while the database hangs is answered, without what only the database knows', async (t) => {
+t.test("a scrape during a database hang returns everything except the database's figures", async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const proxy = await openProxy(t, connectionString)
   const app = await testServer(t, {
@@ -138,7 +138,7 @@ t.test('a scrape while the database hangs is answered, without what only the dat
   const samples = samplesOf(t, body)
   t.strictSame(samples.filter(({ name }) => name.startsWith('tenantry_queue')), [])
   t.equal(valueOf(samples, 'tenantry_database_connections', { state: 'used' }), 1)
-  t.equal(valueOf(samples, 'tenantry_cache_items'), 0, 'what others know is there')
+  t.equal(valueOf(samples, 'tenantry_cache_items'), 0, 'other figures are present')
   await eventually(
     t,
     'the pending ones are told',

@@ -4,7 +4,7 @@ import { createTenantSeries } from '../../../plugins/metrics/tenants.js'
 import { samplesOf } from './exposition.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
-t.test('tenants have series of their own up to the bound, those that are deleted leave, and others take their place', async (t) => {
+t.test('tenants have their own series up to the bound, and other tenants take the place of deleted ones', async (t) => {
   let time = 0
   const forward = (ms: number) => {
     time += ms
@@ -39,10 +39,10 @@ t.test('tenants have series of their own up to the bound, those that are deleted
   reachable = false
   forward(5000)
   count('umbrella')
-  t.strictSame(await counts(), { acme: 2, globex: 1, '(other)': 3 }, 'nobody leaves while it is not known')
+  t.strictSame(await counts(), { acme: 2, globex: 1, '(other)': 3 }, 'none is removed while the deletion is unknown')
   reachable = true
   forward(5000)
   t.strictSame(await counts(), { globex: 1, '(other)': 3 })
   count('other', 'umbrella')
-  t.strictSame(await counts(), { globex: 1, '(other)': 4, other: 1 }, 'no tenant is taken for the others')
+  t.strictSame(await counts(), { globex: 1, '(other)': 4, other: 1 }, 'a tenant named "other" is not the remainder')
 })

@@ -1,4 +1,4 @@
-/** The plugin mfa in an app of its own, with what it needs and nothing else; and an authenticator app. */
+/** The plugin mfa in its own app, with only its dependencies; and an authenticator app. */
 import type { Test } from 'tap'
 import type { EngineOptions } from '../../../lib/database/index.js'
 import jsQR from 'jsqr'
@@ -49,12 +49,12 @@ export async function open (
   return { app, clock, as: (claims) => caller(t, app, { token: signToken(claims) }) }
 }
 
-/** What an authenticator app does with a secret. */
+/** An authenticator app with a secret. */
 export interface Phone {
   readonly secret: string
-  /** The code of now, or of so many steps later. */
+  /** The current code, or the code of a later step. */
   code(later?: number): string
-  /** A code of none of the steps that are accepted now. */
+  /** A code that matches none of the accepted steps. */
   wrong(): string
 }
 
@@ -70,14 +70,14 @@ export function phoneOf (secret: string, { now }: Clock): Phone {
   }
 }
 
-/** Sets a second factor up. */
+/** Sets up a second factor. */
 export async function setUp (t: Test, ask: Ask, clock: Clock, code?: string): Promise<Phone> {
   const { status, body } = await ask('POST /mfa/setup', code === undefined ? {} : { body: { code } })
   t.equal(status, 200, 'it is set up')
   return phoneOf(String(body['secret']), clock)
 }
 
-/** Sets it up and enables it; the codes of now are used up. */
+/** Sets it up and enables it; the current codes are used up. */
 export async function enrol (t: Test, ask: Ask, clock: Clock): Promise<{ phone: Phone, backupCodes: string[] }> {
   const phone = await setUp(t, ask, clock)
   const { body } = await ask('POST /mfa/enable', { body: { code: phone.code() } })
@@ -91,14 +91,14 @@ export function listOf (value: unknown): string[] {
   return Array.isArray(value) ? value.map(String) : []
 }
 
-/** The text of a QR code in a data URL, read by a decoder that has nothing to do with the encoder. */
+/** The text of a QR code in a data URL, decoded by a library independent of the encoder. */
 export function scan (dataUrl: string): string | undefined {
   const { data, width, height } = PNG.sync.read(Buffer.from(dataUrl.replace(/^data:image\/png;base64,/, ''), 'base64'))
-  // Both packages are CommonJS, the one with a default of its own.
+  // Both packages are CommonJS, one of them with its own default export.
   return jsQR.default(new Uint8ClampedArray(data), width, height)?.data
 }
 
-/** What the audit log says of second factors: `action outcome user tenant`, in the order it was written. */
+/** The audit log of second factors: `action outcome user tenant`, in order. */
 export async function audited (app: FastifyInstance): Promise<string[]> {
   const { rows } = await sql<
     { line: string }

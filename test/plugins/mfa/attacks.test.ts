@@ -1,4 +1,4 @@
-/** Guessed, replayed, stolen and misplaced codes; on two servers of one database. */
+/** Guessed, replayed, stolen and misplaced codes, on two servers of one database. */
 import type { Answer, Ask } from '../../http/caller.js'
 import { sql } from 'kysely'
 import { test } from 'tap'
@@ -27,7 +27,7 @@ test('attacks', async (t) => {
   ): readonly [Ask, Ask] => [first.as({ sub, tenant_id: tenant }), second.as({ sub, tenant_id: tenant })]
   const statuses = (answers: readonly Answer[]) => answers.map(({ status }) => status).sort()
 
-  await t.test('of codes that are guessed in parallel, over all endpoints and servers, five are looked at', async (t) => {
+  await t.test('of parallel guesses over all endpoints and servers, five are checked', async (t) => {
     const asks = both('ada')
     const [ada, adaElsewhere] = asks
     const { phone, backupCodes } = await enrol(t, ada, clock)
@@ -62,11 +62,11 @@ test('attacks', async (t) => {
       refused(t, refusal, 429, 'TOO_MANY_ATTEMPTS', 'the right code comes too late')
       t.match(refusal, { headers: { 'retry-after': '270' }, body: { retryAfter: 270 } })
     }
-    t.same((await ada('GET /mfa/status')).body, { enabled: true, backupCodesRemaining: 9 }, 'nothing is changed, and nothing used up')
+    t.same((await ada('GET /mfa/status')).body, { enabled: true, backupCodesRemaining: 9 }, 'nothing is changed, and no code is used up')
     for (
       const other of [first.as({ sub: 'ada', tenant_id: 'globex' }), first.as({ sub: 'ada' }), first.as({ sub: 'alan', tenant_id: 'acme' })]
     ) {
-      t.same((await other('POST /mfa/verify', { body: { code: '123456' } })).body, { valid: false }, 'other users have tries of their own')
+      t.same((await other('POST /mfa/verify', { body: { code: '123456' } })).body, { valid: false }, 'other users have their own attempts')
     }
     clock.forward(window)
     t.same(
@@ -80,13 +80,13 @@ test('attacks', async (t) => {
       t.same(
         (await ada('POST /mfa/verify', { body: { code: phone.code() } })).body,
         { valid: true },
-        'whoever proves themselves is forgiven'
+        'a valid code clears the failures'
       )
     }
     t.equal((await audited(app)).filter((line) => line.endsWith('failure ada acme')).length, 9, 'failures are audited')
   })
 
-  await t.test('a code that is sent many times at once is accepted once, a backup code too', async (t) => {
+  await t.test('a code sent many times at once is accepted once, also a backup code', async (t) => {
     const asks = both('bob')
     const [bob] = asks
     const { phone, backupCodes } = await enrol(t, bob, clock)
@@ -106,18 +106,18 @@ test('attacks', async (t) => {
       ...asks.map((ask) => ask('POST /mfa/setup', { body: { code } })),
       ...asks.map((ask) => ask(`GET /mfa/backup-codes?code=${code}`))
     ])
-    t.same(statuses(uses), [200, 400, 400, 400], 'whatever it is used for')
+    t.same(statuses(uses), [200, 400, 400, 400], 'for any use')
     clock.forward(window)
     t.ok(await app.mfa.check('acme', 'bob', phone.code(), noActor))
     t.notOk(await second.app.mfa.check('acme', 'bob', phone.code(), noActor), 'in logins, too')
-    t.notOk(await second.app.mfa.check('acme', 'bob', phone.code(-1), noActor), 'the code before one that was used is used up')
+    t.notOk(await second.app.mfa.check('acme', 'bob', phone.code(-1), noActor), 'the code before a used one is used up')
     refused(t, await bob('POST /mfa/disable', { body: { code: phone.code() } }), 400, 'CODE_INVALID')
     const ends = await Promise.all(asks.map((ask) => ask('POST /mfa/disable', { body: { code: phone.code(1) } })))
     t.equal(ends.filter(({ status }) => status === 200).length, 1, 'it is disabled once')
-    t.notOk(await app.mfa.check('acme', 'bob', phone.code(1), noActor), 'without a second factor no code is right')
+    t.notOk(await app.mfa.check('acme', 'bob', phone.code(1), noActor), 'without a second factor no code is valid')
   })
 
-  await t.test('of setups that are enabled at once one is in force', async (t) => {
+  await t.test('of several setups enabled at once, one is in force', async (t) => {
     const asks = both('cy')
     const phones = await Promise.all(asks.map((ask) => setUp(t, ask, clock)))
     const answers = await Promise.all(
@@ -129,9 +129,9 @@ test('attacks', async (t) => {
     t.same(valid.sort(), [false, true])
   })
 
-  await t.test('what began before the second factor was changed by another request ends without effect', async (t) => {
+  await t.test('a request that began before another request changed the second factor has no effect', async (t) => {
     const [gil, gilElsewhere] = both('gil')
-    /** The answer to a request that has read the row of before, and waits for it while it is changed. */
+    /** The response to a request that has read the old row, and waits for it during the change. */
     const overtaken = async (request: () => Promise<Answer>, change: string): Promise<Answer> => {
       const { waiting } = await app.db.transaction().execute(async (transaction) => {
         await sql`select 1 from tenantry.user_mfa where user_id = 'gil' for update`.execute(transaction)
@@ -173,7 +173,7 @@ test('attacks', async (t) => {
     t.ok(await app.mfa.check('acme', 'gil', phone.code(), noActor))
   })
 
-  await t.test('setups are limited, too', async (t) => {
+  await t.test('setups are limited too', async (t) => {
     const [dan] = both('dan')
     const answers: Answer[] = []
     for (let round = 0; round < 11; round++) answers.push(await dan('POST /mfa/setup'))
@@ -198,15 +198,15 @@ test('attacks', async (t) => {
     }
   })
 
-  await t.test('the administrators of the platform are its users, whichever tenant they act on', async (t) => {
+  await t.test("platform administrators are the platform's users, whichever tenant they act on", async (t) => {
     const root = caller(t, app, { token: signToken({ sub: 'ada', role: 'admin' }), tenant: 'acme' })
-    t.same((await root('GET /mfa/status')).body, { enabled: false, backupCodesRemaining: 0 }, "not the tenant's user of that name")
+    t.same((await root('GET /mfa/status')).body, { enabled: false, backupCodesRemaining: 0 }, "not the tenant's user with that name")
     await enrol(t, root, clock)
     t.ok(await app.mfa.isEnabled('', 'ada'))
     t.match((await audited(app)).filter((line) => line.endsWith(' ada ')).slice(-2), ['mfa.setup success', 'mfa.enable success'])
   })
 
-  await t.test('what is copied to the row of another user opens nothing', async (t) => {
+  await t.test("a secret copied to another user's row is useless", async (t) => {
     const [eve] = both('eve')
     const mallory = first.as({ sub: 'mallory', tenant_id: 'acme' })
     const { phone, backupCodes } = await enrol(t, mallory, clock)
@@ -219,11 +219,11 @@ test('attacks', async (t) => {
       { all: string }
     >`select json_agg(u)::text || (select json_agg(a)::text from tenantry.audit_log a) as all from tenantry.user_mfa u`.execute(app.db)
     for (const text of [phone.secret, ...backupCodes, phone.code(1)]) {
-      t.notOk(String(row?.all).includes(text), 'nothing of it is readable in the database')
+      t.notOk(String(row?.all).includes(text), 'none of it is readable in the database')
     }
   })
 
-  await t.test('nothing is written for a tenant that is being deleted', async (t) => {
+  await t.test('nothing is written for a tenant in deletion', async (t) => {
     await app.tenants.create({ id: 'gone', name: 'gone' })
     await sql`update tenantry.tenants set status = 'deleting' where id = 'gone'`.execute(app.db)
     await t.rejects(app.mfa.setup({ tenant: tenantRef('gone'), id: 'ada' }, 'ada', undefined, noActor), { code: 'TENANTRY_TENANT_UNKNOWN' })
@@ -231,7 +231,7 @@ test('attacks', async (t) => {
     t.same(rows, [])
   })
 
-  await t.test('what is no code is refused, and counts for none', async (t) => {
+  await t.test('an invalid code is rejected without counting as a failure', async (t) => {
     const [fay] = both('fay')
     const { phone } = await enrol(t, fay, clock)
     for (
@@ -267,9 +267,9 @@ test('attacks', async (t) => {
     )
     refused(t, await fay('POST /mfa/backup-codes/verify', { body: { code: '123456' } }), 400, 'VALIDATION_FAILED')
     refused(t, await fay('GET /mfa/backup-codes?code=1'), 400, 'VALIDATION_FAILED')
-    t.match(await fay('HEAD /mfa/backup-codes?code=000000'), { status: 404 }, 'what changes something has no HEAD')
+    t.match(await fay('HEAD /mfa/backup-codes?code=000000'), { status: 404 }, 'changing endpoints have no HEAD')
     for (const typed of ['', 'no code', '0'.repeat(100_000)]) {
-      t.notOk(await app.mfa.check('acme', 'fay', typed, noActor), 'for a login it is a wrong one')
+      t.notOk(await app.mfa.check('acme', 'fay', typed, noActor), 'in a login it counts as wrong')
     }
     t.same((await fay('POST /mfa/verify', { body: { code: phone.code(1) } })).body, { valid: true })
   })

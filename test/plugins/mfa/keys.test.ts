@@ -1,4 +1,4 @@
-/** The master keys that secrets of second factors need: without one, with another one, with the next one; and what is swept. */
+/** The master key for secrets of second factors: missing, changed and rotated; and the sweep. */
 import type { Test } from 'tap'
 import type { DatabaseOptions, DatabaseSection } from '../../helpers/postgres.js'
 import Fastify from 'fastify'
@@ -27,7 +27,7 @@ async function postgres (t: Test, options: DatabaseOptions = {}): Promise<Databa
   return { provider: 'postgres', postgres: { connectionString } }
 }
 
-test('second factors move to the next master key, and are readable with it alone', async (t) => {
+test('second factors are moved to the next master key, and readable with it alone', async (t) => {
   const engine = await postgres(t)
   const [lost, old, next] = [makeMasterKey(), makeMasterKey(), makeMasterKey()]
   const { app, clock, as } = await open(t, engine, { tenants: ['acme'], masterKey: old.text })
@@ -35,7 +35,7 @@ test('second factors move to the next master key, and are readable with it alone
   const { phone, backupCodes } = await enrol(t, ada, clock)
   const pending = await setUp(t, ada, clock, backupCodes[0])
   const own = await enrol(t, root, clock)
-  // More rows than one batch has.
+  // More rows than one batch.
   await sql`insert into tenantry.user_mfa (tenant_id, user_id, secret, version, enabled) select 'acme', 'other-' || n, secret, version, true from generate_series(1, 150) n, tenantry.user_mfa where user_id = 'ada'`
     .execute(app.db)
 
@@ -46,7 +46,7 @@ test('second factors move to the next master key, and are readable with it alone
   })
   const cipher = createSecretCipher(masterKeys(next.key, [old.key]))
   const { moved, unreadable, unfinished } = await rekeySecrets(app.db, cipher)
-  t.same([moved, unreadable.length, unfinished], [2, 150, false], 'those that were copied from another user do not move')
+  t.same([moved, unreadable.length, unfinished], [2, 150, false], 'rows copied from another user are not moved')
   t.match(unreadable[0], { tenant: 'acme', key: /^mfa\/other-\d+$/, reason: /^it does not decrypt/ })
   await sql`delete from tenantry.user_mfa where user_id like 'other-%'`.execute(app.db)
   t.same(await rekeySecrets(app.db, cipher), { moved: 0, unreadable: [], unfinished: false })
@@ -55,7 +55,7 @@ test('second factors move to the next master key, and are readable with it alone
   t.same(
     (await ada('POST /mfa/verify', { body: { code: phone.code() } })).body,
     { valid: false },
-    'a server that has the old key alone reads them no more'
+    'a server with only the old key cannot read them any more'
   )
   t.match(
     (await ada('POST /mfa/backup-codes/verify', { body: { code: backupCodes[1] } })).body,
@@ -67,7 +67,7 @@ test('second factors move to the next master key, and are readable with it alone
   t.same((await after.as({ sub: 'root', role: 'admin' })('POST /mfa/verify', { body: { code: own.phone.code() } })).body, { valid: true })
   t.match((await after.as({ sub: 'ada', tenant_id: 'acme' })('POST /mfa/enable', { body: { code: pending.code() } })).body, {
     enabled: true
-  }, 'what was set up moved, too')
+  }, 'a setup was moved, too')
 
   await sql`update tenantry.user_mfa set secret = encode(${
     createSecretCipher(masterKeys(lost.key)).encrypt({ tenant: platformRef, key: 'mfa/root', version: 1 }, 'x')
@@ -79,7 +79,7 @@ test('second factors move to the next master key, and are readable with it alone
   })
 })
 
-test('PostgreSQL without a master key: off while no user has a second factor, then the start fails', async (t) => {
+test('PostgreSQL without a master key starts without second factors, unless a user already has one', async (t) => {
   const engine = await postgres(t, { empty: true })
   const document = testDocument({ plugins: { secrets: false } }, engine)
   const log: string[] = []
@@ -113,7 +113,7 @@ test('PostgreSQL without a master key: off while no user has a second factor, th
   await t.rejects(
     start(undefined),
     { message: /^SECRETS_MASTER_KEY is missing, and users have second factors/ },
-    'nobody is let in with a password alone by mistake'
+    'a password alone never suffices by mistake'
   )
   t.notOk((await start({ enabled: false })).hasDecorator('mfa'), 'unless the document says so')
   for (
@@ -137,7 +137,7 @@ test('PostgreSQL without a master key: off while no user has a second factor, th
   t.match(
     scan(String((await ask('POST /mfa/setup')).body['qrCode'])),
     /^otpauth:\/\/totp\/Notes-%20the%20API:ada%40example\.com\?.*&issuer=Notes-%20the%20API&/,
-    'the name that apps show is that of the API'
+    'apps show the name of the API'
   )
   t.match((await ask('GET /doc')).body, {
     paths: {
@@ -147,7 +147,7 @@ test('PostgreSQL without a master key: off while no user has a second factor, th
   })
 })
 
-test('on a bare Fastify it needs the plugins database and auth, and no other', async (t) => {
+test('on a bare Fastify it needs only the plugins database and auth', async (t) => {
   const bare = Fastify({ pluginTimeout: 0 })
   t.teardown(() => bare.close())
   await t.rejects(async () => {

@@ -7,7 +7,7 @@ import { audited, enrol, listOf, open, scan, setUp } from './app.js'
 const step = 30_000 // ms
 const invalid = 'CODE_INVALID'
 
-test('a second factor is set up, enabled, used, replaced and disabled; of each user their own', (t) =>
+test("each user's second factor is set up, enabled, used, replaced and disabled", (t) =>
   forEachEngine(t, async (t, engine) => {
     const { app, clock, as } = await open(t, engine, { tenants: ['acme', 'globex'], issuer: 'My API' })
     const ada = as({ sub: 'ada', tenant_id: 'acme', email: 'ada@example.com' })
@@ -34,7 +34,7 @@ test('a second factor is set up, enabled, used, replaced and disabled; of each u
     t.same((await ada('POST /mfa/verify', { body: { code: phone.wrong() } })).body, { valid: false })
     refused(t, await ada('POST /mfa/enable', { body: { code: phone.wrong() } }), 400, invalid)
     for (const code of [phone.code(), phone.code(), `${phone.code().slice(0, 3)} ${phone.code().slice(3)}`]) {
-      t.same((await ada('POST /mfa/verify', { body: { code } })).body, { valid: true }, 'before it is enabled nothing is used up')
+      t.same((await ada('POST /mfa/verify', { body: { code } })).body, { valid: true }, 'before it is enabled no code is used up')
     }
     const enabled = await ada('POST /mfa/enable', { body: { code: phone.code() } })
     t.match(enabled, { status: 200, headers: { 'cache-control': 'no-store' }, body: { enabled: true } })
@@ -62,12 +62,12 @@ test('a second factor is set up, enabled, used, replaced and disabled; of each u
       t.same(
         (await other('POST /mfa/verify', { body: { code: phone.code(1) } })).body,
         { valid: false },
-        `${name}: codes of another are none`
+        `${name}: another user's codes are invalid`
       )
       t.same(
         (await other('POST /mfa/backup-codes/verify', { body: { code: codes[2] } })).body,
         { valid: false, backupCodesRemaining: 10 },
-        `${name}: nor are backup codes`
+        `${name}: so are their backup codes`
       )
       t.same((await ada('POST /mfa/backup-codes/verify', { body: { code: backupCodes[0] } })).body, {
         valid: false,
@@ -85,7 +85,7 @@ test('a second factor is set up, enabled, used, replaced and disabled; of each u
     t.same(
       (await ada('POST /mfa/verify', { body: { code: phone.code() } })).body,
       { valid: true },
-      'the one before holds until the next is enabled'
+      'the previous one is valid until the next is enabled'
     )
     refused(
       t,
@@ -115,7 +115,7 @@ test('a second factor is set up, enabled, used, replaced and disabled; of each u
     t.same((await ada('POST /mfa/backup-codes/verify', { body: { code: listOf(again.body['backupCodes'])[0] } })).body, {
       valid: false,
       backupCodesRemaining: 10
-    }, 'the codes of before end')
+    }, 'the previous codes are invalid')
 
     refused(t, await ada('POST /mfa/disable', { body: { code: next.code() } }), 400, invalid, 'the code is used up')
     t.match(
@@ -124,9 +124,9 @@ test('a second factor is set up, enabled, used, replaced and disabled; of each u
       'a backup code disables it, too'
     )
     t.same((await ada('GET /mfa/status')).body, { enabled: false, backupCodesRemaining: 0 })
-    t.ok(await app.mfa.isEnabled('globex', 'ada'), "another's stays")
+    t.ok(await app.mfa.isEnabled('globex', 'ada'), "another user's stays")
     const { rows } = await sql`select * from tenantry.user_mfa where tenant_id = 'acme' and user_id = 'ada'`.execute(app.db)
-    t.same(rows, [], 'nothing is left of it')
+    t.same(rows, [], 'nothing of it remains')
     t.same((await audited(app)).filter((line) => line.endsWith(' ada acme')).map((line) => line.split(' ', 2).join(' ')), [
       'mfa.setup success',
       'mfa.setup success',

@@ -1,4 +1,4 @@
-/** What authenticator apps are told and make: compared with oathtool, with RFC 6238, and with a decoder of QR codes. */
+/** Codes of authenticator apps: compared with oathtool, with RFC 6238, and with a QR code decoder. */
 import type { Test } from 'tap'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
@@ -27,7 +27,7 @@ function samples (): Sample[] {
   })
 }
 
-/** One line of output for each call of oathtool, all of them in one shell; null where it is not installed. */
+/** One line of output for each call of oathtool, all in one shell; null if it is not installed. */
 function oathtool (t: Test, calls: readonly string[]): string[] | null {
   if (spawnSync('oathtool', ['--version']).error !== undefined) {
     t.plan(0, `oathtool is missing: run "${installCommand}"`)
@@ -40,7 +40,7 @@ function oathtool (t: Test, calls: readonly string[]): string[] | null {
   }).trim().split('\n')
 }
 
-test('a thousand codes that oathtool makes are accepted, one step before and after, and no more', (t) => {
+test('a thousand codes from oathtool are accepted one step before and after, and no further', (t) => {
   const all = samples()
   const codes = oathtool(t, all.map(({ secret, time }) => `${secret} --now @${time}`))
   if (codes === null) return t.end()
@@ -50,7 +50,7 @@ test('a thousand codes that oathtool makes are accepted, one step before and aft
   for (const [index, { secret, time, step }] of all.entries()) {
     const code = String(codes[index])
     for (const seconds of [-30, 0, 30]) {
-      // Of two steps that share a code the later one counts.
+      // If two steps share a code, the later one counts.
       const found = stepOf(secret, code, (time + seconds) * 1000)
       if (found < step || codeOf(secret, found) !== code) refused.push(`${code} at ${time} and ${seconds} s: ${found}, expected ${step}`)
     }
@@ -64,9 +64,9 @@ test('a thousand codes that oathtool makes are accepted, one step before and aft
   t.end()
 })
 
-test('oathtool accepts a thousand codes that are made here', (t) => {
+test('oathtool accepts a thousand generated codes', (t) => {
   const all = samples()
-  // With a window of one step it prints the place of the code in it.
+  // With a window of one step it prints the code's position in the window.
   const places = oathtool(
     t,
     all.map(({ secret, time, step }, index) => `${secret} --now @${time} -w 1 ${codeOf(secret, step + index % 3 - 1)} || echo refused`)
@@ -77,9 +77,9 @@ test('oathtool accepts a thousand codes that are made here', (t) => {
   t.end()
 })
 
-test('the test vectors of RFC 6238 for SHA-1', (t) => {
+test('codes match the test vectors of RFC 6238 for SHA-1', (t) => {
   const secret = 'GEZDGNBVGY3TQOJQGEZDGNBVGY3TQOJQ'
-  // Those have eight digits, of which six digits are the last.
+  // The vectors have eight digits, of which a code is the last six.
   for (
     const [time, code] of [[59, '94287082'], [1111111109, '07081804'], [1111111111, '14050471'], [1234567890, '89005924'], [
       2000000000,
@@ -117,7 +117,7 @@ test('the QR code contains all data for the app, for any names', async (t) => {
   }
 })
 
-test('backup codes have 60 bits, and are read as they are typed', (t) => {
+test('backup codes have 60 bits, and are accepted in any spelling', (t) => {
   const codes = Array.from({ length: 300 }, createBackupCodes).flat()
   t.equal(new Set(codes).size, 3000)
   const bits = Array.from({ length: 12 }, (_, place) => new Set(codes.map((code) => code.replaceAll('-', '').charAt(place))).size)

@@ -23,7 +23,7 @@ async function open (t: Test, options: EngineOptions, own: MigrationOptions = {}
   return app
 }
 
-test('an administrator reads what is lacking, applies it, and applies nothing the second time', (t) =>
+test('an administrator reads the missing migrations, applies them, and applies nothing the second time', (t) =>
   forEachEngine(t, async (t, section) => {
     const app = await open(t, { ...section, migrate: 'manual' })
     // A new embedded database has the server's tables.
@@ -45,7 +45,7 @@ test('an administrator reads what is lacking, applies it, and applies nothing th
     t.match(
       (await app.inject({ method: 'POST', url: '/migration/apply', headers: admin, payload: { only: ['001_system_tables'] } })).json(),
       { code: 'TENANTRY_VALIDATION_FAILED', details: [{ path: '/body/only' }] },
-      'what it does not know it does not do'
+      'unknown changes are not made'
     )
     const { success, applied } = await apply()
     t.equal(success, true)
@@ -64,7 +64,7 @@ test('an administrator reads what is lacking, applies it, and applies nothing th
         address: '127.0.0.1',
         outcome: 'success'
       })),
-      'those from the log on stand in it'
+      'migrations after the audit log are listed in it'
     )
     t.strictSame(await apply(), { success: true, applied: [] })
     t.equal((await told()).length, entries.length)
@@ -75,7 +75,7 @@ test('an administrator reads what is lacking, applies it, and applies nothing th
     t.strictSame(await get('/migration'), { sql: '', tables: [], instructions: 'Nothing is lacking.' })
   }, { empty: true }))
 
-test('the quick fix makes the tables without row-level security, or takes it out of force', async (t) => {
+test('the quick fix creates the tables without row-level security, or disables it', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { empty: true, role: 'owner' })
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
   const quickFix = async () => (await app.inject({ url: '/migration/quick-fix', headers: admin })).json()
@@ -92,7 +92,7 @@ test('the quick fix makes the tables without row-level security, or takes it out
   t.strictSame(await query(secured), [])
 })
 
-test('the quick fix is refused in production', async (t) => {
+test('the quick fix is rejected in production', async (t) => {
   const { connectionString } = await postgresDatabase(t, { empty: true })
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } }, { production: true })
   const refused = await app.inject({ url: '/migration/quick-fix', headers: admin })
@@ -116,7 +116,7 @@ test('only platform administrators reach the endpoints', async (t) => {
   t.strictSame(await query("select to_regclass('tenantry.migrations') as found"), [{ found: null }])
 })
 
-test('a migration that the database refuses is 409 and says why', async (t) => {
+test('a migration that the database rejects is a 409 with the reason', async (t) => {
   const { connectionString } = await postgresDatabase(t, { empty: true, sql: 'create table authors (id uuid)' })
   const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
   t.match((await app.inject({ url: '/migration', headers: admin })).json().instructions, /Note: the primary key of authors is none/)
@@ -125,7 +125,7 @@ test('a migration that the database refuses is 409 and says why', async (t) => {
   t.match(refused.json(), { code: 'TENANTRY_CONFLICT', message: new RegExp(`${nameAfterSystem('create_notes')} cannot be applied`) })
 })
 
-test('the plugin names those that it needs', async (t) => {
+test('the plugin names its missing dependencies', async (t) => {
   const { connectionString } = await postgresDatabase(t, { empty: true })
   const bare = Fastify({ pluginTimeout: 0 })
   t.teardown(() => bare.close())

@@ -1,4 +1,4 @@
-/** Servers with language models whose provider is a local one. */
+/** Servers with language models whose provider is a local server. */
 import type { FastifyInstance } from 'fastify'
 import type { AddressInfo } from 'node:net'
 import type { IncomingMessage, ServerResponse } from 'node:http'
@@ -23,7 +23,7 @@ export const plans: Plans = {
   large: { price: { monthly: 3 }, limits: { ai: { llmTokensPerMonth: -1, maxCostPerMonth: -1 } } }
 }
 
-/** A mock that speaks the wire formats of the providers. */
+/** A mock with the wire formats of the providers. */
 export async function mockProvider (t: Test, options: ConstructorParameters<typeof LLMock>[0] = {}): Promise<LLMock> {
   const mock = new LLMock({ port: 0, ...options })
   await mock.start()
@@ -38,7 +38,7 @@ export interface Seen {
   readonly closed: Promise<unknown>
 }
 
-/** A server of our own for what the mock cannot do. It answers `chat/completions` and `embeddings`. */
+/** A local server for behaviour that the mock lacks. It serves `chat/completions` and `embeddings`. */
 export async function wireProvider (t: Test, answer: (response: ServerResponse, seen: Seen, url: string) => void | Promise<void>) {
   const requests: Seen[] = []
   const server = createServer((request, response) => {
@@ -161,7 +161,7 @@ export function ask (content: string, more: object = {}) {
   return { messages: [{ role: 'user', content }], ...more }
 }
 
-/** What the ledger has of the tenant: settled, and still reserved. */
+/** The tenant's figures in the ledger: settled, and still reserved. */
 export async function ledger (app: FastifyInstance, tenant: string): Promise<{ tokens: number, cost: number, open: number }> {
   await app.usage.flush()
   const counters = await app.db.selectFrom('tenantry.usage_counters').select(['counter', 'amount']).where('tenant_id', '=', tenant)

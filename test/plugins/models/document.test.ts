@@ -1,4 +1,4 @@
-/** What a document may say of models. */
+/** The document's sections for models. */
 import t from 'tap'
 import { checkConfig, ConfigError } from '../../../lib/configuration/index.js'
 import { testDocument, testServer } from '../../helpers/server.js'
@@ -16,7 +16,7 @@ function faultsOf (agent: object, more: object = {}, env: Record<string, string>
   }
 }
 
-t.test('keys and addresses', async (t) => {
+t.test('keys and addresses are validated', async (t) => {
   t.strictSame(faultsOf({ enabled: true, llm }), [])
   t.match(faultsOf({ enabled: true, llm: { provider: 'local', model: 'small' } }), [/^\/agent\/llm\/baseUrl: missing/])
   for (const provider of ['openai', 'anthropic', 'google']) {
@@ -42,7 +42,7 @@ t.test('keys and addresses', async (t) => {
   t.equal(config.agent?.llm?.apiKey, 'key-from-the-environment')
 })
 
-t.test('servers that are not shared have processes too', async (t) => {
+t.test('the shared servers leave a process for the others', async (t) => {
   const servers = (
     shared: number
   ) => [...Array.from({ length: shared }, (_, index) => ({ name: `s${index}`, command: 'a', shared: true })), { name: 'own', command: 'a' }]
@@ -51,7 +51,7 @@ t.test('servers that are not shared have processes too', async (t) => {
   t.strictSame(faultsOf({ enabled: true, mcpServers: servers(8), mcpMaxProcesses: 9 }), [])
 })
 
-t.test('models are those of the provider of their section', async (t) => {
+t.test("models must belong to their section's provider", async (t) => {
   const models = [{ id: 'small', provider: 'openai', kind: 'chat' }, { id: 'vectors', provider: 'local', kind: 'embedding' }, {
     id: 'b',
     provider: 'local',
@@ -74,7 +74,7 @@ t.test('models are those of the provider of their section', async (t) => {
   t.strictSame(config.agent?.models.map(({ id }) => id), ['b', 'small'], 'the default model is one of them')
 })
 
-t.test('a section that is off makes no endpoints', async (t) => {
+t.test('a disabled section serves no endpoints', async (t) => {
   t.equal(checkConfig(testDocument({ agent: { enabled: false } })).agent, undefined)
 })
 
@@ -84,7 +84,7 @@ t.test('steps of the type llm need a chat model', async (t) => {
   t.match(faultsOf({ enabled: true, llm }, { workflows }), [/`temprature` is no parameter/])
 })
 
-t.test('the document of a tenant has no section `agent`', async (t) => {
+t.test("a tenant's document has no section `agent`", async (t) => {
   const app = await testServer(t, { agent: { enabled: true, llm: { provider: 'local', model: 'small', baseUrl: llm.baseUrl } } }, {
     engine: { provider: 'embedded' },
     tenants: ['acme']

@@ -10,7 +10,7 @@ const embedding = (url: string, more: object = {}) => ({
 })
 const signal = new AbortController().signal
 
-t.test('vectors of all texts, in requests of 256, with the usage of the provider', async (t) => {
+t.test("vectors of all texts are returned, in requests of 256, with the provider's usage", async (t) => {
   const wire = await wireProvider(t, (response, { body }, url) => {
     t.match(url, /embeddings$/)
     const input = body['input'] as string[]
@@ -42,7 +42,7 @@ t.test('vectors of all texts, in requests of 256, with the usage of the provider
   })
 })
 
-t.test('vectors that no store can compare are refused', async (t) => {
+t.test('vectors that no store can compare are rejected', async (t) => {
   let answer = ''
   const wire = await wireProvider(t, (response) => {
     response.writeHead(200, { 'content-type': 'application/json' }).end(`{"data":${answer},"usage":{"prompt_tokens":0}}`)
@@ -57,19 +57,19 @@ t.test('vectors that no store can compare are refused', async (t) => {
     answer = wrong
     const error = await embed().catch((error: unknown) => error)
     t.match(error, { code: 'TENANTRY_PROVIDER_FAILED' }, wrong)
-    t.ok(isCharged(error), 'another try would be charged too')
-    t.strictSame(await ledger(app, 'acme'), { tokens: charged += 2, cost: charged, open: 0 }, 'the provider has answered')
+    t.ok(isCharged(error), 'another attempt would be charged too')
+    t.strictSame(await ledger(app, 'acme'), { tokens: charged += 2, cost: charged, open: 0 }, 'the provider has responded')
   }
   answer = '[{"index":0,"embedding":[1,2]}]'
-  t.match(await embed(), { usage: { inputTokens: 2 } }, 'usage of 0 is our count')
+  t.match(await embed(), { usage: { inputTokens: 2 } }, 'a reported usage of 0 is replaced by an estimate')
   t.match(await embed({ dimensions: 3 }).catch((error: unknown) => error), {
     code: 'TENANTRY_PROVIDER_FAILED',
     message: /2 numbers: expected 3/
-  }, 'the caller says how many')
+  }, 'the caller sets the number of dimensions')
   t.equal((await ledger(app, 'acme')).open, 0)
 })
 
-t.test('an answer of 100 MB is cut off, and text of the provider is in no error', async (t) => {
+t.test("a response of 100 MB is cut off, and no error contains the provider's text", async (t) => {
   let written = 0
   let status = 200
   const wire = await wireProvider(t, async (response) => {
@@ -95,7 +95,7 @@ t.test('an answer of 100 MB is cut off, and text of the provider is in no error'
   t.equal((await ledger(app, 'acme')).open, 0)
 })
 
-t.test('a failure after a part was charged is charged', async (t) => {
+t.test('a failure after a charged part is charged', async (t) => {
   const wire = await wireProvider(t, (response, { body }) => {
     if (wire.requests.length === 2) {
       response.writeHead(500).end()
@@ -115,7 +115,7 @@ t.test('a failure after a part was charged is charged', async (t) => {
   t.strictSame(await ledger(app, 'acme'), { tokens: 100, cost: 100, open: 0 })
 })
 
-t.test('leaving the iteration ends the request to the provider', async (t) => {
+t.test("leaving the iteration aborts the provider's request", async (t) => {
   const wire = await wireProvider(t, (response) => {
     begin(response)
     response.write(chunk('one two'))

@@ -1,11 +1,11 @@
-/** The events of a call, as they are sent. */
+/** The events of a call, in the form in which they are sent. */
 import { once } from 'node:events'
 import { createConnection } from 'node:net'
 import Fastify from 'fastify'
 import t from 'tap'
 import { sendEvents } from '../../../plugins/models/event-stream.js'
 
-t.test('comments keep a quiet stream open, and the last event ends it', async (t) => {
+t.test('comments keep an idle stream open, and the last event ends it', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   let finish = () => {}

@@ -1,4 +1,4 @@
-/** Providers that fail, in every way; and requests that no model gets. No response holds text of the provider. */
+/** Failing providers of every kind, and requests that reach no model. No response contains the provider's text. */
 import type { ServerResponse } from 'node:http'
 import { once } from 'node:events'
 import t, { type Test } from 'tap'
@@ -55,7 +55,7 @@ const statuses = [
   [302, 502, 'TENANTRY_PROVIDER_FAILED']
 ] as const
 
-t.test('a status of the provider is one of ours, and costs nothing', async (t) => {
+t.test("a provider's status is mapped to the server's own, and costs nothing", async (t) => {
   let status = 200
   const { app, post } = await openOn(t, (response) => failing(status, { location: 'http://127.0.0.1:1/' })(response))
   for (const [theirs, ours, code] of statuses) {
@@ -70,7 +70,7 @@ t.test('a status of the provider is one of ours, and costs nothing', async (t) =
   t.strictSame(await ledger(app, 'acme'), { tokens: 0, cost: 0, open: 0 })
 })
 
-t.test('every provider: a refused key and a failure', async (t) => {
+t.test('every provider: a rejected key and a failure are mapped', async (t) => {
   for (const provider of providers) {
     const mock = await mockProvider(t)
     const { post } = await open(t, agentOf(provider, `${mock.url}/${provider === 'google' ? 'v1beta' : 'v1'}`))
@@ -83,7 +83,7 @@ t.test('every provider: a refused key and a failure', async (t) => {
   }
 })
 
-t.test('Retry-After of the provider is passed on within bounds', async (t) => {
+t.test("the provider's Retry-After is passed on within bounds", async (t) => {
   let header = ''
   const { post } = await openOn(t, (response) => failing(429, header === '' ? {} : { 'retry-after': header })(response))
   for (
@@ -99,7 +99,7 @@ t.test('Retry-After of the provider is passed on within bounds', async (t) => {
   }
 })
 
-t.test('a provider that hangs before it answers is 504, and costs nothing', async (t) => {
+t.test('a provider that hangs before its response is a 504, and costs nothing', async (t) => {
   const { app, post, wire } = await openOn(t, () => {}, { timeoutMs: 300 })
   for (const url of ['/llm/chat', '/llm/stream']) {
     const answer = await post(url, ask('hello'))
@@ -110,7 +110,7 @@ t.test('a provider that hangs before it answers is 504, and costs nothing', asyn
   t.strictSame(await ledger(app, 'acme'), { tokens: 0, cost: 0, open: 0 })
 })
 
-t.test('a provider that falls silent within its answer is 504, and is charged', async (t) => {
+t.test('a provider that stops during its response is a 504, and is charged', async (t) => {
   const { app, post, wire } = await openOn(t, (response) => {
     begin(response)
     response.write(chunk('one two'))
@@ -124,7 +124,7 @@ t.test('a provider that falls silent within its answer is 504, and is charged', 
   await Promise.all(wire.requests.map(({ closed }) => closed))
   const { tokens, open } = await ledger(app, 'acme')
   t.equal(open, 0)
-  // Two prompts of 10 tokens, and two answers of 2.
+  // Two prompts of 10 tokens, and two responses of 2.
   t.equal(tokens, 24)
 })
 
@@ -147,7 +147,7 @@ const broken: Record<string, (response: ServerResponse) => void> = {
   }
 }
 
-t.test('an answer that breaks is 502, or one `error` after what was received, and is charged', async (t) => {
+t.test('a broken response is a 502, or one `error` event after the received part, and is charged', async (t) => {
   let answer = broken['cut in the middle']!
   const { app, post } = await openOn(t, (response) => answer(response))
   let expected = 0
@@ -164,11 +164,11 @@ t.test('an answer that breaks is 502, or one `error` after what was received, an
     expected += 24
     const { tokens, open } = await ledger(app, 'acme')
     t.equal(open, 0)
-    t.equal(tokens, expected, `${name}: the prompt and what was received`)
+    t.equal(tokens, expected, `${name}: the prompt and the received part`)
   }
 })
 
-t.test('an answer that is no stream is 502', async (t) => {
+t.test('a response that is not a stream is a 502', async (t) => {
   const { post } = await openOn(t, (response) => {
     response.writeHead(200, { 'content-type': 'text/html' }).end(`<html>${secretOfProvider}</html>`)
   })
@@ -179,7 +179,7 @@ t.test('an answer that is no stream is 502', async (t) => {
   }
 })
 
-t.test('an answer of 100 MB is cut off', async (t) => {
+t.test('a response of 100 MB is cut off', async (t) => {
   let written = 0
   const { app, post, wire } = await openOn(t, async (response) => {
     begin(response)
@@ -200,7 +200,7 @@ t.test('an answer of 100 MB is cut off', async (t) => {
   t.equal(tokens, 110, 'no more than was reserved')
 })
 
-t.test('requests that no model gets', async (t) => {
+t.test('invalid requests reach no model', async (t) => {
   const { app, post, wire } = await openOn(t, (response) => {
     begin(response)
     response.end(chunk('hi') + finish({ input: 5, output: 1 }))
@@ -244,7 +244,7 @@ t.test('requests that no model gets', async (t) => {
   t.strictSame(await ledger(app, 'acme'), { tokens: 0, cost: 0, open: 0 })
 })
 
-t.test('NUL and halves of surrogate pairs become U+FFFD', async (t) => {
+t.test('NUL and unpaired surrogates become U+FFFD', async (t) => {
   const { post, wire } = await openOn(t, (response) => {
     begin(response)
     response.end(chunk('hi') + finish({ input: 5, output: 1 }))
@@ -254,7 +254,7 @@ t.test('NUL and halves of surrogate pairs become U+FFFD', async (t) => {
   t.match(wire.requests[0]?.body, { messages: [{ content: 'a\uFFFDb\uFFFDc' }] })
 })
 
-t.test('a prompt beyond the context of the model is 400 before the call', async (t) => {
+t.test("a prompt beyond the model's context is a 400 before the call", async (t) => {
   const wire = await wireProvider(t, failing(500))
   const { post } = await open(
     t,

@@ -1,4 +1,4 @@
-/** What a server tells of calls of models: metrics, and log lines with and without prompts. */
+/** A server's metrics and log lines about model calls, with and without prompts. */
 import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
 import { signToken } from '../../helpers/tokens.js'
@@ -9,7 +9,7 @@ import { agentOf, apiKey, ask, begin, chunk, eventsOf, finish, open, wireProvide
 const prompt = 'the prompt of marigold'
 const answer = 'the answer of nasturtium'
 
-/** A provider that answers, or has the status. */
+/** A provider that responds, or returns the status. */
 async function openProvider (t: Test) {
   const state = { status: 200 }
   const wire = await wireProvider(t, (response) => {
@@ -25,7 +25,7 @@ async function openProvider (t: Test) {
   return { ...wire, state }
 }
 
-t.test('tokens, cost, the time to the first token, and failures by provider', async (t) => {
+t.test('metrics contain tokens, cost, the time to the first token, and failures by provider', async (t) => {
   const wire = await openProvider(t)
   const { app, post } = await open(t, agentOf('local', wire.url))
   for (const url of ['/llm/chat', '/llm/stream']) t.equal((await post(url, ask(prompt))).status, 200)
@@ -54,7 +54,7 @@ t.test('tokens, cost, the time to the first token, and failures by provider', as
   t.notMatch(body, /marigold|nasturtium/)
 })
 
-/** The log at `trace` of calls that end in every way. */
+/** The log at `trace` of calls with every kind of end. */
 async function logOf (t: Test, logPrompts: boolean | undefined): Promise<string> {
   let log = ''
   const stream = new Writable({
@@ -78,7 +78,7 @@ async function logOf (t: Test, logPrompts: boolean | undefined): Promise<string>
   return log
 }
 
-t.test('no log line holds a prompt or an answer, unless `agent.logPrompts` is true', async (t) => {
+t.test('no log line contains a prompt or a response, unless `agent.logPrompts` is true', async (t) => {
   for (const logPrompts of [undefined, false]) {
     const log = await logOf(t, logPrompts)
     t.match(log, /a model has answered/)
@@ -93,7 +93,7 @@ t.test('no log line holds a prompt or an answer, unless `agent.logPrompts` is tr
   }
 })
 
-t.test('a missing package is named with how to install it', async (t) => {
+t.test('a missing package is named with the install command', async (t) => {
   const { code, output } = await runProgram(t, 'test/programs/without-model-packages.ts')
   for (const [provider, name] of [['openai', 'openai'], ['anthropic', 'anthropic'], ['google', 'google'], ['local', 'openai-compatible']]) {
     t.match(output, new RegExp(`^${provider}: .*npm i @ai-sdk/${name} zod$`, 'm'))

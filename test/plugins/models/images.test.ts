@@ -1,4 +1,4 @@
-/** Images of messages: files of the tenant, by their ids. */
+/** Images in messages: files of the tenant, by id. */
 import { Readable } from 'node:stream'
 import { PNG } from 'pngjs'
 import t from 'tap'
@@ -7,7 +7,7 @@ import { agentOf, ledger, mockProvider, open, providers, wireProvider } from './
 const png = PNG.sync.write(new PNG({ width: 2, height: 2, fill: true }))
 const pdf = Buffer.from('%PDF-1.4\n')
 
-t.test('a model gets the image of a file of the tenant, and no other file', async (t) => {
+t.test("a model gets the image of the tenant's file, and no other file", async (t) => {
   for (const provider of providers) {
     const mock = await mockProvider(t)
     mock.onMessage(/colour/, { content: 'Black.' })
@@ -50,7 +50,7 @@ t.test('a model gets the image of a file of the tenant, and no other file', asyn
   }
 })
 
-t.test('every provider gets the bytes of the image', async (t) => {
+t.test("every provider gets the image's bytes", async (t) => {
   for (const provider of providers) {
     const wire = await wireProvider(t, (response) => {
       response.writeHead(500).end()

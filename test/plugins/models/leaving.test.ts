@@ -1,4 +1,4 @@
-/** Callers who leave, and readers that do not read: the request to the provider ends, and what was received is charged. */
+/** Callers that disconnect or do not read: the provider's request is aborted, and the received part is charged. */
 import type { FastifyInstance } from 'fastify'
 import type { ServerResponse } from 'node:http'
 import { once } from 'node:events'
@@ -16,7 +16,7 @@ const endpoints: ReadonlyArray<readonly [url: string, body: object]> = [
   ['/agent/chat', { message: 'hello', stream: true }]
 ]
 
-/** Calls of which the server has received a token. */
+/** Calls for which the server has received a token. */
 async function begun (app: FastifyInstance): Promise<number> {
   const { values } = await app.metrics.getSingleMetric('tenantry_llm_time_to_first_token_seconds')!.get() as {
     values: { metricName?: string, value: number }[]
@@ -35,7 +35,7 @@ async function holdLedger (t: Test, { connectionString }: TestDatabase) {
   }
 }
 
-/** Sends the request, and leaves when `isReady`. */
+/** Sends the request, and disconnects when `isReady`. */
 async function leaveWhen (
   t: Test,
   origin: string,
@@ -57,7 +57,7 @@ async function leaveWhen (
   await request.catch(() => {})
 }
 
-t.test('a caller who leaves ends the request to the provider before anything is booked, and pays for what was received', async (t) => {
+t.test("a caller's disconnect aborts the provider's request before anything is booked, and the received part is charged", async (t) => {
   const database = await postgresDatabase(t)
   const wire = await wireProvider(t, (response) => {
     begin(response)
@@ -77,12 +77,12 @@ t.test('a caller who leaves ends the request to the provider before anything is 
     )
     await release()
     await eventually(t, 'the reservations are settled', async () => (await ledger(app, 'acme')).open === 0)
-    // A prompt of 10 tokens and two of the answer; the prices are 1 and 2.
+    // A prompt of 10 tokens and two of the response; the prices are 1 and 2.
     t.strictSame(await ledger(app, 'acme'), { tokens: 12 * (index + 1), cost: 14 * (index + 1), open: 0 })
   }
 })
 
-t.test('a caller who leaves before the provider answers ends the request, and pays for the prompt', async (t) => {
+t.test("a disconnect before the provider's response aborts the request, and the prompt is charged", async (t) => {
   const wire = await wireProvider(t, () => {})
   const { app, origin } = await open(t, agentOf('local', wire.url))
   for (const [index, endpoint] of endpoints.entries()) {
@@ -96,7 +96,7 @@ t.test('a caller who leaves before the provider answers ends the request, and pa
 const maxUnsent = 262_144 // bytes
 const piece = chunk('word '.repeat(2000))
 
-/** Writes 200 MB, as fast as they are taken. */
+/** Writes 200 MB, as fast as they are read. */
 async function writeForEver (response: ServerResponse): Promise<void> {
   begin(response)
   const gone = new AbortController()
@@ -107,7 +107,7 @@ async function writeForEver (response: ServerResponse): Promise<void> {
   response.end()
 }
 
-t.test('a reader that does not read is disconnected when 256 KB are unread, and the provider too', async (t) => {
+t.test("a reader that does not read is disconnected at 256 KB, and the provider's request is aborted", async (t) => {
   const wire = await wireProvider(t, writeForEver)
   let log = ''
   const logger = {

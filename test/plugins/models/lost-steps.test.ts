@@ -1,4 +1,4 @@
-/** Steps whose process is killed while a model answers: the call is charged once, and not made again. */
+/** Steps whose process is killed during a model's response: the call is charged once, and not repeated. */
 import type { FastifyInstance } from 'fastify'
 import type { DatabaseSection } from '../../helpers/postgres.js'
 import { sql } from 'kysely'
@@ -12,7 +12,7 @@ import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
 import { agentOf, begin, chunk, finish, ledger, plans, wireProvider } from './app.js'
 
-/** A server that starts runs and does not run them, and a way to start a process that does. */
+/** A server that starts runs without running them, and a function that starts a process to run them. */
 async function open (t: Test, document: TestDocument, engine: DatabaseSection) {
   const sender = await testServer(t, { ...document, queue: { workers: 0 } }, { engine, tenants: [{ id: 'acme', plan: 'large' }] })
   return {
@@ -23,7 +23,7 @@ async function open (t: Test, document: TestDocument, engine: DatabaseSection) {
   }
 }
 
-/** As if the time of the killed process were over. */
+/** Expires the killed process's claim. */
 async function forget ({ db, events }: FastifyInstance): Promise<void> {
   await events.change({ topic: 'queue', tenant: '' }, async () => {
     await sql`update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'`.execute(db)
@@ -37,7 +37,7 @@ test('a step whose process is killed after the call was sent fails, and the call
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const wire = await wireProvider(t, (response) => {
     begin(response)
-    // The second call would answer.
+    // A second call would succeed.
     if (wire.requests.length > 1) response.end(chunk('Red.') + finish({ input: 10, output: 5 }))
     else response.write(chunk('one two'))
   })
@@ -68,14 +68,14 @@ test('a step whose process is killed after the call was sent fails, and the call
     error: { code: 'TENANTRY_STEP_ANSWER_LOST', message: /may have been charged.*not made again/ },
     steps: [{ id: 'ask', status: 'failed' }]
   })
-  t.equal(wire.requests.length, 1, 'the model is not asked again')
+  t.equal(wire.requests.length, 1, 'the model is not called again')
   await eventually(t, 'what the killed process reserved is booked', async () => (await ledger(sender, 'acme')).open === 0)
-  // A prompt of 11 tokens and an answer of up to 100.
+  // A prompt of 11 tokens and a response of up to 100.
   t.strictSame(await ledger(sender, 'acme'), { tokens: 111, cost: 211, open: 0 })
 
   const { body: other } = await acme('POST /agent/workflow/run', { body: { ref: 'colour' } })
   await ends(other['workflowId'])
-  t.match(await status(other['workflowId']), { status: 'completed', result: 'Red.' }, 'another run asks')
+  t.match(await status(other['workflowId']), { status: 'completed', result: 'Red.' }, 'another run calls it')
   t.equal(wire.requests.length, 2)
   t.equal(await second.stop(), 0)
 })
@@ -87,7 +87,7 @@ test(
     const { connectionString } = await pgvectorDatabase(t)
     const engine = { provider: 'postgres', postgres: { connectionString } } as const
     const wire = await wireProvider(t, (response) => {
-      // The second call would answer.
+      // A second call would succeed.
       if (wire.requests.length === 1) return
       response.writeHead(200, { 'content-type': 'application/json' })
       response.end(
@@ -128,7 +128,7 @@ test(
     const status = async () => (await acme(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
     await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
     t.match(await status(), { status: 'failed', error: { code: 'TENANTRY_STEP_ANSWER_LOST' }, steps: [{ id: 'ask', status: 'failed' }] })
-    t.equal(wire.requests.length, 1, 'the model is not asked again')
+    t.equal(wire.requests.length, 1, 'the model is not called again')
     await eventually(t, 'the reservation of the killed process is booked', async () => (await ledger(sender, 'acme')).open === 0)
     t.ok((await ledger(sender, 'acme')).tokens > 0)
   }

@@ -8,8 +8,8 @@ const answering = (usage: { input: number, output: number } | null) => (response
   response.end(chunk('one two') + finish(usage))
 }
 
-t.test('50 calls at once at the edge of the plan never pass it', async (t) => {
-  // A prompt of 10 tokens and an answer of up to 100: nine fit in 1000 at a time.
+t.test("50 concurrent calls never exceed the plan's limit", async (t) => {
+  // A prompt of 10 tokens and a response of up to 100: nine calls at a time fit into 1000.
   const wire = await wireProvider(t, answering({ input: 10, output: 100 }))
   const { app, post } = await open(t, agentOf('local', wire.url))
   const answers = await Promise.all(
@@ -20,12 +20,12 @@ t.test('50 calls at once at the edge of the plan never pass it', async (t) => {
   t.equal(passed.length, 9)
   t.equal(refused.length, 41)
   t.match(refused[0]?.body, { code: 'TENANTRY_PLAN_LIMIT', allowed: false, upgrade: { plan: String } })
-  t.equal(wire.requests.length, 9, 'refused calls never reach the provider')
+  t.equal(wire.requests.length, 9, 'rejected calls never reach the provider')
   t.strictSame(await ledger(app, 'small'), { tokens: 990, cost: 9 * 210, open: 0 })
   t.equal((await post('/llm/chat', ask('hello'), 'acme')).status, 200, 'another tenant has room')
 })
 
-t.test('the cost of a plan is a limit of its own', async (t) => {
+t.test("a plan's cost limit applies separately", async (t) => {
   // 10 and 100 tokens cost 210 millionths; the plan includes 1000.
   const wire = await wireProvider(t, answering({ input: 10, output: 100 }))
   const { app, post } = await open(t, agentOf('local', wire.url))
@@ -34,7 +34,7 @@ t.test('the cost of a plan is a limit of its own', async (t) => {
   t.strictSame(await ledger(app, 'cheap'), { tokens: 440, cost: 840, open: 0 })
 })
 
-t.test('a provider without usage, or with usage that cannot be, is charged by our count', async (t) => {
+t.test('a provider with missing or impossible usage is charged by an estimate', async (t) => {
   let usage: { input: number, output: number } | null = null
   const wire = await wireProvider(t, (response) => answering(usage)(response))
   const { post } = await open(t, agentOf('local', wire.url))
@@ -45,7 +45,7 @@ t.test('a provider without usage, or with usage that cannot be, is charged by ou
   }
 })
 
-t.test('each tenant has its own key, and none calls with the key of another', async (t) => {
+t.test("each tenant has its own key, and none calls with another tenant's", async (t) => {
   const keys = { acme: secretText('key-of-acme-0123456789', 'a key'), globex: secretText('key-of-globex-0123456789', 'a key') }
   let status = 200
   const wire = await wireProvider(t, (response) => {
@@ -73,7 +73,7 @@ t.test('each tenant has its own key, and none calls with the key of another', as
   t.equal((await post('/llm/chat', ask('hello'), 'small')).status, 400, 'a tenant without the secret')
 })
 
-t.test('limits of users hold for calls and tokens', async (t) => {
+t.test('limits per user apply to calls and tokens', async (t) => {
   const wire = await wireProvider(t, answering({ input: 10, output: 5 }))
   const { app, post } = await open(t, agentOf('local', wire.url))
   await app.resourceLimits.replace('acme', [{ resource: 'llm', metric: 'tokens', period: 'day', limit: 150 }, {
@@ -82,18 +82,18 @@ t.test('limits of users hold for calls and tokens', async (t) => {
     period: 'day',
     limit: 4
   }])
-  // 110 are reserved, and 15 used: three fit although four would need 440.
+  // 110 are reserved, and 15 used: three fit, although four would need 440.
   for (let call = 0; call < 3; call++) t.equal((await post('/llm/chat', ask('hello'))).status, 200)
   const refused = await post('/llm/chat', ask('hello'))
   t.equal(refused.status, 402)
   t.match(refused.body, { code: 'TENANTRY_RESOURCE_LIMIT', usage: { current: 45, limit: 150 } })
-  t.equal((await post('/llm/chat', ask('hello', { maxOutputTokens: 50 }))).status, 200, 'the refused call was not counted')
+  t.equal((await post('/llm/chat', ask('hello', { maxOutputTokens: 50 }))).status, 200, 'the rejected call was not counted')
   t.match((await post('/llm/chat', ask('hello', { maxOutputTokens: 1 }))).body, { usage: { current: 4, limit: 4 } }, 'calls')
   t.equal((await post('/llm/chat', ask('hello'), 'acme', { sub: 'bob' })).status, 200, 'another user')
   t.equal((await post('/llm/chat', ask('hello'), 'globex')).status, 200, 'another tenant')
 })
 
-t.test('tools run between rounds, each of them metered', async (t) => {
+t.test('tools run between rounds, each of which is metered', async (t) => {
   const wire = await wireProvider(t, (response, { body }) => {
     begin(response)
     const asked = JSON.stringify(body).includes('"role":"tool"')
@@ -130,7 +130,7 @@ t.test('tools run between rounds, each of them metered', async (t) => {
   t.strictSame(await ledger(app.app, 'acme'), { tokens: 120, cost: 140, open: 0 })
 })
 
-t.test('`responseFormat` gives an object, and an answer that breaks it is 502 and charged', async (t) => {
+t.test('`responseFormat` returns an object, and a response that does not match is a 502 and charged', async (t) => {
   let text = '{"colour":"red"}'
   const wire = await wireProvider(t, (response) => {
     begin(response)

@@ -7,7 +7,7 @@ import { signToken } from '../../helpers/tokens.js'
 import { agentOf, ask, begin, chunk, plans, wireProvider } from './app.js'
 
 test(
-  'two processes admit together what the plan has room for, and what a killed one reserved is booked by the other',
+  'two processes together admit as many calls as the plan allows, and one books the reservations of a killed one',
   { timeout: 120_000 },
   async (t) => {
     const { connectionString, query } = await postgresDatabase(t)

@@ -1,9 +1,9 @@
-/** Every provider answers in chat and in streams, and the ledger has what it reports. */
+/** Every provider supports chat and streams, and the ledger has its reported usage. */
 import t from 'tap'
 import { agentOf, ask, eventsOf, ledger, mockProvider, open, providers, tokenOf } from './app.js'
 
 for (const provider of providers) {
-  t.test(`${provider}: chat and stream, with the provider's own usage`, async (t) => {
+  t.test(`${provider}: chat and stream return the provider's own usage`, async (t) => {
     const mock = await mockProvider(t, { chunkSize: 5 })
     mock.onMessage('hello', {
       content: 'Hi there, my friend!',
@@ -48,7 +48,7 @@ for (const provider of providers) {
   })
 }
 
-t.test('`stream: false` answers as chat does', async (t) => {
+t.test('`stream: false` responds like chat', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('hello', { content: 'Hi!' })
   const { post } = await open(t, agentOf('local', `${mock.url}/v1`))
@@ -56,7 +56,7 @@ t.test('`stream: false` answers as chat does', async (t) => {
   t.match(answer.body, { message: { content: 'Hi!' }, usage: { totalTokens: Number } })
 })
 
-t.test('GET /llm/models lists the models of the document, with prices and context sizes', async (t) => {
+t.test("GET /llm/models lists the document's models, with prices and context sizes", async (t) => {
   const { app } = await open(
     t,
     agentOf('local', 'http://127.0.0.1:1/v1', {
