@@ -1,4 +1,4 @@
-/** Every plugin has one shape, and refuses options that it does not know. */
+/** Every plugin has the same shape, and rejects unknown options. */
 import { readdirSync } from 'node:fs'
 import t from 'tap'
 import Fastify, { type FastifyPluginAsync } from 'fastify'

@@ -1,4 +1,4 @@
-/** Steps of workflows that ask a model. */
+/** Workflow steps that call a model. */
 import t from 'tap'
 import { agentOf, begin, chunk, finish, ledger, open, tokenOf, wireProvider } from './app.js'
 
@@ -14,7 +14,7 @@ function routeOf (path: string, step: object) {
   }
 }
 
-t.test('the result is the text, or the object, and is metered', async (t) => {
+t.test('the result is the text or the object, and is metered', async (t) => {
   const prompts: string[] = []
   const wire = await wireProvider(t, (response, { body }) => {
     prompts.push(JSON.stringify(body['messages']))
@@ -36,7 +36,7 @@ t.test('the result is the text, or the object, and is metered', async (t) => {
   t.strictSame(await ledger(app, 'globex'), { tokens: 0, cost: 0, open: 0 })
 })
 
-t.test('a try that was charged is not repeated; one that was not is', async (t) => {
+t.test('a charged attempt is not repeated; one without a charge is', async (t) => {
   let answer: 'refused' | 'cut' = 'refused'
   const wire = await wireProvider(t, (response) => {
     if (answer === 'refused') {
@@ -56,7 +56,7 @@ t.test('a try that was charged is not repeated; one that was not is', async (t) 
   t.ok((await ledger(app, 'acme')).tokens > 0)
 })
 
-t.test('a group that is tried again does not repeat a call that was charged', async (t) => {
+t.test('a retried group does not repeat a call that was charged', async (t) => {
   const answers: Array<'refused' | 'cut' | 'whole'> = ['refused', 'cut', 'whole']
   const wire = await wireProvider(t, (response) => {
     const answer = answers[wire.requests.length - 1]
@@ -72,12 +72,12 @@ t.test('a group that is tried again does not repeat a call that was charged', as
     routes: [{ path: '/text', method: 'post', workflow: { steps: [group as never] } }]
   })
   t.match(await post('/text', {}), { status: 502, body: { code: 'TENANTRY_STEP_ANSWER_LOST' } })
-  t.equal(wire.requests.length, 2, 'the call that was refused is made again, and the one that was cut is not')
-  // A prompt of 11 tokens, and two of the answer.
+  t.equal(wire.requests.length, 2, 'the rejected call is repeated, and the interrupted one is not')
+  // A prompt of 11 tokens, and two of the response.
   t.strictSame(await ledger(app, 'acme'), { tokens: 13, cost: 15, open: 0 })
 })
 
-t.test('an asynchronous run keeps the result', async (t) => {
+t.test('an asynchronous run stores the result', async (t) => {
   const wire = await wireProvider(t, (response) => {
     begin(response)
     response.end(chunk('Red.') + finish({ input: 10, output: 5 }))

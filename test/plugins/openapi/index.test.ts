@@ -66,7 +66,7 @@ function createApp (documentation: Documentation | (() => Documentation) = {}): 
   return app
 }
 
-/** Of answers of routes that are limited. */
+/** Headers of responses of limited routes. */
 const headers = Object.fromEntries(
   ['X-RateLimit-Limit', 'X-RateLimit-Remaining', 'X-RateLimit-Reset'].map((name) => [name, { $ref: `#/components/headers/${name}` }])
 )
@@ -88,7 +88,7 @@ t.test('the document is valid OpenAPI 3.1', async (t) => {
   t.match(document, { openapi: '3.1.0', info: { title: 'Articles', version: '3.2.1', description: 'All of them.' } })
 })
 
-t.test('every route is there, with the parameters of its path, and what is internal is not', async (t) => {
+t.test('every route is documented with its path parameters, except internal ones', async (t) => {
   const { paths } = await documentOf(createApp())
   t.same(Object.keys(paths).sort(), ['/articles', '/articles/{id}', '/articles/{id}/reviews/{review}', '/doc', '/health', '/plain', '/ui'])
   t.same(Object.keys(paths['/articles']), ['get'], 'no HEAD')
@@ -123,7 +123,7 @@ t.test('operation ids are unique, and tags are listed', async (t) => {
   t.same(tags.map(({ name }: { name: string }) => name), ['Articles', 'articles', 'plain', 'System'], 'the built-in groups are last')
 })
 
-t.test('references lead to components, and null is a type', async (t) => {
+t.test('references point to components, and null is a type', async (t) => {
   const { paths, components } = await documentOf(createApp())
   t.same(paths['/articles'].get.responses['200'], {
     description: 'A page',
@@ -142,7 +142,7 @@ t.test('references lead to components, and null is a type', async (t) => {
   t.same(components.schemas.ErrorResponse.required, ['error', 'message', 'code', 'requestId'])
 })
 
-t.test('errors and security follow from the access that a route declares', async (t) => {
+t.test("errors and security follow from a route's declared access", async (t) => {
   const { paths } = await documentOf(createApp({ errors: [404] }))
   const told = (operation: { responses: object, security?: unknown }) => [Object.keys(operation.responses).join(' '), operation.security]
   t.same(told(paths['/health'].get), ['200 400 431 500 503', []])
@@ -184,10 +184,10 @@ t.test('the document shows requirements on callers beyond a token', async (t) =>
   t.match(components.securitySchemes.partialToken, { type: 'http', scheme: 'bearer' })
   t.equal(paths['/settings'].post.requestBody.required, false)
   t.equal(paths['/tenant'].post.requestBody.required, true)
-  t.notOk((await documentOf(createApp())).components.securitySchemes.partialToken, 'where nothing takes partial tokens')
+  t.notOk((await documentOf(createApp())).components.securitySchemes.partialToken, 'without a route for partial tokens')
 })
 
-t.test('the document is composed once, and anew after it was invalidated', async (t) => {
+t.test('the document is composed once, and again after it is invalidated', async (t) => {
   let asked = 0
   const app = createApp(() => ({ summary: `asked ${++asked}` }))
   const path = '/articles/{id}/reviews/{review}'
@@ -197,12 +197,12 @@ t.test('the document is composed once, and anew after it was invalidated', async
   t.equal((await documentOf(app)).paths[path].delete.summary, 'asked 2')
 })
 
-/** A route that a plugin brings for some callers. */
+/** A route that a plugin adds for some callers. */
 function further (method: string, url: string, openapi: Documentation = {}): DocumentedRoute {
   return { methods: [method], url, config: { access: 'open', openapi }, schema: undefined }
 }
 
-t.test('further routes join the paths of the same shape, and none takes the place of another', async (t) => {
+t.test('additional routes join paths of the same shape, and never replace another', async (t) => {
   const app = createApp({ summary: 'Delete a review' })
   const params = { type: 'object', properties: { key: { type: 'string', maxLength: 9 }, number: { type: 'integer' } } }
   app.decorate(
@@ -250,7 +250,7 @@ t.test('further routes join the paths of the same shape, and none takes the plac
   })
   t.same([paths['/articles'].get.operationId, reviews.put.operationId], ['getArticles', 'getArticles2'])
   t.same(tags.map(({ name }: { name: string }) => name), ['Articles', 'articles', 'plain', 'Own', 'own', 'System'])
-  t.notMatch(app.openapi.text(), /own/, "the server's own document stays as it is")
+  t.notMatch(app.openapi.text(), /own/, "the server's own document stays unchanged")
 })
 
 t.test('requests that wait for one composition get the same document, and requests after a change a new one', async (t) => {
@@ -312,7 +312,7 @@ t.test('operations beyond the size limit are shown without their schemas', async
   t.ok(valid, JSON.stringify(errors))
 })
 
-t.test('the pages are served with the document, to anyone', async (t) => {
+t.test('the pages are served with the document, to every caller', async (t) => {
   const app = createApp()
   const page = await app.inject('/ui')
   t.equal(page.statusCode, 200)
@@ -328,7 +328,7 @@ t.test('the pages are served with the document, to anyone', async (t) => {
   t.match((await app.inject('/doc')).headers['content-type'], /application\/json/)
 })
 
-t.test('the plugin stands alone, and the pages can be left out', async (t) => {
+t.test('the plugin works alone, and the pages can be left out', async (t) => {
   const app = Fastify()
   await app.register(openapi, { ui: false })
   app.get('/mine', async () => ({}))

@@ -1,4 +1,4 @@
-/** `/doc` names the inputs that only templates read, and the errors of limits, headers and tenants. */
+/** `/doc` contains inputs that only templates read, and errors of limits, headers and tenants. */
 import { test } from 'tap'
 import { testServer, type TestDocument } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'

@@ -1,7 +1,7 @@
 import t from 'tap'
 import { operationName, parametersOf, shapeOf, toTemplate } from '../../../plugins/openapi/path.js'
 
-t.test('parameters of every form of a route become those of a template', async (t) => {
+t.test('route parameters of every form are converted to OpenAPI parameters', async (t) => {
   const cases = {
     '/': '/',
     '': '/',
@@ -17,7 +17,7 @@ t.test('parameters of every form of a route become those of a template', async (
   t.same(parametersOf('/a/{lat}-{lon}/{wildcard}'), ['lat', 'lon', 'wildcard'])
 })
 
-t.test('paths are distinguished by their texts, and not by the names of their parameters', async (t) => {
+t.test('paths are compared without the names of their parameters', async (t) => {
   t.equal(shapeOf('/a/{lat}-{lon}/{wildcard}'), shapeOf('/a/{x}-{y}/{rest}'))
   t.not(shapeOf('/a/{id}'), shapeOf('/a/{id}/b'))
   t.not(shapeOf('/a/{id}'), shapeOf('/a/id'))

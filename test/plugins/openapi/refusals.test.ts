@@ -1,4 +1,4 @@
-/** What `/doc` says of refusals by plans and limits, and of the headers that tell of them, on the whole server. */
+/** `/doc` of the whole server: errors of plans and limits, and the headers of limits. */
 import { Validator } from '@seriousme/openapi-schema-validator'
 import t from 'tap'
 import { schemaWithoutReferences } from '../../helpers/openapi.js'
@@ -41,7 +41,7 @@ async function documentOf (ask = admin) {
   }
 }
 
-t.test('refusals have bodies of their own, one component each, and the answers have them', async (t) => {
+t.test('rejections have their own bodies, one component each, and responses match them', async (t) => {
   const { document, responsesOf, component } = await documentOf()
   const { valid, errors } = await new Validator().validate(structuredClone(document))
   t.ok(valid, JSON.stringify(errors))
@@ -73,7 +73,7 @@ t.test('refusals have bodies of their own, one component each, and the answers h
   t.strictSame(Object.keys(tea.body).sort(), [...schemas.RateLimitError.required].sort())
 })
 
-t.test('the endpoints of identity tell what they take and how they refuse', async (t) => {
+t.test('the identity endpoints document their inputs and errors', async (t) => {
   const { document: { paths } } = await documentOf()
   const bearer = [{ bearer: [] }]
   const withKeys = [{ bearer: [] }, { apiKey: [] }]
@@ -108,7 +108,7 @@ t.test('the endpoints of identity tell what they take and how they refuse', asyn
   }
 })
 
-t.test('the endpoints of billing tell what they take, what they answer and how they refuse', async (t) => {
+t.test('the billing endpoints document their inputs, responses and errors', async (t) => {
   const { document, component } = await documentOf()
   const { valid, errors } = await new Validator().validate(structuredClone(document))
   t.ok(valid, JSON.stringify(errors))
@@ -159,7 +159,7 @@ t.test('without a higher plan the upgrade is null', async (t) => {
   t.match(await ask('POST /tenant/secrets', { body: { key: 'a', value: 'v' } }), { status: 402, body: { upgrade: null } })
 })
 
-t.test('limited routes tell of the limit on answers of success, and of when to come back on refusals', async (t) => {
+t.test('limited routes document the limit headers of successes, and Retry-After of rejections', async (t) => {
   const { document, responsesOf } = await documentOf()
   const { headers, responses } = document.components
   t.strictSame(Object.keys(responses.RateLimited.headers), [...limitHeaders, 'Retry-After'])
@@ -182,15 +182,15 @@ t.test('limited routes tell of the limit on answers of success, and of when to c
   t.notOk('MethodNotAllowed' in responses)
 })
 
-t.test('a rule with a status of its own adds it, and takes no other meaning of it away', async (t) => {
+t.test('a rule with its own status adds it, and keeps its other meanings', async (t) => {
   const { responsesOf, component } = await documentOf()
   t.strictSame(responsesOf('get', '/tea')['418'], { $ref: '#/components/responses/RateLimited' })
-  t.strictSame(responsesOf('get', '/tea')['429'], { $ref: '#/components/responses/RateLimited' }, 'that of the plan')
+  t.strictSame(responsesOf('get', '/tea')['429'], { $ref: '#/components/responses/RateLimited' }, "the plan's")
   t.equal(component(responsesOf('get', '/away')['503']), '#/components/schemas/ErrorResponse')
   t.notOk(Object.hasOwn(responsesOf('get', '/kept'), '418'))
 })
 
-t.test('routes of tenants tell of the limits of the server and of their own', async (t) => {
+t.test("routes of tenants document the server's limits and their own", async (t) => {
   const routes = [
     { path: '/mine', method: 'get', rateLimit: { ...never, statusCode: 420 }, cache: { enabled: true }, response: { mine: true } },
     { path: '/plain', method: 'get', response: { plain: true } }
@@ -203,7 +203,7 @@ t.test('routes of tenants tell of the limits of the server and of their own', as
   t.notOk(Object.hasOwn(responsesOf('get', '/plain'), '420'))
 })
 
-t.test('every endpoint with a body refuses one that is too large or not JSON', async (t) => {
+t.test('every endpoint with a body documents 413 and 415', async (t) => {
   const { document } = await documentOf()
   for (const [path, item] of Object.entries<Record<string, { requestBody?: object, responses: object }>>(document.paths)) {
     for (const [method, { requestBody, responses }] of Object.entries(item)) {
@@ -212,7 +212,7 @@ t.test('every endpoint with a body refuses one that is too large or not JSON', a
   }
 })
 
-t.test('without limits no route tells of any', async (t) => {
+t.test('without limits no route documents any', async (t) => {
   const server = await testServer(t, {
     routes: [{ path: '/kept', method: 'get', cache: { enabled: true }, response: { kept: true } }, {
       path: '/own',
@@ -223,6 +223,6 @@ t.test('without limits no route tells of any', async (t) => {
   })
   const { responsesOf } = await documentOf(caller(t, server))
   t.strictSame(Object.keys(responsesOf('get', '/kept')['200']?.headers ?? {}), ['X-Cache'])
-  t.strictSame(Object.keys(responsesOf('get', '/own')['200']?.headers ?? {}), limitHeaders, 'but those with a rule of their own')
+  t.strictSame(Object.keys(responsesOf('get', '/own')['200']?.headers ?? {}), limitHeaders, 'except those with their own rule')
   t.notOk(Object.hasOwn(responsesOf('get', '/tenant/info')['200'] ?? {}, 'headers'))
 })

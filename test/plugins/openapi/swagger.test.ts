@@ -1,4 +1,4 @@
-/** `app.swagger()` and the pages, in our registration of @fastify/swagger and in one of the app's own. */
+/** `app.swagger()` and the pages, with tenantry's registration of @fastify/swagger and with the app's own. */
 import swagger, { type FastifyDynamicSwaggerOptions } from '@fastify/swagger'
 import swaggerUi from '@fastify/swagger-ui'
 import { Validator } from '@seriousme/openapi-schema-validator'
@@ -54,7 +54,7 @@ async function validity (document: unknown): Promise<unknown> {
 
 const namesOf = (tags: ReadonlyArray<{ readonly name: string }>) => tags.map(({ name }) => name)
 
-test('app.swagger() is the document of /doc, as an object and as YAML', async (t) => {
+test('app.swagger() returns the document of /doc, as an object and as YAML', async (t) => {
   const app = await testServer(t, everything)
   const document = (await app.inject('/doc')).json()
   t.equal(await validity(document), true)
@@ -65,7 +65,7 @@ test('app.swagger() is the document of /doc, as an object and as YAML', async (t
   t.match(yaml.headers['content-type'], /yaml/)
   t.strictSame(parse(yaml.body), document)
   t.strictSame((await app.inject('/ui/json')).json(), document)
-  t.match(document.info, { title: 'Notes' }, 'the title is the name of the document')
+  t.match(document.info, { title: 'Notes' }, "the title is the document's name")
 })
 
 test('app.swagger() follows changes of the documentation, and starts nothing before the first call', async (t) => {
@@ -116,7 +116,7 @@ test('rows, pages, tenants and errors are components, and no object is written t
   t.strictSame([...places.values()].filter(({ length }) => length > 1), [])
 })
 
-/** Those that a server without `agent` has. */
+/** The groups of a server without `agent`. */
 const served = builtInGroups.filter((name) => !['Models', 'Documents and search', 'Agent', 'MCP'].includes(name))
 
 test('the groups of declared routes come first, then the built-in groups', async (t) => {
@@ -143,16 +143,16 @@ test('the groups of declared routes come first, then the built-in groups', async
   t.strictSame([schemaOf('/own/notes'), schemaOf('/own/titles')], [{ $ref: '#/components/schemas/NotesPage' }, {
     $ref: '#/components/schemas/NotesPage3'
   }])
-  t.notOk(Object.hasOwn(Object(app.swagger()).components.schemas, 'NotesPage3'), 'the components of a tenant are in its own document only')
+  t.notOk(Object.hasOwn(Object(app.swagger()).components.schemas, 'NotesPage3'), "a tenant's components are only in its own document")
 })
 
-test('the title is that of the plugin, else the name of the document, else API', async (t) => {
+test("the title comes from the plugin, else the document's name, else API", async (t) => {
   const title = async (document: TestDocument) => (await (await testServer(t, document)).inject('/doc')).json().info.title
   t.equal(await title({ name: 'Notes', plugins: { openapi: { title: 'The API of notes' } } }), 'The API of notes')
   t.equal(await title({}), 'API')
 })
 
-test('the endpoints take a prefix, and can be left out', async (t) => {
+test('the endpoints accept a prefix, and can be left out', async (t) => {
   const prefixed = Fastify({ pluginTimeout: 0 })
   await prefixed.register(openapi, { prefix: '/about' })
   t.strictSame(Object.keys((await prefixed.inject('/about/doc')).json().paths), ['/about/doc', '/about/ui'])
@@ -165,12 +165,12 @@ test('the endpoints take a prefix, and can be left out', async (t) => {
   t.strictSame(Object.keys(Object(bare.swagger()).paths), ['/mine'])
 })
 
-test('an unknown option is refused with the nearest known one', async (t) => {
+test('an unknown option is rejected with the nearest known one', async (t) => {
   const wrong = { ui: true, titel: 'Notes' }
   await t.rejects(async () => Fastify().register(openapi, wrong), { message: /tenantry\/plugins\/openapi.*"titel", did you mean "title"/ })
 })
 
-/** An app that registers @fastify/swagger itself, with routes of its own. */
+/** An app that registers @fastify/swagger itself, with its own routes. */
 async function embedder (t: Test, options: FastifyDynamicSwaggerOptions, pages = false): Promise<FastifyInstance> {
   const section = await postgresSection(t)
   const app = Fastify({ pluginTimeout: 0 })
@@ -195,7 +195,7 @@ async function embedder (t: Test, options: FastifyDynamicSwaggerOptions, pages =
   return app
 }
 
-test('an app that registers @fastify/swagger itself has the routes of this package in its document, and its own in /doc', async (t) => {
+test("an app with its own @fastify/swagger has this package's routes in its document, and its own in /doc", async (t) => {
   const openapi = {
     openapi: '3.1.0',
     info: { title: 'Shop', version: '7' },

@@ -1,4 +1,4 @@
-/** Calls are bounded in size, time and number, and a host that fails for one tenant is open to the others. */
+/** Calls are bounded in size, time and number. A host that fails for one tenant stays available to others. */
 import type { FastifyInstance } from 'fastify'
 import Fastify from 'fastify'
 import { createServer as createTcpServer } from 'node:net'
@@ -20,7 +20,7 @@ function call (app: FastifyInstance, url: string, more: Partial<OutboundRequest>
   return app.outbound.request({ tenant: 'acme', trusted: false, method: 'GET', url, headers: {}, ...more })
 }
 
-/** What the call ends with: its status, or the code of its error. */
+/** The outcome of the call: its status, or the code of its error. */
 async function outcome (app: FastifyInstance, url: string, more: Partial<OutboundRequest> = {}): Promise<string | number> {
   try {
     return (await call(app, url, more)).status
@@ -34,7 +34,7 @@ const failed = 'TENANTRY_PROVIDER_FAILED'
 const late = 'TENANTRY_PROVIDER_TIMEOUT'
 const busy = 'TENANTRY_PROVIDER_BUSY'
 
-test('an answer is what the service sent, of any status', async (t) => {
+test('a response of any status is returned unchanged', async (t) => {
   const server = await remote(t, ({ path }, response) => {
     response.writeHead(Number(path.slice(1, 4)), { 'X-Thing': 'a', 'set-cookie': ['b=1', 'c=2'] }).end('{"ok":true}')
   })
@@ -72,7 +72,7 @@ test('an answer is what the service sent, of any status', async (t) => {
   }
 })
 
-test('an answer has at most 5 MB, however it comes', async (t) => {
+test('a response has at most 5 MB, in any encoding', async (t) => {
   const server = await remote(t, async ({ path }, response) => {
     const [, kind = '', size = '0'] = path.split('/')
     const bytes = Number(size)
@@ -102,10 +102,10 @@ test('an answer has at most 5 MB, however it comes', async (t) => {
     const { body } = await call(app, `${server.origin}/${kind}/${maxBytes}`)
     t.equal(body.length, maxBytes, kind)
     t.ok(body.equals(Buffer.alloc(maxBytes, 'a')))
-    t.equal(await outcome(app, `${server.origin}/${kind}/${maxBytes + 1}`), failed, `${kind}, a byte more`)
+    t.equal(await outcome(app, `${server.origin}/${kind}/${maxBytes + 1}`), failed, `${kind}, one byte more`)
   }
   t.equal(await outcome(app, `${server.origin}/endless`), failed)
-  t.equal(await outcome(app, `${server.origin}/packed`), failed, 'what was compressed is not unpacked')
+  t.equal(await outcome(app, `${server.origin}/packed`), failed, 'a compressed response is not unpacked')
   t.equal(await outcome(app, `${server.origin}/declared/0`), 200)
 })
 
@@ -142,10 +142,10 @@ test('a call ends in time, for any behaviour of the service', async (t) => {
   ending.abort(reason)
   await t.rejects(ended, reason)
   await t.rejects(call(app, server.origin, { signal: ending.signal }), reason)
-  t.equal(await outcome(app, 'http://127.0.0.1:1/'), failed, 'a port where nobody listens')
+  t.equal(await outcome(app, 'http://127.0.0.1:1/'), failed, 'a port without a listener')
 })
 
-test("a slow service holds the places of its tenant and no other's", async (t) => {
+test("a slow service uses only its tenant's slots", async (t) => {
   const waiting: (() => void)[] = []
   const server = await remote(t, ({ path }, response) => {
     if (path === '/slow') waiting.push(() => response.end('slow'))
@@ -154,15 +154,15 @@ test("a slow service holds the places of its tenant and no other's", async (t) =
   const app = await appOf(t)
   const slow = Array.from({ length: 20 }, () => call(app, `${server.origin}/slow`))
   await until(() => waiting.length === 20)
-  t.equal(await outcome(app, `${server.origin}/fast`), busy, 'a call more of the same tenant')
+  t.equal(await outcome(app, `${server.origin}/fast`), busy, 'one more call of the same tenant')
   t.equal(await outcome(app, `${server.origin}/fast`, { tenant: 'globex' }), 200, 'another tenant, the same service')
   t.equal(await outcome(app, `${server.origin}/fast`, { tenant: '' }), 200, 'the platform')
   for (const end of waiting) end()
   t.same((await Promise.all(slow)).map(({ body }) => body.toString()), Array.from({ length: 20 }, () => 'slow'))
-  t.equal(await outcome(app, `${server.origin}/fast`), 200, 'the places are free again')
+  t.equal(await outcome(app, `${server.origin}/fast`), 200, 'the slots are free again')
 })
 
-test('a host that keeps failing for a tenant is left alone, is tried again by one call, and stays open to others', async (t) => {
+test('a host that keeps failing for a tenant is blocked, then tried by one call, and stays open to others', async (t) => {
   let status = 500
   const held: (() => void)[] = []
   const server = await remote(t, ({ path }, response) => {
@@ -176,9 +176,9 @@ test('a host that keeps failing for a tenant is left alone, is tried again by on
   const app = await appOf(t, { now: () => now })
   for (let index = 0; index < 4; index++) t.equal(await outcome(app, server.origin), 500)
   status = 404
-  t.equal(await outcome(app, server.origin), 404, 'an answer that is no failure of the service')
+  t.equal(await outcome(app, server.origin), 404, 'a response that is not a failure of the service')
   status = 503
-  for (let index = 0; index < 5; index++) t.equal(await outcome(app, server.origin), 503, 'begins the count anew')
+  for (let index = 0; index < 5; index++) t.equal(await outcome(app, server.origin), 503, 'resets the count')
   const sent = server.requests.length
   await t.rejects(call(app, server.origin), { code: busy, statusCode: 503, headers: { 'retry-after': '10' } }, 'open')
   t.equal(server.requests.length, sent, 'nothing is sent')
@@ -191,7 +191,7 @@ test('a host that keeps failing for a tenant is left alone, is tried again by on
   status = 200
   const trial = call(app, `${server.origin}/held`)
   await until(() => held.length === 1)
-  t.equal(await outcome(app, server.origin), busy, 'one call tries, the others wait for what it finds')
+  t.equal(await outcome(app, server.origin), busy, 'one call tries, the others wait for its outcome')
   status = 500
   held[0]?.()
   t.equal((await trial).status, 500)
@@ -204,17 +204,17 @@ test('a host that keeps failing for a tenant is left alone, is tried again by on
   await t.rejects(left, { message: 'left' })
   status = 200
   await until(async () => await outcome(app, server.origin) === 200)
-  t.equal(await outcome(app, server.origin), 200, 'closed: a trial that its caller left says nothing')
+  t.equal(await outcome(app, server.origin), 200, 'closed: an aborted trial has no outcome')
   t.equal(await outcome(app, server.origin), 200)
 
   for (let index = 0; index < 5; index++) t.equal(await outcome(app, 'http://127.0.0.1:1/'), failed)
-  t.equal(await outcome(app, 'http://127.0.0.1:1/'), busy, 'where nobody listens')
+  t.equal(await outcome(app, 'http://127.0.0.1:1/'), busy, 'without a listener')
   for (let index = 0; index < 8; index++) {
-    t.equal(await outcome(app, 'http://10.0.0.1/'), 'TENANTRY_ADDRESS_REFUSED', 'what is refused is no failure of a host')
+    t.equal(await outcome(app, 'http://10.0.0.1/'), 'TENANTRY_ADDRESS_REFUSED', 'a refused address is not a failure of a host')
   }
 })
 
-test('a plugin that is closed sends nothing more, and ends what is under way', async (t) => {
+test('a closed plugin sends nothing more, and aborts running calls', async (t) => {
   const server = await remote(t, () => {})
   const app = await appOf(t)
   const call1 = call(app, server.origin)
@@ -225,7 +225,7 @@ test('a plugin that is closed sends nothing more, and ends what is under way', a
   await t.rejects(call(app, server.origin), { code: 'TENANTRY_STOPPING' })
 })
 
-/** Waits until it is so; the test's own time-out ends what never comes. */
+/** Resolves when the condition is true; the test's own timeout ends a wait in vain. */
 async function until (holds: () => boolean | Promise<boolean>): Promise<void> {
   while (!await holds()) await new Promise((resolve) => setTimeout(resolve, 5))
 }

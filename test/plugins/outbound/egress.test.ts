@@ -1,4 +1,4 @@
-/** The egress rule over real connections: what a tenant aims never reaches the private network, by whatever name. */
+/** The egress rule over real connections: a tenant's calls never reach the private network, under any name. */
 import type { FastifyInstance } from 'fastify'
 import type { Lookup } from '../../../plugins/outbound/index.js'
 import Fastify from 'fastify'
@@ -14,7 +14,7 @@ async function appOf (t: Test, options: OutboundOptions = {}): Promise<FastifyIn
   return app
 }
 
-/** The name of the error, or the status of the answer. */
+/** The name of the error, or the status of the response. */
 async function outcome (app: FastifyInstance, url: string, more: Partial<OutboundRequest> = {}): Promise<string | number> {
   try {
     return (await app.outbound.request({ tenant: 'acme', trusted: false, method: 'GET', url, headers: {}, ...more })).status
@@ -101,10 +101,10 @@ test('addresses of the private network are refused in every notation, before a c
     for (const port of [four.port, six.port]) t.equal(await outcome(app, `http://${host}:${port}/`), 'addressRefused', `${host}:${port}`)
   }
   t.equal(await outcome(app, `https://127.0.0.1:${four.port}/`), 'addressRefused', 'with TLS too')
-  t.same([four.connections, six.connections], [1, 1], 'nothing was opened but for the platform')
+  t.same([four.connections, six.connections], [1, 1], "only the platform's connection was opened")
 })
 
-test('a URL that is not a plain one of http or https is refused for everybody', async (t) => {
+test('a URL that is not a plain http or https URL is refused for every caller', async (t) => {
   const app = await appOf(t)
   const server = await remote(t, (_request, response) => {
     response.end()
@@ -133,7 +133,7 @@ test('a URL that is not a plain one of http or https is refused for everybody', 
   t.equal(server.connections, 0)
 })
 
-test('names are judged by all that they resolve to, and the address that was judged is the one that is called', async (t) => {
+test('a name is checked by all of its addresses, and the checked address is the one that is called', async (t) => {
   const server = await remote(t, (_request, response) => {
     response.end()
   })
@@ -149,8 +149,8 @@ test('names are judged by all that they resolve to, and the address that was jud
     'mixed6.example': ['2606:2800:220:1::1', 'fd00::1'],
     'odd.example': ['not an address']
   }
-  // A name whose first answer may be called and whose second may not: whoever looked it up once to judge and once to connect
-  // would be refused, or worse.
+  // A name whose first lookup returns an allowed address and the second a forbidden one: code that looks it up once to check and once to
+  // connect would be rejected, or worse.
   const rebinding = ['127.0.0.2']
   const app = await appOf(t, {
     egress: { allow: ['127.0.0.2'] },
@@ -165,7 +165,7 @@ test('names are judged by all that they resolve to, and the address that was jud
   asked.length = 0
   t.equal(await outcome(app, `http://rebind.example:${listed.port}/`), 200, 'the first address was called')
   t.same(asked, ['rebind.example'], 'it was looked up once')
-  t.equal(await outcome(app, `http://rebind.example:${listed.port}/`), 'addressRefused', 'the next connection is judged anew')
+  t.equal(await outcome(app, `http://rebind.example:${listed.port}/`), 'addressRefused', 'the next connection is checked again')
   t.same([server.connections, listed.connections], [0, 1])
 })
 
@@ -188,11 +188,11 @@ test('the platform lists exceptions by host, address and range, each with an opt
   const byName = await appOf(t, { lookup, egress: { allow: ['hooks.internal', `Ports.Internal.:${one.port}`] } })
   t.equal(await outcome(byName, `http://hooks.internal:${one.port}/`), 200)
   t.equal(await outcome(byName, `http://HOOKS.internal.:${other.port}/`), 200)
-  t.equal(one.requests.at(-1)?.headers.host, `hooks.internal:${one.port}`, 'the service is told the name that was called')
+  t.equal(one.requests.at(-1)?.headers.host, `hooks.internal:${one.port}`, 'the service receives the called name')
   t.equal(await outcome(byName, `http://ports.internal:${one.port}/`), 200)
   t.equal(await outcome(byName, `http://ports.internal:${other.port}/`), 'addressRefused')
   t.equal(await outcome(byName, `http://other.internal:${one.port}/`), 'addressRefused')
-  t.equal(await outcome(byName, `http://127.0.0.1:${one.port}/`), 'addressRefused', 'a host that is listed does not list its address')
+  t.equal(await outcome(byName, `http://127.0.0.1:${one.port}/`), 'addressRefused', 'a listed host does not include its address')
   const byAddress = await appOf(t, { lookup, egress: { allow: [`127.0.0.1:${one.port}`, `[::1]:${six.port}`] } })
   t.equal(await outcome(byAddress, `http://two.internal:${one.port}/`), 200)
   t.equal(await outcome(byAddress, `http://2130706433:${one.port}/`), 200)
@@ -229,7 +229,7 @@ test('the platform lists exceptions by host, address and range, each with an opt
   }
 })
 
-test('redirects are followed for GET and HEAD where it is asked for, and each is judged', async (t) => {
+test('redirects of GET and HEAD are followed on request, and each is checked', async (t) => {
   const target = await remote(t, (_request, response) => {
     response.end('target')
   })
@@ -261,7 +261,7 @@ test('redirects are followed for GET and HEAD where it is asked for, and each is
     headers: { authorization: 'Bearer x', cookie: 'a=b', 'x-api-key': 'k', accept: 'application/json' }
   }
 
-  t.equal(await outcome(app, `${from}/target`), 302, 'not followed unless asked')
+  t.equal(await outcome(app, `${from}/target`), 302, 'not followed unless requested')
   t.equal(await outcome(app, `${from}/target`, { ...follow, method: 'POST' }), 302, 'nor with a body')
   t.equal(target.connections, 0)
   for (const status of [301, 302, 303, 307, 308]) t.equal(await outcome(app, `${from}/target/${status}`, follow), 200, String(status))
@@ -278,7 +278,7 @@ test('redirects are followed for GET and HEAD where it is asked for, and each is
   t.equal(
     await outcome(app, `${server.origin}/private`, { ...follow, trusted: true }),
     'addressRefused',
-    'the first address is trusted, not where it redirects'
+    'the first address is trusted, the target of its redirect is not'
   )
   t.equal(shielded.connections, 0)
   const before = server.requests.length

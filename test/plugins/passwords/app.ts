@@ -1,4 +1,4 @@
-/** The plugins of users and their mails in an app of their own; its clock is the test's, and its mails are kept. */
+/** The plugins of users and their mails in their own app; its clock is the test's, and its mails are recorded. */
 import type { Test } from 'tap'
 import type { MailMessage } from '../../../plugins/mail/index.js'
 import Fastify, { type FastifyInstance } from 'fastify'
@@ -26,9 +26,9 @@ import { fakeClock } from '../secrets/app.js'
 export interface OpenOptions {
   readonly tenants?: readonly string[]
   readonly clock?: ReturnType<typeof fakeClock>
-  /** Called before a mail is kept; a rejection loses it. */
+  /** Called before a mail is recorded; a rejection loses it. */
   readonly onMail?: (mail: MailMessage) => Promise<void>
-  /** Jobs that it runs at a time. Default: 4. */
+  /** Concurrent jobs. Default: 4. */
   readonly workers?: number
 }
 
@@ -36,9 +36,9 @@ export interface Opened {
   readonly app: FastifyInstance
   readonly ask: Ask
   readonly clock: ReturnType<typeof fakeClock>
-  /** The mails that were sent, in their order. */
+  /** The sent mails, in order. */
   readonly mails: MailMessage[]
-  /** Waits until no mail is on its way. */
+  /** Resolves when no mail is being sent. */
   readonly settled: () => Promise<void>
   readonly logIn: (tenant: string, email: string, given?: string, address?: string) => Promise<Answer>
   readonly forgot: (tenant: string, email: string, address?: string) => Promise<Answer>
@@ -88,7 +88,7 @@ export async function open (
   }
 }
 
-/** Waits until all mails of the database were sent. */
+/** Resolves when all mails of the database were sent. */
 export async function settled (t: Test, { db }: FastifyInstance): Promise<void> {
   await until(t, 'all mails are sent', async () => {
     const { rows } = await sql`select from tenantry_queue.job where task = 'auth.mail' and state < 'completed' limit 1`.execute(db)

@@ -1,4 +1,4 @@
-/** The entries of the audit log of what a user does with its account. */
+/** Audit entries of a user's account changes. */
 import { test } from 'tap'
 import { sql } from 'kysely'
 import { secretText } from '../../helpers/log-scan.js'
@@ -12,7 +12,7 @@ const second = secretText('another horse battery staple', 'a second password')
 const third = secretText('a third horse battery staple', 'a third password')
 const address = '192.0.2.1'
 
-test('what a user does with its account is in the audit log, without tokens and passwords', (t) =>
+test("a user's account changes are in the audit log, without tokens and passwords", (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, engine, { tenants: ['acme'] })
     const { app, ask, mails } = opened

@@ -1,4 +1,4 @@
-/** Limits of one address of the network at the endpoints of users. */
+/** Limits per network address at the endpoints of users. */
 import { test } from 'tap'
 import { testServer } from '../../helpers/server.js'
 import { caller, refused, type Answer } from '../../http/caller.js'
@@ -16,13 +16,13 @@ const targets = [
   'POST /auth/invite/accept'
 ]
 
-test('one address asks each endpoint of users 60 times, and another address goes on', async (t) => {
+test('one address can call each endpoint of users 60 times, and another address is not affected', async (t) => {
   const app = await testServer(t, { auth: { registration: 'open' }, server: { trustProxy: true } }, { tenants: ['acme'] })
   const ask = caller(t, app, { tenant: 'acme', body: {} })
   const from = (target: string, address: string): Promise<Answer> => ask(target, { headers: { 'x-forwarded-for': address } })
   for (const target of targets) {
     const answers: Answer[] = []
-    // A window may end while they are sent.
+    // A window may end during these requests.
     while (answers.at(-1)?.status !== 429 && answers.length < 200) answers.push(await from(target, '192.0.2.1'))
     const last = answers.at(-1)
     if (last === undefined) throw new Error('nothing was asked')

@@ -10,7 +10,7 @@ import { open, tokenOf } from './app.js'
 const email = 'ada@example.com'
 const minute = 60_000 // ms
 
-test('a user asks for another mail that confirms its address', (t) =>
+test('a user requests another mail that confirms its address', (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
     const { app, ask, clock, mails } = opened
@@ -40,7 +40,7 @@ test('a user asks for another mail that confirms its address', (t) =>
     t.equal((await verify(mails[3])).status, 200)
     t.equal((await resend(current)).status, 202, 'a confirmed address')
     await opened.settled()
-    t.equal(mails.length, 4, 'gets none')
+    t.equal(mails.length, 4, 'gets no mail')
 
     refused(t, await ask('POST /auth/email/resend'), 401, 'TOKEN_MISSING')
     refused(t, await ask('POST /auth/email/resend', { headers: { 'x-api-key': platformKey } }), 403, 'FORBIDDEN')

@@ -16,7 +16,7 @@ const reset = ({ ask }: Opened, token: string, request: object = {}) =>
   ask('POST /auth/password/reset', { body: { token, password: next }, ...request })
 const me = async ({ ask }: Opened, { body: { token } }: Answer) => (await ask('GET /auth/me', { token: String(token) })).status
 
-/** Asks for a link, and returns its token. */
+/** Requests a link, and returns its token. */
 async function linkFor (t: Test, opened: Opened, tenant: string, address = email): Promise<string> {
   const before = opened.mails.length
   t.match(await opened.forgot(tenant, address), { status: 202, body: { success: true } })
@@ -52,7 +52,7 @@ test('a forgotten password is reset with the link of a mail', (t) =>
       t.equal(await me(opened, session), 401)
       refused(t, await opened.ask('POST /auth/refresh', { body: { refreshToken: session.body['refreshToken'] } }), 401, 'TOKEN_INVALID')
     }
-    for (const other of others) t.equal(await me(opened, other), 200, 'the same address elsewhere is another user')
+    for (const other of others) t.equal(await me(opened, other), 200, 'the same address in another tenant is another user')
     t.equal((await logIn('globex', email)).status, 200)
     t.equal((await app.users.find('acme', id))?.emailVerified, true, 'the mail has arrived')
     refused(t, await reset(opened, token), 400, 'LINK_INVALID', 'a second time')
@@ -60,7 +60,7 @@ test('a forgotten password is reset with the link of a mail', (t) =>
     const ofPlatform = await linkFor(t, opened, '')
     t.match(ofPlatform, /^lt_\./)
     t.equal((await reset(opened, ofPlatform)).status, 200)
-    t.equal((await logIn('', email, next)).status, 200, 'a user of the platform')
+    t.equal((await logIn('', email, next)).status, 200, 'a platform user')
     const { rows } = await sql<
       { line: string }
     >`select concat_ws(' ', tenant_id, action, target, user_id, address) as line from tenantry.audit_log where action like 'auth.password%' order by id`
@@ -73,7 +73,7 @@ test('a forgotten password is reset with the link of a mail', (t) =>
     ])
   }))
 
-test('a link that was used, is late, of another tenant or of a user who is gone is refused alike', async (t) => {
+test('a link that is used, expired, of another tenant or of a deleted user gets the same rejection', async (t) => {
   const engine = await postgresSection(t)
   const opened = await open(t, engine, { tenants: ['acme', 'globex', 'initech'] })
   const { app, ask, clock } = opened
@@ -112,7 +112,7 @@ test('a link that was used, is late, of another tenant or of a user who is gone 
   )
   clock.forward(30 * minute - 1)
   const answers = await Promise.all(Array.from({ length: 10 }, () => reset(opened, second)))
-  t.same(answers.map(({ status }) => status).sort(), [200, ...Array.from({ length: 9 }, () => 400)], 'of several at once one')
+  t.same(answers.map(({ status }) => status).sort(), [200, ...Array.from({ length: 9 }, () => 400)], 'one of several concurrent requests')
   await fails(second, 'used')
 
   clock.forward(60 * minute)
@@ -137,7 +137,7 @@ test('a link that was used, is late, of another tenant or of a user who is gone 
   )
 })
 
-test('forgot answers the same for any address, and sends mail to those that users have', async (t) => {
+test("forgot responds the same for any address, and sends mail only to users' addresses", async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme', 'off'] })
   const { app, ask, clock, mails, forgot } = opened
   await addUser(app, 'acme', email)
@@ -157,7 +157,7 @@ test('forgot answers the same for any address, and sends mail to those that user
   await opened.settled()
   t.same(mails.map(({ to }) => to), [email, email, email], 'three within an hour')
   const { rows } = await sql<{ jobs: number }>`select count(*)::integer as jobs from tenantry_queue.job`.execute(app.db)
-  t.same(rows, [{ jobs: 3 + 3 + 1 + 1 + 1 }], 'an address of nobody takes the same work')
+  t.same(rows, [{ jobs: 3 + 3 + 1 + 1 + 1 }], 'an unknown address causes the same work')
   clock.forward(60 * minute)
   await forgot('acme', email)
   await opened.settled()
@@ -171,7 +171,7 @@ test('forgot answers the same for any address, and sends mail to those that user
   }
 })
 
-test('a thousand resets of one address at a time on two servers send three mails', async (t) => {
+test('a thousand concurrent resets of one address on two servers send three mails', async (t) => {
   const engine = await postgresSection(t)
   const here = await open(t, engine, { tenants: ['acme'] })
   const there = await open(t, engine, { clock: here.clock })
@@ -179,7 +179,7 @@ test('a thousand resets of one address at a time on two servers send three mails
   const answers = await Promise.all(
     Array.from({ length: 1000 }, (_, index) => (index % 2 === 0 ? here : there).forgot('acme', email, `198.51.100.${index % 250}`))
   )
-  // A slow machine may refuse some of so many at a time.
+  // A slow machine may reject some of so many concurrent requests.
   t.same(
     answers.filter(({ status, body }) => status !== 202 && !/^TENANTRY_DATABASE_(BUSY|UNAVAILABLE)$/.test(String(body['code']))).map((
       { text }
@@ -190,7 +190,7 @@ test('a thousand resets of one address at a time on two servers send three mails
   t.equal(here.mails.length + there.mails.length, 3)
 })
 
-test('a mail that cannot be sent is sent again, and the request is answered', async (t) => {
+test('a mail that cannot be sent is retried, and the request succeeds', async (t) => {
   let failures = 2
   const tokens: string[] = []
   const opened = await open(t, await postgresSection(t), {
@@ -203,7 +203,7 @@ test('a mail that cannot be sent is sent again, and the request is answered', as
   const { app, ask, mails, forgot } = opened
   await addUser(app, 'acme', email)
   t.equal((await forgot('acme', email)).status, 202)
-  // In the place of the time that the queue waits.
+  // Instead of the queue's own retry delay.
   await until(t, 'the mail', async () => {
     await sql`update tenantry_queue.job set start_after = created_on where state = 'retry'`.execute(app.db)
     return mails.length > 0
@@ -221,12 +221,12 @@ test('a mail that cannot be sent is sent again, and the request is answered', as
     await app.db.selectFrom('tenantry.audit_log').selectAll().execute(),
     await app.db.selectFrom('tenantry.user_links').selectAll().execute()
   ])
-  for (const token of tokens) t.notMatch(stored, token.split('.')[1], 'neither the job nor the database has the token')
+  for (const token of tokens) t.notMatch(stored, token.split('.')[1], 'neither the job nor the database contains the token')
   t.equal((await reset(opened, tokens[2] ?? '')).status, 200)
   for (const token of tokens) refused(t, await reset(opened, token), 400, 'LINK_INVALID')
 })
 
-test('a user changes its password, which ends its other sessions', (t) =>
+test("changing the password ends the user's other sessions", (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, engine, { tenants: ['acme'] })
     const { app, ask, logIn } = opened
@@ -254,7 +254,7 @@ test('a user changes its password, which ends its other sessions', (t) =>
 
     const changed = await change({})
     t.match(changed, { status: 200, body: { success: true } })
-    t.equal(await me(opened, own), 200, 'the session that changes it goes on')
+    t.equal(await me(opened, own), 200, 'the session that changes it continues')
     const refreshed = await ask('POST /auth/refresh', { body: { refreshToken: own.body['refreshToken'] } })
     t.equal(refreshed.status, 200)
     t.equal(await me(opened, refreshed), 200)
@@ -276,7 +276,7 @@ test('a user changes its password, which ends its other sessions', (t) =>
     )
   }))
 
-test('a password that was reset is not changed by a request that knows the old one', async (t) => {
+test('a reset password cannot be changed by a request with the old one', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const { app } = opened
   await addUser(app, 'acme', email)
@@ -293,7 +293,7 @@ test('a registration sends a mail that confirms the address', async (t) => {
   const registered = await ask('POST /auth/register', { tenant: 'acme', body: { email: 'New@example.com', password } })
   t.equal(registered.status, 201)
   const verified = async () => (await ask('GET /auth/me', { token: String(registered.body['token']) })).body['emailVerified']
-  t.equal(await verified(), false, 'the user is logged in before')
+  t.equal(await verified(), false, 'the user is already logged in')
   await opened.settled()
   t.match(mails, [{ kind: 'verify', to: 'new@example.com', link: /^https:\/\/app\.example\.com\/verify-email#token=lt_acme\./ }])
   const token = mails[0] === undefined ? '' : tokenOf(mails[0])

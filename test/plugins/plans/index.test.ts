@@ -16,7 +16,7 @@ const platform = signToken({ role: 'admin', sub: 'root' })
 const adminOf = (tenant: string) => signToken({ role: 'admin', tenant_id: tenant, sub: 'ada' })
 const day = 86_400_000 // ms
 
-test('the plugin stands alone', async (t) => {
+test('the plugin works alone', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   await app.register(plans, { plans: { gold: { price: { monthly: 5 } } } })
@@ -49,7 +49,7 @@ test("a document's plans", async (t) => {
   const acme = caller(t, app, { token: adminOf('acme') })
   const put = (ask: typeof acme, key: string) => ask('POST /tenant/secrets', { body: { key, value } })
 
-  await t.test('are listed for anybody, from the lowest to the highest', async (t) => {
+  await t.test('plans are listed for every caller, from the lowest to the highest', async (t) => {
     const { status, body } = await caller(t, app)('GET /billing/plans')
     t.equal(status, 200)
     t.strictSame(body, { plans: app.plans.all })
@@ -63,7 +63,7 @@ test("a document's plans", async (t) => {
     refused(t, await caller(t, app)('POST /billing/plans', { body: {} }), 405, 'METHOD_NOT_ALLOWED')
   })
 
-  await t.test('are those that a tenant may have, and no others', async (t) => {
+  await t.test("a tenant can only have the document's plans", async (t) => {
     const names = 'must be one of free, pro, gold, team, scale, enterprise'
     for (const plan of ['silver', 'Gold', '', '__proto__', 'constructor']) {
       for (const target of ['PATCH /tenants/acme', 'POST /tenants']) {
@@ -73,7 +73,7 @@ test("a document's plans", async (t) => {
       }
     }
     const unknown = { code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path: '/body/plan', message: names, keyword: 'enum' }] } }
-    await t.rejects(app.tenants.update('acme', { plan: 'silver' }), unknown, 'in the program either')
+    await t.rejects(app.tenants.update('acme', { plan: 'silver' }), unknown, 'nor through the service')
     await t.rejects(app.tenants.create({ id: 'other', name: 'other', plan: 'silver' }), unknown)
     t.match(await root('POST /tenants', { body: { id: 'initech', name: 'initech', plan: 'gold' } }), {
       status: 201,
@@ -85,11 +85,11 @@ test("a document's plans", async (t) => {
     t.same(
       Object(paths)['/tenants/{id}'].patch.requestBody.content['application/json'].schema.properties.plan.enum,
       app.plans.tiers,
-      'the documentation tells them'
+      'the documentation lists them'
     )
   })
 
-  await t.test('bound secrets, and say which one has room', async (t) => {
+  await t.test('plans limit secrets, and an error names a plan with room', async (t) => {
     for (const key of ['a', 'b']) t.equal((await put(acme, key)).status, 201)
     t.match(await put(acme, 'c'), {
       status: 402,
@@ -106,13 +106,13 @@ test("a document's plans", async (t) => {
     t.match(await put(acme, 'd'), {
       status: 402,
       body: { message: 'The plan "gold" includes 3 secrets', upgrade: { plan: 'team', limit: 200 } }
-    }, 'a plan below is no upgrade')
+    }, 'a lower plan is not an upgrade')
     await root('PATCH /tenants/acme', { body: { plan: 'free' } })
     t.match(await put(acme, 'd'), { status: 402, body: { upgrade: { plan: 'pro', limit: 50 } } }, 'beyond the limit of a lower plan')
-    t.equal((await put(acme, 'a')).status, 200, 'what there is stays, and can be stored again')
+    t.equal((await put(acme, 'a')).status, 200, 'existing ones stay, and can be stored again')
   })
 
-  await t.test('have what free has for a plan that is stored and not known', async (t) => {
+  await t.test("a stored plan that is unknown has free's limits", async (t) => {
     await sql`insert into tenantry.tenants (id, name, plan) values ('old', 'old', 'platinum')`.execute(app.db)
     const old = caller(t, app, { token: adminOf('old') })
     t.match((await old('GET /tenant/info')).body, { plan: 'platinum', limits: { apiCalls: 100, llmTokens: 100_000, storage: 209_715_200 } })
@@ -126,7 +126,7 @@ test("a document's plans", async (t) => {
     t.match(await root('PATCH /tenants/old', { body: { plan: 'platinum' } }), { status: 400 })
   })
 
-  await t.test('decide how long audit entries are kept', async (t) => {
+  await t.test('plans set how long audit entries are kept', async (t) => {
     t.equal((await put(caller(t, app, { token: adminOf('initech') }), 'a')).status, 201)
     await sql`update tenantry.tenants set plan = 'enterprise' where id = 'globex'`.execute(app.db)
     t.equal((await put(caller(t, app, { token: adminOf('globex') }), 'a')).status, 201)
@@ -137,13 +137,13 @@ test("a document's plans", async (t) => {
       return rows.map(({ tenant_id: tenant }) => tenant)
     }
     t.strictSame(await kept(2.9), ['acme', 'globex', 'initech', 'old'])
-    t.strictSame(await kept(3.1), ['globex', 'initech'], 'free here, and what is not known')
-    t.strictSame(await kept(7.1), ['globex'], 'gold, which says nothing of it')
+    t.strictSame(await kept(3.1), ['globex', 'initech'], 'free, as for an unknown plan')
+    t.strictSame(await kept(7.1), ['globex'], 'gold, which does not set it')
     t.strictSame(await kept(40_000), ['globex'], 'enterprise')
   })
 })
 
-test('a change of plan holds on another server, which may know other plans', async (t) => {
+test('a change of plan applies on another server, which may have other plans', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const here = await testServer(t, { plans: { gold: { limits: { api: { requestsPerMinute: 7 }, tenantConfig: { maxSecrets: 1 } } } } }, {
@@ -154,7 +154,7 @@ test('a change of plan holds on another server, which may know other plans', asy
   const root = caller(t, here, { token: platform })
   const [one, two] = [caller(t, here, { token: adminOf('acme') }), caller(t, there, { token: adminOf('acme') })]
   const callsAre = (ask: typeof one, calls: number) => async () => Object((await ask('GET /tenant/info')).body['limits']).apiCalls === calls
-  t.ok(await callsAre(one, 100)() && await callsAre(two, 50)(), 'both remember the tenant')
+  t.ok(await callsAre(one, 100)() && await callsAre(two, 50)(), 'both have cached the tenant')
 
   t.equal((await root('PATCH /tenants/acme', { body: { plan: 'pro' } })).status, 200)
   t.ok(await callsAre(one, 1000)(), 'at once where it was changed')
@@ -168,10 +168,10 @@ test('a change of plan holds on another server, which may know other plans', asy
     status: 402,
     body: { message: 'The plan "gold" includes 1 secret' }
   })
-  t.equal((await two('POST /tenant/secrets', { body: { key: 'b', value } })).status, 201, 'as free has it there')
+  t.equal((await two('POST /tenant/secrets', { body: { key: 'b', value } })).status, 201, "with free's limits there")
 })
 
-test('billing that is turned off leaves its paths to the document, and the plans in force', async (t) => {
+test('without billing its paths are free for the document, and plans still apply', async (t) => {
   const app = await testServer(t, {
     plugins: { billing: false },
     routes: [{ method: 'get', path: '/billing/plans', response: { own: true } }]

@@ -27,7 +27,7 @@ const poster = (app: FastifyInstance) => async (url: string, body?: unknown, hea
   return { status: response.statusCode, body: response.json() }
 }
 
-test('with row-level security, cached routes and webhooks, of two tenants', async (t) => {
+test('publishing works with row-level security, cached routes and webhooks, for two tenants', async (t) => {
   const { connectionString, admin, query } = await postgresDatabase(t, { role: 'owner' })
   const app = await testServer(t, {
     tables,
@@ -48,7 +48,7 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
   const titles = async (tenant: string) =>
     (await app.inject({ url: '/notes', headers: bearer({ tenant_id: tenant }) })).json().data.map(({ title }: { title: string }) => title)
 
-  await t.test('what is published is seen at once, by its tenant', async (t) => {
+  await t.test('a published record is visible at once, to its tenant', async (t) => {
     t.strictSame([await titles('acme'), await titles('globex')], [[], []])
     t.match(await entity('acme', { id: 1, title: 'of acme' }), { status: 201, body: { data: { tenant_id: 'acme' } } })
     t.strictSame([await titles('acme'), await titles('globex')], [['of acme'], []])
@@ -58,11 +58,11 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
     t.match(
       await entity('acme', { id: 3, title: 'x', parent: 2 }),
       { status: 400, body: { code: 'TENANTRY_CONSTRAINT_VIOLATED' } },
-      'a reference to a row of another tenant'
+      "a reference to another tenant's row"
     )
   })
 
-  await t.test('webhooks get events of writes, and of nothing else', async (t) => {
+  await t.test('webhooks receive events of writes only', async (t) => {
     t.match(await admin('select tenant_id, type, subject from tenantry.webhook_events order by place'), [
       { tenant_id: 'acme', type: 'entity.created', subject: 'notes:1' },
       { tenant_id: 'globex', type: 'entity.created', subject: 'notes:1' },
@@ -75,7 +75,7 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
     ])
   })
 
-  await t.test('whether tenants are kept apart is looked at', async (t) => {
+  await t.test('verify checks the isolation of tenants', async (t) => {
     const check = async () => {
       const { ready, checks } = (await post('/publish/verify')).body
       return { ready, ...checks.find(({ name }: { name: string }) => name === 'rowLevelSecurity') }
@@ -108,17 +108,17 @@ test('with row-level security, cached routes and webhooks, of two tenants', asyn
       (await post('/publish/entity', { table: 'notes', data: { id: 9, title: 'x' } }, { ...ops, 'x-tenant-id': 'nobody' })).status,
       404
     )
-    // The other server, which deletes it, has not been heard yet.
+    // The other server deletes it, and its announcement has not arrived yet.
     await query("update tenantry.tenants set status = 'deleting' where id = 'globex'")
     t.match(await entity('globex', { id: 9, title: 'late' }), { status: 404, body: { code: 'TENANTRY_TENANT_UNKNOWN' } })
-    t.strictSame(await query('select id from notes where id = 9'), [], 'what is late is undone')
+    t.strictSame(await query('select id from notes where id = 9'), [], 'a write that comes too late is rolled back')
     await query("update tenantry.tenants set status = 'active' where id = 'globex'")
     await app.tenants.update('globex', { status: 'suspended' })
-    t.equal((await entity('globex', { id: 9, title: 'x' })).status, 201, 'a tenant that is suspended')
+    t.equal((await entity('globex', { id: 9, title: 'x' })).status, 201, 'a suspended tenant')
   })
 })
 
-test('in an app of its own, with a schema of its own, whose database is lost', async (t) => {
+test('the plugin works in its own app, with its own schema, and reports a lost database', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())

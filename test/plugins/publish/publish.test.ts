@@ -27,7 +27,7 @@ const document: TestDocument = {
 const ops = bearer({ role: 'admin', sub: 'ops' })
 const acme = { ...ops, 'x-tenant-id': 'acme' }
 
-/** What tests look at; errors here hold SQL, other than those of any other endpoint. */
+/** Checks responses. Errors here may contain SQL, unlike those of any other endpoint. */
 interface Told {
   readonly status: number
   readonly body: Record<string, unknown> & { sql?: string, details?: { path: string, message: string }[], data?: Record<string, unknown> }
@@ -43,7 +43,7 @@ const poster = (app: FastifyInstance): Post => async (url, body, headers = ops) 
 const runOn = (app: FastifyInstance) => async (text: string, ...values: unknown[]) =>
   (await app.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows
 
-/** A script, as somebody who read it runs it: pasted into `psql`; the embedded engine has none. */
+/** Runs a script like a reader would: pasted into `psql`; the embedded engine has none. */
 async function runScript (app: FastifyInstance, engine: DatabaseSection, sql = ''): Promise<void> {
   if (engine.provider === 'postgres') {
     const client = new pg.Client({ connectionString: engine.postgres.connectionString })
@@ -64,7 +64,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   const rows = async (table: string) => (await run(`select count(*)::int as n from ${table}`))[0]?.['n']
   const entity = (table: string, data: object, headers?: Record<string, string>) => post('/publish/entity', { table, data }, headers)
 
-  await t.test('which tables there are', async (t) => {
+  await t.test('the tables are listed', async (t) => {
     t.strictSame((await post('/publish/init', { checkTables: ['notes', 'countries', 'notes'] })).body, {
       ready: true,
       tables: { notes: true, countries: true },
@@ -76,7 +76,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       ready: false,
       tables: Object.fromEntries(strange.map((name) => [name, false])),
       missing: strange
-    }, 'none of the server, of PostgreSQL or of JavaScript')
+    }, 'no table of the server, of PostgreSQL or of JavaScript')
     for (
       const body of [{}, { checkTables: 'notes' }, { checkTables: [''] }, { checkTables: ['x'.repeat(64)] }, { checkTables: [1] }, {
         checkTables: Array(101).fill('a')
@@ -90,7 +90,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     }
   })
 
-  await t.test('a record is written, for its tenant', async (t) => {
+  await t.test('a record is written for its tenant', async (t) => {
     const one = await entity('notes', { title: 'Bread {{secret:X}}', rating: 5, data: { a: [1, '{{env.HOME}}'] } }, acme)
     t.match(one, {
       status: 201,
@@ -111,7 +111,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(
       await entity('countries', { code: 'at', name: 'Austria' }, acme),
       { status: 201, body: { data: { code: 'at' } } },
-      'a table that has no tenant'
+      'a table without a tenant'
     )
     t.equal(await rows('notes'), 2)
     const entries = await run(
@@ -123,10 +123,10 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       { tenant_id: 'acme', address: null },
       { tenant_id: '', user_id: 'ops', target: 'countries:at', address: '127.0.0.1' }
     ])
-    t.equal(entries.length, 3, 'what was refused has none')
+    t.equal(entries.length, 3, 'a rejected record has none')
   })
 
-  await t.test('violated rules of the table are reported as by routes', async (t) => {
+  await t.test('violated constraints are reported like in routes', async (t) => {
     t.match(await entity('countries', { code: 'at' }), {
       status: 409,
       body: { code: 'TENANTRY_CONFLICT', details: [{ path: '/body/data/code' }] }
@@ -171,7 +171,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     }
   })
 
-  await t.test('a table that is missing comes with SQL that makes it, after which the record is written', async (t) => {
+  await t.test('a missing table is reported with SQL that creates it, after which the record is written', async (t) => {
     const data = {
       id: 'b'.repeat(40),
       title: 'it\'s "quoted"',
@@ -205,7 +205,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
         'primary key ("tenant_id", "id")'
       ]
     ) t.ok(sql.includes(line), line)
-    t.notMatch(sql, /quoted|bbbb|2026-01-31/, 'no value is in it')
+    t.notMatch(sql, /quoted|bbbb|2026-01-31/, 'it contains no value')
     await runScript(app, engine, sql)
     t.match(await entity('pages', data, acme), {
       status: 201,
@@ -226,7 +226,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(await entity('banners', { text: 'Hello' }), { status: 201, body: { data: { id: /^[\da-f-]{36}$/ } } })
   })
 
-  await t.test('columns that are missing come with SQL that adds them', async (t) => {
+  await t.test('missing columns are reported with SQL that adds them', async (t) => {
     const before = await rows('notes')
     const lacking = await entity('notes', { titel: 'x', title: 'y', live: true, stars: 4.5 }, acme)
     t.match(lacking, {
@@ -254,7 +254,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       status: 400,
       body: { unknown: ['tenant_id'], details: [{ path: '/body/data/tenant_id', message: /belong to no tenant/ }] }
     })
-    t.notOk(tenantless.body.sql, "no column makes all rows somebody's")
+    t.notOk(tenantless.body.sql, 'no suggested column assigns all rows to one tenant')
   })
 
   await t.test("no name reaches SQL, another schema or the server's own tables", async (t) => {
@@ -280,7 +280,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(await entity('a'.repeat(64), {}, acme), { status: 400 })
     t.ok(
       JSON.stringify((await entity('notes', { ['x'.repeat(100_000)]: 1, ['y'.repeat(100_000)]: 1 }, acme)).body).length < 2000,
-      'names that are told are bounded'
+      'reported names are bounded'
     )
     for (const name of ['x"; drop table notes; --', 'a b', 'ctid', 'xmin', 'a'.repeat(64), 'é', '', 'a.b', 'x\u0000']) {
       for (const table of ['notes', 'nowhere']) {
@@ -299,7 +299,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       t.match(told, { status: 400, body: { details: [{ path: '/body/table', message: /partition, index, sequence or type/ }] } }, name)
       t.notOk(told.body.sql, 'SQL that could not run')
     }
-    // Names that the server's own tables have are free in the application's schema, and stay there.
+    // The names of the server's own tables are free in the application's schema, and refer to it.
     t.match((await entity('secrets', { a: 1 }, acme)).body.sql, /^begin;\ncreate table "public"\."secrets" /)
     t.match(await entity('constructor', { toString: 1 }), { status: 404 })
     const many = await entity('notes', Object.fromEntries(Array.from({ length: 101 }, (_, index) => [`c${index}`, 1])), acme)
@@ -313,7 +313,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.ok((await rows('notes')) as number > 0)
   })
 
-  await t.test('a view is no table to publish to', async (t) => {
+  await t.test('a view cannot be published to', async (t) => {
     await run('create view titles as select title, tenant_id from notes')
     t.match(await entity('titles', { title: 'x' }, acme), { status: 400, body: { details: [{ path: '/body/table', message: /view/ }] } })
     t.match(await entity('titles', { other: 'x' }, acme), { status: 400, body: { details: [{ path: '/body/table', message: /view/ }] } })
@@ -321,7 +321,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await run('drop view titles')
   })
 
-  await t.test('what was seen of a table that is gone is not believed', async (t) => {
+  await t.test('cached knowledge of a dropped table is not used', async (t) => {
     await run('drop table countries')
     t.match(await post('/publish/init', { checkTables: ['countries'] }), { body: { ready: false, missing: ['countries'] } })
     const gone = await entity('countries', { code: 'de' })
@@ -357,4 +357,4 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   })
 }
 
-test('publishing looks at the table, and writes or tells what is missing', (t) => forEachEngine(t, served))
+test('publishing checks the table, and writes or reports missing parts', (t) => forEachEngine(t, served))

@@ -1,4 +1,4 @@
-/** An app of the plugins database and queue alone, for the tests of the queue. */
+/** An app of only the plugins database and queue, for tests of the queue. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { DatabaseSection } from '../../helpers/postgres.js'
@@ -12,15 +12,15 @@ import { scanLog } from '../../helpers/log-scan.js'
 
 export interface QueueApp {
   readonly app: FastifyInstance
-  /** The messages that were logged at warn and above. */
+  /** The logged messages at warn and above. */
   readonly warnings: string[]
   /** The rows of a statement, in the server's own session. */
   readonly run: (text: string, ...values: unknown[]) => Promise<Record<string, unknown>[]>
-  /** Changes what the database has, and lets the workers look. */
+  /** Changes the database, and wakes the workers. */
   readonly change: (text: string) => Promise<void>
 }
 
-/** `define` is called before the app is ready. Tenants `a` and `b` are there, and `leaving`, which is being deleted. */
+/** `define` is called before the app is ready. The tenants are `a`, `b`, and `leaving`, which is being deleted. */
 export async function queueApp (
   t: Test,
   engine: DatabaseSection,
@@ -61,7 +61,7 @@ export async function queueApp (
 
 const deadline = 120_000 // ms
 
-/** Asks until it is so; the test fails where it never is. */
+/** Polls until the condition is true; fails the test after a deadline. */
 export async function eventually (t: Test, what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
   const end = performance.now() + deadline
   for (;;) {
@@ -77,7 +77,7 @@ export async function eventually (t: Test, what: string, isSo: () => boolean | P
   }
 }
 
-/** A door that handlers wait at until it is opened. */
+/** A gate at which handlers wait until it is opened. */
 export function closedDoor (): { readonly opened: Promise<void>, readonly open: () => void } {
   let open = () => {}
   const opened = new Promise<void>((resolve) => {

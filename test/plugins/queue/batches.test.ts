@@ -14,7 +14,7 @@ interface Call {
   readonly reject: (error: unknown) => void
 }
 
-/** Batches whose writes end when the test says so. */
+/** Batches whose writes the test completes. */
 function batches () {
   const calls: Call[] = []
   const { add, alone } = createBatches<Item>((items, tenant) =>
@@ -31,7 +31,7 @@ function batches () {
   return { add, alone, calls }
 }
 
-/** What is sent is under way, and what was answered has been told. */
+/** Lets sent jobs start, and completed writes be reported. */
 async function turn (): Promise<void> {
   for (let n = 0; n < 3; n++) await setImmediate()
 }
@@ -41,11 +41,11 @@ function item (tenant: string, id = '', bytes = 100): Item {
   return { job, bytes }
 }
 
-test('what is sent together is written together, at most 100 jobs and 1 MiB at a time', async (t) => {
+test('concurrent jobs are written together, at most 100 jobs and 1 MiB at a time', async (t) => {
   const { add, calls } = batches()
   const sent = Array.from({ length: 250 }, () => add(item('a')))
   await turn()
-  t.same(calls.map(({ tenants }) => tenants.length), [100, 100], 'two writes are under way, and the rest waits')
+  t.same(calls.map(({ tenants }) => tenants.length), [100, 100], 'two writes are running, and the rest waits')
   calls[0]?.resolve()
   await turn()
   t.equal(calls[2]?.tenants.length, 50)
@@ -62,19 +62,19 @@ test('what is sent together is written together, at most 100 jobs and 1 MiB at a
   await Promise.all(large)
 })
 
-test("a tenant's flood keeps no other: tenants take turns, and what waits has a bound for each", async (t) => {
+test("a tenant's flood delays no other: tenants take turns, and each has a bound of waiting jobs", async (t) => {
   const { add, calls } = batches()
   const flood = Array.from({ length: 16 }, () => add(item('a', '', 1_048_576)))
   await turn()
   t.equal(calls.length, 2)
   flood.push(add(item('a', '', 1_048_576)), add(item('a', '', 1_048_576)))
-  await t.rejects(add(item('a')), { code: 'TENANTRY_DATABASE_BUSY' }, '16 MiB of it wait')
+  await t.rejects(add(item('a')), { code: 'TENANTRY_DATABASE_BUSY' }, '16 MiB of them wait')
   const other = add(item('b', 'first'))
   calls[0]?.resolve()
   await turn()
   calls[1]?.resolve()
   await turn()
-  t.ok(calls.slice(2, 4).some(({ tenants }) => tenants.includes('b')), 'it is in the second write after it came, at the latest')
+  t.ok(calls.slice(2, 4).some(({ tenants }) => tenants.includes('b')), 'in one of the next two writes')
   for (let index = 2; index < 20; index++) {
     calls[index]?.resolve()
     await turn()
@@ -92,7 +92,7 @@ test('a failure rejects only the calls that it concerns', async (t) => {
   for (let index = 1; index < 8; index++) {
     await turn()
     const call = calls[index]
-    t.ok(call === undefined || (call.tenant !== undefined && new Set(call.tenants).size === 1), 'again, each tenant by itself')
+    t.ok(call === undefined || (call.tenant !== undefined && new Set(call.tenants).size === 1), 'again, each tenant separately')
     if (call?.ids.includes('bad') === true) call.reject(new Error(call.ids.join()))
     else call?.resolve()
   }
@@ -104,11 +104,11 @@ test('a failure rejects only the calls that it concerns', async (t) => {
   t.match(
     await lost,
     [{ reason: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } }, { reason: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } }],
-    'nothing is tried again while the database is lost'
+    'nothing is retried during a database outage'
   )
 })
 
-test('a tenant that somebody changes waits by itself, with all that it sends', async (t) => {
+test('jobs of a tenant that is being changed wait separately', async (t) => {
   const { add, calls } = batches()
   const first = [add(item('a', '1')), add(item('b', '2'))]
   await turn()
@@ -127,7 +127,7 @@ test('a tenant that somebody changes waits by itself, with all that it sends', a
   t.equal(await later[0], 'sent')
 })
 
-test('the jobs that wait are counted now and then, and never for a tenant that is known to be full', async (t) => {
+test('waiting jobs are counted occasionally, and never for a tenant that is known to be full', async (t) => {
   let looks = 0
   const jobs = new Map<string, number>()
   const waiting = async (tenant: string, max: number) => {
@@ -140,14 +140,14 @@ test('the jobs that wait are counted now and then, and never for a tenant that i
     jobs.set(tenant, (jobs.get(tenant) ?? 0) + 1)
   }
   for (let n = 0; n < 100_000; n++) await take('a')
-  t.ok(looks < 200, `${looks} looks for 100,000 jobs`)
+  t.ok(looks < 200, `${looks} counts for 100,000 jobs`)
   for (let n = 0; n < 1000; n++) await t.rejects(take('a'), { code: 'TENANTRY_QUEUE_FULL' })
   t.ok(looks < 210, `${looks} looks`)
   await take('b')
   for (let n = 0; n < 200; n++) await take('')
   t.equal(jobs.get(''), 200, 'the platform has no bound')
 
-  // Two processes of one database do not come far beyond it together.
+  // Two processes of one database together do not exceed it by much.
   const others = [createBacklogLimit({ max: 1000, waiting }), createBacklogLimit({ max: 1000, waiting })]
   for (let n = 0; n < 3000; n++) {
     await others[n % 2]?.take(tenantRef('c')).then(() => jobs.set('c', (jobs.get('c') ?? 0) + 1), () => {})

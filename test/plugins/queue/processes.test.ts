@@ -8,10 +8,10 @@ import { closedDoor, eventually, queueApp } from './app.js'
 const program = 'test/programs/queue.ts'
 const tables = 'create table done (n int primary key, pid int); create table begun (job uuid, attempt int, pid int)'
 
-test('two processes do each job once, and one takes over what the other had that was killed', async (t) => {
+test('two processes run each job once, and one takes over the jobs of a killed one', async (t) => {
   const database = await postgresDatabase(t)
   const { connectionString, query } = database
-  // This process sends only.
+  // This process only sends.
   const { app, run, change } = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
     for (const name of ['count', 'hang']) {
       app.queue.define(name, {}, async () => {
@@ -31,7 +31,7 @@ test('two processes do each job once, and one takes over what the other had that
     'all have ended',
     async () => (await run("select from tenantry_queue.job where task = 'count' and state <> 'completed' limit 1")).length === 0
   )
-  // One that was done twice would have failed, and been tried again.
+  // A job that ran twice would have failed, and been retried.
   t.same(await run("select count(*)::int as jobs, max(retry_count) as retries from tenantry_queue.job where task = 'count'"), [{
     jobs: 10_000,
     retries: 0
@@ -44,8 +44,8 @@ test('two processes do each job once, and one takes over what the other had that
   const killed = programs.find(({ pid }) => pid === first?.['pid'])
   const other = programs.find(({ pid }) => pid !== first?.['pid'])
   t.equal(await killed?.stop('SIGKILL'), null)
-  t.match(await run('select state from tenantry_queue.job where id = $1', id), [{ state: 'active' }], 'nobody has said anything')
-  // As if its time were over.
+  t.match(await run('select state from tenantry_queue.job where id = $1', id), [{ state: 'active' }], 'the kill is not detected yet')
+  // As if it had timed out.
   await change("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'")
   await eventually(t, 'the other one has it', async () => (await query('select from begun')).length === 2)
   t.match(await query('select attempt, pid from begun where job = $1 order by attempt', [id]), [{ attempt: 1 }, {
@@ -53,23 +53,23 @@ test('two processes do each job once, and one takes over what the other had that
     pid: other?.pid
   }])
 
-  // In its time for a stop the job does not end.
+  // The job does not end within the time of a stop.
   t.equal(await other?.stop(), 0)
   t.match(await run('select state, retry_count, output from tenantry_queue.job where id = $1', id), [{
     state: 'retry',
     retry_count: 0,
     output: { message: 'its process ended while it ran' }
-  }], 'it hands it back, and the attempt does not count')
+  }], 'it is handed back, and the attempt does not count')
 })
 
-test('a stop waits for jobs that run, and hands back what takes too long', async (t) => {
+test('a stop waits for running jobs, and hands back those that take too long', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const door = closedDoor()
   const begun: Job[] = []
   let closing = closedDoor()
   const start = (stopTimeoutMs: number) =>
     queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
-      // After the queue's own.
+      // Runs after the queue's own hook.
       app.addHook('preClose', async () => {
         closing.open()
       })
@@ -107,10 +107,10 @@ test('a stop waits for jobs that run, and hands back what takes too long', async
   door.open()
   await closed
   t.equal(begun[1]?.signal.aborted, false)
-  t.same(await states(), ['completed 0 false', 'created 0 true'], 'what runs ends, and nothing begins')
+  t.same(await states(), ['completed 0 false', 'created 0 true'], 'running jobs end, and none starts')
 })
 
-test('jobs go on when a database that was lost is there again', async (t) => {
+test('jobs continue when a lost database is back', async (t) => {
   const server = await postgresServer(t)
   const door = closedDoor()
   const seen: unknown[] = []
@@ -128,7 +128,7 @@ test('jobs go on when a database that was lost is there again', async (t) => {
   await eventually(t, 'it runs', () => seen.length === 1)
   await server.stop()
   await eventually(t, 'the loss is told', () => warnings.filter((message) => message.startsWith('jobs are not run')).length === 1)
-  // It is done, and there is nobody to tell.
+  // It is done, but cannot be recorded.
   door.open()
   await server.start()
   await eventually(t, 'the job that ended meanwhile is done', async () => {
@@ -144,7 +144,7 @@ test('jobs go on when a database that was lost is there again', async (t) => {
   t.equal(warnings.filter((message) => message.startsWith('jobs are not run')).length, 1)
 })
 
-test('a job that ends a process twice is set aside, and the third process lives; a job that ran beside it completes', async (t) => {
+test('a job that ends its process twice is set aside, and the third process lives; a job that ran beside it completes', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const { app, run, change } = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
     for (const name of ['kill', 'linger', 'count']) {
@@ -182,7 +182,7 @@ test('a job that ends a process twice is set aside, and the third process lives;
   await eventually(t, 'the third process runs jobs', async () => (await query('select from done')).length === 1)
 })
 
-test('jobs that a process ended with are run one at a time, beside others', async (t) => {
+test('jobs of a process that died are run one at a time, beside others', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const doors = new Map([1, 2, 3, 4].map((n) => [n, closedDoor()]))
   const begun: number[] = []

@@ -39,7 +39,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     handle = async () => {}
   })
 
-  await t.test('a job is run once, with what was sent', async (t) => {
+  await t.test('a job runs once, with its data', async (t) => {
     const id = await send('any', { tenant: 'a', data: { n: 1, nested: [null, 'é', '\u{1f600}'], secret } })
     const platform = await send('any', { tenant: '', data: {} })
     await eventually(t, 'both are done', async () => await stateOf(id) === 'completed' && await stateOf(platform) === 'completed')
@@ -53,7 +53,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     t.equal(seen.length, 2)
   })
 
-  await t.test('what cannot be sent is refused', async (t) => {
+  await t.test('an invalid job is rejected', async (t) => {
     for (const tenant of ['nobody', 'leaving']) await t.rejects(send('any', { tenant, data: {} }), { code: 'TENANTRY_TENANT_UNKNOWN' })
     const own = { tenant: '', data: {} }
     await t.rejects(send('unheard', own), /no job "unheard" is defined/)
@@ -92,13 +92,13 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     t.notOk(numbers().includes('never'))
   })
 
-  await t.test('one job of a key waits, and one runs', async (t) => {
+  await t.test('at most one job of a key waits, and one runs', async (t) => {
     const door = closedDoor()
     handle = () => door.opened
     t.ok(await send('any', { tenant: 'a', data: { n: 1 }, key: 'k' }))
     await isRun(1)
     const second = await send('any', { tenant: 'a', data: { n: 2 }, key: 'k' })
-    t.ok(second, 'the one that runs waits no more')
+    t.ok(second, 'the running one does not wait any more')
     t.equal(await send('any', { tenant: 'a', data: { n: 3 }, key: 'k' }), null)
     t.equal(await app.db.transaction().execute((transaction) => send('any', { tenant: 'a', data: { n: 3 }, key: 'k' }, transaction)), null)
     t.ok(await send('any', { tenant: 'b', data: { n: 'other tenant' }, key: 'k' }))
@@ -110,7 +110,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     await isRun(1, 'other tenant', 'other name', 2)
   })
 
-  await t.test('the highest priority comes first, and no more than `concurrency` run', async () => {
+  await t.test('the highest priority comes first, and at most `concurrency` jobs run', async () => {
     const door = closedDoor()
     handle = () => door.opened
     await send('single', { tenant: 'a', data: { n: 'first' } })
@@ -137,7 +137,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     t.ok(numbers().indexOf(100) <= 4 && numbers().indexOf(101) <= 7 && numbers().indexOf(200) <= 4, numbers().join(' '))
   })
 
-  await t.test('one tenant has no more than half of the places, and others the rest', async (t) => {
+  await t.test('one tenant uses at most half of the slots, and others the rest', async (t) => {
     const door = closedDoor()
     handle = () => door.opened
     const ids = await Promise.all([1, 2].map((n) => send('any', { tenant: 'a', data: { n } })))
@@ -153,7 +153,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     for (const id of [...ids, third]) await eventually(t, 'it ends', async () => await stateOf(id) === 'completed')
   })
 
-  await t.test('a job that its handler hands back is run again, as the same attempt', async (t) => {
+  await t.test('a job that its handler hands back runs again as the same attempt', async (t) => {
     handle = async () => {
       if (seen.length < 3) throw new HandedBack('others first')
     }
@@ -164,7 +164,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
 
   await t.test('a delayed job waits until it is due', async (t) => {
     const id = await send('any', { tenant: 'a', data: { n: 'delayed' }, delay: 3600.25, key: 'd' })
-    t.equal(await send('any', { tenant: 'a', data: {}, key: 'd' }), null, 'and is one that waits')
+    t.equal(await send('any', { tenant: 'a', data: {}, key: 'd' }), null, 'and counts as waiting')
     t.match(await run('select extract(epoch from start_after - created_on)::float8 as s from tenantry_queue.job where id = $1', id), [{
       s: 3600.25
     }])
@@ -176,7 +176,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     await isRun('at once', 'delayed')
   })
 
-  await t.test('a job that fails is tried again, and fails for good in the end', async (t) => {
+  await t.test('a failing job is retried, and finally fails', async (t) => {
     warnings.length = 0
     handle = async ({ attempt }) => {
       if (attempt < 3) throw new Error(`${secret} \0 \ud800`)
@@ -193,7 +193,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(
       await run('select output from tenantry_queue.job where id = $1', id),
       [{ output: { name: 'TypeError', message: secret } }],
-      'its row says why'
+      'its row contains the reason'
     )
     t.same(warnings.filter((message) => message.startsWith('a job failed')), [
       ...Array(4).fill('a job failed and is tried again'),
@@ -220,7 +220,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     t.notOk(warnings.some((message) => message.startsWith('jobs are not run')))
   })
 
-  await t.test('the pause before another attempt grows', async (t) => {
+  await t.test('the delay between attempts grows', async (t) => {
     handle = async () => {
       throw new Error('no')
     }
@@ -238,7 +238,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     await eventually(t, 'it has failed for good', async () => await stateOf(id) === 'failed')
   })
 
-  await t.test('an attempt that takes too long is ended', async (t) => {
+  await t.test('an attempt that takes too long is aborted', async (t) => {
     const aborted: unknown[] = []
     handle = ({ signal }) => new Promise(() => signal.addEventListener('abort', () => aborted.push(signal.reason)))
     const id = await send('short', { tenant: 'a', data: {} })
@@ -246,7 +246,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(aborted, [{ message: 'the attempt took longer than 1 s' }])
   })
 
-  await t.test('what a process had that is gone is run by another', async (t) => {
+  await t.test("a dead process's jobs are run by another", async (t) => {
     const put = (n: string, retries: number, age: string) =>
       change(`insert into tenantry_queue.job (name, data, state, retry_limit, retry_count, started_on, expire_in)
       values ('jobs', '{"tenant": "a", "task": "any", "data": {"n": "${n}"}}', 'active', 2, ${retries}, now() - interval '${age}', interval '15 seconds')`)
@@ -265,9 +265,9 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     await run("delete from tenantry_queue.job where state = 'active'")
   })
 
-  // The heart beats every five seconds, on one engine as on the other.
+  // The heartbeat runs every five seconds on each engine.
   if (engine.provider === 'postgres') {
-    await t.test('a handler hears that its job is gone, with its tenant say', async (t) => {
+    await t.test('a handler is notified when its job is gone, for example with its tenant', async (t) => {
       let aborted = false
       handle = ({ signal }) =>
         new Promise((_resolve, reject) =>
@@ -284,12 +284,12 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     })
   }
 
-  await t.test('a job with a period is sent without anybody asking', async (t) => {
+  await t.test('a periodic job is sent automatically', async (t) => {
     await eventually(t, 'it was run', () => ticks.length === 1)
     t.match(ticks[0], { tenant: '', data: {} })
   })
 
-  await t.test('what has ended long ago is swept', async (t) => {
+  await t.test('jobs that ended long ago are swept', async (t) => {
     await change(`insert into tenantry_queue.job (name, data, state, completed_on, keep_until)
       select 'jobs', json_build_object('tenant', 'a', 'task', task, 'data', '{}'::json), state::tenantry_queue.job_state, now() - age::interval, now() + keep::interval
       from (values ('old', 'completed', '26 hours', '1 day'), ('new', 'completed', '24 hours', '1 day'), ('cancelled', 'cancelled', '26 hours', '1 day'), ('failed', 'failed', '13 days', '1 day'),
@@ -304,10 +304,10 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   })
 }
 
-// Most of it waits: for the pauses between attempts, and for a heartbeat.
+// Most of the time is spent waiting for delays between attempts, and for a heartbeat.
 test('jobs', (t) => forEachEngine(t, works, { atOnce: true }))
 
-test('one job of a period is sent in a slot of time, and none beside one that waits', async (t) => {
+test('a periodic job is sent once per interval, and never beside a waiting one', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const door = closedDoor()
   let ticks = 0
@@ -323,7 +323,7 @@ test('one job of a period is sent in a slot of time, and none beside one that wa
   const { app, run } = await start(0)
   const jobs = async () =>
     (await run("select state from tenantry_queue.job where task = 'tick' order by created_on")).map(({ state }) => state).join()
-  /** Every process has sent what it sends at its start before jobs of another name. */
+  /** Every process sends its initial jobs before jobs with another name. */
   const another = async () => {
     const { app: { queue } } = await start(2)
     const id = await queue.send('other', { tenant: '', data: {} })
@@ -333,16 +333,16 @@ test('one job of a period is sent in a slot of time, and none beside one that wa
       async () => (await run('select state from tenantry_queue.job where id = $1', id))[0]?.['state'] === 'completed'
     )
   }
-  t.equal(await jobs(), '', 'a process that runs none sends none')
+  t.equal(await jobs(), '', 'a process without workers sends none')
   await another()
   await eventually(t, 'it runs', () => ticks === 1)
   await another()
   t.equal(await jobs(), 'active', 'one for all')
-  // As if their slots were long over.
+  // As if their intervals had ended long ago.
   const nextSlot = "update tenantry_queue.job set singleton_on = null where task = 'tick'"
   await run(nextSlot)
   await another()
-  t.equal(await jobs(), 'active,created', 'the next slot has its own, which waits for the one that runs')
+  t.equal(await jobs(), 'active,created', 'the next interval has its own, which waits for the running one')
   await run(nextSlot)
   await another()
   t.equal(await jobs(), 'active,created', 'and no other waits beside it')
@@ -353,7 +353,7 @@ test('one job of a period is sent in a slot of time, and none beside one that wa
   await app.close()
 })
 
-test('what is defined wrongly is refused at start', async (t) => {
+test('an invalid definition is rejected at start', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine: DatabaseSection = { provider: 'postgres', postgres: { connectionString } }
   await t.rejects(async () => {

@@ -47,7 +47,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       "select tenant_id, action, user_id, target, details from tenantry.audit_log where action like 'queue.%' order by created_at, id"
     )
 
-  await t.test("administrators of the platform send jobs, and see them with a tenant's data", async (t) => {
+  await t.test("platform administrators send jobs, and see them with a tenant's data", async (t) => {
     const seen: unknown[] = []
     handle = async ({ tenant, data }) => {
       seen.push([tenant, data])
@@ -78,11 +78,11 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     const listed = await admin('GET /queue/jobs?state=completed&name=work')
     t.match(listed.body, { data: [{ id }], pagination: { limit: 20, offset: 0, total: 1 } })
     t.ok((await admin('GET /queue/jobs')).body.data?.some((job) => job['id'] === platform))
-    t.notMatch(listed.text, secret, 'a list is without data')
+    t.notMatch(listed.text, secret, 'a list contains no data')
     t.same(Object.keys(listed.body.data?.[0] ?? {}).sort(), Object.keys(job).filter((name) => name !== 'data').sort())
   })
 
-  await t.test('a job waits, is cancelled, and is retried', async (t) => {
+  await t.test('a waiting job can be cancelled and retried', async (t) => {
     handle = async () => {}
     const body = { name: 'work', options: { tenant: 'acme', delay: 3600, key: 'later' } }
     const id = await send(body)
@@ -98,7 +98,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     refused(t, await admin(`DELETE /queue/jobs/${id}`), 409, 'STATE_CONFLICT')
   })
 
-  await t.test('one that has failed for good is a dead letter, until it is retried', async (t) => {
+  await t.test('a job that finally failed is a dead letter until it is retried', async (t) => {
     handle = async () => {
       throw new TypeError(`no: ${secret}`)
     }
@@ -121,7 +121,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(await jobOf(id), { error: null, attempts: 3 })
   })
 
-  await t.test('one that runs is cancelled, and what it does by then counts for nothing', async (t) => {
+  await t.test('a running job can be cancelled, and its result is then ignored', async (t) => {
     const door = closedDoor()
     let begun = false
     handle = async () => {
@@ -136,7 +136,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(await jobOf(id), { state: 'cancelled' })
   })
 
-  await t.test('what was done stands in the log of the platform', async (t) => {
+  await t.test("changes are in the platform's audit log", async (t) => {
     const entries = await entriesOfQueue()
     t.same(
       entries.map(({ action }) => action),
@@ -183,7 +183,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.equal((await entriesOfQueue()).length, 11, 'nothing of it is in the log')
   })
 
-  await t.test('other callers are refused before their requests are validated', async (t) => {
+  await t.test('other callers are rejected before their requests are validated', async (t) => {
     const id = randomUUID()
     const callers = {
       stranger: [caller(t, app), 401],
@@ -208,7 +208,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   if (engine.provider !== 'postgres') return
-  await t.test('lists narrow, and are cheap with 100,000 jobs', async (t) => {
+  await t.test('lists can be filtered, and are cheap with 100,000 jobs', async (t) => {
     await run('delete from tenantry_queue.job')
     await run(`insert into tenantry_queue.job (name, data, state, created_on, start_after, started_on, completed_on)
       select 'jobs', json_build_object('tenant', case when n % 4 = 0 then 'acme' else 'globex' end, 'task', case when n % 10 = 0 then 'rare.' || n % 3 else 'many' end, 'data', '{}'::json),
@@ -220,8 +220,8 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       return { total: Number(Object(body['pagination']).total), data: body.data ?? [] }
     }
     const all = await numbers('limit=500')
-    t.equal(all.data.length, 100, 'a page has 100 at most')
-    t.equal(all.total, 10_000, 'the count has a bound')
+    t.equal(all.data.length, 100, 'a page has at most 100')
+    t.equal(all.total, 10_000, 'the count is bounded')
     t.same(all.data.map(({ createdAt }) => createdAt), all.data.map(({ createdAt }) => createdAt).sort().reverse(), 'the newest come first')
     const second = await numbers('limit=50&offset=50')
     t.same(second.data, all.data.slice(50))
@@ -243,13 +243,13 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
         { name: 'rare.2' }
       ]
     })
-    t.equal(body['oldestWaiting'], null, 'what is delayed does not wait')
+    t.equal(body['oldestWaiting'], null, 'a delayed job does not count as waiting')
     await run(
       "update tenantry_queue.job set start_after = created_on where state = 'created' and created_on < now() - interval '99990 seconds'"
     )
     const oldest = Number((await admin('GET /queue/stats')).body['oldestWaiting'])
     t.ok(oldest >= 99_990 && oldest < 101_000, `${oldest} s`)
-    // What the database looks at for a page, which does not grow with the jobs.
+    // The rows that the database reads for a page, whose number does not grow with the jobs.
     for (
       const [condition, index] of [["task = 'many' and state = 'failed'", 'job_of_task'], [
         "tenant_id = 'acme' and state = 'completed'",

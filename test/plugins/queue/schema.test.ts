@@ -8,7 +8,7 @@ import { testDocument, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { eventually, queueApp } from './app.js'
 
-test('the tables are those that this version of pg-boss makes, and what ours adds', async (t) => {
+test("the tables equal those of this version of pg-boss, with this project's additions", async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const engine = await createEngine({ provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
   await engine.close()
@@ -29,7 +29,7 @@ test('the tables are those that this version of pg-boss makes, and what ours add
   t.same(await states('tenantry_queue'), await states('reference'))
 })
 
-test('a role that may change rows and nothing else sends and runs jobs', async (t) => {
+test('a role with only row permissions can send and run jobs', async (t) => {
   const { connectionString, admin, name } = await postgresDatabase(t)
   const owner = await createEngine({ provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
   await owner.close()
@@ -72,7 +72,7 @@ test('no configured route reaches the jobs, of the platform or of a tenant', asy
   })
   const save = (document: object) =>
     app.inject({ method: 'POST', url: '/tenant/config', headers: bearer({ role: 'admin', tenant_id: 'a' }), payload: document })
-  t.equal((await save({ routes: [route('notes')] })).statusCode, 200, 'a route that is right is saved')
+  t.equal((await save({ routes: [route('notes')] })).statusCode, 200, 'a valid route is saved')
   for (
     const [table, select] of [['tenantry_queue.job'], ['job'], ['"tenantry_queue"."job"'], ['notes', '*, job(*)'], [
       'notes',

@@ -32,7 +32,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     const ids = sent.map((result) => result.status === 'fulfilled' ? result.value : result.reason.code)
     t.equal(new Set(ids.filter((_, n) => n % 5 !== 2 && n % 5 !== 4)).size, 300)
     t.same(new Set(ids.filter((_, n) => n % 5 === 2 || n % 5 === 4)), new Set(['TENANTRY_TENANT_UNKNOWN']))
-    // The time of a statement is one.
+    // The duration of one statement.
     t.ok((await run('select from tenantry_queue.job group by created_on')).length < 20)
     t.match(await run("select tenant_id, data #>> '{data,n}' as n, priority, state from tenantry_queue.job where id = $1", ids[6]), [{
       tenant_id: 'b',
@@ -42,7 +42,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     }])
   })
 
-  await t.test('data of 1 MiB and not a byte more, and nothing that no database takes', async (t) => {
+  await t.test('data of 1 MiB is accepted, one byte more or text that no database stores is not', async (t) => {
     const text = (bytes: number) => ({ text: 'x'.repeat(bytes - '{"text":""}'.length) })
     t.ok(await send('job', { tenant: 'a', data: text(maxData) }))
     await t.rejects(send('job', { tenant: 'a', data: text(maxData + 1) }), /1048577 bytes: at most 1048576/)
@@ -62,7 +62,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     t.ok(await send('job', { tenant: 'a', data: {}, priority: -0, delay: -0 }))
   })
 
-  await t.test('jobs with rows: both are there or neither, and a row that cannot be written concerns its own job', async (t) => {
+  await t.test('jobs with rows: both are written or neither, and a row that cannot be written affects only its own job', async (t) => {
     const sent = await Promise.allSettled([1, -1, 2, 3].map((n) => sendWith({ tenant: n === 3 ? 'nobody' : 'a', data: { n } }, n, 8)))
     t.match(sent.map(({ status }) => status), ['fulfilled', 'rejected', 'fulfilled', 'rejected'])
     t.match(sent[3], { reason: { code: 'TENANTRY_TENANT_UNKNOWN' } })
@@ -73,11 +73,11 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
       rows: 2
     }, { rows: 2 }])
     t.ok(await sendWith({ tenant: 'a', data: {}, key: 'k' }, 4, 8))
-    t.equal(await sendWith({ tenant: 'a', data: {}, key: 'k' }, 5, 8), null, 'where one of the key waits there is no row either')
+    t.equal(await sendWith({ tenant: 'a', data: {}, key: 'k' }, 5, 8), null, 'if one with the key waits, no row is written either')
     t.same(await run('select n from public.numbers where n > 3'), [{ n: 4 }])
   })
 
-  await t.test("a tenant that fills its bound does not fill another's", async (t) => {
+  await t.test("a tenant at its bound does not use another's", async (t) => {
     await app.db.transaction().execute(async (transaction) => {
       for (let n = 0; n < 5; n++) await send('job', { tenant: 'a', data: {} }, transaction)
     })
@@ -94,7 +94,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     await t.rejects(sendWith({ tenant: 'a', data: {} }, 6, 8), { code: 'TENANTRY_QUEUE_FULL' })
     t.ok(await send('job', { tenant: 'b', data: {} }))
     t.ok(await send('job', { tenant: '', data: {} }))
-    // Whatever name they have, and whether they wait for a first attempt or another one.
+    // Whatever their name, and whether they wait for a first attempt or another one.
     await run("update tenantry_queue.job set state = 'completed', completed_on = now() where tenant_id = 'a'")
     await eventually(
       t,
@@ -104,7 +104,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   if (engine.provider !== 'postgres') return
-  await t.test('who changes a tenant, or its key, keeps no other', async (t) => {
+  await t.test('a change of a tenant, or of its key, delays no other', async (t) => {
     const door = closedDoor()
     const held = closedDoor()
     const change = app.db.transaction().execute(async (transaction) => {
@@ -141,7 +141,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     t.equal(keyed, null)
   })
 
-  await t.test('a write that takes long holds the jobs of its own batch', async (t) => {
+  await t.test('a slow write delays only the jobs of its own batch', async (t) => {
     const door = closedDoor()
     mayWrite = () => door.opened
     const slow = sendWith({ tenant: 'a', data: {} }, 9, 8)
@@ -175,7 +175,7 @@ test('workers of other processes are notified after the commit, once for many jo
     for (let n = 0; n < 3; n++) await app.queue.send('job', { tenant: 'a', data: {} }, transaction)
   })
   await eventually(t, "a caller's transaction tells when it is committed", () => notices > 0)
-  // Notices come in the order of the commits: one of what was rolled back would have come before.
+  // Notifications arrive in the order of commits: one of the rolled back transaction would have come before.
   t.equal(notices, 1)
   await app.queue.send('job', { tenant: 'a', data: {} })
   await eventually(t, 'a job is told', () => notices === 2)

@@ -1,4 +1,4 @@
-/** `config: { addressLimit }`: a count for each address before anything else is looked at, on a route of any plugin. */
+/** `config: { addressLimit }`: counts each address before all other checks, on a route of any plugin. */
 import Fastify, { type FastifyInstance } from 'fastify'
 import t from 'tap'
 import auth from '../../../plugins/auth/index.js'
@@ -6,7 +6,7 @@ import conventions from '../../../plugins/conventions/index.js'
 import rateLimit, { type RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
 
-/** A login that knows one password. It waits for `gate` before it answers. */
+/** A login with one valid password. It waits for `gate` before it responds. */
 async function login (app: FastifyInstance, { gate }: { gate: () => Promise<void> }): Promise<void> {
   app.post(
     '/login',
@@ -33,11 +33,11 @@ async function appOf (options: RateLimitPluginOptions = { enabled: false }, gate
   return app
 }
 
-/** Sent at once; what `inject` returns waits for somebody who awaits it. */
+/** Sends at once; `inject` sends only when its result is awaited. */
 const post = async (app: FastifyInstance, password: string, from = '10.0.0.1') =>
   await app.inject({ method: 'POST', url: '/login', headers: { 'x-password': password, 'x-forwarded-for': from } })
 
-t.test('an address is refused before its token is looked at, where rate limits are off, too', async (t) => {
+t.test('an address is rejected before its token is checked, even if rate limits are off', async (t) => {
   const app = await appOf()
   const get = (headers: Record<string, string>) => app.inject({ url: '/verify', headers })
   t.equal((await get({ authorization: 'Bearer x' })).statusCode, 401)
@@ -45,12 +45,12 @@ t.test('an address is refused before its token is looked at, where rate limits a
   t.equal(second.statusCode, 200)
   t.match(second.headers, { 'x-ratelimit-limit': '2', 'x-ratelimit-remaining': '0' })
   const refused = await get(bearer({ tenant_id: 'acme' }))
-  t.equal(refused.statusCode, 420, 'a good token is no way around it')
+  t.equal(refused.statusCode, 420, 'a valid token does not bypass it')
   t.equal(refused.json().message, 'Slowly')
   t.equal((await get({ ...bearer({}), 'x-forwarded-for': '10.0.0.2' })).statusCode, 200, 'another address')
 })
 
-t.test('failures alone count, for each address', async (t) => {
+t.test('only failures count, per address', async (t) => {
   const app = await appOf()
   for (let count = 0; count < 5; count++) t.equal((await post(app, 'right')).statusCode, 200)
   for (let count = 0; count < 3; count++) t.equal((await post(app, 'wrong')).statusCode, 401)
@@ -60,21 +60,21 @@ t.test('failures alone count, for each address', async (t) => {
   t.equal((await post(app, 'right', '10.0.0.2')).statusCode, 200)
 })
 
-t.test('of guesses at the same time no more are heard than may fail; those that succeed are given back', async (t) => {
+t.test('of concurrent guesses at most the allowed number of failures is checked; successes are refunded', async (t) => {
   let open = () => {}
   const opened = new Promise<void>((resolve) => {
     open = resolve
   })
   const app = await appOf(undefined, () => opened)
   const guesses = Array.from({ length: 20 }, (_, index) => post(app, index === 0 ? 'right' : 'wrong'))
-  // Those that are refused do not wait for the gate.
+  // Rejected ones do not wait for the gate.
   t.same((await Promise.all(guesses.slice(3))).map(({ statusCode }) => statusCode), Array.from({ length: 17 }, () => 429))
   open()
   t.same((await Promise.all(guesses.slice(0, 3))).map(({ statusCode }) => statusCode), [200, 401, 401])
-  t.same([(await post(app, 'wrong')).statusCode, (await post(app, 'wrong')).statusCode], [401, 429], 'the one that succeeded made room')
+  t.same([(await post(app, 'wrong')).statusCode, (await post(app, 'wrong')).statusCode], [401, 429], 'the success made room')
 })
 
-t.test("the headers tell of the address's count or of the route's rule, whichever has less left", async (t) => {
+t.test("the headers show the address's count or the route's rule, whichever has less left", async (t) => {
   const app = await appOf({ default: { max: 2, windowMs: 60_000 } })
   t.match((await post(app, 'wrong')).headers, { 'x-ratelimit-limit': '2', 'x-ratelimit-remaining': '1' })
   t.match((await post(app, 'wrong', '10.0.0.9')).headers, { 'x-ratelimit-limit': '2', 'x-ratelimit-remaining': '1' })

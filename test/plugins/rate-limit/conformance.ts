@@ -1,4 +1,4 @@
-/** What every store keeps, whatever its clock. */
+/** The contract of every store, whatever its clock. */
 import type { Test } from 'tap'
 import type { ClientKind, RateLimitStore, Taken } from '../../../plugins/rate-limit/store.js'
 import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
@@ -9,7 +9,7 @@ const endpoint = createLimit({ max: 1000, windowMs: 60_000 }, 'GET /a')
 const plan = createLimit({ max: 2, windowMs: 60_000 }, 'plan')
 const own = (owner: string) => createLimit({ max: 1000, windowMs: 60_000 }, 'GET /own', { owner: tenantRef(owner) })
 
-/** Takes, and keeps what the store answers. */
+/** Takes, and records the store's responses. */
 export async function take (
   store: RateLimitStore,
   kind: ClientKind,
@@ -20,9 +20,9 @@ export async function take (
   return { ...await store.take(kind, client, limit, second, Date.now()) }
 }
 
-/** @param open makes a store that has counted nothing */
+/** @param open creates a store that has counted nothing */
 export async function conformance (t: Test, open: (t: Test) => Promise<RateLimitStore>): Promise<void> {
-  await t.test('clients, buckets, tenants and addresses are counted apart', async (t) => {
+  await t.test('clients, buckets, tenants and addresses are counted separately', async (t) => {
     const store = await open(t)
     for (let count = 1; count <= 3; count++) {
       t.match(await take(store, 'tenant', 'acme', general), { admitted: true, count })
@@ -36,7 +36,7 @@ export async function conformance (t: Test, open: (t: Test) => Promise<RateLimit
     }
   })
 
-  await t.test('of two limits a request is counted in both or, where one is used up, in neither', async (t) => {
+  await t.test('a request with two limits is counted in both or, if one is used up, in neither', async (t) => {
     const store = await open(t)
     t.match(await take(store, 'tenant', 'acme', general, plan), { admitted: true, count: 1, secondCount: 1 })
     t.match(await take(store, 'tenant', 'acme', endpoint, plan), { admitted: true, count: 1, secondCount: 2 })
@@ -52,7 +52,7 @@ export async function conformance (t: Test, open: (t: Test) => Promise<RateLimit
     t.match(refused, { admitted: false, count: 0, resetAt: refused.now + 60_000 })
   })
 
-  await t.test('a request is given back to its own window only', async (t) => {
+  await t.test('a request is refunded to its own window only', async (t) => {
     const store = await open(t)
     const { resetAt } = await take(store, 'tenant', 'acme', endpoint)
     await take(store, 'tenant', 'acme', endpoint)
@@ -66,6 +66,6 @@ export async function conformance (t: Test, open: (t: Test) => Promise<RateLimit
     await store.refund('address', '10.0.0.1', own('acme'), ofOwn.resetAt)
     t.match(await take(store, 'address', '10.0.0.1', own('acme')), { count: 1 })
     for (let times = 0; times < 3; times++) await store.refund('address', '10.0.0.1', own('acme'), ofOwn.resetAt)
-    t.match(await take(store, 'address', '10.0.0.1', own('acme')), { count: 1 }, 'never below nothing')
+    t.match(await take(store, 'address', '10.0.0.1', own('acme')), { count: 1 }, 'never below zero')
   })
 }

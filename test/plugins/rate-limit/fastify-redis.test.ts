@@ -58,10 +58,10 @@ t.test('config.rateLimit and createRateLimit count together over all instances',
   t.equal((await other.app.inject('/first')).json().remaining, 7)
   t.equal((await other.app.inject('/second')).json().remaining, 8, 'another limiter with the same options')
   t.match((await other.app.inject('/look')).json(), { remaining: 7, ttlInSeconds: /^(60|59)$/ })
-  t.equal((await one.app.inject('/look')).json().remaining, 7, 'a look counts nothing')
+  t.equal((await one.app.inject('/look')).json().remaining, 7, 'a peek counts nothing')
 })
 
-t.test('the windows of Redis end, and grow as the options say', async (t) => {
+t.test('windows in Redis end, and grow as the options say', async (t) => {
   const redis = await startRedis(t)
   const { app } = await appOn(t, redis)
   const age = async () => {
@@ -70,10 +70,10 @@ t.test('the windows of Redis end, and grow as the options say', async (t) => {
   const reset = async (url: string) => Number((await app.inject(url)).headers['x-ratelimit-reset'])
   await app.inject('/a')
   await age()
-  t.ok(await reset('/a') <= 30, 'the window goes on')
+  t.ok(await reset('/a') <= 30, 'the window continues')
   await app.inject('/again')
   await age()
-  t.ok(await reset('/again') > 30, 'it begins anew')
+  t.ok(await reset('/again') > 30, 'it starts again')
   await app.inject('/double')
   t.same([await reset('/double'), await reset('/double'), await reset('/double')], [60, 120, 240])
   for (let count = 0; count < 60; count++) await app.inject('/double')
@@ -81,10 +81,10 @@ t.test('the windows of Redis end, and grow as the options say', async (t) => {
   for (const key of await keysOf(redis)) await redis.command('persist', key)
   t.ok(await reset('/a') > 0)
   const left = await Promise.all((await keysOf(redis)).map((key) => redis.command('pttl', key)))
-  t.ok(left.some((ms) => Number(ms) > 0), 'a key that would stay for ever gets an end')
+  t.ok(left.some((ms) => Number(ms) > 0), 'a key without an expiry gets one')
 })
 
-t.test('a long key of a caller takes little room', async (t) => {
+t.test("a caller's long key takes little space", async (t) => {
   const redis = await startRedis(t)
   const { app } = await appOn(t, redis)
   for (const end of ['a', 'b']) await app.inject({ url: '/a', headers: { 'x-key': 'x'.repeat(10_000) + end } })
@@ -93,7 +93,7 @@ t.test('a long key of a caller takes little room', async (t) => {
   for (const key of keys) t.ok(key.startsWith('tenantry:rl:r:') && key.length < 150, key)
 })
 
-t.test('Redis stops and returns: each instance counts by itself meanwhile, and no request fails', async (t) => {
+t.test('during an outage of Redis each instance counts separately, and no request fails', async (t) => {
   const redis = await startRedis(t)
   const { app, lines } = await appOn(t, redis)
   t.same(await statuses(app, 2), [200, 200])

@@ -43,7 +43,7 @@ async function statuses (app: FastifyInstance, url: string, count: number, heade
 const shown = ({ headers }: LightMyRequestResponse) =>
   ['x-ratelimit-limit', 'x-ratelimit-remaining', 'x-ratelimit-reset', 'retry-after'].map((name) => headers[name])
 
-t.test('config.rateLimit answers as @fastify/rate-limit alone does', async (t) => {
+t.test('config.rateLimit responds like @fastify/rate-limit alone', async (t) => {
   const rules: Record<string, RateLimitOptions> = {
     '/max': { max: 2, timeWindow: '1 minute' },
     '/milliseconds': { max: 1, timeWindow: 30_000 },
@@ -88,7 +88,7 @@ t.test('a window ends after its time, and its reset is in seconds from now', asy
   t.same(await statuses(app, '/', 2), [200, 429])
 })
 
-t.test('continueExceeding and exponentialBackoff lengthen the window of a client that goes on', async (t) => {
+t.test('continueExceeding and exponentialBackoff extend the window of a client that continues', async (t) => {
   const clock = { now: start }
   const app = await createApp({}, (app) => {
     route('/again', { max: 1, timeWindow: 10_000, continueExceeding: true })(app)
@@ -108,7 +108,7 @@ t.test('continueExceeding and exponentialBackoff lengthen the window of a client
   t.equal((await app.inject('/double')).statusCode, 429)
 })
 
-t.test('each route counts its own clients, at most as many as its cache', async (t) => {
+t.test('each route counts its own clients, at most as many as its cache holds', async (t) => {
   const app = await createApp({}, (app) => {
     for (const url of ['/a', '/b']) route(url, { max: 1, cache: 10, keyGenerator: (request) => String(request.headers['x-key']) })(app)
   })
@@ -120,7 +120,7 @@ t.test('each route counts its own clients, at most as many as its cache', async 
   t.same(await statuses(app, '/b', 1, { 'x-key': 'first' }), [429], 'other routes lose nothing')
 })
 
-t.test('app.createRateLimit and app.rateLimit count where the app asks', async (t) => {
+t.test('app.createRateLimit and app.rateLimit count where the app calls them', async (t) => {
   const app = await createApp({}, (app) => {
     const [check, other] = [app.createRateLimit({ max: 2, timeWindow: 10_000 }), app.createRateLimit({ max: 2, timeWindow: 10_000 })]
     app.get('/check', async (request) => check(request))
@@ -148,7 +148,7 @@ t.test('app.createRateLimit and app.rateLimit count where the app asks', async (
   t.same(await statuses(app, '/nowhere', 2), [404, 429])
 })
 
-t.test('beside a rule of ours both hold, and the headers show the stricter with Unix seconds', async (t) => {
+t.test('beside a rule of the document both apply, and the headers show the stricter with Unix seconds', async (t) => {
   const app = await createApp({ default: { max: 3, windowMs: 60_000 } }, (app) => {
     route('/tight', { max: 2, timeWindow: 10_000 }, { access: 'open' })(app)
     route('/loose', { max: 100, timeWindow: 10_000 }, { access: 'open' })(app)
@@ -186,7 +186,7 @@ t.test('the key may be the caller that auth has identified', async (t) => {
   t.equal(failed.headers['x-ratelimit-limit'], '100')
 })
 
-t.test('with the conventions a refusal has their body, unless the app builds its own', async (t) => {
+t.test('with the conventions a rejection has their body, unless the app builds its own', async (t) => {
   const app = Fastify()
   await app.register(conventions)
   await app.register(rateLimit)
@@ -210,7 +210,7 @@ t.test('with the conventions a refusal has their body, unless the app builds its
   const body = await app.inject('/body')
   t.equal(body.statusCode, 429)
   t.same(body.json(), { statusCode: 429, slow: 'down' })
-  t.same(await statuses(app, '/fails', 1), [500], 'the refusal of another service is an internal error')
+  t.same(await statuses(app, '/fails', 1), [500], "another service's rejection is an internal error")
 })
 
 t.test('request.rateLimited is true, and onExceeded of the route is called', async (t) => {
@@ -230,7 +230,7 @@ t.test('request.rateLimited is true, and onExceeded of the route is called', asy
   t.same(keys, ['false', '127.0.0.1', 'true'])
 })
 
-t.test("the app's own registration is left alone and used", async (t) => {
+t.test("the app's own registration is kept and used", async (t) => {
   const app = Fastify({ trustProxy: true })
   const seen: string[] = []
   await app.register(fastifyRateLimit, {
@@ -262,7 +262,7 @@ t.test("the app's own registration is left alone and used", async (t) => {
   t.equal(counted, 1, 'nothing else counts its routes')
 })
 
-t.test('wrong options and routes that come too early fail the start, and name the route', async (t) => {
+t.test("invalid options and routes that are registered too early fail the start with the route's name", async (t) => {
   const failure = async (options: object) => {
     const app = Fastify()
     await app.register(rateLimit)
@@ -292,15 +292,15 @@ t.test('wrong options and routes that come too early fail the start, and name th
   })
   await apart.after()
   await apart.register(rateLimit)
-  t.same(await statuses(apart, '/own', 2), [200, 429], 'a context with a registration of its own')
+  t.same(await statuses(apart, '/own', 2), [200, 429], 'a context with its own registration')
 })
 
-t.test('a function timeWindow that returns no number is an error', async (t) => {
+t.test('a function timeWindow that does not return a number is an error', async (t) => {
   const app = await createApp({}, route('/', { max: 1, timeWindow: () => NaN }))
   t.same(await statuses(app, '/', 3), [500, 500, 500])
 })
 
-t.test('a route that is added to a server is limited for each tenant by itself', async (t) => {
+t.test('a route added to a server is limited separately for each tenant', async (t) => {
   const document = testDocument({ rateLimit: { enabled: true, default: { max: 5, windowMs: 60_000 } } }, await postgresSection(t))
   const app = createServer(document, { env: testEnv, logger: false })
   t.teardown(() => app.close())

@@ -50,7 +50,7 @@ async function statuses (app: FastifyInstance, url: string, count: number, heade
   return all
 }
 
-t.test('answers tell the limit, and the one beyond it is 429 with the time to wait', async (t) => {
+t.test('responses show the limit, and the next one is 429 with Retry-After', async (t) => {
   const clock = { now: start }
   const app = createApp({ default: { max: 2, windowMs: 10_000 } }, clock)
   const headersOf = ({ headers }: LightMyRequestResponse) => ['limit', 'remaining', 'reset'].map((name) => headers[`x-ratelimit-${name}`])
@@ -66,14 +66,14 @@ t.test('answers tell the limit, and the one beyond it is 429 with the time to wa
   t.equal((await get(app, '/a', acme)).statusCode, 200, 'a new window')
 })
 
-t.test('tenants are counted apart, and the users of one together', async (t) => {
+t.test('tenants are counted separately, and users of one tenant together', async (t) => {
   const app = createApp({ default: { max: 2, windowMs: 10_000 } })
   t.same(await statuses(app, '/a', 2, acme), [200, 200])
   t.equal((await get(app, '/a', bearer({ sub: 'colleague', tenant_id: 'acme' }))).statusCode, 429)
   t.same(await statuses(app, '/a', 2, globex), [200, 200])
 })
 
-t.test("callers without a token are counted by address, and never draw on a tenant's budget", async (t) => {
+t.test("callers without a token are counted by address, and never use a tenant's limit", async (t) => {
   const app = createApp({ default: { max: 2, windowMs: 10_000 } })
   const from = (address: string) => ({ 'x-forwarded-for': address, 'x-tenant-id': 'acme' })
   t.same(await statuses(app, '/a', 3, from('10.0.0.1')), [200, 200, 429])
@@ -83,7 +83,7 @@ t.test("callers without a token are counted by address, and never draw on a tena
   t.same(await statuses(app, '/a', 3, acme), [200, 200, 429])
 })
 
-t.test('a platform administrator who names a tenant draws on its address', async (t) => {
+t.test('a platform administrator who names a tenant is counted by address', async (t) => {
   const app = createApp({ default: { max: 1, windowMs: 10_000 } })
   t.same(await statuses(app, '/a', 2, { ...bearer({ role: 'admin' }), 'x-tenant-id': 'acme' }), [200, 429])
   t.same(await statuses(app, '/a', 1, acme), [200])
@@ -95,7 +95,7 @@ t.test('behind a gateway that names the tenant, the tenant is counted', async (t
   t.same(await statuses(app, '/a', 2, { 'x-tenant-id': 'globex' }), [200, 429])
 })
 
-t.test("the default is one count for all routes; a route's own rule and an endpoint's have theirs", async (t) => {
+t.test("the default counts all routes together; a route's own rule and an endpoint's rule count separately", async (t) => {
   const app = createApp({
     default: { max: 2, windowMs: 10_000 },
     perEndpoint: { 'GET /b': { max: 1 }, '/own': { max: 100 } }
@@ -103,24 +103,24 @@ t.test("the default is one count for all routes; a route's own rule and an endpo
   t.same(await statuses(app, '/a', 1, acme), [200])
   t.same(await statuses(app, '/fails', 2, acme), [404, 429])
   t.same(await statuses(app, '/b', 2, acme), [200, 429], 'the endpoint')
-  t.same(await statuses(app, '/own', 2, acme), [200, 429], "the route's own goes before the endpoint's")
+  t.same(await statuses(app, '/own', 2, acme), [200, 429], "the route's own rule takes precedence over the endpoint's")
   t.same(await statuses(app, '/own/1', 1, acme), [200], 'another route, another count')
   t.same(await statuses(app, '/own/2', 1, acme), [429], 'the same route')
 })
 
-t.test('an endpoint is named by its path for every method', async (t) => {
+t.test("an endpoint's path covers every method", async (t) => {
   const app = createApp({ perEndpoint: { '/b': { max: 2, windowMs: 10_000 } } })
   t.same(await statuses(app, '/b', 2, acme), [200, 200])
   t.equal((await app.inject({ method: 'POST', url: '/b', headers: acme, payload: {} })).statusCode, 429)
 })
 
-t.test('HEAD draws on the count of GET', async (t) => {
+t.test('HEAD counts as GET', async (t) => {
   const app = createApp({})
   t.equal((await app.inject({ method: 'HEAD', url: '/own', headers: acme })).statusCode, 200)
   t.same(await statuses(app, '/own', 1, acme), [429])
 })
 
-t.test('the refusal has the message and the status of its rule', async (t) => {
+t.test('the rejection has the message and the status of its rule', async (t) => {
   const app = createApp({ default: { max: 1, windowMs: 1000, statusCode: 503, message: 'Busy' } })
   await statuses(app, '/a', 1)
   const refused = await get(app, '/a')
@@ -130,7 +130,7 @@ t.test('the refusal has the message and the status of its rule', async (t) => {
   t.equal((await get(app, '/own')).json().message, 'Slowly')
 })
 
-t.test('a refusal with a status of 500 or more filled the log', async (t) => {
+t.test('a rejection with a status of 500 or more filled the log', async (t) => {
   const lines: string[] = []
   const app = Fastify({
     logger: {
@@ -151,7 +151,7 @@ t.test('a refusal with a status of 500 or more filled the log', async (t) => {
   t.notMatch(lines.join(''), /"level":50/)
 })
 
-t.test('answers that a rule skips do not count', async (t) => {
+t.test('responses that a rule skips do not count', async (t) => {
   const successful = createApp({ default: { max: 1, windowMs: 10_000, skipSuccessfulRequests: true } })
   t.same(await statuses(successful, '/a', 3, acme), [200, 200, 200])
   t.same(await statuses(successful, '/fails', 2, acme), [404, 429])
@@ -160,7 +160,7 @@ t.test('answers that a rule skips do not count', async (t) => {
   t.same(await statuses(failed, '/a', 2, acme), [200, 429])
 })
 
-t.test('a request is refused before its body is judged, and after its token is', async (t) => {
+t.test('a request is rejected after its token is checked, and before its body is', async (t) => {
   const app = createApp({ default: { max: 1, windowMs: 10_000 } })
   const send = () => app.inject({ method: 'POST', url: '/b', headers: acme, payload: {} })
   t.equal((await send()).statusCode, 400)
@@ -168,17 +168,17 @@ t.test('a request is refused before its body is judged, and after its token is',
   t.equal((await get(app, '/a', { authorization: 'Bearer x' })).statusCode, 401)
 })
 
-t.test('without a rule for it, and with rateLimitRule: false, a route is not limited', async (t) => {
+t.test('without a rule, or with rateLimitRule: false, a route is not limited', async (t) => {
   const app = createApp({ enabled: false, default: { max: 1, windowMs: 10_000 } })
   t.same(await statuses(app, '/a', 3, acme), [200, 200, 200])
   t.equal((await get(app, '/a', acme)).headers['x-ratelimit-limit'], undefined)
-  t.same(await statuses(app, '/own', 2, acme), [200, 429], "a route's own rule holds")
+  t.same(await statuses(app, '/own', 2, acme), [200, 429], "a route's own rule applies")
   const on = createApp({ default: { max: 1, windowMs: 10_000 } })
   t.same(await statuses(on, '/free', 3, acme), [200, 200, 200])
   t.same(await statuses(on, '/theirs', 3, acme), [200, 200, 200], "an embedder's route")
 })
 
-t.test('the limit of addresses without a default in the document is 100 a minute', async (t) => {
+t.test('without a default in the document the limit per address is 100 a minute', async (t) => {
   const response = await get(createApp({}), '/a')
   t.equal(response.headers['x-ratelimit-limit'], '100')
   t.equal(response.headers['x-ratelimit-reset'], String(1_800_000_000 + 61))
@@ -188,14 +188,14 @@ t.test('a request that fails before the limit shows it, and counts for its addre
   const app = createApp({ default: { max: 3, windowMs: 10_000 } })
   const remaining = async (headers: Record<string, string>) => (await get(app, '/a', headers)).headers['x-ratelimit-remaining']
   t.equal(await remaining({ authorization: 'Bearer x' }), '2')
-  t.equal(await remaining({ ...acme, 'x-tenant-id': 'globex' }), '1', 'of the tenant that it named nobody knows')
+  t.equal(await remaining({ ...acme, 'x-tenant-id': 'globex' }), '1', 'the named tenant is not verified yet')
   t.equal(await remaining({}), '0')
   t.same(await statuses(app, '/a', 1), [429])
-  t.same(await statuses(app, '/a', 1, { authorization: 'Bearer x' }), [401], 'its answer stays')
-  t.same(await statuses(app, '/a', 1, acme), [200], 'a tenant is counted by itself')
+  t.same(await statuses(app, '/a', 1, { authorization: 'Bearer x' }), [401], 'its response stays')
+  t.same(await statuses(app, '/a', 1, acme), [200], 'a tenant is counted separately')
 })
 
-t.test('request.rateLimited tells whether a limit refused the request', async (t) => {
+t.test('request.rateLimited shows whether a limit rejected the request', async (t) => {
   const app = createApp({ default: { max: 1, windowMs: 10_000 } })
   const seen: boolean[] = []
   app.addHook('onResponse', async (request) => {
@@ -226,7 +226,7 @@ t.test('a store outside this process is awaited', async (t) => {
   t.same(await statuses(app, '/a', 2, acme), [200, 429])
 })
 
-t.test('a route that is compiled later is checked by the same limiter', async (t) => {
+t.test('a route that is compiled later uses the same limiter', async (t) => {
   const app = createApp({})
   const late = createLimit({ max: 1, windowMs: 10_000 }, 'GET /late/:id')
   app.after(() => {
@@ -239,7 +239,7 @@ t.test('a route that is compiled later is checked by the same limiter', async (t
   t.same(await statuses(app, '/late/1', 2, globex), [200, 429])
 })
 
-t.test('the plugin limits alone in a bare app, and warns of an endpoint that is no route', async (t) => {
+t.test('the plugin works alone in a bare app, and warns about an endpoint that is not a route', async (t) => {
   const lines: string[] = []
   const app = Fastify({
     logger: {

@@ -10,32 +10,32 @@ const second = createLimit({ max: 1000, windowMs: 1000 }, 'GET /a')
 const plan = createLimit({ max: 2, windowMs: 60_000 }, 'plan')
 const own = (owner: string, bucket = 'GET /own') => createLimit({ max: 1000, windowMs: 60_000 }, bucket, { owner: tenantRef(owner) })
 
-/** What became of a request of a tenant, or of an address where the client is one. */
+/** The result for a request of a tenant, or of an address if the client is one. */
 function take (store: MemoryStore, client: string, limit: Limit, now: number, other: Limit | null = null): Taken {
   const taken = store.take(client.includes('.') ? 'address' : 'tenant', client, limit, other, now)
   if (taken instanceof Promise) throw new Error('memory has no promises')
   return { ...taken }
 }
 
-t.test('the memory keeps the contract', (t) => conformance(t, async () => createMemoryStore()))
+t.test('the memory store fulfills the contract', (t) => conformance(t, async () => createMemoryStore()))
 
-t.test('a window begins with the first request and ends after its time', async (t) => {
+t.test('a window starts with the first request and ends after its time', async (t) => {
   const store = createMemoryStore()
   t.match(take(store, 'acme', second, 5000), { admitted: true, now: 5000, count: 1, resetAt: 6000 })
   t.match(take(store, 'acme', second, 5999), { count: 2, resetAt: 6000 })
   t.match(take(store, 'acme', second, 6000), { count: 1, resetAt: 7000 })
 })
 
-t.test('a clock that is set back makes no window longer than its time', async (t) => {
+t.test('a clock that is set back does not lengthen a window', async (t) => {
   const store = createMemoryStore()
   take(store, 'acme', second, 3_600_000)
-  t.match(take(store, 'acme', second, 3_599_999), { count: 1, resetAt: 3_600_999 }, 'before the window began: a new one')
+  t.match(take(store, 'acme', second, 3_599_999), { count: 1, resetAt: 3_600_999 }, "before the window's start: a new one")
   t.match(take(store, 'acme', second, 0), { count: 1, resetAt: 1000 })
   t.match(take(store, 'acme', second, 999), { count: 2, resetAt: 1000 })
   t.match(take(store, 'acme', second, 1000), { count: 1, resetAt: 2000 })
 })
 
-t.test('100,000 addresses and 10,000 tenants: bounded, and no address pushes out a tenant', async (t) => {
+t.test('100,000 addresses and 10,000 tenants: bounded, and no address evicts a tenant', async (t) => {
   const store = createMemoryStore(1000)
   take(store, 'idle', minute, 0)
   take(store, '10.0.0.0', minute, 0)
@@ -46,7 +46,7 @@ t.test('100,000 addresses and 10,000 tenants: bounded, and no address pushes out
   t.ok(store.size <= 1001, `${store.size} windows`)
   t.match(take(store, 'idle', minute, 0), { count: 2 }, 'a tenant stays')
   t.match(take(store, '10.9.9.9', minute, 0), { count: 1001 }, 'an address in use stays')
-  t.match(take(store, '10.0.0.0', minute, 0), { count: 1 }, 'the oldest address was forgotten')
+  t.match(take(store, '10.0.0.0', minute, 0), { count: 1 }, 'the oldest address was evicted')
   for (let count = 1; count <= 10_000; count++) {
     take(store, `tenant-${count}`, minute, 0, plan)
     if (count % 100 === 0) take(store, 'busy', minute, 0)
@@ -55,7 +55,7 @@ t.test('100,000 addresses and 10,000 tenants: bounded, and no address pushes out
   t.ok(store.size <= 2000, `${store.size} windows`)
 })
 
-t.test("counts of a tenant's own document do not push out those of others", async (t) => {
+t.test("counts of a tenant's own document do not evict those of others", async (t) => {
   const store = createMemoryStore(1000)
   take(store, 'acme', minute, 0, plan)
   take(store, 'globex', own('globex'), 0)

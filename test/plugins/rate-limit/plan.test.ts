@@ -18,7 +18,7 @@ interface Setup {
 
 let number = 0
 
-/** An app with a tenant of its own, on a plan of three requests a minute unless another is named. */
+/** An app with its own tenant, on a plan of three requests a minute unless another is named. */
 async function appOf (options: RateLimitPluginOptions, { plan = 'free', trustHeader = false }: Setup = {}) {
   const clock = { now: 1_800_000_000_000 }
   const app = Fastify({ trustProxy: true })
@@ -65,13 +65,13 @@ async function ask (app: FastifyInstance, url: string, count: number, headers: R
 const statuses = (answers: readonly LightMyRequestResponse[]) => answers.map(({ statusCode }) => statusCode)
 const told = ({ headers }: LightMyRequestResponse) => ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
 
-t.test('a default that only says how it refuses held tenants to a hundred a minute', async (t) => {
+t.test('a default with only a message limited tenants to a hundred a minute', async (t) => {
   const { app, token } = await appOf({ default: { message: 'Slowly' } })
   t.strictSame(told((await ask(app, '/a', 1, token))[0]!)[0], 3, 'its plan')
   t.strictSame(told((await ask(app, '/a', 1, {}))[0]!)[0], 100, 'an address')
 })
 
-t.test('a tenant without a rule is held to its plan alone, over all routes', async (t) => {
+t.test('a tenant without a rule is limited only by its plan, over all routes', async (t) => {
   const { app, clock, token } = await appOf({})
   const [first] = await ask(app, '/a', 1, token)
   t.same(told(first!), [3, 2, 1_800_000_060])
@@ -93,7 +93,7 @@ t.test('a tenant that has used up its plan can still upgrade, thirty times a min
   t.same(statuses(await ask(app, '/subscription', 11, token)).slice(-2), [200, 429])
   const { app: other, token: fresh } = await appOf({})
   await ask(other, '/upgrade', 5, fresh)
-  t.same(statuses(await ask(other, '/a', 1, fresh)), [200], 'they do not draw on the plan')
+  t.same(statuses(await ask(other, '/a', 1, fresh)), [200], 'they do not count for the plan')
   const { app: one, token: ofOne } = await appOf({}, { plan: 'one' })
   t.same(
     statuses([...await ask(one, '/a', 2, ofOne), ...await ask(one, '/upgrade', 1, ofOne)]),
@@ -102,42 +102,42 @@ t.test('a tenant that has used up its plan can still upgrade, thirty times a min
   )
 })
 
-t.test('the plan is a ceiling beside the rule, and the headers tell of the one with less left', async (t) => {
+t.test('the plan limits in addition to the rule, and the headers show the one with less left', async (t) => {
   const { app, clock, token } = await appOf({ default: { max: 2, windowMs: 10_000 } })
   t.same((await ask(app, '/a', 3, token)).map(told), [[2, 1, 1_800_000_010], [2, 0, 1_800_000_010], [2, 0, 1_800_000_010]])
   clock.now += 10_000
   const answers = await ask(app, '/a', 2, token)
-  t.same(statuses(answers), [200, 429], 'the request that the rule refused did not draw on the plan')
+  t.same(statuses(answers), [200, 429], 'the request that the rule rejected did not count for the plan')
   t.same(answers.map(told), [[3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
   t.equal(answers[1]!.headers['retry-after'], '50')
 })
 
-t.test('a route with a rule of its own has the ceiling too; who is refused by the plan reads its message', async (t) => {
+t.test("a route with its own rule has the plan's limit too, with the plan's message", async (t) => {
   const { app, token } = await appOf({})
   const own = await ask(app, '/own', 3, token)
   t.same(statuses(own), [200, 200, 420])
   t.equal(own[2]!.json().message, 'Slowly')
   t.same(statuses(await ask(app, '/a', 2, token)), [200, 429])
   const [both] = await ask(app, '/own', 1, token)
-  t.equal(both!.statusCode, 420, 'of two that are used up the one that lasts longer')
+  t.equal(both!.statusCode, 420, 'if both are used up, the one that lasts longer')
   t.equal(both!.headers['retry-after'], '120')
 })
 
-t.test('of two counts that have equally much left the headers tell of the one that lasts longer', async (t) => {
+t.test('if two counts have equally much left, the headers show the one that lasts longer', async (t) => {
   const { app, token } = await appOf({ default: { max: 3, windowMs: 10_000 } })
   const answers = await ask(app, '/a', 4, token)
   t.same(answers.map(told), [[3, 2, 1_800_000_060], [3, 1, 1_800_000_060], [3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
   t.equal(answers[3]!.headers['retry-after'], '60')
 })
 
-t.test('an answer that the rule skips counts for the plan', async (t) => {
+t.test('a response that the rule skips counts for the plan', async (t) => {
   const { app, token } = await appOf({})
   t.same(statuses(await ask(app, '/failures', 4, token)), [200, 200, 200, 429])
 })
 
-t.test("tenants have each their own; callers without a tenant never draw on a tenant's plan", async (t) => {
+t.test('each tenant has its own plan limit; callers without a tenant never use one', async (t) => {
   const { app, tenant, token } = await appOf({})
-  t.same(statuses(await ask(app, '/a', 4, { 'x-tenant-id': tenant })), [200, 200, 200, 200], 'the rule of addresses')
+  t.same(statuses(await ask(app, '/a', 4, { 'x-tenant-id': tenant })), [200, 200, 200, 200], 'the rule for addresses')
   t.same(statuses(await ask(app, '/a', 4, { ...bearer({ role: 'admin' }), 'x-tenant-id': tenant })), [200, 200, 200, 200])
   t.same(statuses(await ask(app, '/a', 4, token)), [200, 200, 200, 429])
   t.same(statuses(await ask(app, '/a', 1, bearer({ tenant_id: `${tenant}-other` }))), [200])
@@ -148,7 +148,7 @@ t.test('behind a gateway that names the tenant, its plan counts', async (t) => {
   t.same(statuses(await ask(app, '/a', 4, { 'x-tenant-id': tenant })), [200, 200, 200, 429])
 })
 
-t.test('a plan without a limit limits nothing, one of 0 admits nothing, an unknown one is free', async (t) => {
+t.test('an unlimited plan limits nothing, a limit of 0 admits nothing, an unknown plan is free', async (t) => {
   const endless = await appOf({}, { plan: 'endless' })
   const answers = await ask(endless.app, '/a', 5, endless.token)
   t.same(statuses(answers), [200, 200, 200, 200, 200])
@@ -163,7 +163,7 @@ t.test('a plan without a limit limits nothing, one of 0 admits nothing, an unkno
   t.same(statuses(await ask(unknown.app, '/a', 4, unknown.token)), [200, 200, 200, 429])
 })
 
-t.test('a plan that is changed holds in the minute that runs', async (t) => {
+t.test('a changed plan applies within the running minute', async (t) => {
   const { app, tenant, token } = await appOf({})
   t.same(statuses(await ask(app, '/a', 4, token)), [200, 200, 200, 429])
   await app.tenants.update(tenant, { plan: 'pro' })
@@ -172,11 +172,11 @@ t.test('a plan that is changed holds in the minute that runs', async (t) => {
   t.same((await ask(app, '/a', 1, token)).map(told), [[3, 0, 1_800_000_060]])
 })
 
-t.test('rateLimit.enabled: false and rateLimitRule: false turn the ceiling off too', async (t) => {
+t.test("rateLimit.enabled: false and rateLimitRule: false disable the plan's limit too", async (t) => {
   const off = await appOf({ enabled: false })
   t.same(statuses(await ask(off.app, '/a', 5, off.token)), [200, 200, 200, 200, 200])
-  t.same(statuses(await ask(off.app, '/own', 3, off.token)), [200, 200, 420], "a route's own rule holds")
-  t.same(statuses(await ask(off.app, '/failures', 4, off.token)), [200, 200, 200, 200], 'without the ceiling')
+  t.same(statuses(await ask(off.app, '/own', 3, off.token)), [200, 200, 420], "a route's own rule applies")
+  t.same(statuses(await ask(off.app, '/failures', 4, off.token)), [200, 200, 200, 200], "without the plan's limit")
   const on = await appOf({})
   t.same(statuses(await ask(on.app, '/free', 5, on.token)), [200, 200, 200, 200, 200])
 })

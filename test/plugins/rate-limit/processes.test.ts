@@ -1,4 +1,4 @@
-/** Two processes with one Redis, as behind a load balancer: together they admit what a limit says, and no request more. */
+/** Two processes with one Redis, as behind a load balancer: together they admit exactly the limit. */
 import type { TestDocument } from '../../helpers/server.js'
 import t from 'tap'
 import { startInstance } from '../../helpers/instances.js'
@@ -24,11 +24,11 @@ const instances = [
     { ...document, rateLimit: { enabled: true, redis: server }, cache: { enabled: true, provider: 'memory' } },
     engine
   ),
-  // Where the document names no Redis for its limits, that of its cache is theirs.
+  // A document without a Redis for its limits uses the cache's.
   await startInstance(t, { ...document, cache: { enabled: true, provider: 'redis', redis: server } }, engine)
 ]
 
-/** So many requests at once, to each instance in turn; the statuses with how often each was answered. */
+/** Sends this many concurrent requests, alternating between the instances. Returns the count of each status. */
 async function flood (path: string, count: number, headers: Record<string, string> = {}): Promise<Record<number, number>> {
   const answers = await Promise.all(
     Array.from({ length: count }, (_, index) => fetch(`${instances[index % 2]!.address}${path}`, { headers }))
@@ -39,18 +39,18 @@ async function flood (path: string, count: number, headers: Record<string, strin
   return counts
 }
 
-t.test("a tenant's plan", async (t) => {
+t.test("a tenant's plan limits both processes together", async (t) => {
   t.strictSame(await flood('/any', 200, bearer({ tenant_id: 'acme' })), { 200: 70, 429: 130 })
   t.strictSame(await flood('/few', 20, bearer({ tenant_id: 'acme' })), { 429: 20 }, 'over all routes')
 })
 
-t.test("a route's rule, which the plan is beside", async (t) => {
+t.test("a route's rule limits in addition to the plan", async (t) => {
   const token = bearer({ tenant_id: 'globex' })
   t.strictSame(await flood('/few', 100, token), { 200: 7, 429: 93 })
-  t.strictSame(await flood('/any', 100, token), { 200: 63, 429: 37 }, 'what the rule refused did not draw on the plan')
+  t.strictSame(await flood('/any', 100, token), { 200: 63, 429: 37 }, 'requests that the rule rejected did not count for the plan')
 })
 
-t.test("a tenant's own rule", async (t) => {
+t.test("a tenant's own rule limits both processes together", async (t) => {
   const admin = { ...bearer({ tenant_id: 'initech', role: 'admin' }), 'content-type': 'application/json' }
   const document = {
     rateLimit: { enabled: true, default: { max: 5, windowMs: 60_000 } },

@@ -18,7 +18,7 @@ const minute = createLimit({ max: 1000, windowMs: 60_000 }, 'GET /a')
 const plan = createLimit({ max: 1000, windowMs: 60_000 }, 'plan')
 const minuteKey = 'tenantry:rl:t:acme:GET /a'
 
-/** A store on a connection of its own, as another instance has it. */
+/** A store on its own connection, like another instance's. */
 async function storeOn (t: Test, { url }: TestRedis): Promise<RateLimitStore> {
   const connection = await openRedis(url, silent())
   t.teardown(() => connection.close())
@@ -68,7 +68,7 @@ async function until (what: string, isThere: () => unknown): Promise<void> {
   }
 }
 
-t.test('the store keeps the contract, and its keys', async (t) => {
+t.test('the Redis store fulfills the contract and uses its keys', async (t) => {
   const redis = await startRedis(t)
   await conformance(t, async (t) => {
     await redis.command('flushall')
@@ -99,7 +99,7 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     t.equal(calls.get('eval'), undefined)
   })
 
-  await t.test('keys begin with the tenant or the address, and end with their windows', async (t) => {
+  await t.test('keys start with the tenant or the address, and expire with their windows', async (t) => {
     await redis.command('flushall')
     const store = await storeOn(t, redis)
     const long = createLimit({ max: 1, windowMs: 1000 }, `GET /${'x'.repeat(2000)}`)
@@ -124,7 +124,7 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     await until('the short ones are gone', async () => await redis.command('dbsize') === 3)
   })
 
-  await t.test("the windows of a tenant's own document are bounded, however many routes, versions and addresses there are", async (t) => {
+  await t.test("windows of a tenant's own document are bounded, however many routes, versions and addresses there are", async (t) => {
     await redis.command('flushall')
     const store = await storeOn(t, redis)
     const own = (bucket: string, owner = 'acme', max = 5) => createLimit({ max, windowMs: 86_400_000 }, bucket, { owner: tenantRef(owner) })
@@ -140,11 +140,11 @@ t.test('the store keeps the contract, and its keys', async (t) => {
       await Promise.all(
         Array.from({ length: 200 }, (_, route) => take(store, 'address', `10.0.0.${route}`, own(`GET /v${version}/${route}`)))
       )
-      t.match(await take(store, 'tenant', 'acme', own('GET /used', 'acme', 100)), { count: version + 1 }, 'one that is used stays')
+      t.match(await take(store, 'tenant', 'acme', own('GET /used', 'acme', 100)), { count: version + 1 }, 'a used one stays')
       t.match(
         await take(store, 'tenant', 'acme', own('GET /refused', 'acme', 1)),
         { admitted: false, count: 1 },
-        'so does one that refuses'
+        'so does one that rejects'
       )
     }
     const { young = 0, old = 0 } = await windows('acme')
@@ -153,14 +153,14 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     t.match(await take(store, 'tenant', 'globex', own('GET /kept', 'globex')), { count: 2 }, 'another tenant loses nothing')
     const last = await take(store, 'address', '10.0.0.1', own('GET /v14/1'))
     t.match(last, { count: 2 })
-    t.match(await take(store, 'address', '10.0.0.1', own('GET /v0/1')), { count: 1 }, 'the oldest is forgotten')
+    t.match(await take(store, 'address', '10.0.0.1', own('GET /v0/1')), { count: 1 }, 'the oldest is evicted')
     t.ok(Number(await redis.command('pttl', 'tenantry:rl:o:acme:old')) <= 86_400_000)
 
     const aged = own('GET /v8/199')
     const taken = await take(store, 'address', '10.0.0.199', aged)
     await Promise.all(Array.from({ length: 1000 }, (_, count) => take(store, 'address', '10.0.1.1', own(`GET /other/${count}`))))
     await store.refund('address', '10.0.0.199', aged, taken.resetAt)
-    t.match(await take(store, 'address', '10.0.0.199', aged), { count: taken.count }, 'one that has aged is given back too')
+    t.match(await take(store, 'address', '10.0.0.199', aged), { count: taken.count }, 'an aged one is refunded too')
 
     await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 1000 }, 'GET /o', { owner: tenantRef('brief') }))
     await take(store, 'tenant', 'brief', createLimit({ max: 5, windowMs: 600 }, 'GET /p', { owner: tenantRef('brief') }))
@@ -168,7 +168,7 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     await until('it is gone', async () => await redis.command('exists', 'tenantry:rl:o:brief:young') === 0)
   })
 
-  await t.test('a count that would outlive its window, or stay for ever, is a new window', async (t) => {
+  await t.test('a count that would outlive its window, or never expire, is a new window', async (t) => {
     const store = await storeOn(t, redis)
     for (const stale of [`999 ${Date.now() + 3_600_000}`, '999', 'of another version']) {
       await redis.command('set', minuteKey, stale)
@@ -185,7 +185,7 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     t.match(await take(store, 'tenant', 'acme', minute), { count: 1 })
   })
 
-  await t.test('answers that a rule skips are given back', async (t) => {
+  await t.test('responses that a rule skips are refunded', async (t) => {
     await redis.command('flushall')
     const { app } = await appOn(t, redis, { default: { max: 1, windowMs: 60_000, skipSuccessfulRequests: true } })
     const key = 'tenantry:rl:a:127.0.0.1:'
@@ -198,7 +198,7 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     t.same(await statuses(app, 1), [429])
   })
 
-  await t.test('200 requests at once to two instances: exactly the limit is admitted', async (t) => {
+  await t.test('of 200 concurrent requests to two instances exactly the limit is admitted', async (t) => {
     await redis.command('flushall')
     const options = { default: { max: 70, windowMs: 60_000, message: 'Busy', statusCode: 420 } }
     const apps = [await appOn(t, redis, options), await appOn(t, redis, options)]
@@ -209,21 +209,21 @@ t.test('the store keeps the contract, and its keys', async (t) => {
     t.equal(new Set(answers.map(({ headers }) => headers['x-ratelimit-reset'])).size, 1, 'one window, one end')
     const remaining = answers.filter(({ statusCode }) => statusCode === 200).map(({ headers }) => Number(headers['x-ratelimit-remaining']))
       .sort((one, other) => one - other)
-    t.same(remaining, Array.from({ length: 70 }, (_, index) => index), 'each was told another remainder')
+    t.same(remaining, Array.from({ length: 70 }, (_, index) => index), 'each got a different remainder')
     const refused = answers.find(({ statusCode }) => statusCode === 420)
     t.match(refused?.json(), { message: 'Busy', retryAfter: Number(refused?.headers['retry-after']) })
   })
 })
 
-t.test('Redis stops and returns: each instance limits by itself meanwhile', async (t) => {
+t.test('during an outage of Redis each instance limits separately', async (t) => {
   const redis = await startRedis(t)
   const { app, lines } = await appOn(t, redis, { default: { max: 3, windowMs: 60_000 } })
   const told = (text: RegExp) => lines.filter((line) => text.test(line)).length
   t.same(await statuses(app, 2), [200, 200])
   await redis.stop()
   await until('the loss is noticed', () => told(/Redis cannot be used/) === 1)
-  t.same(await statuses(app, 5), [200, 200, 200, 429, 429], 'a count of its own')
-  t.equal(told(/Redis cannot be used/), 1, 'said once')
+  t.same(await statuses(app, 5), [200, 200, 200, 429, 429], 'a separate count')
+  t.equal(told(/Redis cannot be used/), 1, 'logged once')
   await redis.start()
   await until('Redis is used again', () => told(/Redis is back/) === 1)
   t.same(await statuses(app, 4), [200, 200, 200, 429], 'Redis has forgotten')
@@ -231,7 +231,7 @@ t.test('Redis stops and returns: each instance limits by itself meanwhile', asyn
   t.equal(lines.length, 2, lines.join(''))
 })
 
-t.test('Redis hangs: requests under way are answered too, and none is admitted beyond the limit of the instance', async (t) => {
+t.test("when Redis hangs, waiting requests get a response, and none exceeds the instance's limit", async (t) => {
   const redis = await startRedis(t)
   const { app, lines } = await appOn(t, redis, { default: { max: 3, windowMs: 60_000 } })
   t.same(await statuses(app, 1), [200])

@@ -1,4 +1,4 @@
-/** What the platform's roles give, to whom, on which server, and until when. */
+/** The platform's roles: their permissions, users, servers and lifetime. */
 import { test, type Test } from 'tap'
 import Fastify from 'fastify'
 import { sql } from 'kysely'
@@ -31,11 +31,11 @@ const mayRead = { '/read': 200, '/write': 403 }
 const mayWrite = { '/read': 403, '/write': 200 }
 const may = { '/read': 200, '/write': 200 }
 
-/** What the owner of a token may do. */
+/** The permissions of a token's user. */
 const what = (ask: Ask, claims: TokenClaims) =>
   statuses((target, request) => ask(target, { ...request, token: signToken(claims) }), '/read', '/write')
 
-/** A role, made by a platform administrator. */
+/** A role, created by a platform administrator. */
 const make = async (t: Test, ask: Ask, name: string, permissions: readonly string[]) =>
   (await makeRole(t, (target, request) => ask(target, { ...platform, ...request }), { name, permissions })).id
 
@@ -44,7 +44,7 @@ test('roles give their permissions only to their users, on every server', async 
   await t.rejects(testServer(t, document, { engine }), {
     message:
       'there is no role "reader", which rbac.defaultRole names: start without rbac.defaultRole, add the role with POST /rbac/roles, and name it then; or insert it into tenantry.roles'
-  }, 'in a database that is empty but for its tables')
+  }, 'in a database with only empty tables')
   await run(
     await openEngine(t, { ...engine, roleTables: defaultRoleTables, migrate: 'manual' }),
     "insert into tenantry.roles (name) values ('reader')"
@@ -53,13 +53,13 @@ test('roles give their permissions only to their users, on every server', async 
   const [ask, elsewhere] = [caller(t, here), caller(t, there)]
   const u = { sub: 'u', tenant_id: 'acme' }
   const others: TokenClaims[] = [{ ...u, sub: 'v' }, { ...u, tenant_id: 'globex' }, { sub: 'u' }, { ...u, sub: 'U' }]
-  /** Here at once, and there soon. */
+  /** At once here, and soon there. */
   const becomes = async (claims: TokenClaims, expected: Record<string, number>, why: string) => {
     t.same(await what(ask, claims), expected, why)
     await until(t, `${why}, on the other server`, async () => JSON.stringify(await what(elsewhere, claims)) === JSON.stringify(expected))
   }
 
-  for (const server of [ask, elsewhere]) t.same(await what(server, u), mayNot, 'the default role holds nothing yet')
+  for (const server of [ask, elsewhere]) t.same(await what(server, u), mayNot, 'the default role has no permissions yet')
   const reader = String((await ask('GET /rbac/roles', platform)).body.data?.[0]?.['id'])
   for (const name of ['notes:read', 'files:read', 'notes:*']) {
     t.equal((await ask('POST /rbac/permissions', { ...platform, body: { name } })).status, 201)
@@ -73,7 +73,7 @@ test('roles give their permissions only to their users, on every server', async 
   t.same((await ask('GET /rbac/users/v/permissions', { ...platform, tenant: 'acme' })).body, { permissions: ['notes:read'] })
   t.same((await ask('GET /rbac/users/v/roles', { ...platform, tenant: 'acme' })).body.data, [])
   t.same((await ask('GET /rbac/users/u/permissions', { ...platform, tenant: 'acme' })).body, { permissions: ['notes:write'] })
-  t.same(await what(ask, { ...u, permissions: ['notes:read'] }), may, "beside the token's own")
+  t.same(await what(ask, { ...u, permissions: ['notes:read'] }), may, "in addition to the token's own")
 
   t.equal((await ask('POST /rbac/assign', { ...platform, tenant: 'acme', body: { userId: 'u', roleId: reader } })).status, 201)
   await becomes(u, may, 'two roles add up')
@@ -98,7 +98,7 @@ test('roles give their permissions only to their users, on every server', async 
   })
   await becomes(u, mayRead, 'without roles the default one again')
 
-  // On two servers at once, whichever comes first: nobody has a role that is gone, of two of a name there is one, and no user has 101.
+  // On two servers at once, in any order: no user has a deleted role, of two roles with one name there is one, and no user has 101.
   const both = (target: string, body: object, tenant = 'acme') =>
     Promise.all([ask, elsewhere].map((server) => server(target, { ...platform, tenant, body })))
   for (let round = 0; round < 4; round++) {
@@ -116,7 +116,7 @@ test('roles give their permissions only to their users, on every server', async 
       { left: number }
     >`select (select count(*) from tenantry.user_roles where role_id = ${roleId})::int + (select count(*) from tenantry.role_permissions where role_id = ${roleId})::int as left`
       .execute(here.db)
-    t.same(rows, [{ left: 0 }], 'nothing is left of a role that was given while it was deleted')
+    t.same(rows, [{ left: 0 }], 'nothing remains of a role that was assigned during its deletion')
   }
   await sql`insert into tenantry.user_roles (tenant_id, user_id, role_id) select 'acme', 'full', gen_random_uuid() from generate_series(1, 99)`
     .execute(here.db)
@@ -135,10 +135,10 @@ test('roles give their permissions only to their users, on every server', async 
   })
   t.equal((await ask('GET /read', { headers: { 'x-api-key': String(key) } })).status, 403, 'a key has no role, not even the default one')
   for (const sub of ['x'.repeat(600), 'a\u0000b', '\ud800', '__proto__', "' or true --"]) {
-    t.same(await what(ask, { ...u, sub }), mayRead, 'whoever no role can be assigned to has the default one')
+    t.same(await what(ask, { ...u, sub }), mayRead, 'a user that cannot have a role has the default one')
   }
 
-  // What is remembered needs no database.
+  // Cached data needs no database.
   await sql`alter table tenantry.user_roles rename to away`.execute(here.db)
   t.same(await what(ask, u), mayRead)
   refused(t, await ask('GET /read', { token: signToken({ ...u, sub: 'cold' }) }), 503, 'SCHEMA_CHANGED')
@@ -146,7 +146,7 @@ test('roles give their permissions only to their users, on every server', async 
   await sql`alter table tenantry.away rename to user_roles`.execute(here.db)
 })
 
-test('no role makes an administrator of the platform, and only those reach the roles', async (t) => {
+test('no role makes a platform administrator, and only platform administrators manage roles', async (t) => {
   const app = await testServer(t, {
     rbac: { enabled: true },
     cache: { enabled: true, provider: 'memory' },
@@ -166,7 +166,7 @@ test('no role makes an administrator of the platform, and only those reach the r
 
   const ofTenant = signToken({ sub: 'eve', tenant_id: 'acme' })
   const ofPlatform = signToken({ sub: 'eve' })
-  t.equal((await ask('GET /tenant/secrets', { token: ofTenant })).status, 200, 'everything of its tenant')
+  t.equal((await ask('GET /tenant/secrets', { token: ofTenant })).status, 200, 'everything within its tenant')
   refused(t, await ask('GET /tenant/secrets', { token: ofTenant, tenant: 'globex' }), 403, 'TENANT_MISMATCH', 'nothing of another')
   refused(
     t,
@@ -215,7 +215,7 @@ test('no role makes an administrator of the platform, and only those reach the r
   t.same((await ask('GET /rbac/roles', platform)).body.pagination, { limit: 20, offset: 0, total: 1 }, 'nothing was changed')
   refused(t, await ask('GET /rbac/roles'), 401, 'TOKEN_MISSING')
 
-  // Every change is in the log, of the tenant that it is about.
+  // Every change is in the log of the tenant that it affects.
   for (let times = 0; times < 2; times++) t.equal((await ask('GET /cached', { token: ofTenant })).status, 200)
   await ask('DELETE /rbac/unassign', { ...platform, tenant: 'acme', body: pair })
   refused(t, await ask('GET /cached', { token: ofTenant }), 403, 'FORBIDDEN', 'an answer that is kept is for those who may')
@@ -241,8 +241,8 @@ test('no role makes an administrator of the platform, and only those reach the r
   ])
 })
 
-test('a deleted tenant takes the roles of its users with it', async (t) => {
-  // `order` is a word of SQL.
+test("a deleted tenant's user roles are deleted", async (t) => {
+  // `order` is a reserved word in SQL.
   const app = await testServer(t, {
     ...document,
     rbac: { enabled: true, rolesTable: 'select', permissionsTable: 'group', userRolesTable: 'order' }
@@ -253,12 +253,12 @@ test('a deleted tenant takes the roles of its users with it', async (t) => {
     t.equal((await ask('POST /rbac/assign', { ...platform, tenant, body: { userId: 'u', roleId } })).status, 201)
   }
   t.equal((await ask('POST /rbac/assign', { ...platform, body: { userId: 'u', roleId } })).status, 201)
-  // Those of a document from before, of which this server knows nothing.
+  // Roles of an earlier document, which this server does not know.
   await sql`create table tenantry.earlier_user_roles (like tenantry."order" including all)`.execute(app.db)
   await sql`insert into tenantry.earlier_user_roles select * from tenantry."order"`.execute(app.db)
   t.same(await what(ask, { sub: 'u', tenant_id: 'acme' }), mayRead)
 
-  // Deleted elsewhere, of which this server has not heard yet.
+  // Deleted elsewhere, which this server does not know yet.
   await sql`update tenantry.tenants set status = 'deleting' where id = 'acme'`.execute(app.db)
   refused(
     t,
@@ -278,12 +278,12 @@ test('a deleted tenant takes the roles of its users with it', async (t) => {
   t.same(
     await what(ask, { sub: 'u', tenant_id: 'acme', iat: Math.floor(Date.now() / 1000) + 2 }),
     mayNot,
-    'another tenant of the id begins with nothing'
+    'a new tenant with the id has no roles'
   )
   t.same(await what(ask, { sub: 'u', tenant_id: 'globex' }), mayRead)
 })
 
-test('the plugin in an app of its own, behind a gateway that names the tenant', async (t) => {
+test('the plugin works in its own app, behind a gateway that names the tenant', async (t) => {
   const engine = await postgresSection(t)
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())

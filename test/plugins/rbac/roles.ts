@@ -8,7 +8,7 @@ export interface TestRole {
   readonly description?: string
 }
 
-/** A new role, and its permissions where there are none yet; the test fails where it is refused. */
+/** Creates a role, and its missing permissions. Fails the test if the server rejects it. */
 export async function makeRole (t: Test, ask: Ask, role: TestRole): Promise<Body & { id: string }> {
   for (const name of role.permissions ?? []) t.match((await ask('POST /rbac/permissions', { body: { name } })).status, /^(?:201|409)$/)
   const { status, body, text } = await ask('POST /rbac/roles', { body: role })

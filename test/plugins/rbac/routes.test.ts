@@ -1,4 +1,4 @@
-/** The endpoints of the platform's roles: what they take, answer and refuse. */
+/** The endpoints of the platform's roles: inputs, responses and rejections. */
 import type { FastifyInstance } from 'fastify'
 import { randomUUID } from 'node:crypto'
 import { test, type Test } from 'tap'
@@ -27,9 +27,9 @@ async function open (t: Test, engine: DatabaseSection): Promise<Opened> {
 test('the roles of the platform', (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, engine)
-    await t.test('are made, read, changed and deleted, and so are permissions', (t) => madeAndDeleted(t, opened))
-    await t.test("are not given to a tenant's user without the tenant", (t) => tenantUsers(t, opened))
-    await t.test('are given to users and taken away, each in its own tenant', (t) => givenAndTaken(t, opened))
+    await t.test('roles and permissions are created, read, changed and deleted', (t) => madeAndDeleted(t, opened))
+    await t.test("a role is not assigned to a tenant's user without the tenant", (t) => tenantUsers(t, opened))
+    await t.test('roles are assigned to users and removed, each in its own tenant', (t) => givenAndTaken(t, opened))
   }))
 
 async function madeAndDeleted (t: Test, { app, ask }: Opened): Promise<void> {
@@ -68,11 +68,11 @@ async function madeAndDeleted (t: Test, { app, ask }: Opened): Promise<void> {
     'VALIDATION_FAILED',
     'in a change'
   )
-  t.same((await ask(`GET /rbac/roles/${bare.id}`)).body, bare, 'which changed nothing')
+  t.same((await ask(`GET /rbac/roles/${bare.id}`)).body, bare, 'nothing was changed')
   t.match(
     (await ask('GET /rbac/permissions')).body,
     { data: [{ name: 'notes:read' }, { name: 'notes:write' }], pagination: { total: 2 } },
-    'and nothing was added'
+    'nothing was added'
   )
   t.equal((await ask('POST /rbac/permissions', { body: { name: 'files:*' } })).status, 201)
   t.match(await ask(`PUT /rbac/roles/${bare.id}`, { body: { permissions: ['files:*', 'notes:read'] } }), {
@@ -82,7 +82,7 @@ async function madeAndDeleted (t: Test, { app, ask }: Opened): Promise<void> {
   t.match(await ask(`PUT /rbac/roles/${editor.id}`, { body: { name: 'writer', description: null } }), {
     status: 200,
     body: { name: 'writer', description: null, permissions: ['notes:read', 'notes:write'] }
-  }, 'what is left out stays')
+  }, 'members that are left out stay')
   t.match(await ask(`PUT /rbac/roles/${editor.id}`, { body: { name: 'writer' } }), { status: 200 }, 'its own name is free')
 
   const listed = (await ask('GET /rbac/permissions')).body
@@ -113,7 +113,7 @@ async function madeAndDeleted (t: Test, { app, ask }: Opened): Promise<void> {
     { left: number }
   >`select (select count(*) from tenantry.user_roles where role_id = ${editor.id})::int + (select count(*) from tenantry.role_permissions where role_id = ${editor.id})::int as left`
     .execute(app.db)
-  t.same(rows, [{ left: 0 }], 'nothing of a deleted role is left')
+  t.same(rows, [{ left: 0 }], 'nothing of a deleted role remains')
   for (const method of ['GET', 'PUT', 'DELETE']) {
     refused(t, await ask(`${method} /rbac/roles/${editor.id}`, method === 'PUT' ? { body: { name: 'x' } } : {}), 404, 'NOT_FOUND', method)
   }
@@ -134,7 +134,7 @@ async function givenAndTaken (t: Test, { ask }: Opened): Promise<void> {
     'in order, each once'
   )
   for (const request of [{}, { tenant: 'globex' }]) {
-    t.same((await ask(`GET ${at}/roles`, request)).body.data, [], 'the same sub elsewhere is another user')
+    t.same((await ask(`GET ${at}/roles`, request)).body.data, [], 'the same sub in another tenant is another user')
     t.same((await ask(`GET ${at}/permissions`, request)).body, { permissions: [] })
   }
 
@@ -159,7 +159,7 @@ async function givenAndTaken (t: Test, { ask }: Opened): Promise<void> {
   t.match(await ask('DELETE /rbac/unassign', { body: pair, tenant: 'acme' }), { status: 200, body: { success: true } }, 'in the body')
   refused(t, await ask('DELETE /rbac/unassign', { body: pair, tenant: 'acme' }), 404, 'NOT_FOUND', 'again')
   const query = `DELETE /rbac/unassign?userId=${encodeURIComponent(pair.userId)}&roleId=${b.id}`
-  t.match(await ask(query, { tenant: 'acme', body: { ...pair, roleId: b.id } }), { status: 200 }, 'in both, and the same')
+  t.match(await ask(query, { tenant: 'acme', body: { ...pair, roleId: b.id } }), { status: 200 }, 'in both, with the same value')
   refused(t, await ask(query, { tenant: 'acme' }), 404, 'NOT_FOUND', 'in the query string')
 
   refused(t, await ask('POST /rbac/assign', { body: { userId: 'u', roleId: randomUUID() } }), 404, 'NOT_FOUND')
@@ -175,19 +175,19 @@ async function tenantUsers (t: Test, { app, ask }: Opened): Promise<void> {
   }
   const refusal = await ask('POST /rbac/assign', { body: { userId: ada, roleId } })
   refused(t, refusal, 400, 'TENANT_REQUIRED', 'a user whom only a tenant has')
-  t.match(refusal.body['message'], /X-Tenant-ID: acme$/, 'it says what to send')
-  t.same((await ask(`GET /rbac/users/${ada}/roles`)).body.data, [], 'and nothing is written')
+  t.match(refusal.body['message'], /X-Tenant-ID: acme$/, 'the error says what to send')
+  t.same((await ask(`GET /rbac/users/${ada}/roles`)).body.data, [], 'nothing is written')
   t.equal((await ask('POST /rbac/assign', { body: { userId: ada, roleId }, tenant: 'acme' })).status, 201)
   for (const userId of [bob, both, randomUUID(), ada.toUpperCase()]) {
     t.equal(
       (await ask('POST /rbac/assign', { body: { userId, roleId } })).status,
       201,
-      'a user of the platform, and a `sub` that no user with a password has'
+      'a platform user, and a `sub` that no user with a password has'
     )
   }
 }
 
-test('what is no role, no permission and no user is refused, and what looks like SQL is a text', async (t) => {
+test('invalid roles, permissions and users are rejected, and text like SQL is only text', async (t) => {
   const { app, ask } = await open(t, await postgresSection(t))
   const role = await makeRole(t, ask, { name: "'); drop table tenantry.roles; --", permissions: ['a:b'] })
   for (const name of ['__proto__', 'constructor', 'admin', 'Ünïcode role ✓']) {
@@ -271,10 +271,10 @@ test('what is no role, no permission and no user is refused, and what looks like
     'a prototype in the body'
   )
 
-  // A list that is as long as a list may be, and the bounds of all of them.
+  // A list of the maximum length, and the total bounds.
   const many = Array.from({ length: 200 }, (_, n) => `many:${n}`.padEnd(128, 'x'))
   const { body: { details } } = await ask('POST /rbac/roles', { body: { name: 'many', permissions: many } })
-  t.equal(details?.length, 50, 'a refusal that is not as long')
+  t.equal(details?.length, 50, "the rejection's list is shorter")
   await sql`insert into tenantry.permissions (name) select rpad('many:' || n, 128, 'x') from generate_series(0, 4997) n`.execute(app.db)
   t.match(await ask('POST /rbac/roles', { body: { name: 'many', permissions: many } }), {
     status: 201,

@@ -1,4 +1,4 @@
-/** The tables of the platform's roles: which names a document may give them, and how they come to be. */
+/** The tables of the platform's roles: names from a document, and their creation. */
 import { test } from 'tap'
 import { checkConfig } from '../../../lib/configuration/index.js'
 import { createEngine } from '../../../lib/database/index.js'
@@ -14,7 +14,7 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const faults = (rbac: unknown, more: object = {}) => faultsOf({ routes: [], rbac, ...more })
 
-test('a document gives the tables names of their own', async (t) => {
+test('a document can name the tables', async (t) => {
   t.strictSame(
     faults({ enabled: true, rolesTable: 'order', permissionsTable: '_p1', userRolesTable: 'x'.repeat(63), defaultRole: 'Content editor' }),
     []
@@ -53,7 +53,7 @@ test('a document gives the tables names of their own', async (t) => {
   }
   t.match(faults({ enabled: true, tables: {} }), [/^\/rbac\/tables: unknown member/])
 
-  // The group is off: so are its tables, and the paths are the document's.
+  // The group is off: its tables are missing, and its paths are free.
   const routes = [{ path: '/rbac/roles', method: 'get', response: {} }]
   const of = (document: Record<string, unknown>) =>
     Object(checkConfig(Object.assign({ routes: [] }, document), { env: {} })).database.roleTables
@@ -68,11 +68,11 @@ test('a document gives the tables names of their own', async (t) => {
       tables: { roles: { columns: { id: { type: 'integer', primaryKey: true } } } }
     }),
     [],
-    "the application's own table of the same name is another one"
+    "the application's table with the same name is separate"
   )
 })
 
-test('each name is a migration, which a server of another document knows', async (t) => {
+test('each name is a migration, which a server with another document recognizes', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { role: 'owner' })
   const postgres = { provider: 'postgres', postgres: { connectionString } } as const
   const base = await openEngine(t, { ...postgres, migrate: 'auto' })
@@ -92,7 +92,7 @@ test('each name is a migration, which a server of another document knows', async
   })
   const engine = await openEngine(t, { ...postgres, roleTables: defaultRoleTables, migrate: 'auto' })
   t.strictSame(await engine.pendingMigrations(), [])
-  t.strictSame(await base.pendingMigrations(), [], 'a server without roles goes on')
+  t.strictSame(await base.pendingMigrations(), [], 'a server without roles still works')
   t.strictSame(await names({ ...defaultRoleTables, userRoles: 'who_has' }), {
     migrations: ['user_roles_table_who_has'],
     tables: ['tenantry.roles true', 'tenantry.permissions true', 'tenantry.role_permissions true', 'tenantry.who_has false']
@@ -104,7 +104,7 @@ test('each name is a migration, which a server of another document knows', async
   t.match(await rejection(createEngine({ ...postgres, roleTables: { ...defaultRoleTables, roles: 'permissions' }, migrate: 'auto' })), {
     code: 'TENANTRY_CONFLICT',
     message: /roles_table_permissions cannot be applied: relation "permissions" already exists/
-  }, 'a table that is of another use')
+  }, 'a table with another use')
 
   await query("insert into tenantry.migrations (name) values ('900_roles_table_of another kind')")
   t.match(await rejection(createEngine({ ...postgres, roleTables: defaultRoleTables })), {
@@ -112,7 +112,7 @@ test('each name is a migration, which a server of another document knows', async
   })
 })
 
-test('who has which role is kept apart by policies, as all that tenants own', async (t) => {
+test('policies isolate role assignments, like all tenant data', async (t) => {
   const { connectionString, admin } = await postgresDatabase(t, { role: 'owner' })
   const postgres = { connectionString, rowLevelSecurity: true, pool: { max: 2 } }
   const app = await testServer(t, {
@@ -134,10 +134,10 @@ test('who has which role is kept apart by policies, as all that tenants own', as
   t.equal((await ask('DELETE /tenants/a')).status, 200)
   t.same(await admin('select user_id from tenantry."user"'), [{ user_id: 'b' }])
   const { body: { sql } } = await ask('GET /migration/quick-fix')
-  t.match(sql, /alter table tenantry\."user" disable row level security/, 'and development can take them out of force')
+  t.match(sql, /alter table tenantry\."user" disable row level security/, 'development mode can disable them')
 })
 
-test('without its tables the group answers that they are lacking, and the rest is served when they are there', async (t) => {
+test('without its tables the group reports them as missing, and recovers when they exist', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = await testServer(t, { rbac: { enabled: true, defaultRole: 'r' }, migrate: 'manual' }, {
     engine: { provider: 'postgres', postgres: { connectionString } }

@@ -1,10 +1,10 @@
-/** What ends or silences a connection, and streams that come back. */
+/** Events that end or silence a connection, and resumed streams. */
 import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { connect, document, open, ready, tokenOf } from './app.js'
 
-test('a logout closes, and a lost permission silences', async (t) => {
+test('a logout closes a connection, and a lost permission silences it', async (t) => {
   const { app, origin, connect: join, ask } = await open(t, {
     realtime: { tables: { ...document.realtime?.tables }, rooms: { 'chat-*': { join: ['chat:read'] }, lobby: {} } }
   }, { engine: await postgresSection(t) })
@@ -39,10 +39,10 @@ test('a logout closes, and a lost permission silences', async (t) => {
   const leaves = await ready(t, origin, token)
   t.equal((await app.inject({ method: 'POST', url: '/auth/logout', headers: { authorization: `Bearer ${token}` } })).statusCode, 200)
   t.equal((await leaves.closed).code, 4401)
-  t.equal((await connect(t, origin, { headers: { authorization: `Bearer ${token}` } }).closed).code, 4401, 'and it cannot come back')
+  t.equal((await connect(t, origin, { headers: { authorization: `Bearer ${token}` } }).closed).code, 4401, 'it cannot reconnect')
 })
 
-test('10,000 messages in a burst are all answered where the document allows so many', async (t) => {
+test('10,000 messages in a burst are all answered if the document allows so many', async (t) => {
   const { connect: join } = await open(t, { realtime: { ...document.realtime, maxMessagesPerSecond: 10_000 } }, {
     engine: await postgresSection(t)
   })
@@ -53,7 +53,7 @@ test('10,000 messages in a burst are all answered where the document allows so m
   t.same(client.messages.map(({ ref }) => ref), Array.from({ length: 9999 }, (_, index) => index), 'in order')
 })
 
-test('an event stream goes on where it ended', async (t) => {
+test('an event stream resumes where it ended', async (t) => {
   const { origin, ask } = await open(t, {}, { engine: await postgresSection(t) })
   const acme = ask('acme')
   const headers = { authorization: `Bearer ${signToken({ sub: 'bob', tenant_id: 'acme' })}` }
@@ -81,7 +81,7 @@ test('an event stream goes on where it ended', async (t) => {
   await acme('POST /notes', { body: { title: 'one' } })
   const live = await first.until('"one"')
   const id = /event: change\nid: (\d+)\n/.exec(live)?.[1]
-  t.equal(id, '2', 'behind the position of the ack')
+  t.equal(id, '2', "after the ack's position")
   first.ended.abort()
   for (const title of ['two', 'three']) await acme('POST /notes', { body: { title } })
   const second = await stream({ 'last-event-id': String(id) })
@@ -91,7 +91,7 @@ test('an event stream goes on where it ended', async (t) => {
   t.same(
     [...text.matchAll(/"title":"(\w+)"/g)].map(([, title]) => title),
     ['two', 'three', 'four'],
-    'what was missed, then what comes, each once'
+    'missed events first, then new ones, each once'
   )
 })
 

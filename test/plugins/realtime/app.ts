@@ -1,4 +1,4 @@
-/** A server with watched notes, and clients over websockets. */
+/** A server with watched notes, and websocket clients. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { once } from 'node:events'
@@ -89,7 +89,7 @@ export function connect (
 
 const waitMs = 10_000
 
-/** A websocket and what it has received. */
+/** A websocket and its received messages. */
 export class Client {
   readonly socket: WebSocket
   readonly messages: Message[] = []
@@ -112,7 +112,7 @@ export class Client {
     this.socket.send(JSON.stringify(message))
   }
 
-  /** The first message, received already or later, for which it holds; it is taken out. */
+  /** Takes the first message, received or future, that matches. */
   async next (holds: (message: Message) => boolean = () => true): Promise<Message> {
     return await new Promise((resolve, reject) => {
       const timer = setTimeout(() => {
@@ -142,13 +142,13 @@ export class Client {
     return await this.next(({ type }) => type === 'change')
   }
 
-  /** Everything that the server sent before has arrived. */
+  /** Resolves when everything that the server sent before has arrived. */
   async settle (): Promise<void> {
     await this.ask({ type: 'ping' })
   }
 }
 
-/** Resolves when it holds. A test that waits in vain ends with its own time. */
+/** Resolves when the condition is true. The test's own timeout ends a wait in vain. */
 export async function when (what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
   const end = performance.now() + 100_000
   while (!await holds()) {

@@ -1,4 +1,4 @@
-/** What a bus promises, on each: PostgreSQL, Redis, and Redis that does not answer. */
+/** The contract of a bus, tested on PostgreSQL, on Redis, and on a Redis that does not respond. */
 import type { Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
 import type { RoomBus, RoomEvent, RoomListener } from '../../../lib/realtime/bus.js'
@@ -40,7 +40,7 @@ async function made (t: Test, app: FastifyInstance, url: string | null): Promise
 async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<void> {
   const [first, second, third] = [await make(app), await make(app), await make(app)]
 
-  await t.test('events of a process arrive once and in order at each other one, and not at itself', async (t) => {
+  await t.test('events of a process arrive once and in order at each other process, and not at itself', async (t) => {
     const sent = Array.from({ length: 1000 }, (_, index) => String(index))
     for (const [index, text] of sent.entries()) {
       first.bus.send(tenantRef('acme'), message('a', text))
@@ -55,7 +55,7 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
     t.same(textsOf(first, 'a'), ['end'])
   })
 
-  await t.test('tenants and rooms are kept apart, and presence is carried', async (t) => {
+  await t.test('tenants and rooms are separate, and presence is transferred', async (t) => {
     first.bus.send(tenantRef('acme'), message('b', 'of acme'))
     first.bus.send(tenantRef('globex'), message('b', 'of globex'))
     first.bus.send(tenantRef('globex'), { kind: 'presence', room: 'b' })
@@ -72,14 +72,14 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
     )
   })
 
-  await t.test('large and strange texts arrive as they are', async (t) => {
+  await t.test('large and unusual texts arrive unchanged', async (t) => {
     const texts = ['x'.repeat(1_000_000), '"\\\u0001{{body}}', '😀 \u2028 é', "'; drop table notes; --"]
     for (const text of texts) first.bus.send(tenantRef('acme'), message('c', text))
     await when('all have arrived', () => textsOf(third, 'c').length === texts.length)
     t.ok(textsOf(third, 'c').every((text, index) => text === texts[index]))
   })
 
-  await t.test('what was sent leaves before the bus has closed', async (t) => {
+  await t.test('sent messages leave before the bus has closed', async (t) => {
     const last = await make(app)
     last.bus.send(tenantRef('acme'), message('d', 'last words'))
     await last.bus.close()
@@ -87,7 +87,7 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
     t.same(textsOf(first, 'd'), ['last words'])
   })
 
-  await t.test('a bus that begins to hear gets nothing of before', async (t) => {
+  await t.test('a new listener of a bus gets no earlier messages', async (t) => {
     const late = await make(app)
     first.bus.send(tenantRef('acme'), message('e', 'now'))
     await when('it has arrived', () => textsOf(late, 'e').length === 1)
@@ -95,12 +95,12 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
   })
 }
 
-test('over PostgreSQL', async (t) => {
+test('the bus works over PostgreSQL', async (t) => {
   const { app } = await open(t, {}, { engine: await postgresSection(t) })
   await conforms(t, app, (app) => made(t, app, null))
 })
 
-test('over Redis', async (t) => {
+test('the bus works over Redis', async (t) => {
   const redis = await startRedis(t)
   const { app } = await open(t, {}, { engine: await postgresSection(t) })
   await conforms(t, app, (app) => made(t, app, redis.url))
@@ -114,7 +114,7 @@ test('over Redis', async (t) => {
   t.same(there.heard, [], 'another database on the same Redis')
 })
 
-test('over Redis that is frozen, and thaws', async (t) => {
+test('the bus works over a Redis that freezes and continues', async (t) => {
   const redis = await startRedis(t)
   const { app } = await open(t, {}, { engine: await postgresSection(t) })
   const [first, second] = [await made(t, app, redis.url), await made(t, app, redis.url)]
@@ -143,5 +143,5 @@ test('over Redis that is frozen, and thaws', async (t) => {
     ) >= 2
   })
   await say(10)
-  t.same(textsOf(second, 'a'), texts, 'each once and in order, also what Redis had kept')
+  t.same(textsOf(second, 'a'), texts, 'each once and in order, including those that Redis had kept')
 })

@@ -1,4 +1,4 @@
-/** Changes of rows reach those who watch them, and nobody else. */
+/** Changes of rows reach their watchers, and no other client. */
 import { test } from 'tap'
 import { sql } from 'kysely'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
@@ -12,7 +12,7 @@ test('a watch gets created, updated, left and deleted rows in order, without exc
     t.equal(before.status, 201)
     const client = await connect('acme')
     const ack = await client.ask({ type: 'watch', table: 'notes', filter: { done: false } })
-    t.match(ack, { type: 'ack', watch: String, position: 1 }, 'behind what was committed before')
+    t.match(ack, { type: 'ack', watch: String, position: 1 }, 'after earlier commits')
     const made = await acme('POST /notes', { body: { title: 'one', amount: 12.5, secret: 'hidden' } })
     const path = `/notes/${String(made.body['id'])}`
     await acme(`PATCH ${path}`, { body: { title: 'two' } })
@@ -45,7 +45,7 @@ test('a watch gets created, updated, left and deleted rows in order, without exc
     t.equal(client.messages.length, 0)
   }))
 
-test('a row that is removed is named by its key, also one whose key has several columns or changes', async (t) => {
+test('a removed row is named by its key, even if the key has several columns or changes', async (t) => {
   const engine = await postgresSection(t)
   const { app, connect, ask } = await open(t, {
     tables: {
@@ -80,12 +80,12 @@ test('a row that is removed is named by its key, also one whose key has several 
   t.match(await client.change(), { table: 'pairs', action: 'deleted', id: { a: 1, b: 'x' } })
 })
 
-test('rows of other tenants and SQL in values are neither found nor run', async (t) => {
+test('a watch finds no rows of other tenants, and does not run SQL in values', async (t) => {
   const { connect, ask } = await open(t, {}, { engine: await postgresSection(t) })
   const [acme, globex] = [ask('acme'), ask('globex')]
   const { body: { id } } = await globex('POST /notes', { body: { title: 'theirs' } })
   const client = await connect('acme')
-  t.match(await client.ask({ type: 'watch', table: 'notes', id }), { type: 'ack' }, 'the same as of a row that does not exist')
+  t.match(await client.ask({ type: 'watch', table: 'notes', id }), { type: 'ack' }, 'the same as for a row that does not exist')
   t.match(await client.ask({ type: 'watch', table: 'notes', id: "x' or 1=1 --" }), { type: 'error', status: 400 })
   t.match(await client.ask({ type: 'watch', table: 'notes', filter: { tenant_id: 'globex' } }), { type: /ack|error/ })
   t.match(await client.ask({ type: 'watch', table: 'notes', filter: { title: "x' or '1'='1'; drop table notes; --" } }), { type: 'ack' })
@@ -93,6 +93,6 @@ test('rows of other tenants and SQL in values are neither found nor run', async 
   t.equal((await acme('POST /notes', { body: { title: 'ours' } })).status, 201)
   const live = await client.ask({ type: 'watch', table: 'notes' })
   t.equal((await acme('POST /notes', { body: { title: 'last' } })).status, 201)
-  t.match(await client.change(), { watch: live['watch'], record: { title: 'last' } }, 'the first change that any watch got')
+  t.match(await client.change(), { watch: live['watch'], record: { title: 'last' } }, 'the first change of any watch')
   t.equal(client.messages.length, 0)
 })

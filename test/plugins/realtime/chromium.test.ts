@@ -1,10 +1,10 @@
-/** A browser, from a page of another origin. */
+/** A browser, on a page of another origin. */
 import { test } from 'tap'
 import { startChromium, startPage } from '../../helpers/chromium.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { open, tokenOf } from './app.js'
 
-test('Chromium watches and talks from a page whose origin is allowed, and from no other', async (t) => {
+test('Chromium watches and sends only from pages of allowed origins', async (t) => {
   const visit = await startChromium(t)
   const [allowed, foreign] = [await startPage(t, '127.0.0.1'), await startPage(t, 'localhost')]
   const { origin, connect, ask } = await open(t, { cors: { origins: [allowed] } }, { engine: await postgresSection(t) })

@@ -1,4 +1,4 @@
-/** Connections: who gets one, what ends one, and with which code. */
+/** Connections: who may open one, and which events close one with which code. */
 import { test } from 'tap'
 import { connect as tcp } from 'node:net'
 import { once } from 'node:events'
@@ -12,7 +12,7 @@ import { connect, open, ready, tokenOf } from './app.js'
 
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
 
-test('a token comes by header, by subprotocol or by the first message', async (t) => {
+test('a token is sent by header, by subprotocol or in the first message', async (t) => {
   const { app, origin, ask } = await open(t)
   const token = tokenOf('acme')
   t.match(await connect(t, origin, bearer(token)).next(), { type: 'ready', connectionId: String })
@@ -33,7 +33,7 @@ test('a token comes by header, by subprotocol or by the first message', async (t
   t.equal(app.realtime.connections, 5)
 })
 
-test('refusals are close codes', async (t) => {
+test('rejections are close codes', async (t) => {
   const { app, origin } = await open(t, { cors: { origins: ['https://app.example.com'] } })
   const codeOf = async (options: object, protocols: string[] = []) => (await connect(t, origin, options, protocols).closed).code
   const token = tokenOf('acme')
@@ -43,7 +43,7 @@ test('refusals are close codes', async (t) => {
   t.equal(await codeOf({ headers: { 'x-api-key': 'tnt_unknown' } }), 4401)
   t.equal(await codeOf(bearer(token), ['tenantry', `bearer.${token}`]), 4401, 'two of them')
   t.equal(await codeOf({ headers: { authorization: `Bearer ${token}`, 'x-tenant-id': 'globex' } }), 4403)
-  t.equal(await codeOf(bearer(signToken({ sub: 'eve' }))), 4403, 'of no tenant')
+  t.equal(await codeOf(bearer(signToken({ sub: 'eve' }))), 4403, 'without a tenant')
   t.equal(await codeOf(bearer(signToken({ sub: 'root', role: 'admin' }))), 4403, 'a platform administrator without X-Tenant-ID')
   t.match(
     await connect(t, origin, { headers: { authorization: `Bearer ${signToken({ sub: 'root', role: 'admin' })}`, 'x-tenant-id': 'acme' } })
@@ -61,7 +61,7 @@ test('refusals are close codes', async (t) => {
   t.equal(await codeOf(bearer(tokenOf('globex'))), 4403)
 })
 
-test('messages are bounded in size and number', async (t) => {
+test('the size and number of messages are bounded', async (t) => {
   const { origin, connect: join } = await open(t)
   const large = await join('acme')
   large.socket.send('x'.repeat(65_537))
@@ -85,7 +85,7 @@ test('messages are bounded in size and number', async (t) => {
   t.ok(origin)
 })
 
-test('broken frames end the connection with the codes of the protocol', async (t) => {
+test("malformed frames close the connection with the protocol's codes", async (t) => {
   const { origin } = await open(t)
   const codeAfter = async (frame: Buffer): Promise<number> => {
     const socket = tcp(Number(new URL(origin).port), '127.0.0.1')
@@ -111,10 +111,10 @@ test('broken frames end the connection with the codes of the protocol', async (t
   t.equal(await codeAfter(Buffer.from([0x81, 0x02, 0x7b, 0x7d])), 1002, 'no mask')
   t.equal(await codeAfter(Buffer.from([0xf1, 0x80, 0, 0, 0, 0])), 1002, 'reserved bits')
   t.equal(await codeAfter(Buffer.from([0x81, 0xff, 0, 0, 0, 0, 0, 1, 0, 1, 0, 0, 0, 0])), 1009, 'a length of 65,537')
-  t.equal(await codeAfter(Buffer.from([0x80, 0x81, 0, 0, 0, 0, 0x7b])), 1002, 'the rest of a message that did not begin')
+  t.equal(await codeAfter(Buffer.from([0x80, 0x81, 0, 0, 0, 0, 0x7b])), 1002, 'a continuation without a start')
 })
 
-test('an upgrade to another protocol is a plain request', async (t) => {
+test('an upgrade to another protocol is handled as a plain request', async (t) => {
   const { origin, ask } = await open(t)
   t.ok(ask)
   const answerTo = (method: string, path: string, upgrade: string, body?: string) =>
@@ -184,7 +184,7 @@ test('a plan limits connections, watches and rooms', async (t) => {
   t.match(watched, { type: 'ack' })
   t.match(await second.ask({ type: 'watch', table: 'notes' }), { type: 'error', status: 402 })
   t.match(await first.ask({ type: 'join', room: 'a' }), { type: 'ack' })
-  t.match(await second.ask({ type: 'join', room: 'a' }), { type: 'ack' }, 'one room, whoever is in it')
+  t.match(await second.ask({ type: 'join', room: 'a' }), { type: 'ack' }, 'one room, however many members it has')
   t.match(await second.ask({ type: 'join', room: 'b' }), { type: 'error', status: 402, upgrade: { plan: String } })
   t.match((await ask('acme')('GET /billing/usage')).body, {
     usage: { websocket: { connections: { current: 2 }, rooms: { current: 1 }, entitiesWatched: { current: 1 } } }
@@ -198,13 +198,13 @@ test('a plan limits connections, watches and rooms', async (t) => {
   t.ok(app)
 })
 
-test('a reader that stops reading is dropped', async (t) => {
+test('a reader that stops reading is disconnected', async (t) => {
   const { app, connect: join } = await open(t)
   const reader = await join('acme')
   await reader.ask({ type: 'join', room: 'a' })
   reader.socket.pause()
   const data = 'x'.repeat(60_000)
-  // The kernel takes some MB before the process holds any.
+  // The kernel buffers some MB before the process does.
   while (app.realtime.connections > 0) {
     app.realtime.publish('acme', { room: 'a', data })
     await new Promise((resolve) => setImmediate(resolve))
@@ -214,7 +214,7 @@ test('a reader that stops reading is dropped', async (t) => {
   t.equal((await sql<{ count: number }>`select count(*)::int as count from tenantry.realtime_members`.execute(app.db)).rows[0]?.count, 0)
 })
 
-test('a message in fragments, and pings, as Python sends them', async (t) => {
+test('fragmented messages and pings from a Python client are accepted', async (t) => {
   const { origin } = await open(t)
   const { spawn } = await import('node:child_process')
   const script = `

@@ -6,7 +6,7 @@ import { startRedis } from '../../helpers/redis.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { document, open, ready, tokenOf } from './app.js'
 
-test('two transactions that commit in the other order, SQL by hand, since, gap, tenants, permissions', async (t) => {
+test('a watch handles commits out of order, manual SQL, since, gaps, tenants and permissions', async (t) => {
   const engine = await postgresSection(t)
   const { app, connect, ask } = await open(t, {}, { engine })
   const [client, other, plain] = [
@@ -50,7 +50,7 @@ test('two transactions that commit in the other order, SQL by hand, since, gap, 
   t.ok(app && ask)
 })
 
-test('server-sent events', async (t) => {
+test('server-sent events deliver changes', async (t) => {
   const { origin, ask, connect } = await open(t, {}, { engine: await postgresSection(t) })
   const headers = { authorization: `Bearer ${tokenOf('acme')}` }
   const acme = ask('acme')
@@ -74,7 +74,7 @@ test('server-sent events', async (t) => {
 })
 
 for (const kind of ['postgres', 'redis']) {
-  test(`rooms of two servers over ${kind}`, async (t) => {
+  test(`rooms of two servers are connected over ${kind}`, async (t) => {
     const engine = await postgresSection(t)
     const changes = kind === 'redis' ? { realtime: { redis: { url: (await startRedis(t)).url } } } : {}
     const { connect } = await open(t, changes, { engine })

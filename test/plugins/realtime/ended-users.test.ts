@@ -1,4 +1,4 @@
-/** What users who may not come any more have open. */
+/** Open connections of users who lose their access. */
 import { test, type Test } from 'tap'
 import { startInstance } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
@@ -19,7 +19,7 @@ async function stream (t: Test, origin: string, token: string): Promise<{ readon
   return { end: drain() }
 }
 
-test('websockets and streams of a user who is disabled or deleted end on every server', async (t) => {
+test('websockets and streams of a disabled or deleted user end on every server', async (t) => {
   const engine = await postgresSection(t)
   const { app, origin } = await open(t, {}, { engine })
   const there = await startInstance(t, document, engine)
@@ -62,6 +62,6 @@ test('websockets and streams of a user who is disabled or deleted end on every s
     t.comment(`${what}: all have ended after ${Math.round(performance.now() - start)} ms`)
     for (const other of others) await other.settle()
     const again = connect(t, there.address, { headers: { authorization: `Bearer ${token}` } })
-    t.equal((await again.closed).code, 4401, `${what}: nor does a new connection open`)
+    t.equal((await again.closed).code, 4401, `${what}: a new connection is rejected too`)
   }
 })

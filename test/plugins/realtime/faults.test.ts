@@ -11,7 +11,7 @@ const isMessage = ({ type }: Record<string, unknown>) => type === 'message'
 const membersOf = (count: number) => ({ type, members }: Record<string, unknown>) =>
   type === 'presence' && Array.isArray(members) && members.length === count
 
-test('PostgreSQL is restarted: connections stay, and their changes, rooms and presence come back', async (t) => {
+test('a restart of PostgreSQL keeps connections, and their changes, rooms and presence resume', async (t) => {
   const server = await postgresServer(t, { settings: { synchronous_commit: 'on' } })
   const engine = { provider: 'postgres', postgres: { connectionString: server.connectionString } } as const
   const { connect, ask } = await open(t, {}, { engine })
@@ -24,11 +24,11 @@ test('PostgreSQL is restarted: connections stay, and their changes, rooms and pr
   t.equal((await acme('POST /notes', { body: { title: 'before' } })).status, 201)
   t.match(await one.change(), { watch, position: Number(begin) + 1, record: { title: 'before' } })
   await server.stop('immediate')
-  t.match(await one.ask({ type: 'watch', table: 'tasks' }), { type: 'error' }, 'an error while it is away')
+  t.match(await one.ask({ type: 'watch', table: 'tasks' }), { type: 'error' }, 'an error during the outage')
   await server.start()
   await when('a write succeeds', async () => (await acme('POST /notes', { body: { title: 'after' } })).status === 201)
-  t.match(await one.change(), { watch, position: Number(begin) + 2, record: { title: 'after' } }, 'the same watch, with no gap')
-  // A message while the database is away may be lost: those after it arrive.
+  t.match(await one.change(), { watch, position: Number(begin) + 2, record: { title: 'after' } }, 'the same watch, without a gap')
+  // A message during the outage may be lost: later ones arrive.
   let said = 0
   await when('messages arrive again', () => {
     one.send({ type: 'message', room: 'a', data: said++ })
@@ -38,7 +38,7 @@ test('PostgreSQL is restarted: connections stay, and their changes, rooms and pr
   t.ok(await one.next(membersOf(1)))
 })
 
-test('Redis is frozen: messages go over PostgreSQL, and each arrives once', async (t) => {
+test('while Redis is frozen, messages go over PostgreSQL, and each arrives once', async (t) => {
   const redis = await startRedis(t)
   const engine = await postgresSection(t)
   const changes = { realtime: { ...document.realtime, redis: { url: redis.url } } }
@@ -56,7 +56,7 @@ test('Redis is frozen: messages go over PostgreSQL, and each arrives once', asyn
   t.match(await two.next(isMessage), { data: 'frozen 2' })
   t.match(await one.ask({ type: 'watch', table: 'notes' }), { type: 'ack' }, 'changes need no Redis')
   redis.resume()
-  // It answers again after what it had kept.
+  // It first processes the commands that it had kept.
   t.equal(await redis.command('ping'), 'PONG')
   say('after')
   t.match(await two.next(isMessage), { data: 'after' }, 'nothing twice')
@@ -64,7 +64,7 @@ test('Redis is frozen: messages go over PostgreSQL, and each arrives once', asyn
   t.notOk(two.messages.some(isMessage))
 })
 
-test('the clock of a server is set back an hour: nothing ends, and nothing is held back', async (t) => {
+test('a server clock set back by an hour ends and delays nothing', async (t) => {
   const { connect, ask } = await open(t, {}, { engine: await postgresSection(t) })
   const [one, two] = [await connect('acme'), await connect('acme')]
   await one.ask({ type: 'watch', table: 'notes' })
@@ -84,12 +84,12 @@ test('the clock of a server is set back an hour: nothing ends, and nothing is he
   t.match(await one.ask({ type: 'ping' }), { type: 'pong' })
 })
 
-test('the clock of PostgreSQL is set back: members are present again after a beat', async (t) => {
+test("after PostgreSQL's clock is set back, members are present again after a heartbeat", async (t) => {
   const { app, connect } = await open(t, {}, { engine: await postgresSection(t) })
   const one = await connect('acme')
   await one.ask({ type: 'join', room: 'a' })
   await one.next(membersOf(1))
-  // As it is where the clock that wrote the last beat was an hour ahead.
+  // As if the last heartbeat was written by a clock an hour ahead.
   await sql`update tenantry.realtime_instances set seen_at = seen_at + interval '1 hour'`.execute(app.db)
   await when(
     'a beat corrects it',
@@ -100,7 +100,7 @@ test('the clock of PostgreSQL is set back: members are present again after a bea
   t.ok(await two.next(membersOf(2)))
 })
 
-test('changes that are kept no longer are a gap', async (t) => {
+test('changes beyond the retention are a gap', async (t) => {
   const { app, connect, ask } = await open(t, {}, { engine: await postgresSection(t) })
   const acme = ask('acme')
   const client = await connect('acme')
@@ -109,7 +109,7 @@ test('changes that are kept no longer are a gap', async (t) => {
   t.match(await client.change(), { position: 2 })
   client.socket.close()
   await client.closed
-  // The third one has no position when the sweep begins.
+  // The third change has no position yet when the sweep begins.
   await acme('POST /notes', { body: { title: 'three' } })
   await sweepChanges(createChangeStore(app.db), new Date(Date.now() + 60_000))
   t.equal((await sql`select from tenantry.realtime_changes`.execute(app.db)).rows.length, 0)
@@ -118,5 +118,5 @@ test('changes that are kept no longer are a gap', async (t) => {
   const { watch } = await back.ask({ type: 'watch', table: 'notes', since: 2 })
   t.same(await back.next(({ type }) => type === 'gap'), { type: 'gap', watch, position: 4 })
   const exact = await back.ask({ type: 'watch', table: 'notes', since: 3 })
-  t.match(await back.change(), { watch: exact['watch'], position: 4, record: { title: 'four' } }, 'a client that has all that was removed')
+  t.match(await back.change(), { watch: exact['watch'], position: 4, record: { title: 'four' } }, 'a client that already has all removed changes')
 })

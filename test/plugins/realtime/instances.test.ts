@@ -1,4 +1,4 @@
-/** Two processes behind nginx, of which one is killed. */
+/** Two processes behind nginx, one of which is killed. */
 import type { Test } from 'tap'
 import type { Message } from './app.js'
 import { test } from 'tap'
@@ -24,7 +24,7 @@ const proxy = (port: number, servers: readonly string[]) => `
     }
   }`
 
-/** A client that comes back with its last position, and what it has seen. */
+/** A client that reconnects with its last position, and its received changes. */
 class Follower {
   readonly seen = new Map<number, string>()
   reconnects = -1
@@ -57,7 +57,7 @@ class Follower {
       if (message['type'] === 'gap' || message['type'] === 'error') this.faults.push(JSON.stringify(message))
       if (message['type'] === 'ack') {
         this.isReady = true
-        // Without a change so far, this is where it stands.
+        // The starting position if there were no changes.
         this.#last ??= Number(message['position'])
       }
       if (message['type'] !== 'change') return
@@ -97,14 +97,14 @@ test('two processes behind nginx', async (t) => {
     return response?.status === 201
   }
 
-  await t.test('sockets of both hear of writes on either, and messages cross', async (t) => {
+  await t.test('sockets of both processes receive writes on either, and messages cross', async (t) => {
     const clients = await Promise.all([1, 2, 3, 4].map(() => ready(t, origin, tokenOf('acme'))))
     for (const client of clients) {
       t.match(await client.ask({ type: 'watch', table: 'notes' }), { type: 'ack' })
       t.match(await client.ask({ type: 'join', room: 'a' }), { type: 'ack' })
     }
     const instances = await database.admin('select distinct instance_id from tenantry.realtime_members')
-    t.equal(instances.length, 2, 'nginx spread them')
+    t.equal(instances.length, 2, 'nginx distributed them')
     t.ok(await write('one') && await write('two'))
     for (const client of clients) {
       t.match([await client.change(), await client.change()], [{ record: { title: 'one' } }, { record: { title: 'two' } }])
@@ -113,7 +113,7 @@ test('two processes behind nginx', async (t) => {
     for (const client of clients.slice(1)) t.match(await client.next(({ type }) => type === 'message'), { data: 'hello' })
   })
 
-  await t.test('kill -9 of one under load loses no change, and its members leave', async (t) => {
+  await t.test("a kill -9 under load loses no change, and the process's members leave", async (t) => {
     const followers = Array.from({ length: 12 }, () => new Follower(t, origin))
     await when('all follow', () => followers.every(({ isReady }) => isReady))
     const begin = await database.admin('select id from notes')
@@ -142,9 +142,9 @@ test('two processes behind nginx', async (t) => {
     t.ok(rows.length >= written && rows.length > 300)
     for (const { seen } of followers) t.same([...seen.values()].sort(), rows, '0 changes lost, each once by position')
     t.same(followers.flatMap(({ faults }) => faults), [], 'no gap, no error, in order on each connection')
-    t.ok(followers.some(({ reconnects }) => reconnects > 0), 'some were on the one that died')
+    t.ok(followers.some(({ reconnects }) => reconnects > 0), 'some were on the killed process')
 
-    // 30 seconds of silence, at once.
+    // 30 seconds of silence, skipped at once.
     const aged = await database.admin(
       "update tenantry.realtime_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.realtime_members where id = $1) returning id",
       [connectionId]
@@ -156,7 +156,7 @@ test('two processes behind nginx', async (t) => {
     t.notMatch(JSON.stringify(left), String(connectionId))
   })
 
-  await t.test('at the stop all get 1012 and a time that is spread', async (t) => {
+  await t.test('at the stop all clients get 1012 and spread reconnect delays', async (t) => {
     const clients = await Promise.all(Array.from({ length: 40 }, async () => {
       const client = connect(t, second.address, { headers: { authorization: `Bearer ${tokenOf('acme')}` } })
       await client.next()

@@ -1,4 +1,4 @@
-/** Bounds of tenants and connections: a plan over two processes, a caller without a token, a reader that stalls. */
+/** Bounds of tenants and connections: a plan over two processes, a caller without a token, a stalled reader. */
 import { once } from 'node:events'
 import { mock } from 'node:test'
 import { test } from 'tap'
@@ -9,7 +9,7 @@ import { connect, document, open, ready, tokenOf, when, type Client } from './ap
 test('a plan limits connections, watches and rooms of two processes together', async (t) => {
   const engine = await postgresSection(t)
   const plans = { small: { price: { monthly: 1 }, limits: { websocket: { maxConnections: 3, maxRooms: 1, maxEntitiesWatched: 2 } } } }
-  // The test asks again every few milliseconds until a place is free.
+  // Retries every few milliseconds until a slot is free.
   const realtime = { ...document.realtime, maxMessagesPerSecond: 10_000 }
   const { origin, ask } = await open(t, { plans, realtime }, { engine, tenants: [{ id: 'acme', plan: 'small' }, { id: 'globex', plan: 'small' }] })
   const there = await startInstance(t, { ...document, plans, realtime }, engine)
@@ -35,7 +35,7 @@ test('a plan limits connections, watches and rooms of two processes together', a
 
   t.match(await here.ask({ type: 'join', room: 'a' }), { type: 'ack' })
   t.match(await far.ask({ type: 'join', room: 'b' }), { type: 'error', status: 402, upgrade: { plan: String } })
-  t.match(await far.ask({ type: 'join', room: 'a' }), { type: 'ack' }, 'the room that there is')
+  t.match(await far.ask({ type: 'join', room: 'a' }), { type: 'ack' }, 'the existing room')
 
   t.match((await ask('acme')('GET /billing/usage')).body, {
     usage: { websocket: { connections: { current: 3 }, rooms: { current: 1 }, entitiesWatched: { current: 2 } } }
@@ -50,7 +50,7 @@ test('a plan limits connections, watches and rooms of two processes together', a
 })
 
 test('a connection without a token ends after ten seconds', async (t) => {
-  // Before the server starts: a timer that began earlier could not be cleared.
+  // Before the server starts: a timer that was created earlier could not be cleared.
   mock.timers.enable({ apis: ['setTimeout'] })
   t.teardown(() => mock.timers.reset())
   const { origin } = await open(t)
@@ -72,10 +72,10 @@ test('a connection without a token ends after ten seconds', async (t) => {
   t.match([code, String(reason)], [4401, /No token/])
   mock.timers.tick(60_000)
   await isServed(late)
-  t.equal(late.socket.readyState, 1, 'one that has a token stays')
+  t.equal(late.socket.readyState, 1, 'one with a token stays')
 })
 
-test('a reader that stalls changes nothing for the others', async (t) => {
+test('a stalled reader does not affect the others', async (t) => {
   const { app, connect: join, ask } = await open(t)
   const [stalled, ...others] = [await join('acme'), await join('acme'), await join('acme')]
   for (const client of [stalled, ...others]) {
@@ -86,7 +86,7 @@ test('a reader that stalls changes nothing for the others', async (t) => {
   const data = 'x'.repeat(60_000)
   const titles: string[] = []
   let published = 0
-  // The kernel takes some MB before the process holds any, and drops the reader.
+  // The kernel buffers some MB before the process does and disconnects the reader.
   while (app.realtime.connections > others.length) {
     app.realtime.publish('acme', { room: 'a', data: { number: published++, data } })
     if (published % 20 === 0) {

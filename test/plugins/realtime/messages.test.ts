@@ -1,4 +1,4 @@
-/** The messages as they are documented and typed, and what the server says of its connections. */
+/** The documented and typed messages, and the server's log of its connections. */
 import type { ClientMessage, ServerMessage } from '../../../plugins/realtime/index.js'
 import { test } from 'tap'
 import { Ajv } from 'ajv'
@@ -9,7 +9,7 @@ import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
 import { open, when, type Message } from './app.js'
 
-/** Compiles where the types of the messages say what each has. */
+/** Compiles only if the message types declare each member. */
 function positionOf (message: ServerMessage): number | undefined {
   if (message.type === 'change' || message.type === 'gap') return message.position
   // @ts-expect-error a pong has no position
@@ -20,7 +20,7 @@ function positionOf (message: ServerMessage): number | undefined {
 // @ts-expect-error a watch names a table
 const wrong: ClientMessage = { type: 'watch' }
 
-test('all messages are as the AsyncAPI document says', async (t) => {
+test('all messages match the AsyncAPI document', async (t) => {
   const { app, origin, connect, ask } = await open(t, {}, { engine: await postgresSection(t) })
   const document: unknown = await (await fetch(`${origin}/doc/realtime`)).json()
   const components = isRecord(document) && isRecord(document['components']) ? document['components'] : {}

@@ -63,8 +63,8 @@ test('a route sends its message to the room of its tenant', (t) =>
 
     t.equal((await acme('POST /posts/2', { body: { title: 'elsewhere' } })).status, 201)
     t.equal((await acme('POST /posts/1', { body: { title: 12 } })).status, 400, 'a failed request')
-    t.equal((await acme('POST /loose', { body: { room: 'no name', data: 1 } })).status, 201, 'a name that no room can have')
-    t.equal((await acme('POST /loose', { body: { room: 'chat-1', data: 'x'.repeat(65_536) } })).status, 201, 'too large a message')
+    t.equal((await acme('POST /loose', { body: { room: 'no name', data: 1 } })).status, 201, 'an invalid room name')
+    t.equal((await acme('POST /loose', { body: { room: 'chat-1', data: 'x'.repeat(65_536) } })).status, 201, 'a message that is too large')
     for (let times = 0; times < 2; times++) t.equal((await acme('POST /bell', { headers: { 'idempotency-key': 'once' } })).status, 200)
     t.equal((await acme('POST /loose', { body: { room: 'chat-1', data: { any: ['json', null] } } })).status, 201)
     t.match(
@@ -73,13 +73,13 @@ test('a route sends its message to the room of its tenant', (t) =>
       'the others sent nothing'
     )
     await stranger.settle()
-    t.notOk(stranger.messages.some(isMessage), 'the room of the same name of another tenant')
+    t.notOk(stranger.messages.some(isMessage), "another tenant's room with the same name")
 
     const { body: doc } = await acme('GET /doc')
     t.match(JSON.stringify(doc), /Sends a message to the members of the room `chat-\{\{params\.chat\}\}`\./)
   }))
 
-test('a message is sent after the commit only', async (t) => {
+test('a message is sent only after the commit', async (t) => {
   const { app, connect, ask } = await open(t, { routes }, { engine: await postgresSection(t) })
   await sql`create function refuse () returns trigger language plpgsql as $$begin if new.title = 'refused' then raise exception 'not today'; end if; return null; end$$`
     .execute(app.db)
@@ -93,7 +93,7 @@ test('a message is sent after the commit only', async (t) => {
   t.match(await member.next(isMessage), { event: 'post-kept' })
 })
 
-test('steps of workflows send messages', async (t) => {
+test('workflow steps send messages', async (t) => {
   const { connect, ask } = await open(t, { routes }, { engine: await postgresSection(t) })
   const [member, stranger] = [await connect('acme'), await connect('globex')]
   for (const each of [member, stranger]) await each.ask({ type: 'join', room: 'chat-1' })
@@ -104,8 +104,8 @@ test('steps of workflows send messages', async (t) => {
     data: { number: 1 },
     from: null
   }])
-  t.equal((await acme('POST /runs', { body: { number: 1, chat: '1' } })).status, 409, 'the row is there already')
-  t.match(await acme('POST /runs', { body: { number: 2, chat: 'a b' } }), { status: 400 }, 'a name that no room can have')
+  t.equal((await acme('POST /runs', { body: { number: 1, chat: '1' } })).status, 409, 'the row already exists')
+  t.match(await acme('POST /runs', { body: { number: 2, chat: 'a b' } }), { status: 400 }, 'an invalid room name')
   t.equal((await acme('POST /later', { body: { text: 'from a job' } })).status, 202)
   t.match([await member.next(isMessage), await member.next(isMessage), await member.next(isMessage)], [{ event: 'started' }, {
     event: 'started'
@@ -114,7 +114,7 @@ test('steps of workflows send messages', async (t) => {
   t.notOk(stranger.messages.some(isMessage))
 })
 
-test('messages that could not be sent are faults of the document', (t) => {
+test('messages that could never be sent are faults of the document', (t) => {
   const faultsOf = (route: object, more: object = {}) => {
     try {
       checkConfig({ routes: [{ path: '/a', method: 'post', ...route }], ...more } as never, { env: {} })

@@ -16,7 +16,7 @@ interface Sent {
   readonly text: string
 }
 
-/** A watch of tasks whose client records what it is sent. */
+/** A watch of tasks whose client records its messages. */
 function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
   const outlet: Outlet = {
     send: (text) => {
@@ -70,7 +70,7 @@ async function readers (t: Test) {
   }
 }
 
-/** Counts its looks. */
+/** Counts its polls. */
 function counted (store: ChangeStore) {
   const count = { looks: 0 }
   return {
@@ -85,7 +85,7 @@ function counted (store: ChangeStore) {
   }
 }
 
-test('a reader looks for changes from its first watch to its last', async (t) => {
+test('a reader polls for changes from its first watch to its last', async (t) => {
   const { store, reader, write } = await readers(t)
   const [never, ended, live] = [counted(store), counted(store), counted(store)]
   reader(never.store)
@@ -97,13 +97,13 @@ test('a reader looks for changes from its first watch to its last', async (t) =>
   await when('it looks', () => ended.count.looks > 3)
   second.close(first)
   await third.open(other, () => {})
-  // Looks that were on their way have ended when the other reader has looked as often again.
+  // Running polls have ended when the other reader has polled as often again.
   const since = live.count.looks
   await when('the other reader looks', () => live.count.looks > since + 3)
   const [looks, begin] = [ended.count.looks, live.count.looks]
   await when('the other reader goes on', () => live.count.looks > begin + 20)
-  t.equal(ended.count.looks, looks, 'no look behind the last watch')
-  t.equal(never.count.looks, 0, 'no look without a watch')
+  t.equal(ended.count.looks, looks, 'no poll after the last watch')
+  t.equal(never.count.looks, 0, 'no poll without a watch')
   await write('acme', 1)
   await when('the change', () => sent.length === 1)
   const again = watchOf('3', 'acme', [])
@@ -111,10 +111,10 @@ test('a reader looks for changes from its first watch to its last', async (t) =>
   await second.open(again, ({ position }) => {
     at = position
   })
-  t.equal(at, 1, 'a reader that rested begins behind what was committed')
+  t.equal(at, 1, 'a reader that paused starts after earlier commits')
 })
 
-test('unread changes wait without positions, and the first watch begins after them', async (t) => {
+test('unread changes wait without positions, and the first watch starts after them', async (t) => {
   const { app, store, reader, write } = await readers(t)
   await write('acme', 4500)
   await write('globex', 3)
@@ -161,7 +161,7 @@ test('tenants take turns with their changes', async (t) => {
   t.ok(turn <= 500, `the other tenant came after ${turn} changes, which is at most one batch`)
 })
 
-test('a batch of positions begins behind the last tenant of the one before', async (t) => {
+test('a batch of positions starts after the last tenant of the previous one', async (t) => {
   const { app, store, record } = await readers(t)
   const ids = Array.from({ length: 101 }, (_, index) => `t${String(index).padStart(3, '0')}`)
   await sql`insert into tenantry.tenants select (jsonb_populate_record(t, jsonb_build_object('id', made, 'name', made))).* from tenantry.tenants t, unnest(${ids}::text[]) made where t.id = 'acme'`
@@ -179,7 +179,7 @@ test('a batch of positions begins behind the last tenant of the one before', asy
   t.type((await store.standings(['t000']))[0]?.oldest, 'number')
 })
 
-test('a process looks for messages of rooms from its first member to its last', async (t) => {
+test('a process polls for room messages from its first member to its last', async (t) => {
   const { app } = await open(t, {}, { engine: await postgresSection(t) })
   const bus = (counter: { statements: number }) => {
     const plugin: KyselyPlugin = {
@@ -206,17 +206,17 @@ test('a process looks for messages of rooms from its first member to its last', 
   live.bus.send(tenantRef('acme'), { kind: 'presence', room: 'first' })
   await when('it is heard', () => ended.heard.length === 1)
   t.same(ended.heard, ['acme first'])
-  t.same(never.heard, [], 'one without members hears nothing')
+  t.same(never.heard, [], 'one without members receives nothing')
   ended.bus.rest()
   never.bus.send(tenantRef('acme'), { kind: 'presence', room: 'second' })
   await when('the other hears it', () => live.heard.includes('acme second'))
   const { statements } = ended.counter
   const begin = live.counter.statements
   await when('the other looks on', () => live.counter.statements > begin + 1)
-  t.equal(ended.counter.statements, statements, 'no statement behind the last member')
+  t.equal(ended.counter.statements, statements, 'no statement after the last member')
   t.equal(ended.heard.length, 1)
   await ended.bus.hear()
   never.bus.send(tenantRef('acme'), { kind: 'presence', room: 'third' })
   await when('it is heard again', () => ended.heard.length === 2)
-  t.same(ended.heard, ['acme first', 'acme third'], 'and not what was sent meanwhile')
+  t.same(ended.heard, ['acme first', 'acme third'], 'and not the messages in between')
 })

@@ -1,4 +1,4 @@
-/** Changes are recorded while a client watches the table or may come back, and a watch misses none from its `ack` on. */
+/** Changes are recorded while a client watches the table or may reconnect. A watch misses none after its `ack`. */
 import type { Test } from 'tap'
 import type { TenantTable } from '../../../plugins/realtime/recorded-store.js'
 import { test } from 'tap'
@@ -24,7 +24,7 @@ async function session (t: Test, engine: unknown): Promise<pg.Client> {
   return client
 }
 
-test('a write is recorded from the first watch of its table and tenant on, by SQL too', (t) =>
+test('a write is recorded from the first watch of its table and tenant on, also by plain SQL', (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, {}, { engine })
     const { app, connect, ask } = opened
@@ -42,7 +42,7 @@ test('a write is recorded from the first watch of its table and tenant on, by SQ
     t.equal(await rowsIn(opened, 'outbox') + await rowsIn(opened, 'changes'), 1)
   }, { role: 'owner' }))
 
-test('an ack waits for the transactions that began to write before, and not for others', async (t) => {
+test('an ack waits for transactions that began to write before, and for no others', async (t) => {
   const engine = await postgresSection(t)
   const { connect, ask } = await open(t, {}, { engine })
   const [earlier, later, other] = [await session(t, engine), await session(t, engine), await session(t, engine)]
@@ -52,7 +52,7 @@ test('an ack waits for the transactions that began to write before, and not for 
   await other.query("insert into tenantry.tenants select (jsonb_populate_record(t, '{\"id\": \"other\"}')).* from tenantry.tenants t limit 1")
   const client = await connect('acme', { permissions: ['tasks:read'] })
   client.send({ type: 'watch', table: 'tasks', ref: 'first' })
-  t.match(await client.ask({ type: 'watch', table: 'notes' }), { type: 'ack' }, 'a table to which nothing is written')
+  t.match(await client.ask({ type: 'watch', table: 'notes' }), { type: 'ack' }, 'a table without writes')
   await later.query('begin')
   await later.query("insert into tasks (tenant_id, number, title) values ('acme', 2, 'x')")
   await earlier.query("insert into tasks (tenant_id, number, title) values ('acme', 3, 'x')")
@@ -60,7 +60,7 @@ test('an ack waits for the transactions that began to write before, and not for 
   t.match(await client.change(), { table: 'notes' })
   t.notOk(client.messages.some(({ ref }) => ref === 'first'))
   await earlier.query('commit')
-  t.match(await client.next(({ ref }) => ref === 'first'), { type: 'ack' }, 'while two transactions still write')
+  t.match(await client.next(({ ref }) => ref === 'first'), { type: 'ack' }, 'while two transactions are still writing')
   await later.query('commit')
   t.match(await client.next((message) => message['table'] === 'tasks' && message['id'] === 2), { action: 'created' })
 })
@@ -78,7 +78,7 @@ test('a transaction whose snapshot is older than the first watch is recorded', a
   t.match(await client.change(), { id: 1 })
 })
 
-test('a client that comes back finds its changes, until the table is not recorded any more', async (t) => {
+test('a client that reconnects finds its changes until the table is no longer recorded', async (t) => {
   const engine = await postgresSection(t)
   const opened = await open(t, {}, { engine })
   const { app, connect, ask } = opened
@@ -108,7 +108,7 @@ test('a client that comes back finds its changes, until the table is not recorde
   t.match(await third.change(), { watch, position: 4, record: { title: 'again' } })
 })
 
-test('a table that was not recorded for a while is lost to those who use it', async (t) => {
+test('a table that was not recorded for a while is a gap for its watchers', async (t) => {
   const { app } = await open(t, {}, { engine: await postgresSection(t) })
   const store = createRecordedStore(app.db)
   const lost: TenantTable[] = []
@@ -128,12 +128,12 @@ test('a table that was not recorded for a while is lost to those who use it', as
   t.same(lost, [], 'nothing is lost while it is renewed')
   await sql`update tenantry.realtime_recorded set until = clock_timestamp() - interval '1 second'`.execute(app.db)
   await recorder.renew()
-  t.same(lost, [notes], 'the one that is not used is forgotten')
+  t.same(lost, [notes], 'an unused table is no longer recorded')
   const again = await recorder.record(notes)
-  t.ok(again.start > used.start, 'what begins again begins later')
+  t.ok(again.start > used.start, 'a new recording starts later')
 })
 
-test('a watch does not wait for longer than 30 seconds, and the next one may', async (t) => {
+test('a watch waits at most 30 seconds, and the next one may succeed', async (t) => {
   const { app } = await open(t, {}, { engine: await postgresSection(t) })
   let writers = [{ table: 'notes', writer: '3/1' }]
   const recorder = createRecorder({
@@ -166,7 +166,7 @@ test('a change that passes the filter by chance is dropped, and changes no posit
   t.equal(await rowsIn(opened, 'changes'), 1)
 })
 
-test('a watch of a table in partitions hears of writes to the table and to its partitions', async (t) => {
+test('a watch of a partitioned table receives writes to the table and to its partitions', async (t) => {
   const database = await postgresDatabase(t)
   await database.admin(`create table parts (tenant_id text not null, number bigint not null, title text, primary key (tenant_id, number)) partition by range (number);
     create table parts_low partition of parts for values from (0) to (100)`)
@@ -190,7 +190,7 @@ test('a watch of a table in partitions hears of writes to the table and to its p
   t.match([await client.change(), await client.change()], [{ action: 'deleted', id: 103 }, { action: 'created', id: 3 }])
 })
 
-test('times of rows are in UTC whatever the session has, which keeps its settings', async (t) => {
+test('times of rows are in UTC in any session, which keeps its settings', async (t) => {
   const database = await postgresDatabase(t)
   await database.admin('create table visits (tenant_id text not null, id bigint not null, at timestamptz, primary key (tenant_id, id))')
   const engine = { provider: 'postgres', postgres: { connectionString: database.connectionString } } as const

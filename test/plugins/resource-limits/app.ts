@@ -1,4 +1,4 @@
-/** The plugin resource-limits in an app of its own, with what it needs and those that give other callers. */
+/** The plugin resource-limits in its own app, with its dependencies and plugins for other callers. */
 import type { Test } from 'tap'
 import Fastify, { type FastifyInstance } from 'fastify'
 import apiKeys from '../../../plugins/api-keys/index.js'
@@ -22,7 +22,7 @@ export interface OpenOptions {
 
 export interface Opened {
   readonly app: FastifyInstance
-  /** The owner of a token with these claims, or of a key. */
+  /** The caller of a token with these claims, or of a key. */
   readonly as: (who: TokenClaims | string) => Ask
   /** The administrator of a tenant, `ada`. */
   readonly admin: (tenant: string) => Ask
@@ -46,7 +46,7 @@ export async function open (
   return { app, as, admin: (tenant) => as({ role: 'admin', tenant_id: tenant, sub: 'ada' }) }
 }
 
-/** A rule of a resource whose name does not matter. */
+/** A rule for a resource with any name. */
 export function rule (changes: Partial<Rule> = {}): Rule {
   return { resource: 'llm', metric: 'tokens', period: 'day', limit: 7, gateAction: 'block', ...changes }
 }

@@ -43,7 +43,7 @@ test('counting', (t) =>
       t.same(await counters(), { counters: 0, rows: 0 })
     })
 
-    await t.test('up to the limit, and not past it', async (t) => {
+    await t.test('use is allowed up to the limit', async (t) => {
       await set(rule())
       t.same(await limits.check(user(), use(7)), { allowed: true, gateAction: 'block', usage: { current: 0, limit: 7 } })
       t.same(await limits.track(user(), use(5)), { allowed: true, gateAction: 'block', usage: { current: 5, limit: 7 } })
@@ -73,16 +73,16 @@ test('counting', (t) =>
       }])
     })
 
-    await t.test('an amount that is larger than the limit itself', async (t) => {
+    await t.test('an amount larger than the limit itself is rejected', async (t) => {
       await set(rule())
       await t.rejects(limits.track(user(), use(8)), refusal('block', 0, 7))
-      t.same(await counters(), { counters: 0, rows: 0 }, 'leaves no trace')
+      t.same(await counters(), { counters: 0, rows: 0 }, 'it leaves no trace')
       await set(rule({ limit: 0 }))
       await t.rejects(limits.track(user(), use(1)), refusal('block', 0, 0))
       t.match(await limits.usage(user()), [{ current: 0, limit: 0, percentage: 0 }])
     })
 
-    await t.test('what was taken can be given back, once', async (t) => {
+    await t.test('a use can be given back once', async (t) => {
       await set(rule(), rule({ period: 'month', limit: 100 }))
       const taken = await limits.take(user(), use(5))
       t.same(await current(), [['day', 5], ['month', 5]])
@@ -93,10 +93,10 @@ test('counting', (t) =>
       clock.forward(day)
       await limits.track(user(), use(3))
       await other.give()
-      t.same(await current(), [['day', 3], ['month', 3]], 'not from a day that has begun since')
+      t.same(await current(), [['day', 3], ['month', 3]], 'not from a day that started later')
     })
 
-    await t.test('a hundred that come at once take what there is room for', async (t) => {
+    await t.test('a hundred concurrent uses take only the available amount', async (t) => {
       await set(rule(), rule({ period: 'month', limit: 100 }))
       for (
         const take of [
@@ -112,11 +112,11 @@ test('counting', (t) =>
         t.equal(results.filter(({ status }) => status === 'fulfilled').length, 7)
         for (const result of results) if (result.status === 'rejected') t.match(result.reason, refusal('block', 7, 7))
       }
-      t.same(await current(), [['day', 7], ['month', 7]], 'what one period refuses is counted in none')
+      t.same(await current(), [['day', 7], ['month', 7]], 'a use that one period rejects is counted in none')
       t.same(await counters(), { counters: 2, rows: 2 })
     })
 
-    await t.test('of several rules all have room, or none is drawn on', async (t) => {
+    await t.test('with several rules a use is counted in all or none', async (t) => {
       await set(rule({ limit: 10 }), rule({ period: 'month', limit: 12, gateAction: 'upgrade' }), rule({ period: 'minute', limit: -1 }))
       await limits.take(user(), use(10))
       await t.rejects(limits.track(user(), use()), refusal('block', 10, 10))
@@ -125,7 +125,7 @@ test('counting', (t) =>
       t.same(
         await limits.check(user(), use(5)),
         { allowed: false, gateAction: 'upgrade', usage: { current: 10, limit: 12 } },
-        'the one that refuses is told'
+        'the rejecting one is reported'
       )
       t.same(
         await limits.check(user(), use(1)),
@@ -137,26 +137,26 @@ test('counting', (t) =>
       t.same(
         await limits.check(user(), use(11)),
         { allowed: false, gateAction: 'upgrade', usage: { current: 10, limit: 12 } },
-        'of those that refuse'
+        'of the rejecting ones'
       )
     })
 
-    await t.test('a limit that does not block is counted past, and says so', async (t) => {
+    await t.test('a limit that does not block is exceeded and reported', async (t) => {
       for (const gateAction of ['upgrade', 'login'] as const) {
         await set(rule({ gateAction }), rule({ period: 'month', limit: 20 }))
         t.same(await limits.track(user(), use(7)), { allowed: true, gateAction, usage: { current: 7, limit: 7 } })
         t.same(await limits.track(user(), use(3)), { allowed: false, gateAction, usage: { current: 10, limit: 7 } })
-        await t.rejects(async () => limits.take(user(), use()), refusal(gateAction, 10, 7), 'a route does not go past it')
+        await t.rejects(async () => limits.take(user(), use()), refusal(gateAction, 10, 7), 'a route does not exceed it')
         await t.rejects(
           limits.track(user(), use(11)),
           refusal('block', 10, 20),
-          'one that blocks is told although less is left of the other'
+          'a blocking rule is reported even if another has less left'
         )
         t.match(await limits.usage(user()), [{ current: 10, percentage: 142.86 }, { current: 10, percentage: 50 }])
       }
     })
 
-    await t.test('tiers and roles', async (t) => {
+    await t.test('rules can depend on tiers and roles', async (t) => {
       await set(
         rule({ tiers: { pro: 100, staff: -1, none: 0 } }),
         rule({ metric: 'calls', limit: 1, conditions: { roles: ['guest', 'visitor'] } }),
@@ -178,7 +178,7 @@ test('counting', (t) =>
       t.same(
         (await limits.check(user({ role: 'editor' }), calls)).usage,
         { current: 1, limit: 2 },
-        'what was used stays with a user who gets another role'
+        'usage stays with a user whose role changes'
       )
       t.same(
         (await limits.usage(user({ role: 'editor', tier: 'staff' }))).map(({ metric, limit, percentage }) => [metric, limit, percentage]),
@@ -186,7 +186,7 @@ test('counting', (t) =>
       )
     })
 
-    await t.test('each period begins anew, at its own end', async (t) => {
+    await t.test('each period ends at its own time and starts from zero', async (t) => {
       const start = Date.parse('2024-02-29T23:59:00Z') // a Thursday
       clock.forward(start - clock.now())
       const spans = ['minute', 'hour', 'day', 'week', 'month', 'total'] as const
@@ -205,7 +205,7 @@ test('counting', (t) =>
       t.same(await current(), [...spans.slice(0, -1).map((period) => [period, 1]), ['total', 6]])
     })
 
-    await t.test('a clock that steps back', async (t) => {
+    await t.test('a clock that steps back does not block users', async (t) => {
       clock.forward(Date.parse('2026-06-02T00:00:10Z') - clock.now())
       await set(rule(), rule({ period: 'total', limit: 100 }))
       await limits.track(user(), use(7))
@@ -213,21 +213,21 @@ test('counting', (t) =>
       await t.rejects(
         limits.track(user(), use()),
         refusal('block', 7, 7),
-        'by seconds, into the day before: counts on, as on two servers whose clocks differ'
+        'by seconds, into the day before: counts on, as on two servers with different clocks'
       )
       t.same(await current(), [['day', 7], ['total', 7]])
       clock.forward(-365 * day)
       t.same(
         await limits.track(user(), use(2)),
         { allowed: true, gateAction: 'block', usage: { current: 2, limit: 7 } },
-        'by a year: nobody is blocked until then'
+        'by a year: no user is blocked until then'
       )
       t.same(await current(), [['day', 2], ['total', 9]])
       clock.forward(365 * day + minute)
       t.same(await current(), [['day', 0], ['total', 9]])
     })
 
-    await t.test('sums past 2^53 are refused', async (t) => {
+    await t.test('sums past 2^53 are rejected', async (t) => {
       await set(rule({ limit: -1 }), rule({ period: 'month', limit: 10, gateAction: 'upgrade' }))
       t.match(await limits.track(user(), use(most)), { allowed: false, usage: { current: most, limit: 10 } })
       await t.rejects(limits.track(user(), use()), {
@@ -250,7 +250,7 @@ test('counting', (t) =>
       }
     })
 
-    await t.test('a tenant counts for so many users and no more; the refusal says how to make room, which does', async (t) => {
+    await t.test('a tenant counts a limited number of users; the error says how to free some, which works', async (t) => {
       await set(rule(), rule({ metric: 'calls' }))
       const results = await Promise.allSettled(Array.from({ length: 5 }, (_, index) => limits.track(user({ id: `u${index}` }), use())))
       t.ok(results.every(({ status }) => status === 'fulfilled'))
@@ -262,13 +262,13 @@ test('counting', (t) =>
       }
       await t.rejects(limits.track(user({ id: 'u5' }), use()), full)
       await t.rejects(async () => limits.take(user({ id: 'u0' }), { ...use(), metric: 'calls' }), full)
-      t.match(await limits.track(user({ id: 'u0' }), use()), { usage: { current: 2 } }, 'those that it counts already go on')
+      t.match(await limits.track(user({ id: 'u0' }), use()), { usage: { current: 2 } }, 'users already counted continue')
       t.match(await limits.check(user({ id: 'u5' }), use()), { allowed: true })
       await limits.replace('globex', [rule()])
-      t.match(await limits.track(user({ tenant: 'globex', id: 'u5' }), use()), { usage: { current: 1 } }, 'and so does another tenant')
+      t.match(await limits.track(user({ tenant: 'globex', id: 'u5' }), use()), { usage: { current: 1 } }, 'so does another tenant')
 
       await limits.replace('acme', [rule({ metric: 'calls' })])
-      t.same(await counters(), { counters: 0, rows: 0 }, 'what no rule names is forgotten')
+      t.same(await counters(), { counters: 0, rows: 0 }, 'counts without a rule are removed')
       t.match(await limits.track(user({ id: 'u5' }), { ...use(), metric: 'calls' }), { usage: { current: 1 } })
 
       await set(rule({ period: 'total' }))
@@ -280,16 +280,16 @@ test('counting', (t) =>
       t.match(await limits.track(user({ id: 'u5' }), use()), { usage: { current: 1 } }, 'until the limit is saved without it, and again')
     })
 
-    await t.test('what is over is swept', async (t) => {
+    await t.test('ended counts are swept', async (t) => {
       await set(rule(), rule({ metric: 'calls', period: 'total' }), rule({ metric: 'runs', period: 'month' }))
       for (const metric of ['tokens', 'calls', 'runs']) await limits.track(user(), { ...use(), metric })
       const at = (ms: number) => new Date(clock.now() + ms)
       t.equal(await sweepUsage(db, at(day)), true)
-      t.same(await counters(), { counters: 3, rows: 3 }, 'not for a day after its end')
+      t.same(await counters(), { counters: 3, rows: 3 }, 'not within a day after their end')
       await sweepUsage(db, at(2 * day))
       t.same(await counters(), { counters: 2, rows: 2 })
       await sweepUsage(db, at(3650 * day))
-      t.same(await counters(), { counters: 1, rows: 1 }, 'a total never')
+      t.same(await counters(), { counters: 1, rows: 1 }, 'a total is never swept')
       await limits.replace('acme', [rule({ metric: 'calls', period: 'hour' })])
       t.same(await limits.usage(user()), [{
         resource: 'llm',
@@ -305,15 +305,15 @@ test('counting', (t) =>
       clock.forward(hour)
     })
 
-    await t.test('an id of a user that no index holds', async (t) => {
+    await t.test('a user id that is too long for an index is accepted', async (t) => {
       await set(rule())
       const ids = ['x'.repeat(5000), `${'x'.repeat(4999)}y`, 'nul\0', '\ud800', '\udbff', 'ünïcödé']
       await limits.replace('acme', [rule({ metric: 'a' }), rule()])
       for (const id of ids.slice(0, 5)) t.match(await limits.track(user({ id }), use(3)), { usage: { current: 3 } })
-      for (const id of ids.slice(0, 5)) t.match(await limits.usage(user({ id })), [{ current: 0 }, { current: 3 }], 'is its own')
+      for (const id of ids.slice(0, 5)) t.match(await limits.usage(user({ id })), [{ current: 0 }, { current: 3 }], 'it has its own count')
     })
 
-    await t.test('a tenant that is gone', async (t) => {
+    await t.test("a deleted tenant's rules and counts are deleted", async (t) => {
       await t.rejects(limits.replace('nobody', [rule()]), { code: 'TENANTRY_TENANT_UNKNOWN' })
       await set(rule())
       const taken = await limits.take(user(), use())
@@ -323,7 +323,7 @@ test('counting', (t) =>
       const { rows } = await sql`select from tenantry.resource_usage where tenant_id = 'acme'`.execute(db)
       t.equal(rows.length, 0)
       await app.tenants.create({ id: 'acme', name: 'acme' })
-      t.match(await limits.track(user(), use()), { usage: { limit: -1 } }, 'one of the same id inherits no rule')
+      t.match(await limits.track(user(), use()), { usage: { limit: -1 } }, 'a new one with its id inherits no rule')
       await limits.replace('acme', [rule()])
       t.match(await limits.track(user(), use()), { usage: { current: 1, limit: 7 } }, 'and no usage')
     })

@@ -11,7 +11,7 @@ const path = '/tenant/limits/resources'
 const most = Number.MAX_SAFE_INTEGER
 const tokens = { resource: 'llm', metric: 'tokens' }
 
-test('the endpoints', async (t) => {
+test('the endpoints of resource limits', async (t) => {
   const engine = await postgresSection(t)
   const { as, admin } = await open(t, engine, { tenants: ['acme', 'globex'] })
   const acme = admin('acme')
@@ -21,7 +21,7 @@ test('the endpoints', async (t) => {
   const writer = as({ sub: 'wim', tenant_id: 'acme', permissions: ['limits:write'] })
   const save = (rules: readonly Rule[]) => acme(`PUT ${path}`, { body: rules })
 
-  await t.test('rules are replaced as a whole, and come back as they are in force', async (t) => {
+  await t.test('rules are replaced as a whole, and returned as they apply', async (t) => {
     t.same((await uma(`GET ${path}`)).text, '[]')
     const rules = [
       rule({ tiers: { zeta: 100, alpha: -1 }, conditions: { roles: ['editor', 'author'] } }),
@@ -32,13 +32,13 @@ test('the endpoints', async (t) => {
     t.equal(saved.status, 200)
     t.same(JSON.parse(saved.text), rules, 'with the default')
     t.same(JSON.parse((await uma(`GET ${path}`)).text), rules)
-    t.same(Object.keys(JSON.parse((await uma(`GET ${path}`)).text)[0].tiers), ['zeta', 'alpha'], 'in the order of the tenant')
+    t.same(Object.keys(JSON.parse((await uma(`GET ${path}`)).text)[0].tiers), ['zeta', 'alpha'], "in the tenant's order")
     t.same((await globex(`GET ${path}`)).text, '[]', 'another tenant has none of them')
     t.same((await acme(`PUT ${path}`, { body: [] })).text, '[]', 'an empty list removes all')
     t.same((await uma(`GET ${path}`)).text, '[]')
   })
 
-  await t.test('rules that cannot be', async (t) => {
+  await t.test('invalid rules are rejected', async (t) => {
     await save([rule({ limit: 3 })])
     for (
       const [body, at, message] of [
@@ -97,11 +97,11 @@ test('the endpoints', async (t) => {
     t.equal(
       (await save([rule({ conditions: { roles: ['a'] } }), rule({ conditions: { roles: ['b'] } }), rule({ period: 'week' })])).status,
       200,
-      'what is for others, or for another period, contradicts nothing'
+      'rules for other users or periods do not contradict each other'
     )
   })
 
-  await t.test('check, track and usage', async (t) => {
+  await t.test('check, track and usage report the same counts', async (t) => {
     await save([rule({ tiers: { pro: 10 } })])
     t.same((await uma(`POST ${path}/check`, { body: { ...tokens, amount: 8 } })).body, {
       allowed: false,
@@ -117,7 +117,7 @@ test('the endpoints', async (t) => {
       allowed: true,
       gateAction: 'block',
       usage: { current: 5, limit: 7 }
-    }, 'one, if it does not say')
+    }, 'one by default')
     const past = await acme(`POST ${path}/track`, { body: { ...tokens, userId: 'uma', amount: 3 } })
     refused(t, past, 402, 'RESOURCE_LIMIT')
     t.match(past.body, {
@@ -143,7 +143,7 @@ test('the endpoints', async (t) => {
     t.same((await as({ sub: 'uma', tenant_id: 'acme', tier: { pro: 1 } })(`POST ${path}/check`, { body: tokens })).body['usage'], {
       current: 5,
       limit: 7
-    }, 'a claim that is no text is none')
+    }, 'a claim that is not text is ignored')
     t.same((await acme(`POST ${path}/track`, { body: { ...tokens, userId: 'uma', tier: 'pro', amount: 5 } })).body['usage'], {
       current: 10,
       limit: 10
@@ -182,7 +182,7 @@ test('the endpoints', async (t) => {
     ) t.equal((await acme(`POST ${path}/track`, { raw })).status, 400, raw)
   })
 
-  await t.test('who may look at whom, and say who that is', async (t) => {
+  await t.test('only some callers may check other users, and set their tier and role', async (t) => {
     await save([rule({ tiers: { pro: 100 } })])
     for (const [who, ask] of [['a user', uma], ['a reader', reader]] as const) {
       refused(t, await ask(`PUT ${path}`, { body: 'nonsense' }), 403, 'FORBIDDEN', `${who} sets no limits`)
@@ -201,7 +201,7 @@ test('the endpoints', async (t) => {
     }
     refused(t, await uma(`POST ${path}/check`, { body: { ...tokens, userId: 'rita' } }), 403, 'FORBIDDEN')
     refused(t, await uma(`GET ${path}/usage?userId=rita`), 403, 'FORBIDDEN')
-    t.equal((await uma(`POST ${path}/check`, { body: { ...tokens, userId: 'uma' } })).status, 200, 'itself, by its name')
+    t.equal((await uma(`POST ${path}/check`, { body: { ...tokens, userId: 'uma' } })).status, 200, 'itself, by name')
     t.equal((await reader(`POST ${path}/check`, { body: { ...tokens, userId: 'uma' } })).status, 200)
     t.equal((await reader(`GET ${path}/usage?userId=uma`)).status, 200)
     t.equal((await writer(`GET ${path}/usage?tier=pro`)).status, 200)
@@ -218,7 +218,7 @@ test('the endpoints', async (t) => {
     }
   })
 
-  await t.test('a user is a user of one tenant', async (t) => {
+  await t.test('a user belongs to one tenant', async (t) => {
     await save([rule()])
     await globex(`PUT ${path}`, { body: [rule({ limit: 9 })] })
     await acme(`POST ${path}/track`, { body: { ...tokens, userId: 'iris', amount: 7 } })
@@ -230,7 +230,7 @@ test('the endpoints', async (t) => {
     t.match(JSON.parse((await globex(`GET ${path}/usage?userId=iris`)).text), [{ current: 0, limit: 9 }])
 
     const { key } = await makeKey(t, acme, { name: 'worker', scopes: [] })
-    t.match((await as(key)(`POST ${path}/check`, { body: tokens })).body, { usage: { current: 0 } }, 'a key has a count of its own')
+    t.match((await as(key)(`POST ${path}/check`, { body: tokens })).body, { usage: { current: 0 } }, 'a key has its own count')
 
     const platform = { headers: { 'x-api-key': platformKey, 'x-tenant-id': 'acme' } }
     const anyone = as(platformKey)
@@ -248,7 +248,7 @@ test('the endpoints', async (t) => {
   })
 })
 
-test('the plugin says what it needs', async (t) => {
+test('the plugin names its missing dependencies', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   await t.rejects(async () => {

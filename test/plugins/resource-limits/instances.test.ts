@@ -8,7 +8,7 @@ import { remoteCaller } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
 import { open, rule, use, user } from './app.js'
 
-test('a change of rules holds on another server when it hears of it, and what is counted at once', async (t) => {
+test('changed rules apply on another server when it is notified, and counts apply at once', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const clock = fakeClock()
@@ -38,7 +38,7 @@ test('a change of rules holds on another server when it hears of it, and what is
   t.match(
     await here.resourceLimits.check(user(), use()),
     { allowed: true, usage: { current: 2 } },
-    'what a server gives back it gives before it ends'
+    'a stopping server completes its refunds'
   )
 })
 
@@ -53,14 +53,14 @@ test('servers whose clocks differ by seconds count in one period', async (t) => 
     await (index % 2 === 0 ? ahead : behind).resourceLimits.take(user(), use())
   }))
   const admitted = results.filter(({ status }) => status === 'fulfilled').length
-  // Until the first of the new day each counts in its own.
+  // Until the first use of the new day, each counts in its own.
   t.ok(admitted >= 7 && admitted <= 14, `${admitted}`)
   for (const { resourceLimits } of [ahead, behind]) {
     t.match(await resourceLimits.check(user(), use()), { allowed: false, usage: { current: 7 } })
   }
 })
 
-test('with row-level security', async (t) => {
+test('limits work with row-level security', async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } }, {
     tenants: ['acme', 'globex'],
@@ -80,7 +80,7 @@ test('with row-level security', async (t) => {
   t.match(await limits.track(user({ id: 'third' }), use()), { usage: { current: 1 } })
 })
 
-test('changes of rules, sweeps and counts at a time stand in no circle, and every row stays counted', async (t) => {
+test('concurrent rule changes, sweeps and counts do not deadlock, and every row stays counted', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const clock = fakeClock()
@@ -103,7 +103,7 @@ test('changes of rules, sweeps and counts at a time stand in no circle, and ever
   for (const { tenant_id: tenant, counters, rows } of counted) t.equal(counters, rows, String(tenant))
 })
 
-test('a hundred requests at once, to two processes, take exactly what there is room for', async (t) => {
+test('a hundred concurrent requests to two processes take exactly the available amount', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const document = {
     rateLimit: { enabled: false },

@@ -7,7 +7,7 @@ const spanOf = (period: Period, at: string) => {
   return `${text(start)} ${text(endOf(period, start))}`
 }
 
-test('periods are those of UTC', async (t) => {
+test('periods are in UTC', async (t) => {
   for (
     const [period, at, expected] of [
       ['minute', '2026-06-03T12:34:56.789Z', '2026-06-03T12:34:00.000Z 2026-06-03T12:35:00.000Z'],
@@ -19,7 +19,7 @@ test('periods are those of UTC', async (t) => {
   ) t.equal(spanOf(period, at), expected, `${period} at ${at}`)
 })
 
-test('weeks begin on Monday, over the ends of months and years', async (t) => {
+test('weeks begin on Monday, across months and years', async (t) => {
   for (
     const [at, monday] of [
       ['2026-06-07T23:59:59.999Z', '2026-06-01'],
@@ -36,7 +36,7 @@ test('weeks begin on Monday, over the ends of months and years', async (t) => {
   }
 })
 
-test('months have their own ends, in leap years too', async (t) => {
+test('months end on their own last day, also in leap years', async (t) => {
   for (
     const [at, start, end] of [
       ['2026-01-31T23:59:59.999Z', '2026-01-01', '2026-02-01'],
@@ -48,7 +48,7 @@ test('months have their own ends, in leap years too', async (t) => {
   ) t.equal(spanOf('month', at), `${start}T00:00:00.000Z ${end}T00:00:00.000Z`, at)
 })
 
-test('every moment lies in its period, and a period begins where the one before it ends', async (t) => {
+test('every moment is in one period, and a period starts where the previous one ends', async (t) => {
   let wrong = 0
   for (let day = 0; day < 1500; day++) {
     const at = Date.parse('2023-01-01T00:00:00Z') + day * 86_400_000 + (day * 7_919_313) % 86_400_000

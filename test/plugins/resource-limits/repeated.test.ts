@@ -1,4 +1,4 @@
-/** Uses that are sent again under their key. */
+/** Uses that are repeated with their key. */
 import { test } from 'tap'
 import { sql } from 'kysely'
 import { postgresSection } from '../../helpers/postgres.js'
@@ -11,7 +11,7 @@ const path = '/tenant/limits/resources'
 const track = `POST ${path}/track`
 const body = { userId: 'uma', resource: 'llm', metric: 'tokens', amount: 2, role: 'user' }
 
-test('a use that is sent again under its key is counted once', async (t) => {
+test('a use that is repeated with its key is counted once', async (t) => {
   const [here, there] = await testServers(t, {}, { engine: await postgresSection(t), tenants })
   const [acme, other] = [here, there].map((app) => caller(t, app, { token: tokenOf('acme') }))
   const used = async () => JSON.parse((await acme!(`GET ${path}/usage?userId=uma&role=user`)).text)[0].current
@@ -30,7 +30,7 @@ test('a use that is sent again under its key is counted once', async (t) => {
     (_none, index): Promise<Answer> => [acme, other][index % 2]!(track, { body, ...under('parallel') })
   )
   const done = (await Promise.all(asked)).filter((answer) => answer.status === 200 && !isReplay(answer))
-  t.equal(done.length, 1, 'of parallel ones one is done')
+  t.equal(done.length, 1, 'one of several parallel uses counts')
   t.equal(await used(), 4)
 
   // The process died after the commit.
@@ -45,7 +45,7 @@ test('a use that is sent again under its key is counted once', async (t) => {
   t.match(
     await acme!(track, { body: large, ...under('large') }),
     { status: 200, headers: { 'idempotency-replayed': undefined } },
-    'a refusal is not kept'
+    'a rejection is not stored'
   )
   t.equal(await used(), 11)
 })

@@ -4,7 +4,7 @@ import { caller, refused } from '../../http/caller.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 
-test('a limit for a role is enforced where an administrator names a user without a role, or the role is asked for', async (t) => {
+test('a limit for a role applies if an administrator names a user without a role, or requests the role', async (t) => {
   const app = await testServer(t, { auth: { registration: 'open' } }, { tenants: ['acme', 'globex'] })
   const admin = (tenant: string) => caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: tenant }) })
   const acme = admin('acme')

@@ -1,4 +1,4 @@
-/** Routes, of the platform and of a tenant, that say what a request uses of a limited resource. */
+/** Routes of the platform and of a tenant that declare their use of a limited resource. */
 import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
@@ -61,11 +61,11 @@ test('routes with limits', async (t) => {
     await limits.replace('acme', [rule({ limit, ...changes })])
   }
 
-  await t.test('without a rule they are served as any other', async (t) => {
+  await t.test('without a rule they are served like any other', async (t) => {
     t.match(await uma('GET /one'), { status: 200, body: { ok: true } })
   })
 
-  await t.test('each request takes one, and the one too many is refused', async (t) => {
+  await t.test('each request uses one, and a request over the limit is rejected', async (t) => {
     await set(2)
     t.same([(await uma('GET /one')).status, (await uma('GET /one')).status], [200, 200])
     const refusal = await uma('GET /one')
@@ -90,14 +90,14 @@ test('routes with limits', async (t) => {
     }
   })
 
-  await t.test('a hundred requests at once are served as far as there is room', async (t) => {
+  await t.test('of a hundred concurrent requests only the available number is served', async (t) => {
     await set(7)
     const answers = await Promise.all(Array.from({ length: 100 }, () => uma('GET /one')))
     t.equal(answers.filter(({ status }) => status === 200).length, 7)
     t.equal(answers.filter(({ status }) => status === 402).length, 93)
   })
 
-  await t.test('what a request sends may say how much it takes', async (t) => {
+  await t.test('a value of the request can set the amount', async (t) => {
     await set(7)
     t.equal((await uma('POST /many', { body: { quantity: 5 } })).status, 200)
     t.match((await uma('POST /many', { body: { quantity: 3 } })).body, { usage: { current: 5, limit: 7 } })
@@ -115,24 +115,24 @@ test('routes with limits', async (t) => {
     t.equal(await used(), 7)
   })
 
-  await t.test('only what is served is used', async (t) => {
+  await t.test('only served requests count', async (t) => {
     await set(7)
     t.equal((await uma('POST /many', { body: { quantity: 'x' } })).status, 400)
     t.equal((await as({})('POST /many', { body: { quantity: 1 } })).status, 403)
     t.equal((await caller(t, app)('GET /one', { tenant: 'acme' })).status, 401)
-    t.equal(await used(), 0, 'not what is refused before')
+    t.equal(await used(), 0, 'not those rejected earlier')
     t.equal((await uma('POST /notes', { body: { id: 'a', title: 'x' } })).status, 201)
     t.equal(await used(), 1)
     t.equal((await uma('POST /notes', { body: { id: 'a', title: 'x' } })).status, 409)
     t.equal((await uma('POST /notes', { body: { id: 'b', title: null } })).status, 400)
     t.equal((await uma('GET /notes/none')).status, 404)
-    t.equal(await used(), 1, 'and what fails is given back')
+    t.equal(await used(), 1, 'failed ones are refunded')
     t.equal((await uma('GET /notes/a')).status, 200)
     t.match([(await uma('GET /cached')).headers['x-cache'], (await uma('GET /cached')).headers['x-cache']], ['MISS', 'HIT'])
-    t.equal(await used(), 4, 'an answer that was cached counts too')
+    t.equal(await used(), 4, 'a cached response counts too')
   })
 
-  await t.test("a tenant's own routes", async (t) => {
+  await t.test("a tenant's own routes can have limits", async (t) => {
     const admin = as({ sub: 'ada', role: 'admin' })
     const route = (changes: object) => ({
       path: '/mine',
@@ -145,7 +145,7 @@ test('routes with limits', async (t) => {
     t.equal((await admin('POST /tenant/config', { body: { settings: { cost: 4 }, routes: [route({})] } })).status, 200)
     await set(7)
     t.equal((await uma('POST /mine', { body: { n: 2 } })).status, 200)
-    t.equal((await uma('GET /own')).status, 200, 'its settings give an amount')
+    t.equal((await uma('GET /own')).status, 200, 'its settings set an amount')
     t.equal(await used(), 6)
     t.match((await uma('POST /mine', { body: { n: 2 } })).body, { usage: { current: 6, limit: 7 } })
     for (
@@ -165,7 +165,7 @@ test('routes with limits', async (t) => {
     }
   })
 
-  await t.test('the documentation tells of the refusal', async (t) => {
+  await t.test('the documentation describes the rejection', async (t) => {
     const { paths } = (await uma('GET /doc')).body as { paths?: Record<string, Record<string, { responses: object }>> }
     t.ok(paths?.['/one']?.['get'] !== undefined && '402' in paths['/one']['get'].responses)
     t.ok(

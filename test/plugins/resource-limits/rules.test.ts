@@ -6,7 +6,7 @@ import { rule } from './app.js'
 
 const forRoles = (...roles: string[]) => rule({ conditions: { roles } })
 
-/** Which rule contradicts which: `/body/2 /body/0`. */
+/** Contradicting rules: `/body/2 /body/0`. */
 function contradictions (rules: readonly Rule[]): string[] {
   try {
     refuseContradictions(rules)
@@ -32,7 +32,7 @@ test('the fault of each rule names the first rule for the same users', async (t)
   t.equal(contradictions(Array.from({ length: 200 }, () => rule())).length, 50, 'of many the first')
 })
 
-test('200 rules on one resource, of 20 roles each, are judged by looking at each role once', async (t) => {
+test('200 rules for one resource, with 20 roles each, are compared by reading each role once', async (t) => {
   let looks = 0
   const watched = (roles: string[]) =>
     new Proxy(roles, {

@@ -6,7 +6,7 @@ import { connect } from 'node:net'
 
 export interface SlowReader {
   readonly socket: Socket
-  /** Reads to the end of the connection, or to the end of the first response where that is an error. */
+  /** Reads to the end of the connection, or to the end of the first response if that is an error. */
   read(): Promise<{ readonly status: number, readonly bytes: number, readonly text: string }>
 }
 
@@ -37,7 +37,7 @@ export async function slowReader (t: Test, origin: string, request: string): Pro
   }
 }
 
-/** The text of a request of HTTP/1.1. */
+/** The text of an HTTP/1.1 request. */
 export function requestText (method: string, path: string, headers: Readonly<Record<string, string>> = {}): string {
   return `${method} ${path} HTTP/1.1\r\nhost: test\r\n${
     Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('')

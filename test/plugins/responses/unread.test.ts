@@ -11,9 +11,9 @@ import { requestText, slowReader } from './slow-readers.js'
 const megabyte = 1_048_576
 const large = 10 * megabyte
 const faces = '\u{1f600}'.repeat(400_000)
-const long = 600_000 // ms: no connection of the test is closed by time
+const long = 600_000 // ms: no connection of the test is closed by a timeout
 
-/** An app whose caller is of the tenant that the header names, and the connections that it accepts. */
+/** An app whose caller belongs to the tenant in the header, and its accepted connections. */
 async function open (t: Test, options: ResponsesOptions) {
   const app = Fastify()
   t.teardown(() => {
@@ -49,7 +49,7 @@ async function open (t: Test, options: ResponsesOptions) {
 
 const of = (tenant: string) => ({ 'x-test-tenant': tenant })
 
-t.test('60 callers that never read hold no more than the bound of their tenant, and others are served', async (t) => {
+t.test("60 callers that never read use no more than their tenant's bound, and others are served", async (t) => {
   const { app, ended, origin } = await open(t, { maxUnsentBytes: 64 * megabyte, writeTimeoutMs: long })
   const readers = await Promise.all(Array.from({ length: 60 }, () => slowReader(t, origin, requestText('GET', '/large', of('a')))))
   await eventually(t, 'all 60 were handled', () => ended.filter((line) => line.startsWith('/large')).length >= 60)
@@ -72,7 +72,7 @@ t.test('60 callers that never read hold no more than the bound of their tenant, 
     return { index, ...await end }
   }))
   t.strictSame([...new Set(answers.map(({ status }) => status))].sort(), [200, 429])
-  t.ok(answers.filter(({ status }) => status === 200).every(({ bytes }) => bytes > large), 'whoever was admitted gets all of it')
+  t.ok(answers.filter(({ status }) => status === 200).every(({ bytes }) => bytes > large), 'admitted callers get their whole response')
   await eventually(t, 'nothing is held', () => app.responses.unsentBytes === 0)
 })
 
@@ -81,7 +81,7 @@ t.test('callers without a tenant are counted by address, even if they name a ten
   for (let index = 0; index < 3; index++) await slowReader(t, origin, requestText('GET', '/large', { 'x-tenant-id': `t${index}` }))
   await eventually(t, 'all were handled', () => ended.length >= 3)
   t.strictSame(app.responses.unsentBytes, large + 2)
-  t.equal((await fetch(`${origin}/large`, { headers: of('t0') })).status, 200, 'the tenant itself is not touched')
+  t.equal((await fetch(`${origin}/large`, { headers: of('t0') })).status, 200, 'the tenant itself is not affected')
 })
 
 t.test('a connection that reads nothing is closed', async (t) => {
@@ -95,7 +95,7 @@ t.test('a connection that reads nothing is closed', async (t) => {
   t.ok(bytes < large, `${bytes} bytes were sent before`)
 })
 
-t.test('the time-out ends with the response: a pipelined request may take longer', async (t) => {
+t.test('the timeout ends with the response: a pipelined request may take longer', async (t) => {
   const { app, connections, origin } = await open(t, { writeTimeoutMs: 5000 })
   const { socket, read } = await slowReader(t, origin, requestText('GET', '/large', of('a')) + requestText('GET', '/held', of('a')))
   await eventually(t, 'the response is counted', () => app.responses.unsentBytes > 0)
@@ -107,7 +107,7 @@ t.test('the time-out ends with the response: a pipelined request may take longer
   await end
 })
 
-t.test('requests that are pipelined on one connection are held to the bound of a connection', async (t) => {
+t.test("requests pipelined on one connection share the connection's bound", async (t) => {
   const { app, ended, origin } = await open(t, { maxUnsentBytes: 44 * megabyte, writeTimeoutMs: long })
   const { socket } = await slowReader(
     t,
@@ -128,7 +128,7 @@ t.test('a write beyond the bound loses its connection, and gets no error status'
   t.equal((await read()).bytes, 0)
 })
 
-t.test('refuses options out of bounds', async (t) => {
+t.test('options out of bounds are rejected', async (t) => {
   const start = async (options: ResponsesOptions) => {
     await Fastify().register(responses, options)
   }
@@ -136,7 +136,7 @@ t.test('refuses options out of bounds', async (t) => {
   await t.rejects(start({ writeTimeoutMs: 1 }), /writeTimeoutMs is 1: expected a whole number from 100/)
 })
 
-t.test('a tenant has two large responses made at a time, others are not held up', async (t) => {
+t.test('a tenant has two concurrent large responses, and other tenants are not delayed', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   const making = new Map<string, number>()
@@ -172,18 +172,18 @@ t.test('a tenant has two large responses made at a time, others are not held up'
     }, () => {})
   }
   await eventually(t, 'some are refused at once', () => refused >= 8)
-  t.equal(refused, 8, 'beyond 100 that wait')
+  t.equal(refused, 8, 'beyond 100 waiting ones')
   t.equal(making.get('a'), 2)
   t.strictSame(await ask('b', 'no'), [200, megabyte + 2], 'another tenant is served meanwhile')
   hall.open()
   const answers = await Promise.all(waiting)
   t.equal(most, 2)
-  // On a busy machine some of them wait for longer than they may.
-  t.ok(answers.filter(([status]) => status === 200).length > 2, 'those that waited are served')
-  t.ok(answers.every(([status, bytes]) => status === 429 || (status === 200 && bytes === megabyte + 2)), 'whole, or refused')
+  // On a busy machine some of them exceed the waiting time.
+  t.ok(answers.filter(([status]) => status === 200).length > 2, 'the waiting ones are served')
+  t.ok(answers.every(([status, bytes]) => status === 429 || (status === 200 && bytes === megabyte + 2)), 'completely, or rejected')
 })
 
-t.test('a large text is sent whole, with its length, whichever characters it has', async (t) => {
+t.test('a large text is sent completely with its length, whatever its characters', async (t) => {
   const { origin } = await open(t, {})
   const response = await fetch(`${origin}/faces`, { headers: of('a') })
   const text = await response.text()

@@ -1,4 +1,4 @@
-/** The plugin secrets in an app of its own, with what it needs and nothing else. */
+/** The plugin secrets in its own app, with only its dependencies. */
 import type { Test } from 'tap'
 import Fastify, { type FastifyInstance } from 'fastify'
 import auth from '../../../plugins/auth/index.js'
@@ -13,7 +13,7 @@ import { caller, type Ask } from '../../http/caller.js'
 
 export const day = 86_400_000 // ms
 
-/** A clock that stands until it is set forward. */
+/** A clock that the test advances. */
 export function fakeClock (start = Date.parse('2026-06-01T12:00:00Z')) {
   let time = start
   return {
@@ -26,7 +26,7 @@ export function fakeClock (start = Date.parse('2026-06-01T12:00:00Z')) {
 
 export interface OpenOptions extends SecretsOptions {
   readonly tenants?: Readonly<Record<string, string>>
-  /** Told of each line of the log, at trace. */
+  /** Called with each line of the log, at trace. */
   readonly onLog?: (line: string) => void
 }
 
@@ -63,7 +63,7 @@ export async function open (
   return { app, as: (tenant) => caller(t, app, { token: signToken({ role: 'admin', tenant_id: tenant, sub: 'ada' }) }) }
 }
 
-/** What the service gives a route of the tenant. */
+/** The secrets that the service returns for a route of the tenant. */
 export async function valuesOf (app: FastifyInstance, tenant: string): Promise<Record<string, string | null>> {
   return Object.fromEntries(await app.secrets.values(tenant))
 }

@@ -1,4 +1,4 @@
-/** What a tenant could do to the server and to itself with many secrets, large ones, and at the edges of time. */
+/** Attacks and edge cases of a tenant with many or large secrets, or at the limits of time. */
 import { test } from 'tap'
 import { sql } from 'kysely'
 import database from '../../../plugins/database/index.js'
@@ -20,7 +20,7 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const value = secretText('the value of a bounded secret')
 
-test('what took long, was lost or promised too much', async (t) => {
+test('regressions of slow, lost and misreported secrets', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const clock = fakeClock()
   const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
@@ -39,12 +39,12 @@ test('what took long, was lost or promised too much', async (t) => {
     const first = await store.sealed(tenantRef('acme'), '', 524_288)
     t.match(first, { more: true })
     t.equal(first.rows.length, 8)
-    t.same((await store.sealed(tenantRef('acme'), 'a', 1)).rows.length, 1, 'one that has more than a page')
+    t.same((await store.sealed(tenantRef('acme'), 'a', 1)).rows.length, 1, 'more than one page')
     t.match(await store.sealed(tenantRef('acme'), 'small-0', 524_288), { more: false })
-    t.equal(Object.keys(await valuesOf(app, 'acme')).length, 50, 'and all are there')
+    t.equal(Object.keys(await valuesOf(app, 'acme')).length, 50, 'all are returned')
   })
 
-  await t.test('a list had no end', async (t) => {
+  await t.test('a list was unbounded', async (t) => {
     const keys = async (query: string) => (await acme(`GET /tenant/secrets${query}`)).body['secrets']
     t.match(await keys('?limit=2&offset=20'), [{ key: 'small-0', metadata: {} }, { key: 'small-1' }])
     t.equal(Object(await keys('')).length, 20)
@@ -56,7 +56,7 @@ test('what took long, was lost or promised too much', async (t) => {
     }
   })
 
-  await t.test('a plan without a limit had none at all', async (t) => {
+  await t.test('a plan without a limit had no bound', async (t) => {
     t.doesNotThrow(() => refuseBeyond(builtInPlans, builtInPlans.of('enterprise'), 9999))
     t.throws(() => refuseBeyond(builtInPlans, builtInPlans.of('enterprise'), 10_000), { code: 'TENANTRY_CONFLICT' })
     t.doesNotThrow(() => refuseBytes(8_388_608))
@@ -74,13 +74,13 @@ test('what took long, was lost or promised too much', async (t) => {
     t.equal((await globex('POST /tenant/secrets', { body: { key: 'a', value } })).status, 201, 'another tenant has room')
   })
 
-  await t.test('a body of many members was read before it was refused', async (t) => {
+  await t.test('a body of many members was read before it was rejected', async (t) => {
     const metadata = Object.fromEntries(Array.from({ length: 60_000 }, (_, index) => [`m${index}`, 1]))
     refused(t, await globex('POST /tenant/secrets', { body: { key: 'a', value, metadata } }), 413, 'BODY_TOO_LARGE')
     t.equal((await globex('POST /tenant/secrets', { body: { key: 'long', value: '"'.repeat(65_536) } })).status, 201)
   })
 
-  await t.test('uses of a secret that was deleted at once left no trace, and were counted for the next one', async (t) => {
+  await t.test('uses of a secret that was deleted at once were lost, or counted for its successor', async (t) => {
     await initech('POST /tenant/secrets', { body: { key: 'b', value } })
     t.equal(await app.secrets.get('initech', 'b'), value)
     clock.forward(10)
@@ -90,7 +90,7 @@ test('what took long, was lost or promised too much', async (t) => {
     t.match((await initech('GET /tenant/secrets')).body['secrets'], [{ key: 'b', accessCount: 0, lastAccessedAt: null }])
     t.same(await audit(initech), ['create b', 'delete b', 'access b 1', 'create b'])
 
-    // As another server does, which writes its uses after the deletion and the next one's creation.
+    // Like another server, which writes its uses after the deletion and the next creation.
     const at = new Date(clock.now())
     await createSecretStore(app.db).accessed([{ tenant: tenantRef('initech'), key: 'b', count: 3, lastAt: new Date(clock.now() - 15) }], at)
     t.match((await initech('GET /tenant/secrets')).body['secrets'], [{ key: 'b', accessCount: 0, lastAccessedAt: null }])
@@ -100,7 +100,7 @@ test('what took long, was lost or promised too much', async (t) => {
     t.same((await audit(initech))?.[0], 'access b 1')
   })
 
-  await t.test('a rotation promised the value of before beyond the expiry of the secret', async (t) => {
+  await t.test("a rotation promised the previous value beyond the secret's expiry", async (t) => {
     const expiresAt = new Date(clock.now() + day).toISOString()
     await globex('POST /tenant/secrets', { body: { key: 'short', value, expiresAt } })
     t.match((await globex('POST /tenant/secrets/short/rotate', { body: { newValue: value, gracePeriodDays: 30 } })).body, {
@@ -108,7 +108,7 @@ test('what took long, was lost or promised too much', async (t) => {
     })
   })
 
-  await t.test('deleted secrets stayed for ever, with what was said of them', async (t) => {
+  await t.test('deleted secrets and their history stayed forever', async (t) => {
     await globex('POST /tenant/secrets', { body: { key: 'gone', value, metadata: { note: 'private' } } })
     await globex('DELETE /tenant/secrets/gone')
     const rows = async () => (await sql`select metadata from tenantry.secrets where key = 'gone'`.execute(app.db)).rows

@@ -22,7 +22,7 @@ async function section (t: Test): Promise<DatabaseSection> {
   return { provider: 'postgres', postgres: { connectionString } }
 }
 
-/** Resolves when the server hears of a change of the tenant's secrets. */
+/** Resolves when the server receives a change of the tenant's secrets. */
 function heard (app: FastifyInstance, tenant: string): Promise<void> {
   return new Promise((resolve) => {
     const end = app.events.on('secrets', (changed) => {
@@ -65,7 +65,7 @@ test('a change on one server is served by the other; uses of both are counted; e
   t.equal(rows.length, 1)
 })
 
-test('twenty secrets that come to two servers at once fill the plan and no more', async (t) => {
+test('twenty concurrent secrets on two servers fill the plan exactly', async (t) => {
   const engine = await section(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'free' } })
   const { app: there } = await open(t, engine)
@@ -79,7 +79,7 @@ test('twenty secrets that come to two servers at once fill the plan and no more'
   t.equal((await there.secrets.list('acme')).length, 5)
 })
 
-test('uses that are not written yet are written when the server stops', async (t) => {
+test('unwritten uses are written when the server stops', async (t) => {
   const engine = await section(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'free' } })
   const { app: there } = await open(t, engine)
@@ -89,7 +89,7 @@ test('uses that are not written yet are written when the server stops', async (t
   t.match(await there.secrets.list('acme'), [{ key: 'a', accessCount: 1 }])
 })
 
-test('a rekey moves every value, those of before too, also one that a server writes meanwhile', async (t) => {
+test('a rekey moves every value, including previous ones and one that a server writes meanwhile', async (t) => {
   const engine = await section(t)
   const [old, current] = [makeMasterKey(), makeMasterKey()]
   const { app: before } = await open(t, engine, { masterKey: old.text, tenants: { acme: 'team', globex: 'pro' } })
@@ -103,14 +103,14 @@ test('a rekey moves every value, those of before too, also one that a server wri
   const both = { masterKey: current.text, previousKeys: old.text }
   const { app: serving } = await open(t, engine, both)
   const cipher = createSecretCipher(masterKeys(current.key, [old.key]))
-  // It holds the row while the rekey, which has read it, waits to write.
+  // It holds the row, while the rekey, which has read it, waits to write.
   let rekeying: Promise<unknown> = Promise.resolve()
   await serving.events.change({ topic: 'secrets', tenant: 'acme' }, async (transaction) => {
     const value = createSecretCipher(masterKeys(old.key)).encrypt({ tenant: tenantRef('acme'), key: 'k050', version: 2 }, three)
     await transaction.updateTable('tenantry.secrets').set({ value, version: 2 }).where('tenant_id', '=', 'acme').where('key', '=', 'k050')
       .execute()
     rekeying = rekeySecrets(before.db, cipher)
-    // No other test's: of this database, and of the update that the rekey makes.
+    // Limited to this database and the rekey's update, since other tests run on the same server.
     for (let waiting = false, end = Date.now() + 30_000; !waiting;) {
       if (Date.now() > end) throw new Error('the rekey did not come to wait for the row')
       const { rows } =
@@ -131,17 +131,17 @@ test('a rekey moves every value, those of before too, also one that a server wri
   const { app: after } = await open(t, engine, { masterKey: current.text })
   const values = await valuesOf(after, 'acme')
   t.equal(Object.keys(values).length, 120)
-  t.equal(values['k050'], three, 'what was written meanwhile is not lost')
+  t.equal(values['k050'], three, 'a concurrent write is not lost')
   t.equal(values['k119'], `${one} 119`)
   t.same(await after.secrets.accepted('globex', 'g'), [three, two, one])
   await t.rejects(
     open(t, engine, { masterKey: old.text }),
     new RegExp(`encrypted under the master key ${current.key.id}`),
-    'a server with the old key alone is refused'
+    'a server with only the old key is rejected'
   )
 })
 
-test('a server whose keys read nothing that is stored is refused; one whose keys read some of it says which it lacks', async (t) => {
+test('a server whose keys can read no stored secret is rejected; one whose keys read some names the missing ones', async (t) => {
   const engine = await section(t)
   const [one, other] = [makeMasterKey(), makeMasterKey()]
   const { app } = await open(t, engine, { masterKey: one.text, tenants: { acme: 'pro' } })

@@ -9,7 +9,7 @@ const mine = secretText('the value that acme stored')
 const other = secretText('another value that acme stored')
 const theirs = secretText('the value that globex stored')
 
-test('a ciphertext in the row of another tenant, key or version is no value, and the rest of the tenant works', async (t) => {
+test("a ciphertext in the row of another tenant, key or version has no value, and the tenant's other secrets work", async (t) => {
   const engine = await postgresSection(t)
   const lines: string[] = []
   const { app, as } = await open(t, engine, { tenants: { acme: 'pro', globex: 'pro' }, onLog: (line) => lines.push(line) })
@@ -32,7 +32,7 @@ test('a ciphertext in the row of another tenant, key or version is no value, and
     sql`update tenantry.secrets set previous_value = (select value from tenantry.secrets where tenant_id = 'acme' and key = 'c'), previous_version = 1, previous_valid_until = now() + interval '1 day' where tenant_id = 'globex' and key = 'c'`,
     'globex'
   )
-  t.same(await app.secrets.accepted('globex', 'c'), [theirs], 'nor as one of before')
+  t.same(await app.secrets.accepted('globex', 'c'), [theirs], 'nor as a previous value')
   await run(
     sql`insert into tenantry.secret_earlier_values select 'globex', key, version, value, now() + interval '1 day' from tenantry.secrets where tenant_id = 'acme' and key = 'c'`,
     'globex'
@@ -50,19 +50,19 @@ test('a ciphertext in the row of another tenant, key or version is no value, and
     sql`update tenantry.secrets set value = set_byte(value, 40, 255 - get_byte(value, 40)) where tenant_id = 'acme' and key = 'a'`,
     'acme'
   )
-  t.same(await valuesOf(app, 'acme'), {}, 'one that was changed')
+  t.same(await valuesOf(app, 'acme'), {}, 'a modified one')
   await run(sql`update tenantry.secrets set value = '\\x01' where tenant_id = 'acme'`, 'acme')
-  t.same(await valuesOf(app, 'acme'), {}, 'one that is none')
+  t.same(await valuesOf(app, 'acme'), {}, 'an invalid one')
 
   const errors = lines.filter((line) => line.includes('a secret cannot be read'))
   t.ok(errors.some((line) => /"tenant":"globex","key":"a"/.test(line)))
   t.ok(errors.every((line) => JSON.parse(line).level === 50))
   t.match(await as('acme')('GET /tenant/secrets'), { status: 200, body: { secrets: [{ key: 'a' }, { key: 'b' }, { key: 'c' }] } })
   t.match(await as('acme')('POST /tenant/secrets', { body: { key: 'b', value: other } }), { status: 200 })
-  t.same(await valuesOf(app, 'acme'), { b: other }, 'storing it again heals it')
+  t.same(await valuesOf(app, 'acme'), { b: other }, 'storing it again repairs it')
 })
 
-test('the database holds no value in plain text, in any encoding', async (t) => {
+test('the database contains no value in plain text, in any encoding', async (t) => {
   const engine = await postgresSection(t)
   const { app, as } = await open(t, engine, { tenants: { acme: 'pro' } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'a', value: mine } })
@@ -75,13 +75,13 @@ test('the database holds no value in plain text, in any encoding', async (t) => 
   }
 })
 
-test('what a deleted tenant stored is gone, and forgotten', async (t) => {
+test("a deleted tenant's secrets are deleted, also from caches", async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'pro' } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'a', value: mine } })
   t.same(await valuesOf(app, 'acme'), { a: mine })
   app.secrets.accessed('acme', ['a'])
   await app.tenants.delete('acme')
   t.same(await valuesOf(app, 'acme'), {})
-  t.same(await app.secrets.list('acme'), [], 'and uses that were not written yet harm nothing')
+  t.same(await app.secrets.list('acme'), [], 'unwritten uses cause no failure')
   await t.rejects(app.secrets.put('acme', { key: 'a', value: mine }, noActor), { code: 'TENANTRY_TENANT_UNKNOWN' })
 })

@@ -6,7 +6,7 @@ import { open } from './app.js'
 
 const value = secretText('the value of a limited secret')
 
-test('a plan admits exactly its number of secrets, also of twenty that come at once', async (t) => {
+test('a plan admits exactly its number of secrets, also of twenty concurrent ones', async (t) => {
   const engine = await postgresSection(t)
   const { app, as } = await open(t, engine, { tenants: { acme: 'free', globex: 'free' } })
   const acme = as('acme')
@@ -30,16 +30,16 @@ test('a plan admits exactly its number of secrets, also of twenty that come at o
   }
   t.equal((await app.secrets.list('acme')).length, 5)
   t.match(await put('a'), { status: 200 }, 'an update needs no room')
-  t.match(await as('globex')('POST /tenant/secrets', { body: { key: 'a', value } }), { status: 201 }, 'another tenant has its own')
+  t.match(await as('globex')('POST /tenant/secrets', { body: { key: 'a', value } }), { status: 201 }, 'another tenant has its own limit')
   await acme('DELETE /tenant/secrets/a')
-  t.match(await put('new'), { status: 201 }, 'what was deleted makes room')
+  t.match(await put('new'), { status: 201 }, 'a deleted secret makes room')
   refused(t, await put('a'), 402, 'PLAN_LIMIT', 'and takes it again where it comes back')
 
   await app.tenants.update('acme', { plan: 'pro' })
-  t.match(await put('a'), { status: 201 }, 'a larger plan holds at once')
+  t.match(await put('a'), { status: 201 }, 'a larger plan applies at once')
 })
 
-test('rotation takes a plan that has it', async (t) => {
+test('rotation needs a plan that includes it', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'free' } })
   const acme = as('acme')
   await acme('POST /tenant/secrets', { body: { key: 'a', value } })

@@ -10,7 +10,7 @@ const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
 const first = secretText('sk_live_the_first_value')
 const second = secretText('sk_live_the_second_value')
 
-test('a secret is stored, listed without its value, changed, deleted and stored anew; of each tenant its own', (t) =>
+test("each tenant's secret is stored, listed without its value, changed, deleted and stored again", (t) =>
   forEachEngine(t, async (t, engine) => {
     const { app, as } = await open(t, engine, { tenants: { acme: 'pro', globex: 'pro' } })
     const [acme, globex] = [as('acme'), as('globex')]
@@ -43,7 +43,7 @@ test('a secret is stored, listed without its value, changed, deleted and stored 
     t.same(await valuesOf(app, 'acme'), { stripe: second })
     t.match((await acme('GET /tenant/secrets')).body, {
       secrets: [{ expiresAt: '2100-01-01T00:00:00.000Z', metadata: { type: 'api key' } }]
-    }, 'what an update leaves out stays')
+    }, 'members that an update leaves out stay')
     await acme('POST /tenant/secrets', { body: { key: 'stripe', value: second, metadata: {}, expiresAt: null } })
     t.match((await acme('GET /tenant/secrets')).body, { secrets: [{ expiresAt: null, metadata: {} }] })
 
@@ -51,24 +51,24 @@ test('a secret is stored, listed without its value, changed, deleted and stored 
     refused(t, await acme('DELETE /tenant/secrets/stripe'), 404, 'NOT_FOUND')
     t.same((await acme('GET /tenant/secrets')).body, { secrets: [], pagination: { limit: 20, offset: 0, total: 0 } })
     t.same(await valuesOf(app, 'acme'), {})
-    t.same(await valuesOf(app, 'globex'), { stripe: second }, "the other tenant's is untouched")
+    t.same(await valuesOf(app, 'globex'), { stripe: second }, "the other tenant's is unchanged")
     const { rows } =
       await sql`select value, previous_value, deleted_at is not null as deleted from tenantry.secrets where tenant_id = 'acme'`.execute(
         app.db
       )
-    t.same(rows, [{ value: null, previous_value: null, deleted: true }], 'its value is gone, its row is not')
+    t.same(rows, [{ value: null, previous_value: null, deleted: true }], 'its value is deleted, its row is not')
 
     await acme('POST /tenant/secrets', { body: { key: 'stripe', value: first, metadata: { a: 1 } } })
     await acme('DELETE /tenant/secrets/stripe')
     t.match(
       await acme('POST /tenant/secrets', { body: { key: 'stripe', value: first } }),
       { status: 201 },
-      'one that was deleted is created'
+      'storing a deleted secret creates it'
     )
-    t.match((await acme('GET /tenant/secrets')).body, { secrets: [{ metadata: {} }] }, 'with nothing of before')
+    t.match((await acme('GET /tenant/secrets')).body, { secrets: [{ metadata: {} }] }, 'with nothing of the previous one')
   }))
 
-test('a refusal holds nothing of the value, and says what is wrong', async (t) => {
+test('a rejection names the fault without the value', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'pro' } })
   const acme = as('acme')
   const post = (body: unknown) => acme('POST /tenant/secrets', { body })
@@ -110,7 +110,7 @@ test('a refusal holds nothing of the value, and says what is wrong', async (t) =
   t.same(await app.secrets.get('acme', 'A-z_0.9'), 'ü'.repeat(32_768))
 })
 
-test('keys named like the paths confuse nothing', async (t) => {
+test('keys that look like paths are ordinary keys', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'pro' } })
   const acme = as('acme')
   for (const key of ['rotate', 'audit', 'a..b', 'constructor', 'x']) {
@@ -133,7 +133,7 @@ test('keys named like the paths confuse nothing', async (t) => {
   refused(t, await acme('POST /tenant/secrets/x%2Fy/rotate', { body: { newValue: second } }), 400, 'VALIDATION_FAILED')
 })
 
-test('only administrators of the tenant and holders of secrets:write may, which is checked before the body is read', async (t) => {
+test('only administrators of the tenant and holders of secrets:write have access, which is checked before the body is read', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'pro', globex: 'pro' } })
   await as('acme')('POST /tenant/secrets', { body: { key: 'a', value: first } })
   const targets = [

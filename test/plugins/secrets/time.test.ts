@@ -10,7 +10,7 @@ import { day, fakeClock, open, valuesOf } from './app.js'
 
 const [one, two, three] = [secretText('the first value of it'), secretText('the second value of it'), secretText('the third value of it')]
 
-test('a rotation gives the new value at once, and accepts both until the grace period ends', (t) =>
+test('a rotation applies the new value at once, and accepts both until the grace period ends', (t) =>
   forEachEngine(t, async (t, engine) => {
     const clock = fakeClock()
     const { app, as } = await open(t, engine, { ...clock, tenants: { acme: 'pro', globex: 'pro' } })
@@ -29,7 +29,7 @@ test('a rotation gives the new value at once, and accepts both until the grace p
     t.same(await app.secrets.accepted('acme', 'hook'), [two])
     t.equal(await sweepSecrets(app.db, new Date(clock.now())), true)
     const { rows } = await sql`select previous_value from tenantry.secrets`.execute(app.db)
-    t.same(rows, [{ previous_value: null }], 'the sweep removes the value of before')
+    t.same(rows, [{ previous_value: null }], 'the sweep removes the previous value')
 
     await acme('POST /tenant/secrets/rotate', { body: { key: 'hook', newValue: three, gracePeriodDays: 5 } })
     await acme('POST /tenant/secrets/rotate', { body: { key: 'hook', newValue: one } })
@@ -53,7 +53,7 @@ test('a rotation gives the new value at once, and accepts both until the grace p
     refused(t, await acme('POST /tenant/secrets/rotate', { body: { key: 'none', newValue: three } }), 404, 'NOT_FOUND')
   }))
 
-test('each value of a secret that is rotated again and again is accepted until its own end, ten at most', (t) =>
+test('each value of a secret that is rotated repeatedly is accepted until its own end, ten at most', (t) =>
   forEachEngine(t, async (t, engine) => {
     const clock = fakeClock()
     const { app, as } = await open(t, engine, { ...clock, tenants: { acme: 'pro', globex: 'pro' } })
@@ -66,7 +66,7 @@ test('each value of a secret that is rotated again and again is accepted until i
     await rotate(two, 7)
     await rotate(three, 1)
     t.same(await app.secrets.accepted('acme', 'hook'), [three, two, one])
-    t.same(await app.secrets.accepted('globex', 'hook'), [one], "another tenant's secret of that key")
+    t.same(await app.secrets.accepted('globex', 'hook'), [one], "another tenant's secret with that key")
     clock.forward(day)
     t.same(await app.secrets.accepted('acme', 'hook'), [three, one], 'the second has ended, the first has not')
     await sweepSecrets(app.db, new Date(clock.now()))
@@ -74,21 +74,21 @@ test('each value of a secret that is rotated again and again is accepted until i
     clock.forward(6 * day)
     t.same(await app.secrets.accepted('acme', 'hook'), [three])
     await sweepSecrets(app.db, new Date(clock.now()))
-    t.same((await sql`select 1 from tenantry.secret_earlier_values`.execute(app.db)).rows, [], 'the sweep removes values that have ended')
+    t.same((await sql`select 1 from tenantry.secret_earlier_values`.execute(app.db)).rows, [], 'the sweep removes ended values')
 
     const values = Array.from({ length: 11 }, (_, index) => numbered(index))
     for (const [index, value] of values.slice(0, 10).entries()) t.match(await rotate(value, 10 + index), { status: 200 })
-    t.same(await app.secrets.accepted('acme', 'hook'), [...values.slice(0, 10).reverse(), three], 'ten beside the present one')
+    t.same(await app.secrets.accepted('acme', 'hook'), [...values.slice(0, 10).reverse(), three], 'ten beside the current one')
     refused(t, await rotate(numbered(10), 1), 409, 'CONFLICT')
-    t.equal(await app.secrets.get('acme', 'hook'), numbered(9), 'a refused rotation changes nothing')
-    t.match(await rotate(numbered(10), 0), { status: 200 }, 'without a grace period there is no further value')
+    t.equal(await app.secrets.get('acme', 'hook'), numbered(9), 'a rejected rotation changes nothing')
+    t.match(await rotate(numbered(10), 0), { status: 200 }, 'without a grace period there is no previous value')
     t.same(await app.secrets.accepted('acme', 'hook'), [numbered(10), ...values.slice(0, 9).reverse(), three])
     t.match(await rotate(one, 1, { endEarlier: true }), { status: 200 })
     t.same(await app.secrets.accepted('acme', 'hook'), [one, numbered(10)])
 
     await rotate(two, 7)
     await acme('DELETE /tenant/secrets/hook')
-    t.same((await sql`select 1 from tenantry.secret_earlier_values`.execute(app.db)).rows, [], 'a secret that is deleted leaves no value')
+    t.same((await sql`select 1 from tenantry.secret_earlier_values`.execute(app.db)).rows, [], 'a deleted secret leaves no value')
     await acme('POST /tenant/secrets', { body: { key: 'hook', value: three } })
     t.same(await app.secrets.accepted('acme', 'hook'), [three])
   }))
@@ -104,12 +104,12 @@ test('an expired secret is null, which is logged and audited once, for any numbe
     await acme('POST /tenant/secrets', { body: { key: 'long', value: two } })
     const warm = await app.secrets.values('acme')
     t.same(Object.fromEntries(warm), { short: one, long: two })
-    t.equal(app.secrets.values('acme'), warm, 'the same map, without waiting')
+    t.equal(app.secrets.values('acme'), warm, 'the same map, returned synchronously')
     clock.forward(day - 1)
     t.equal(app.secrets.values('acme'), warm)
     clock.forward(1)
     t.same(await valuesOf(app, 'acme'), { short: null, long: two })
-    t.same(Object.fromEntries(warm), { short: one, long: two }, 'a request that had begun keeps what it has')
+    t.same(Object.fromEntries(warm), { short: one, long: two }, 'a running request keeps its values')
     for (let index = 0; index < 5; index++) t.equal(await app.secrets.get('acme', 'short'), null)
     t.same(await app.secrets.accepted('acme', 'short'), [])
     t.equal(lines.filter((line) => /"keys":\["short"\].*secrets have expired/.test(line)).length, 1, 'one warning')
@@ -127,15 +127,15 @@ test('an expired secret is null, which is logged and audited once, for any numbe
     t.match(await acme('POST /tenant/secrets/short/rotate', { body: { newValue: three, gracePeriodDays: 9 } }), {
       body: { oldKeyValidUntil: new Date(clock.now()).toISOString() }
     })
-    t.same(await app.secrets.accepted('acme', 'short'), [three], 'a rotation makes it active, and accepts nothing that has expired')
+    t.same(await app.secrets.accepted('acme', 'short'), [three], 'a rotation makes it active, and accepts no expired value')
     await acme('POST /tenant/secrets', { body: { key: 'short', value: one, expiresAt: new Date(clock.now() + day).toISOString() } })
     clock.forward(day)
-    t.match(await acme('POST /tenant/secrets', { body: { key: 'short', value: two } }), { status: 200 }, 'before anybody looked at it')
+    t.match(await acme('POST /tenant/secrets', { body: { key: 'short', value: two } }), { status: 200 }, 'before the first read')
     t.same(await valuesOf(app, 'acme'), { short: two, long: two })
     t.equal((await expiries())?.length, 2)
   }))
 
-test('the audit tells who did what to which key, with uses in batches, as long as the plan keeps it', (t) =>
+test('the audit log contains each change of a key with its user, and uses in batches, as long as the plan keeps it', (t) =>
   forEachEngine(t, async (t, engine) => {
     const clock = fakeClock()
     const { app, as } = await open(t, engine, { ...clock, tenants: { acme: 'pro', globex: 'free', initech: 'enterprise' } })
@@ -184,7 +184,7 @@ test('the audit tells who did what to which key, with uses in batches, as long a
     clock.forward(7 * day)
     t.same(await totals(), [5, 0, 1], 'free keeps a week')
     clock.forward(83 * day)
-    t.same(await totals(), [0, 0, 1], 'pro keeps ninety days, enterprise all')
+    t.same(await totals(), [0, 0, 1], 'pro keeps ninety days, enterprise keeps all')
     const rows = async () =>
       (await sql<{ count: number }>`select count(*)::int as count from tenantry.audit_log where tenant_id <> ''`.execute(app.db)).rows[0]
         ?.count

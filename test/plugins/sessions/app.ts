@@ -1,4 +1,4 @@
-/** The plugin sessions in an app of its own, with what it needs, and a route that tells whether a token is good. */
+/** The plugin sessions in its own app, with its dependencies, and a route that shows whether a token is valid. */
 import type { Test } from 'tap'
 import type { Claims } from '../../../lib/expressions/types.js'
 import Fastify, { type FastifyInstance } from 'fastify'
@@ -29,7 +29,7 @@ export interface Opened {
   readonly status: (token: string) => Promise<number>
   /** Opens a session. */
   readonly enter: (claims?: Partial<SessionClaims>) => Promise<string>
-  /** A token that `app.sessions` knows nothing of. */
+  /** A token that `app.sessions` does not know. */
   readonly mint: (claims?: Partial<Claims>, expiresIn?: number) => string
 }
 
@@ -41,7 +41,7 @@ export async function open (
   const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
   t.teardown(() => app.close())
   await app.register(database, { ...engine, migrate: 'auto' })
-  // Nobody asks it for anything: its users have tokens of the own key here.
+  // It is never called: its users have tokens of the server's own key here.
   const authProviders = { idp: { issuer: 'https://idp.example', jwksUri: 'https://idp.example/keys', audience: 'api' } }
   await app.register(auth, { jwt: { secret: testSecret }, authProviders, apiKey: platformKey, now })
   if (withTenancy) await app.register(tenancy)

@@ -1,4 +1,4 @@
-/** What a tenant's users can make of logouts is bounded, and ends more rather than less. */
+/** The rows that a tenant's users can create by logouts are bounded. At the bound more sessions end, never fewer. */
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { maxRows, maxTokens } from '../../../plugins/sessions/service.js'
@@ -6,7 +6,7 @@ import { postgresSection } from '../auth/app.js'
 import { fakeClock } from '../secrets/app.js'
 import { actor, open } from './app.js'
 
-test('the rows of a user, and those of a tenant, are bounded', async (t) => {
+test('the rows of a user and of a tenant are bounded', async (t) => {
   const clock = fakeClock()
   const { app, ask, status, enter, mint } = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'], ...clock })
   const count = async (tenant: string) => {
@@ -16,10 +16,10 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
     return row?.rows
   }
 
-  await t.test('of a user', async (t) => {
+  await t.test("a user's rows are bounded", async (t) => {
     const [here, bob, elsewhere] = [await enter(), await enter({ sub: 'bob' }), await enter({ tenant_id: 'globex' })]
     const ended: string[] = []
-    // Each is another token: it has an id.
+    // Each is a different token, with its own id.
     const logout = async (life = 3600) => {
       const token = mint({}, life)
       ended.push(token)
@@ -30,9 +30,9 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
     t.same([await status(here), await status(bob), await status(elsewhere)], [200, 200, 200])
     const long = 86_400 * 400
     await logout(long)
-    t.equal(await count('acme'), 1, 'one row in the place of all')
+    t.equal(await count('acme'), 1, 'one row in place of all')
     t.same([await status(here), await status(bob), await status(elsewhere)], [401, 200, 200])
-    t.same(new Set(await Promise.all(ended.map(status))), new Set([401]), 'what was ended stays so')
+    t.same(new Set(await Promise.all(ended.map(status))), new Set([401]), 'ended sessions stay ended')
     t.equal(await status(await enter()), 200)
     t.match(
       await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id', 'target', 'details']).orderBy('id', 'desc').limit(2)
@@ -43,10 +43,10 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
       ]
     )
     clock.forward(long * 1000 - 10_000)
-    t.equal(await status(ended.at(-1) ?? ''), 401, 'for as long as the one that lives longest')
+    t.equal(await status(ended.at(-1) ?? ''), 401, 'for as long as the longest-lived of them')
   })
 
-  await t.test('of users who log out again and again at the same time', async (t) => {
+  await t.test('concurrent repeated logouts stay bounded', async (t) => {
     const tokens = Array.from({ length: maxTokens + 20 }, () => mint({ sub: 'eve' }))
     const statuses = await Promise.all(tokens.map(async (token) => (await ask('POST /auth/logout', token)).status))
     t.ok(statuses.every((one) => one === 200 || one === 401), [...new Set(statuses)].join())
@@ -57,7 +57,7 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
     t.ok((row?.rows ?? Infinity) <= maxTokens, `${row?.rows}`)
   })
 
-  await t.test('of a tenant', async (t) => {
+  await t.test("a tenant's rows are bounded", async (t) => {
     const fill = async (until: Date, owner = 'acme') => {
       await sql`delete from tenantry.revocations`.execute(app.db)
       await sql`insert into tenantry.revocations (tenant_id, subject, token, expires_at) select ${owner}, sha256(n::text::bytea), sha256(n::text::bytea), ${until} from generate_series(1, ${maxRows}::integer) n`
@@ -69,7 +69,7 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
       await enter({ tenant_id: 'globex' }),
       await enter({ tenant_id: undefined })
     ]
-    // What is over does not count.
+    // Expired rows do not count.
     await fill(new Date(clock.now() - 3_600_000))
     await ask('POST /auth/logout-all', await enter())
     t.equal(await count('acme'), 1)
@@ -81,7 +81,7 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
     const last = mint({ sub: 'carol' })
     t.equal((await ask('POST /auth/logout', last)).status, 200)
     t.equal(await count('acme'), 1)
-    t.same(await Promise.all([bob, ada, last, other, platform].map(status)), [401, 401, 401, 200, 200], 'all of the tenant, of no other')
+    t.same(await Promise.all([bob, ada, last, other, platform].map(status)), [401, 401, 401, 200, 200], 'all sessions of the tenant, of no other')
     t.equal(await status(await enter()), 200)
     const [entry] = await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id', 'target', 'details']).where(
       'tenant_id',
@@ -90,12 +90,12 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
     ).orderBy('id', 'desc').limit(1).execute()
     t.match(entry, { action: 'auth.logout_all', user_id: null, target: null, details: { users: 'all' } })
 
-    // Afterwards a user ends its own again, and a new session is one of both.
+    // Afterwards a user can end its own sessions again, and a new session is not affected.
     const [again, bobAgain] = [await enter(), await enter({ sub: 'bob' })]
     await ask('POST /auth/logout-all', again)
     t.same([await status(again), await status(bobAgain), await status(await enter())], [401, 200, 200])
 
-    // Whoever has accounts of a provider, as many as it likes, and no tenant, ends nothing of the platform's.
+    // A user with any number of provider accounts and no tenant cannot end the platform's sessions.
     const of = (sub: string) => mint({ sub, tenant_id: undefined })
     const [operator, stranger] = [of('ops'), of('idp:stranger')]
     await fill(new Date(clock.now() + 3_600_000), ':idp')
@@ -107,6 +107,6 @@ test('the rows of a user, and those of a tenant, are bounded', async (t) => {
       'desc'
     ).limit(1).execute()
     t.match(told, { action: 'auth.logout_all', details: { users: 'idp:*' } })
-    t.equal(await status(await enter({ sub: 'idp:stranger', tenant_id: undefined })), 200, 'and a session of theirs is one of afterwards')
+    t.equal(await status(await enter({ sub: 'idp:stranger', tenant_id: undefined })), 200, 'a new session of theirs is valid')
   })
 })

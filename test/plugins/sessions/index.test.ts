@@ -1,4 +1,4 @@
-/** Sessions end when somebody says so: theirs, and nobody else's. */
+/** A logout ends the caller's own sessions, and no other user's. */
 import { sql } from 'kysely'
 import { test } from 'tap'
 import fp from 'fastify-plugin'
@@ -23,20 +23,20 @@ async function rowsOf (app: FastifyInstance): Promise<number> {
   return row?.count ?? NaN
 }
 
-/** Other texts with the same signature: the last character of its base64url holds bits that mean nothing. */
+/** Other encodings of the same signature: the last base64url character has unused bits. */
 function sameSignature (token: string): string[] {
   const digits = 'ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_'
   const last = digits.indexOf(token.slice(-1))
   return [1, 2, 3].map((bits) => token.slice(0, -1) + digits[last ^ bits])
 }
 
-test('logout ends this token, logout-all every earlier one of the user, and nothing of anybody else', (t) =>
+test("logout ends this token, logout-all every earlier one of the user, and no other user's", (t) =>
   forEachEngine(t, async (t, engine) => {
-    // Its seconds do not pass by themselves: whatever happens in one happens in this one.
+    // Its clock stands still, so everything happens within one second.
     const clock = fakeClock()
     const { app, ask, status, enter, mint } = await open(t, engine, { tenants: ['acme', 'globex'], ...clock })
 
-    await t.test('a token', async (t) => {
+    await t.test('logout ends one token', async (t) => {
       const [ended, other, namesake, platform] = await Promise.all([
         enter(),
         enter(),
@@ -44,13 +44,13 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
         enter({ tenant_id: undefined })
       ])
       t.same(await Promise.all([ended, other, namesake, platform].map(status)), [200, 200, 200, 200])
-      for (const text of sameSignature(ended)) t.equal(await status(text), 200, 'the same token in another text')
+      for (const text of sameSignature(ended)) t.equal(await status(text), 200, 'the same token in another encoding')
       t.match(await ask('POST /auth/logout', ended), { status: 200, body: { success: true } })
       const again = await ask('GET /who', ended)
       refused(t, again, 401, 'TOKEN_INVALID')
       t.match(again.headers, { 'www-authenticate': 'Bearer error="invalid_token"' })
       refused(t, await ask('POST /auth/logout', ended), 401, 'TOKEN_INVALID', 'once more')
-      for (const text of sameSignature(ended)) t.equal(await status(text), 401, 'the same token in another text')
+      for (const text of sameSignature(ended)) t.equal(await status(text), 401, 'the same token in another encoding')
       t.same(await Promise.all([other, namesake, platform].map(status)), [200, 200, 200])
       t.same(await auditOf(app, 'acme'), [{
         action: 'auth.logout',
@@ -62,7 +62,7 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
       t.same(await auditOf(app, ''), [])
     })
 
-    await t.test('a token that was made elsewhere, without an id', async (t) => {
+    await t.test('logout ends a token from elsewhere without an id', async (t) => {
       const [one, two] = [60, 61].map((life) => signToken({ sub: 'elsewhere', iat: clock.now() / 1000, exp: clock.now() / 1000 + life }))
       t.same([await status(one ?? ''), await status(two ?? '')], [200, 200])
       t.equal((await ask('POST /auth/logout', one ?? '')).status, 200)
@@ -70,7 +70,7 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
       t.match(await auditOf(app, ''), [{ action: 'auth.logout', target: 'elsewhere' }])
     })
 
-    await t.test('all of a user', async (t) => {
+    await t.test('logout-all ends all tokens of a user', async (t) => {
       const earlier = [await enter(), await enter(), mint()]
       const partial = app.auth.verifyPartial(app.auth.signPartial({ sub: 'ada', tenant_id: 'acme' }))
       const others = [await enter({ sub: 'bob' }), await enter({ tenant_id: 'globex' }), await enter({ tenant_id: undefined })]
@@ -89,7 +89,7 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
       t.equal(await app.sessions.isClosed(owed), false, 'a partial one, too')
       const exchanged = async () => secretToken((await app.sessions.open({ sub: 'ada', role: 'user', tenant_id: 'acme' }, owed)).token)
       t.equal(await status(await exchanged()), 200)
-      t.equal(await status(mint()), 401, 'of the same second, and nobody knows whether it is later')
+      t.equal(await status(mint()), 401, 'from the same second, so it may be older')
       clock.forward(1000)
       t.equal(await status(mint()), 200)
       t.equal(await app.sessions.isClosed(app.auth.verifyPartial(app.auth.signPartial({ sub: 'ada', tenant_id: 'acme' }))), false)
@@ -100,7 +100,7 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
       t.same(
         [await app.sessions.isClosed(owed), await status(await exchanged())],
         [true, 401],
-        'what a partial token of before is exchanged for'
+        'the token for an earlier partial token'
       )
       await app.sessions.closeAll('acme', 'ada', actor)
       await app.sessions.closeAll('acme', 'ada', actor)
@@ -121,7 +121,7 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
       t.equal(await status(admin), 200)
     })
 
-    await t.test('requests that say nothing, and those that say too much', async (t) => {
+    await t.test('a logout accepts an empty body, and rejects unknown members', async (t) => {
       for (const path of ['/auth/logout', '/auth/logout-all']) {
         for (const request of [{}, { body: {} }, { raw: '', type: 'application/json' }]) {
           t.equal((await ask(`POST ${path}`, await enter(), request)).status, 200, `${path} ${JSON.stringify(request)}`)
@@ -136,14 +136,14 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
       }
     })
 
-    await t.test('two that end one token at a time end it once', async (t) => {
+    await t.test('two concurrent logouts of one token end it once', async (t) => {
       const token = await enter({ sub: 'twice' })
       const statuses = (await Promise.all(Array.from({ length: 5 }, () => ask('POST /auth/logout', token)))).map(({ status }) => status)
       t.ok(statuses.includes(200) && statuses.every((one) => one === 200 || one === 401), statuses.join())
       t.equal((await auditOf(app, 'acme')).filter(({ target }) => target === 'twice').length, 1)
     })
 
-    await t.test('what is over is swept, and nothing before', async (t) => {
+    await t.test('only expired rows are swept', async (t) => {
       const [short, long] = [mint({ sub: 'eve' }, 60), mint({ sub: 'eve' }, 31_536_000)]
       const before = await rowsOf(app)
       await app.sessions.close(await app.auth.verify(short), short, actor)
@@ -154,7 +154,7 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
         createRevocationStore(app.db)
       )
       await sweep(new Date(clock.now()))
-      t.equal(await rowsOf(app), 1, 'what ended a token that lives for a year')
+      t.equal(await rowsOf(app), 1, 'the row of a token that lives for a year')
       t.equal(await status(long), 401)
       const rest = await enter({ sub: 'eve' })
       clock.forward(31_536_000_000)
@@ -164,7 +164,7 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
       t.equal(await status(rest), 401, 'which has expired')
     })
 
-    await t.test('a tenant that is gone has no sessions, and leaves nothing behind', async (t) => {
+    await t.test('a deleted tenant has no sessions, and leaves no rows', async (t) => {
       const token = await enter({ tenant_id: 'globex' })
       await ask('POST /auth/logout', await enter({ tenant_id: 'globex' }))
       t.not(await rowsOf(app), 0)
@@ -179,7 +179,7 @@ test('logout ends this token, logout-all every earlier one of the user, and noth
     })
   }))
 
-test('without tenants, and without what it needs', async (t) => {
+test('the plugin works without tenants, and names its missing dependencies', async (t) => {
   const { ask, status, enter } = await open(t, await postgresSection(t), { tenancy: false })
   const token = await enter({ tenant_id: undefined })
   t.equal((await ask('POST /auth/logout', token)).status, 200)

@@ -1,4 +1,4 @@
-/** A logout holds on every server of the database, whatever their clocks say, and one that was answered is not lost. */
+/** A logout applies on every server of the database, whatever their clocks, and an acknowledged one is not lost. */
 import { test } from 'tap'
 import { startInstance, until } from '../../helpers/instances.js'
 import { signToken } from '../../helpers/tokens.js'
@@ -6,7 +6,7 @@ import { postgresSection } from '../auth/app.js'
 import { fakeClock } from '../secrets/app.js'
 import { open } from './app.js'
 
-test('servers whose clocks differ agree on what is earlier', async (t) => {
+test('servers with different clocks agree on the order', async (t) => {
   const engine = await postgresSection(t)
   const clock = fakeClock()
   const behind = await open(t, engine, { tenants: ['acme'], ...clock })
@@ -30,7 +30,7 @@ test('servers whose clocks differ agree on what is earlier', async (t) => {
   for (const token of [early, late, next]) await both(token, 401, 'what was ended before')
 })
 
-test('a logout holds in another process, and one of a process that was killed stays', async (t) => {
+test('a logout applies in another process, and survives a kill of its own', async (t) => {
   const engine = await postgresSection(t)
   const killed = await startInstance(t, {}, engine)
   const { status } = await open(t, engine)
@@ -47,7 +47,7 @@ test('a logout holds in another process, and one of a process that was killed st
   await killed.stop('SIGKILL')
   await until(t, 'a logout of everywhere, whose server was killed', async () => await status(two) === 401)
   t.equal(await status(other), 200)
-  // Nothing of it is in memory alone.
+  // Nothing of it is only in memory.
   const fresh = await open(t, engine)
   t.same(await Promise.all([one, two, other].map(fresh.status)), [401, 401, 200])
 })

@@ -1,4 +1,4 @@
-/** What a process knows of ended tokens, whatever happens while it reads them. */
+/** A process's list of ended tokens, and events while it is being read. */
 import type { ReadRevocations } from '../../../plugins/sessions/store.js'
 import { test } from 'tap'
 import { createRevocations } from '../../../plugins/sessions/list.js'
@@ -12,7 +12,7 @@ const never = () => {
 const later = Date.now() + 1e6
 const owners = createOwners(['idp'])
 
-/** Lists that are read when the test says so. */
+/** Lists whose reads the test completes. */
 function open (maxTenants = 10) {
   const rows = new Map<string, ReadRevocations>()
   const waiting: (() => void)[] = []
@@ -25,7 +25,7 @@ function open (maxTenants = 10) {
     store: {
       async read (tenant) {
         reads++
-        // What the database had when it was asked.
+        // The database's content at the time of the read.
         const found = rows.get(tenant) ?? { tokens: null, ends: null }
         if (held) {
           await new Promise<void>((resolve) => {
@@ -45,7 +45,7 @@ function open (maxTenants = 10) {
     },
     async release () {
       held = false
-      // The read begins in the next turn.
+      // The read starts in the next turn.
       await new Promise(setImmediate)
       for (const resolve of waiting.splice(0)) resolve()
     },
@@ -53,7 +53,7 @@ function open (maxTenants = 10) {
   }
 }
 
-test('a list at hand answers at once, and asks for the id of a token only where some were ended', async (t) => {
+test("a cached list answers synchronously, and needs a token's id only if some were ended", async (t) => {
   const { list, rows, refuses } = open()
   rows.set('acme', { tokens: 'one two', ends: null })
   t.equal(await refuses('one', 'acme'), true)
@@ -71,7 +71,7 @@ test('waiting calls see changes that happen while a list is read', async (t) => 
   await new Promise(setImmediate)
   rows.set('acme', { tokens: 'one', ends: null })
   list.changed(tenantRef('acme'))
-  t.not(list.version, before, 'a token that was looked at is looked at again')
+  t.not(list.version, before, 'a checked token is checked again')
   await release()
   t.equal(await refused, true)
   t.equal(reads(), 2)
@@ -84,10 +84,10 @@ test('waiting calls see changes that happen while a list is read', async (t) => 
   rows.set('acme', { tokens: 'one two', ends: null })
   list.missed()
   await release()
-  t.equal(await after, true, 'nor does it matter that nobody knows what changed')
+  t.equal(await after, true, 'also if the change is unknown')
 })
 
-test('a list that made room for another is read again, and lacks nothing', async (t) => {
+test('an evicted list is read again completely', async (t) => {
   const { list, rows, refuses, reads } = open(1)
   rows.set('acme', { tokens: 'one', ends: null })
   t.equal(await refuses('one', 'acme'), true)
@@ -95,11 +95,11 @@ test('a list that made room for another is read again, and lacks nothing', async
   const { version } = list
   rows.set('acme', { tokens: 'one two', ends: null })
   t.equal(await refuses('two', 'acme'), true)
-  t.equal(list.version, version, 'which is no change')
+  t.equal(list.version, version, 'which is not a change')
   t.equal(reads(), 3)
 })
 
-test('an unreadable list is an error, and is neither a refusal nor an admission', async (t) => {
+test('an unreadable list is an error, neither a rejection nor an admission', async (t) => {
   let fault: Error | null = new Error('gone')
   const list = createRevocations({
     maxTenants: 1,
@@ -114,10 +114,10 @@ test('an unreadable list is an error, and is neither a refusal nor an admission'
   })
   await t.rejects(async () => list.refuses({ sub: 'ada' }, () => 'one'), /gone/)
   fault = null
-  t.equal(await list.refuses({ sub: 'ada' }, () => 'one'), true, 'and is read at the next request')
+  t.equal(await list.refuses({ sub: 'ada' }, () => 'one'), true, 'and is read again at the next request')
 })
 
-test('the end of all that a user had goes before that of the tenant, while each is in force', async (t) => {
+test("the end of a user's sessions takes precedence over the tenant's, while each is in force", async (t) => {
   const { list, rows } = open()
   const [ada, bob] = ['ada', 'bob'].map((sub) => subjectOf(sub, 'base64'))
   rows.set('', { tokens: null, ends: ` 5000 ${later},${ada} 9000 ${later},${bob} 9000 1` })
@@ -130,24 +130,24 @@ test('the end of all that a user had goes before that of the tenant, while each 
       }].map((claims) => refuses('ada', claims))
     ),
     [true, true, false, false, true, false],
-    'a later one is of a logout that was not heard of yet; one that nobody gives is none'
+    'a later version belongs to a logout that is not known yet; an unknown one is invalid'
   )
   t.same(
     await Promise.all([{}, { iat: 9 }, { iat: 9.5 }, { iat: 10 }, { iat: '10' }, { iat: NaN }].map((claims) => refuses('ada', claims))),
     [true, true, false, false, true, true],
-    'a token from elsewhere says when it was issued'
+    'a token from elsewhere has its issue time'
   )
   t.same(
     await Promise.all([{ session_seq: 5000 }, { session_seq: 9000 }, { iat: 5 }, { iat: 6 }].map((claims) => refuses('bob', claims))),
     [false, false, true, false],
-    'an end that is over is none'
+    'an expired end has no effect'
   )
   t.equal(await refuses('eve', { session_seq: 5000 }), false)
   t.equal(await refuses('eve', { session_seq: 0 }), true)
-  t.not(subjectOf('ada\ud800', 'base64'), subjectOf('ada\ud801', 'base64'), 'users whose names end in halves of characters are two')
+  t.not(subjectOf('ada\ud800', 'base64'), subjectOf('ada\ud801', 'base64'), 'users whose names end in different unpaired surrogates are separate')
 })
 
-test("users of no tenant are the platform's, or their provider's", async (t) => {
+test('users without a tenant belong to the platform, or to their provider', async (t) => {
   const { list, rows } = open()
   const end = `${subjectOf('idp:ada', 'base64')} 9000 ${later}`
   rows.set(':idp', { tokens: null, ends: ` 9000 ${later}` })
@@ -166,7 +166,7 @@ test("users of no tenant are the platform's, or their provider's", async (t) => 
   t.equal(await refuses('idp:ada', 'acme'), false)
   rows.set(':idp', { tokens: null, ends: null })
   list.changed(tenantRef('acme'))
-  t.equal(await refuses('idp:ada'), true, 'not told of')
+  t.equal(await refuses('idp:ada'), true, 'not announced')
   list.changed(platformRef)
-  t.equal(await refuses('idp:ada'), false, 'the empty tenant tells of all of them')
+  t.equal(await refuses('idp:ada'), false, 'the empty tenant stands for all of them')
 })

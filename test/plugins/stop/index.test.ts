@@ -24,7 +24,7 @@ interface Running {
   readonly events: string[]
   /** Resolves when the slow request is in its handler. */
   readonly entered: Promise<void>
-  /** Lets the slow request answer. */
+  /** Lets the slow request respond. */
   readonly finish: () => void
   readonly get: (path: string, agent?: Agent) => Promise<Answer>
 }
@@ -39,7 +39,7 @@ async function start (t: Test, options: StopOptions = {}): Promise<Running> {
   const finished = new Promise<void>((resolve) => {
     finish = resolve
   })
-  // Shorter than a drain may last: none of Fastify's own time-outs may cut it.
+  // Shorter than a drain may take: Fastify's own timeouts must not interrupt it.
   const app = Fastify({ ...serverOptions, pluginTimeout: 200 })
   app.register(conventions, { root: true })
   app.register(stop, options)
@@ -80,7 +80,7 @@ function get (port: number, path: string, agent = new Agent()): Promise<Answer> 
   })
 }
 
-t.test('while it stops, requests in flight finish, new ones get 503, and resources close last', async (t) => {
+t.test('during a stop, requests in flight finish, new ones get 503, and resources close last', async (t) => {
   const { app, events, entered, finish, get } = await start(t)
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.teardown(() => agent.destroy())
@@ -109,7 +109,7 @@ t.test('while it stops, requests in flight finish, new ones get 503, and resourc
   await t.rejects(get('/'), { code: 'ECONNREFUSED' })
 })
 
-t.test('a request that does not finish in time is cut off', async (t) => {
+t.test('a request that does not finish in time is aborted', async (t) => {
   const { app, events, entered, get } = await start(t, { timeoutMs: 400 })
   const cut = t.rejects(get('/slow'), { code: 'ECONNRESET' })
   await entered
@@ -118,7 +118,7 @@ t.test('a request that does not finish in time is cut off', async (t) => {
   t.same(events, ['stopping', 'resources closed'])
 })
 
-t.test('a request that its client gave up is not waited for', async (t) => {
+t.test('a stop does not wait for a request whose client disconnected', async (t) => {
   const { app, port, entered } = await start(t, { timeoutMs: 60_000 })
   const socket = connect(port, '127.0.0.1')
   socket.write('GET /slow HTTP/1.1\r\nHost: x\r\n\r\n')
@@ -128,7 +128,7 @@ t.test('a request that its client gave up is not waited for', async (t) => {
   await app.close()
 })
 
-t.test('a connection that sends nothing does not hold the stop up', async (t) => {
+t.test('an idle connection does not delay the stop', async (t) => {
   const { app, port } = await start(t, { timeoutMs: 60_000 })
   const silent = connect(port, '127.0.0.1')
   await once(silent, 'connect')
@@ -148,13 +148,13 @@ t.test('stopping twice is one stop, and an app that never listened stops at once
   await unheard.close()
 })
 
-t.test('requests that are injected do not hold the stop up', async (t) => {
+t.test('injected requests do not delay the stop', async (t) => {
   const { app } = await start(t, { timeoutMs: 60_000 })
   t.equal((await app.inject('/')).statusCode, 200)
   await app.close()
 })
 
-t.test('for its delay a server that stops serves what comes, refuses probes, and ends each connection with its answer', async (t) => {
+t.test('during its delay a stopping server serves requests, rejects probes, and closes each connection after its response', async (t) => {
   const { app, port, events, entered, finish, get } = await start(t, { delayMs: 300_000 })
   const agent = new Agent({ keepAlive: true, maxSockets: 1 })
   t.teardown(() => agent.destroy())
@@ -173,21 +173,21 @@ t.test('for its delay a server that stops serves what comes, refuses probes, and
   t.match(await get('/'), { status: 200, connection: 'close' }, 'on a new connection')
   t.match(await get('/missing'), { status: 404, connection: 'close' })
   finish()
-  t.match(await begun, { status: 200, connection: 'close' }, 'and what had begun before')
+  t.match(await begun, { status: 200, connection: 'close' }, 'and requests that had begun before')
   t.same(events, ['stopping', 'slow answered'])
-  // Of these the server learns when it has begun to close.
+  // The server notices these only after it has begun to close.
   const opened = connect(port, '127.0.0.1')
   await once(opened, 'connect')
   const answers = [kept, opened].map(async (socket) => String((await once(socket, 'data'))[0]))
   for (const socket of [kept, opened]) socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
   app.stopping.skipDelay()
-  for (const answer of await Promise.all(answers)) t.match(answer, /^HTTP\/1\.1 503 .*\r\nconnection: close\r\n/is, 'refused, not cut off')
+  for (const answer of await Promise.all(answers)) t.match(answer, /^HTTP\/1\.1 503 .*\r\nconnection: close\r\n/is, 'rejected, not cut off')
   await closed
   t.same(events, ['stopping', 'slow answered', 'resources closed'])
   await t.rejects(get('/'), { code: 'ECONNREFUSED' })
 })
 
-t.test('the delay ends by itself; there is none without a port or when it is skipped', async (t) => {
+t.test('the delay ends by itself; without a port, or when it is skipped, there is none', async (t) => {
   const { app, events, get } = await start(t, { delayMs: 1 })
   await get('/')
   await app.close()
@@ -201,7 +201,7 @@ t.test('the delay ends by itself; there is none without a port or when it is ski
   await unheard.close()
 })
 
-t.test('an app without this plugin tells of its stop too, once', async (t) => {
+t.test('an app without this plugin reports its stop too, once', async (t) => {
   const app = Fastify()
   const told: string[] = []
   whenStopping(app, async () => {
@@ -215,7 +215,7 @@ t.test('an app without this plugin tells of its stop too, once', async (t) => {
   t.same(told, ['stopping', 'closed'])
 })
 
-t.test('an invalid delay is refused', async (t) => {
+t.test('an invalid delay is rejected', async (t) => {
   for (const delayMs of [-1, 0.5, NaN, 300_001]) {
     const app = Fastify()
     app.register(stop, { delayMs })
@@ -225,7 +225,7 @@ t.test('an invalid delay is refused', async (t) => {
   }
 })
 
-t.test('what a job uses is not closed before the job has ended, though it was registered later; the port is free by then', async (t) => {
+t.test('resources of a running job close after it, even if registered later; the port is already free', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const events: string[] = []
   let enter = () => {}
@@ -257,7 +257,7 @@ t.test('what a job uses is not closed before the job has ended, though it was re
   const ended = once(app.server, 'close')
   const closed = app.close()
   await ended
-  // Whatever closes by itself has closed by then.
+  // Everything that closes by itself has closed by then.
   for (let turns = 0; turns < 20; turns++) await turn()
   t.same(events, [])
   finish()
@@ -265,14 +265,14 @@ t.test('what a job uses is not closed before the job has ended, though it was re
   t.same(events, ['job ended', 'resources closed'])
 })
 
-t.test('what waits for a database that does not answer is given up when the time is over', async (t) => {
+t.test('work that waits for an unresponsive database is aborted at the deadline', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = Fastify()
   app.register(stop, { timeoutMs: 100 })
   app.register(database, { provider: 'postgres', postgres: { connectionString, pool: { statementTimeoutMs: 600_000 } } })
   let written: unknown
   app.register(async (app) => {
-    // As figures in memory are written.
+    // Like figures in memory that are being written.
     app.addHook('onClose', async () => {
       written = await sql`select pg_sleep(600)`.execute(app.db).catch((error: unknown) => error)
     })

@@ -15,7 +15,7 @@ const admin = { token: signToken({ role: 'admin', sub: 'ops' }) }
 const digest = /^[0-9a-f]{16}$/
 const id = /^[0-9a-f-]{36}$/
 
-test('the plugin stands alone, and tells what there is', async (t) => {
+test('the plugin works alone, and reports the available data', async (t) => {
   const app = Fastify()
   await app.register(auth, { jwt: { secret: testSecret } })
   await app.register(system)
@@ -42,14 +42,14 @@ test('without the plugin auth it is not registered', async (t) => {
   await t.rejects(async () => await Fastify().register(system), /register the plugin "tenantry\/plugins\/auth" before/)
 })
 
-test('two servers of one database tell of each other', async (t) => {
+test('two servers of one database report each other', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const routes = [{ path: '/audit', method: 'get' as const, response: { own: true } }]
   const [first, second] = await testServers(t, { plugins: { audit: false }, routes }, { engine, tenants: ['acme'] })
   const [ask, askSecond] = [caller(t, first, admin), caller(t, second, admin)]
 
-  await t.test('while they are alive, with their kinds', async (t) => {
+  await t.test('running servers are listed with their kinds', async (t) => {
     const { instance } = (await askSecond('GET /system/info')).body
     const alive = async () => (await ask('GET /system/info')).body
     await eventually(t, 'both are told', async () => listed(await alive()).length === 2)
@@ -63,12 +63,12 @@ test('two servers of one database tell of each other', async (t) => {
       cache: { provider: 'memory' },
       queue: { workers: Number, running: 0, working: true }
     })
-    t.equal(Object(body['plugins']).audit, false, 'a group that is off, whose path a route has')
+    t.equal(Object(body['plugins']).audit, false, 'a disabled group, whose path a route has')
     for (const group of ['health', 'system', 'tenancy', 'usage', 'login']) t.equal(Object(body['plugins'])[group], true, group)
     t.same(body['configuration'], (await askSecond('GET /system/info')).body['configuration'])
   })
 
-  await t.test('to administrators of the platform alone, and nothing that others could use', async (t) => {
+  await t.test('only platform administrators get the information, without secrets', async (t) => {
     refused(t, await ask('GET /system/info', { token: signToken({ role: 'admin', tenant_id: 'acme' }) }), 403, 'FORBIDDEN')
     refused(t, await caller(t, first)('GET /system/info'), 401, 'TOKEN_MISSING')
     const { text } = await ask('GET /system/info')
@@ -82,27 +82,27 @@ test('two servers of one database tell of each other', async (t) => {
   })
 })
 
-test('the version of a configuration', async (t) => {
+test('a configuration has a version', async (t) => {
   const of = (document: object, env: Record<string, string> = {}) => versionOf(checkConfig({ ...testDocument({}), ...document }, { env }))
   const first = of({})
   t.match(first, digest)
   t.equal(of({}), first)
-  t.not(of({ rateLimit: { enabled: true } }), first, 'another document has another')
+  t.not(of({ rateLimit: { enabled: true } }), first, 'another document has another version')
   const routes = [{ path: '/a', method: 'get', response: { a: 1 } }, { path: '/b', method: 'get', response: { a: 1 } }]
   t.not(of({ routes }), of({ routes: routes.toReversed() }), 'the order of routes counts')
   t.equal(
     of({ routes: [{ response: { a: 1 }, method: 'get', path: '/a' }] }),
     of({ routes: routes.slice(0, 1) }),
-    'that of members does not'
+    'the order of members does not'
   )
   const jwt = { secret: '{{env.KEY}}', issuer: 'me' }
   const [key, other] = [
     secretText('a key of 32 characters, or of more', 'a key'),
     secretText('another key of 32 characters, or so', 'another key')
   ]
-  t.equal(of({ jwt }, { KEY: key }), of({ jwt }, { KEY: other }), 'what settings hold does not count')
-  t.equal(of({ jwt: { secret: key } }), of({ jwt: { secret: other } }), 'nor do secrets that the document holds')
-  t.not(of({ jwt: { secret: key, issuer: 'me' } }), of({ jwt: { secret: key, issuer: 'you' } }), 'what stands beside them does')
+  t.equal(of({ jwt }, { KEY: key }), of({ jwt }, { KEY: other }), 'values of settings do not count')
+  t.equal(of({ jwt: { secret: key } }), of({ jwt: { secret: other } }), 'nor do secrets in the document')
+  t.not(of({ jwt: { secret: key, issuer: 'me' } }), of({ jwt: { secret: key, issuer: 'you' } }), 'the members beside them do')
   t.equal(
     of({ credentials: { chat: { webhookUrl: 'https://chat.example/one' } } }),
     of({ credentials: { chat: { webhookUrl: 'https://chat.example/two' } } })

@@ -1,4 +1,4 @@
-/** A deleted tenant leaves nothing behind, and nothing of another goes with it. */
+/** A deleted tenant leaves no rows, and other tenants keep theirs. */
 import type { FastifyInstance } from 'fastify'
 import type { ConfigInput } from '../../../lib/configuration/index.js'
 import { sql } from 'kysely'
@@ -31,7 +31,7 @@ const tables = {
   topics: { columns: { id, name: { type: 'text' } } }
 } as const satisfies ConfigInput['tables']
 
-/** Tables that no document declares: trees, circles, partitions, another type, a quoted name, a view. */
+/** Tables that no document declares: trees, circular references, partitions, another type, a quoted name, a view. */
 const found = `
 create table "Odd ""Name" (tenant_id text not null, n integer);
 create table by_uuid (tenant_id uuid not null, n integer);
@@ -59,7 +59,7 @@ async function runAll (app: FastifyInstance, text: string): Promise<void> {
   for (const statement of text.split(/;\s*\n/)) if (statement.trim() !== '') await run(app, statement)
 }
 
-/** Something in every table that has a tenant_id, 2500 rows in one of them. */
+/** Rows in every table with a tenant_id, 2500 of them in one table. */
 async function fill (app: FastifyInstance, tenant: string, offset: number): Promise<void> {
   const own = `'${tenant}'`
   await runAll(
@@ -133,7 +133,7 @@ insert into tenantry.oauth_tokens (tenant_id, key) values (${own}, 'crm_access_t
   )
 }
 
-/** Every table with a tenant_id, whoever made it, and how many rows the id has there. */
+/** Every table with a tenant_id, and its number of rows with the id. */
 async function rowsOf (app: FastifyInstance, ...ids: string[]): Promise<Record<string, number>> {
   const all = await run(
     app,
@@ -159,7 +159,7 @@ async function deletes (t: Test, engine: DatabaseSection): Promise<void> {
     routes: [{ method: 'get', path: '/authors', cache: { enabled: true }, queries: [{ table: 'authors', operation: 'select' }] }],
     cache: { enabled: true, provider: 'memory' }
   }, { engine, tenants: ['a', 'b'] })
-  // With row-level security the tables have no policies, which the next start would refuse: the deletion goes on without.
+  // With row-level security the tables have no policies, which the next start would reject: the deletion continues without a restart.
   await runAll(app, found)
   await fill(app, 'a', 100)
   await fill(app, 'b', 200)
@@ -187,25 +187,25 @@ async function deletes (t: Test, engine: DatabaseSection): Promise<void> {
   for (const one of ['a', uuids.a]) t.match(await ask(`DELETE /tenants/${one}`, platform), { status: 200, body: { success: true } })
 
   for (const [table, count] of Object.entries(await rowsOf(app, 'a', uuids.a))) t.equal(count, 0, `${table} has none any more`)
-  t.same(await rowsOf(app, 'b', uuids.b), before, 'and all of the other')
+  t.same(await rowsOf(app, 'b', uuids.b), before, 'and all of the other tenant')
   t.same(await run(app, 'select id from tenantry.tenants order by id'), [{ id: uuids.b }, { id: 'b' }])
   t.same(await run(app, "select id from tenantry.deleted_tenants where id = 'a'"), [{ id: 'a' }])
-  t.match(told, [/^a 0+$/, new RegExp(`^${uuids.a} 0+$`)], 'listeners are told afterwards')
+  t.match(told, [/^a 0+$/, new RegExp(`^${uuids.a} 0+$`)], 'listeners are notified afterwards')
   for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'limits', 'tenant']) {
-    t.ok(heard.has(`${topic} a`), `whoever remembers ${topic} is told`)
+    t.ok(heard.has(`${topic} a`), `caches of ${topic} are notified`)
   }
   refused(t, await ask('GET /authors', { tenant: 'a' }), 404, 'TENANT_UNKNOWN')
   await app.tenants.create({ id: 'a', name: 'again' })
   t.match(
     await ask('GET /authors', { tenant: 'a' }),
     { body: { pagination: { total: 0 } }, headers: { 'x-cache': 'MISS' } },
-    'a tenant of the same id begins with nothing'
+    'a tenant with the same id starts empty'
   )
 }
 
-test('nothing of a deleted tenant is left, and all of another', (t) => forEachEngine(t, deletes))
+test('a deleted tenant leaves nothing, and another tenant keeps everything', (t) => forEachEngine(t, deletes))
 
-test('a deletion that cannot end keeps the tenant closed, and is carried on', async (t) => {
+test('a deletion that fails keeps the tenant closed, and is resumed', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = await testServer(t, {
     tables,
@@ -222,7 +222,7 @@ insert into notes_of_nobody select id from authors where tenant_id = 'a';
   const ask = caller(t, app)
   const answer = await ask('DELETE /tenants/a', platform)
   refused(t, answer, 409, 'CONFLICT')
-  t.match(answer.body['message'], /"authors"/, 'it names the table')
+  t.match(answer.body['message'], /"authors"/, 'the log names the table')
   t.match((await ask('GET /tenants/a', platform)).body, { status: 'deleting' })
   refused(t, await ask('GET /authors', { tenant: 'a' }), 403, 'TENANT_SUSPENDED', 'strangers')
   refused(
@@ -238,12 +238,12 @@ insert into notes_of_nobody select id from authors where tenant_id = 'a';
 
   await run(app, 'delete from notes_of_nobody')
   const [first, second] = await Promise.all([ask('DELETE /tenants/a', platform), ask('DELETE /tenants/a', platform)])
-  t.same([first.status, [200, 404].includes(second.status)], [200, true], 'two at once do no harm')
+  t.same([first.status, [200, 404].includes(second.status)], [200, true], 'two at once cause no failure')
   t.same(await rowsOf(app, 'a'), Object.fromEntries(Object.keys(await rowsOf(app, 'a')).map((table) => [table, 0])))
   t.same(await run(app, 'select tenant_id from authors'), [{ tenant_id: 'b' }])
 })
 
-test('what a request wrote while its tenant was deleted is not there for the next one of that id', async (t) => {
+test("rows written during a tenant's deletion do not belong to the next tenant with that id", async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = await testServer(t, { tables }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a', 'c'] })
   for (const tenant of ['a', 'c']) {
@@ -267,11 +267,11 @@ test('what a request wrote while its tenant was deleted is not there for the nex
   }
 })
 
-test('with row-level security, of a role that is bound by it', async (t) => {
+test('deletion works with row-level security, under a role that obeys it', async (t) => {
   const { connectionString, admin } = await postgresDatabase(t, { role: 'owner' })
   const postgres = { connectionString, rowLevelSecurity: true, preparedStatements: false, pool: { max: 1 } }
   const app = await testServer(t, { tables }, { engine: { provider: 'postgres', postgres }, tenants: ['a', 'b'] })
-  // The application's own policy, which shows a session no other tenant's rows, whatever the server sets.
+  // The application's own policy, which hides other tenants' rows from a session, whatever the server sets.
   await runAll(
     app,
     "create policy own on topics_of_tenant for all using (tenant_id = current_setting('app.tenant_id', true))".replace(
@@ -294,7 +294,7 @@ alter table topics_of_tenant force row level security;
   }
 })
 
-test('forgets a deleted tenant when no token from before the deletion is accepted any more', async (t) => {
+test("a deleted tenant's id is forgotten when no token from before the deletion is accepted any more", async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const day = 86_400
   const maxLifetime = 30 * day
@@ -335,6 +335,6 @@ insert into notes_of_nobody select id from authors where tenant_id = 'stuck';
   const made = (claims: object) => ask('GET /tenant/info', { token: signToken({ tenant_id: 'old', role: 'admin', ...claims }) })
   refused(t, await made({ iat: now - 33 * day, exp: now + 60 }), 401, 'TOKEN_INVALID')
   refused(t, await made({ iat: undefined }), 401, 'TOKEN_INVALID')
-  t.equal(await store.read(tenantIdOf('old')), null, 'a token from before the deletion makes no tenant')
+  t.equal(await store.read(tenantIdOf('old')), null, 'a token from before the deletion creates no tenant')
   t.equal((await made({})).status, 200)
 })

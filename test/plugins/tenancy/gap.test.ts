@@ -1,11 +1,11 @@
-/** What an instance forgets when it may have missed that a tenant was deleted. */
+/** The caches that an instance clears when it may have missed a tenant's deletion. */
 import { test, type Test } from 'tap'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { found } from '../cache/conformance.js'
 import { redisSection, type CacheSection } from '../cache/stores.js'
 
-/** The answer that is left once the connection for notices was lost and made again. */
+/** The remaining cached response after the notification connection was lost and re-established. */
 async function leftAfterGap (t: Test, cache: CacheSection): Promise<string | undefined> {
   const database = await postgresDatabase(t)
   const app = await testServer(t, { cache }, {
@@ -25,12 +25,12 @@ async function leftAfterGap (t: Test, cache: CacheSection): Promise<string | und
   return found(app.cache.get('acme', 'k'))
 }
 
-test('an instance that missed notices empties the cache of its own', async (t) => {
+test('an instance that missed notifications clears its own cache', async (t) => {
   t.equal(await leftAfterGap(t, { enabled: true, provider: 'memory' }), undefined)
   t.equal(await leftAfterGap(t, { enabled: true, provider: 'lmdb', lmdb: { dbPath: t.testdir({}) } }), undefined, 'and that of its machine')
 })
 
-test('an instance that missed notices leaves the cache that all instances share', async (t) => {
+test('an instance that missed notifications keeps the cache that all instances share', async (t) => {
   const { cache } = await redisSection(t)
   t.equal(await leftAfterGap(t, cache), 'kept')
 })
