@@ -1,6 +1,6 @@
 /**
- * `npm test`: runs every test file but those of test/faults, or those named, each in a process of its own, one more at a time than there
- * are cores, since they wait now and then. `npm run test:faults` (`--faults`) runs those of test/faults, which
+ * `npm test`: runs every test file except those of test/faults, or the named files and folders. Each file has a process of its own, and
+ * one more runs at a time than there are cores, since they wait now and then. `npm run test:faults` (`--faults`) runs those of test/faults, which
  * take minutes, one by one. Prints a line for each file and the whole output of a failed file, then the line that continuous
  * integration reads, `N passed, N failed` (and `, N skipped`), from tap's own figures. Fails where something failed, where
  * nothing ran, and with CI=true where something was skipped, but for what needs Google's emulator of Firestore.
@@ -10,10 +10,10 @@
  */
 import type { ChildProcess } from 'node:child_process'
 import { execFileSync, spawn } from 'node:child_process'
-import { readdirSync } from 'node:fs'
+import { readdirSync, statSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { availableParallelism } from 'node:os'
-import { relative, resolve } from 'node:path'
+import { join, relative, resolve } from 'node:path'
 import { prepareData } from '../lib/database/embedded-prepared.js'
 import { compileProject } from './compile.js'
 import { needsGoogle } from './helpers/skips.js'
@@ -24,20 +24,28 @@ import { compiledArguments, root } from './helpers/typescript.js'
 const testTimeout = 240 // s of one test, which tap itself ends: several times what the longest takes, since a busy machine must not fail it
 const faultTimeout = 1800 // s of one fault test
 
-const isFault = (file: string) => file.startsWith('faults/')
+const isFault = (file: string) => file.startsWith('test/faults/')
 const faults = process.argv.includes('--faults')
 const fileTimeout = (faults ? faultTimeout : 600) * 1000 // ms
-const named = process.argv.slice(2).filter((argument) => argument !== '--faults').map((file) => relative(root, resolve(file)))
-const files = named.length > 0
-  ? named
-  : readdirSync(`${root}test`, { recursive: true, encoding: 'utf8' }).filter((file) =>
-    file.endsWith('.test.ts') && isFault(file) === faults
-  ).sort().map((file) => `test/${file}`)
+const named = process.argv.slice(2).filter((argument) => argument !== '--faults').map((path) => relative(root, resolve(path)))
+const files = named.length > 0 ? named.flatMap(testsAt) : testsAt('test').filter((file) => isFault(file) === faults)
 
 /** Tests of the built package. It is built once, before any test reads it. */
 const ofPackage = ['test/bin/init.test.ts', 'test/package/consumer.test.ts']
 if (files.some((file) => ofPackage.includes(file))) {
   execFileSync('npm', ['run', '--silent', 'build', '--', '--if-changed'], { cwd: root, stdio: 'inherit' })
+}
+
+/** The test files in a folder, or the file itself. */
+function testsAt (path: string): string[] {
+  const found = statSync(join(root, path), { throwIfNoEntry: false })
+  if (found === undefined) {
+    console.error(`${path} does not exist`)
+    process.exit(1)
+  }
+  if (found.isFile()) return [path]
+  const files = readdirSync(join(root, path), { recursive: true, encoding: 'utf8' })
+  return files.filter((file) => file.endsWith('.test.ts')).sort().map((file) => join(path, file))
 }
 
 interface Result {
