@@ -1,12 +1,14 @@
 /**
- * `npm test`: runs every test file except those of test/faults, or the named files and folders. Each file has a process of its own, and
- * one more runs at a time than there are cores, since they wait now and then. `npm run test:faults` (`--faults`) runs those of test/faults, which
- * take minutes, one by one. Prints a line for each file and the whole output of a failed file, then the line that continuous
- * integration reads, `N passed, N failed` (and `, N skipped`), from tap's own figures. Fails where something failed, where
- * nothing ran, and with CI=true where something was skipped, but for what needs Google's emulator of Firestore.
+ * `npm test` runs every test file except those of test/faults, or the named files and folders. Each file has a process of its own.
+ * One more runs at a time than there are cores, since tests wait now and then. `npm run test:faults` (`--faults`) runs the files of
+ * test/faults one by one; they take minutes.
  *
- * Each file is a program that prints TAP, of the code as it was when the run began (test/compile.ts). The runner of tap
- * would load it through four loaders, which takes three seconds a file.
+ * It prints a line for each file, the whole output of a failed file, and at the end the line that continuous integration reads:
+ * `N passed, N failed`, with `, N skipped` if tests were skipped. It fails if a test failed or none ran. With CI=true it also fails if a
+ * test was skipped, except tests that need Google's emulator of Firestore.
+ *
+ * Each file is a program that prints TAP. It runs from a compiled copy of the project, made when the run began (test/compile.ts): the
+ * runner of tap would load each file through four loaders, which takes three seconds.
  */
 import type { ChildProcess } from 'node:child_process'
 import { execFileSync, spawn } from 'node:child_process'
@@ -55,7 +57,7 @@ interface Result {
 
 const running = new Set<ChildProcess>()
 const totals = { pass: 0, fail: 0, skip: 0, todo: 0 }
-// No package installs it.
+// Skips of tests that need Google's emulator.
 let allowedSkips = 0
 const queue = [...files]
 let wasInterrupted = false
