@@ -1,6 +1,7 @@
 /** Turns any thrown value into an error of the catalogue, logs it, and sends its body. */
 import type { ErrorObject } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { TenantId } from '../identity/tenant-ref.js'
 import { STATUS_CODES, type Server } from 'node:http'
 import { catalogue, failure, TenantryError, type ErrorName } from '../errors.js'
 import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-failures.js'
@@ -64,7 +65,7 @@ export function answerError (thrown: unknown, request: FastifyRequest, reply: Fa
 /** The catalogue's error for what a route threw, in words for its caller. Failures of the server are logged. */
 export function reportError (
   thrown: unknown,
-  call: Pick<FastifyRequest, 'method' | 'auth' | 'tenant' | 'log' | 'server'>,
+  call: Pick<FastifyRequest, 'method' | 'auth' | 'log' | 'server'> & { readonly tenant?: { readonly id: TenantId } | null },
   path = ''
 ): TenantryError {
   const error = forCaller(toTenantryError(thrown), call)

@@ -5,9 +5,11 @@ import type { Claims, ScopeTenant } from '../expressions/types.js'
 
 /** A request of HTTP, or a call within this process. */
 export interface RouteCall
-  extends Pick<FastifyRequest, 'method' | 'url' | 'headers' | 'params' | 'query' | 'body' | 'log' | 'ip' | 'server'> {
+  extends Pick<FastifyRequest, 'id' | 'method' | 'url' | 'headers' | 'params' | 'query' | 'body' | 'log' | 'ip' | 'server'> {
   readonly auth: Claims | null
   readonly tenant: ScopeTenant | null
+  /** The number of tool calls around this one. Absent without the plugin tools. */
+  readonly toolDepth?: number
   /** Set by a route with files when it has read the form. */
   receivedForm: ReceivedForm | null
 }

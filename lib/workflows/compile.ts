@@ -16,6 +16,7 @@ import { hasTemplate } from '../expressions/template-parser.js'
 import { FaultList } from '../schema/faults.js'
 import { readSourcesOf, readStepsOf, templatesOf } from './context.js'
 import { flowOf } from './flow.js'
+import { mayUseTools } from './llm-step.js'
 import { queryOf } from './members.js'
 import { compileInOrder, type Compilation } from './steps.js'
 import { everyCompiled, everyStep } from './every-step.js'
@@ -72,6 +73,7 @@ function compileParts (
     references: Object.freeze(references),
     secrets: Object.freeze([...new Set([...secretKeysOf(references), ...uses.keys])]),
     tenantScoped: queries.some((query) => query.tenantScoped),
+    usesTools: [...everyStep(definition.steps)].some(mayUseTools),
     calls: all.some(({ kind }) => kind === 'integration'),
     timed: all.some(({ timeoutMs }) => timeoutMs !== null),
     waits: all.some(({ kind, attempts }) => attempts > 1 || !(kind === 'database' || kind === 'switch' || kind === 'parallel')),

@@ -1,4 +1,5 @@
 /** The check of steps of the type `llm`. */
+import type { Step } from '../schema/workflow.js'
 import type { StepKind } from './types.js'
 import { isRecord } from '../json/plain-value.js'
 
@@ -12,6 +13,11 @@ export const llmStep: StepKind = {
       : [{ pointer: '/responseFormat', message: 'expected a JSON Schema' }],
     ...params === undefined || isTemplate(params) ? [] : paramFaults(params)
   ]
+}
+
+/** Whether the step may name tools. A template can name any. */
+export function mayUseTools ({ type, params }: Step): boolean {
+  return type === 'llm' && (isTemplate(params) || (isRecord(params) && params['tools'] !== undefined))
 }
 
 function isTemplate (value: unknown): boolean {

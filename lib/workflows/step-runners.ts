@@ -1,5 +1,6 @@
 /** Kinds of steps that other plugins run: language models, embeddings, files and messages to rooms. */
 import type { Owner } from '../identity/tenant-ref.js'
+import type { ModelTool } from '../models/types.js'
 import type { RunnerKind, StepKind } from './types.js'
 
 /** The run of a step, and its time limit. */
@@ -8,6 +9,13 @@ export interface StepCall {
   readonly tenant: Owner
   /** The user who started the run; null without a token. */
   readonly user: string | null
+  /** The number of tool calls around the run. */
+  readonly toolDepth: number
+  /**
+   * The tools of routes that the caller of the run may call, of these names. Each call checks the caller again. Rejects if the
+   * caller's token or key is no longer valid, or if the tenant is not active.
+   */
+  routeTools(names: readonly string[]): Promise<ReadonlyMap<string, ModelTool>>
   /** Equal for every try of the step, also after a crash: `<run id>:<step id>`. */
   readonly idempotencyKey: string
   /** The step may have begun before: in another try, or before a crash. */

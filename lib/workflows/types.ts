@@ -62,6 +62,8 @@ export interface CompiledWorkflow {
   readonly tenantScoped: boolean
   /** Steps call other services. */
   readonly calls: boolean
+  /** Steps may call tools, with the rights of the run's caller. */
+  readonly usesTools: boolean
   /** Steps have their own time limits. */
   readonly timed: boolean
   /** Steps wait for more than the database: for other services, for other plugins, or before a retry. */

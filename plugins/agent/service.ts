@@ -15,10 +15,10 @@ import type { Tools } from '../tools/types.js'
 import { randomUUID } from 'node:crypto'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
+import { limitedTools } from '../../lib/models/limited-tools.js'
 import { promptOf } from './prompt.js'
 
 const maxTools = 128 // that are offered to a model
-const maxCalls = 32 // tool calls for one answer
 
 interface ToolSources {
   readonly tools: Tools | null
@@ -32,19 +32,11 @@ async function chatTools (
   names: readonly string[] | undefined,
   request: FastifyRequest
 ): Promise<ModelTool[]> {
-  let calls = 0
   const listed = names ?? [...(await tools?.listed(request) ?? []).map(({ name }) => name), ...await servers?.names(request) ?? []]
   const offered = listed.slice(0, maxTools)
   const found = [...(await tools?.resolve(offered, request))?.values() ?? [], ...(await servers?.resolve(offered, request))?.values() ?? []]
   // A route's tool has precedence. Names for models have no dot.
-  const unique = found.filter(({ name }, index) => found.findIndex((other) => other.name === name) === index)
-  return unique.map((tool) => ({
-    ...tool,
-    async run (input, signal) {
-      if (++calls > maxCalls) throw failure('badRequest', { message: `At most ${maxCalls} tools run for one answer` })
-      return await tool.run(input, signal)
-    }
-  }))
+  return limitedTools(found)
 }
 
 const maxExcerpts = 8

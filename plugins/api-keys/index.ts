@@ -28,7 +28,7 @@ export default definePlugin<ApiKeysOptions>({
     const uses = createKeyUses((noted) => store.writeUses(noted), log)
     const memory = createKeyMemory({ maxTenants: tenancy.maxRemembered, store, uses, now })
     requireSameContext(app, 'auth', 'api-keys')
-    app.decorate('apiKeys', { find: (key, admit) => memory.find(key, admit) })
+    app.decorate('apiKeys', { find: memory.find, recall: memory.recall })
 
     // The deletion of a tenant changes its keys too.
     listen(app, events, { 'api-keys': memory.forget, users: memory.forget, gap: memory.clear })

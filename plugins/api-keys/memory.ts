@@ -12,7 +12,7 @@ import { LRUCache } from 'lru-cache'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
-import { claimsOfKey } from '../auth/callers.js'
+import { claimsOfKey, keyTextOf } from '../auth/callers.js'
 import { hashOf, idOf } from './key-text.js'
 
 const maxIds = 100_000
@@ -22,10 +22,17 @@ const lookupAge = 60_000 // ms that an unknown id is remembered: ids are random,
 
 /** The members of a key that requests need. */
 interface LiveKey {
-  readonly hash: Buffer
-  readonly previous: { readonly hash: Buffer, readonly until: number } | null
   /** Milliseconds since 1970. */
   readonly expires: number
+  /** The current text, then the previous one. */
+  readonly texts: readonly KeyText[]
+}
+
+/** A text of a key. */
+interface KeyText {
+  readonly hash: Buffer
+  /** Milliseconds since 1970; Infinity: as long as the key. */
+  readonly until: number
   readonly claims: Claims
 }
 
@@ -37,6 +44,7 @@ interface TenantKeys {
 export interface KeyMemory {
   /** The claims of the key's owner, at once if they are in memory; null if the key is not valid. */
   find: ApiKeyOwners['find']
+  recall: ApiKeyOwners['recall']
   /** The keys of the tenant have changed. */
   forget(tenant: Owner): void
   clear(): void
@@ -81,12 +89,12 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
   }
 
   function judge ({ keys }: TenantKeys, tenant: Owner, id: string, text: string): Claims | null {
-    const key = keys.get(id)
-    if (key === undefined) return null
     const time = now()
-    if (time >= key.expires || !opens(key, hashOf(text), time)) return null
+    const digest = hashOf(text)
+    const found = validTexts(keys.get(id), time).find(({ hash }) => timingSafeEqual(hash, digest))
+    if (found === undefined) return null
     uses.note(tenant, id, time)
-    return key.claims
+    return found.claims
   }
 
   return {
@@ -98,6 +106,13 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
       const keys = keysOf.get(tenant)
       return whenKnown(keys, (read) => judge(read, tenant, id, text))
     },
+    recall (tenant, id, text) {
+      const keys = keysOf.get(tenant)
+      return whenKnown(keys, (read) => {
+        const found = validTexts(read.keys.get(id), now()).find(({ claims }) => keyTextOf(claims) === text)
+        return found === undefined ? null : found.claims
+      })
+    },
     forget: (tenant) => keysOf.invalidate(tenant),
     clear () {
       tenants.clear()
@@ -107,21 +122,26 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
   }
 }
 
-function opens ({ hash, previous }: LiveKey, digest: Buffer, time: number): boolean {
-  return timingSafeEqual(hash, digest) || (previous !== null && time < previous.until && timingSafeEqual(previous.hash, digest))
+function validTexts (key: LiveKey | undefined, time: number): readonly KeyText[] {
+  return key === undefined || time >= key.expires ? [] : key.texts.filter(({ until }) => time < until)
 }
 
 function liveKey (
   tenant: Owner,
   { id, hash, previous_hash: previousHash, previous_valid_until: until, expires_at: expires, scopes }: KeyRow
 ): LiveKey {
+  const claims = { sub: `api-key:${id}`, tenant_id: tenant, permissions: Object.freeze(scopes) }
+  // Claims are shared by requests.
+  const text = (hash: Buffer, until: number) => ({ hash, until, claims: claimsOfKey(id, textId(hash), claims) })
   return {
-    hash,
-    previous: previousHash === null || until === null ? null : { hash: previousHash, until: until.getTime() },
     expires: expires?.getTime() ?? Infinity,
-    // Shared by requests.
-    claims: claimsOfKey(id, { sub: `api-key:${id}`, tenant_id: tenant, permissions: Object.freeze(scopes) })
+    texts: [text(hash, Infinity), ...previousHash === null || until === null ? [] : [text(previousHash, until.getTime())]]
   }
+}
+
+/** A part of the hash: enough to tell the texts of a key apart. */
+function textId (hash: Buffer): string {
+  return hash.toString('base64url', 0, 12)
 }
 
 /** Approximate bytes in memory. */

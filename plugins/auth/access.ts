@@ -6,6 +6,7 @@ import type { RoleSource } from './sources.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { isPlatformAdmin } from '../../lib/identity/platform-admin.js'
+import { isOfApiKey } from './callers.js'
 import { tokenInvalid } from './errors.js'
 import { grants, noPermissions, type PermissionSet } from './permissions.js'
 import { ownProvider, providerOf } from './providers/claims.js'
@@ -44,11 +45,8 @@ export function callerOf ({ auth }: { readonly auth: Claims | null }): Claims {
 }
 
 /** Throws `tokenInvalid` for a token of another provider; API keys pass. */
-export function requireProvider (
-  { auth, headers }: { readonly auth: Claims | null, readonly headers: IncomingHttpHeaders },
-  provider = ownProvider
-): void {
-  if (auth !== null && providerOf(auth) !== provider && headers['x-api-key'] === undefined) throw tokenInvalid()
+export function requireProvider ({ auth }: { readonly auth: Claims | null }, provider = ownProvider): void {
+  if (auth !== null && providerOf(auth) !== provider && !isOfApiKey(auth)) throw tokenInvalid()
 }
 
 /** An `onRequest` hook of endpoints for users only. The message says why API keys are refused, such as "An API key has no password". */

@@ -2,26 +2,51 @@
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
-import { hash, timingSafeEqual } from 'node:crypto'
+import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import { apiKeyUnknown } from './errors.js'
 import { unionOf, type PermissionSet } from './permissions.js'
 import { noSources, type Admit, type RoleSource, type Sources } from './sources.js'
 
 const maxKeyLength = 256 // characters; longer keys are refused without a look-up
 const platformKey = /^[\x21-\x7e]{16,256}$/
-const platformClaims: Claims = Object.freeze({ sub: 'api-key', role: 'admin' })
+/** The claims of every caller with the platform's key. */
+export const platformClaims: Claims = Object.freeze({ sub: 'api-key', role: 'admin' })
 
-/** Marks the claims of a tenant's key. A symbol, so that no token can contain it. */
+/** Mark the claims of a tenant's key. Symbols, so that no token can contain them. */
 const keyId = Symbol('tenantry.auth.key')
+const keyText = Symbol('tenantry.auth.key.text')
 
-/** The claims of a tenant's key: those of a caller, and `api_key`, its id. */
-export function claimsOfKey (id: string, claims: Claims): Claims {
-  return Object.freeze({ ...claims, api_key: id, [keyId]: id })
+/**
+ * The claims of a tenant's key: those of a caller, and `api_key`, its id.
+ *
+ * @param text identifies the text of the key, which a rotation replaces
+ */
+export function claimsOfKey (id: string, text: string, claims: Claims): Claims {
+  return Object.freeze({ ...claims, api_key: id, [keyId]: id, [keyText]: text })
 }
 
 /** The id of the tenant's key that replaced a token; undefined for a token. */
 export function keyOf (claims: Claims): string | undefined {
   return keyId in claims ? String(claims[keyId]) : undefined
+}
+
+/** Identifies the text of the tenant's key; undefined for a token. */
+export function keyTextOf (claims: Claims): string | undefined {
+  return keyText in claims ? String(claims[keyText]) : undefined
+}
+
+/** Whether an API key of a tenant or of the platform replaced a token. */
+export function isOfApiKey (claims: Claims): boolean {
+  return keyId in claims || isOfPlatformKey(claims)
+}
+
+export function isOfPlatformKey (claims: Claims): boolean {
+  return claims === platformClaims
+}
+
+/** Identifies the platform's key without revealing it. */
+export function platformKeyId (apiKey: string): string {
+  return createHmac('sha256', apiKey).update('tenantry platform key id').digest('base64url').slice(0, 11)
 }
 
 export interface Callers {

@@ -19,6 +19,7 @@ import { createLimit } from '../rate-limit/rules.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
 import { bearerToken } from './bearer.js'
 import { createCallers, type Callers } from './callers.js'
+import { createCredentials, type Credentials } from './credentials.js'
 import { applyRules } from './decorators.js'
 import { keysOf, type JwtOptions, type Keys } from './keys.js'
 import { ownKeys, registeredKey, type OwnKeys } from './own-key.js'
@@ -53,7 +54,7 @@ declare module 'fastify' {
 }
 
 /** The type of `app.auth`. */
-export interface Auth extends Tokens, Callers {}
+export interface Auth extends Tokens, Callers, Credentials {}
 
 export interface AuthOptions {
   /** The server's own keys. Without them, only tokens of providers are accepted. */
@@ -88,12 +89,22 @@ export default definePlugin<AuthOptions>({
     const keys = jwt && keysOf(jwt)
     const registration = await registerJwt(app, keys)
     const sources = sourcesOf(app)
-    const store = createTokens(ownKeysOf(registration, jwt, keys, now), now, providers, maxLifetime, sources.revocations)
+    const keyring = ownKeysOf(registration, jwt, keys, now)
+    const store = createTokens(keyring, now, providers, maxLifetime, sources.revocations)
     const { forget, look, issue, hasRevocations, ...tokens } = store
     if (jwt === undefined && !registration.isOfApp && providers.names.length === 0) app.log.info('no jwt section: every token is refused')
     applyRules(app, registration, store)
     const callers = createCallers(options.apiKey, sources)
-    const own: Auth = { ...tokens, ...callers }
+    const credentials = createCredentials({
+      own: keyring,
+      providers: providers.names,
+      apiKey: options.apiKey,
+      look,
+      sources,
+      now,
+      maxLifetime
+    })
+    const own: Auth = { ...tokens, ...callers, ...credentials }
     app.decorate('auth', own)
     app.decorateRequest('auth', null)
     const identifyPartial = createPartialIdentification(own)

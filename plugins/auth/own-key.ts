@@ -18,6 +18,10 @@ export interface OwnKeys {
   readonly lifetime: number | undefined
   /** Whether a token can become invalid before it expires, by `maxAge`. Then it is verified with each request. */
   readonly isAged: boolean
+  /** The id of the current key, or of the previous one that `decode` returns; null if its text is unknown. */
+  readonly idOf: (key: string | undefined) => string | null
+  /** Whether tokens of the key with this id are accepted. */
+  readonly hasKey: (id: string | null) => boolean
 }
 
 /** The algorithm and lifetime of tokens of an app's own registration of @fastify/jwt. */
@@ -31,6 +35,8 @@ export interface Registered {
 export function ownKeys (options: JwtOptions, keys: Keys, jwt: JWT, now: () => number, registered?: Registered): OwnKeys {
   const { issuer, audience, expiresIn: lifetime = registered?.lifetime } = options
   const canSign = registered?.canSign ?? true
+  const ids = new Map(keys.verifying.map((key) => [key, keyIdOf(keys.algorithm, key)]))
+  const [current = ''] = keys.verifying
   return {
     algorithm: keys.algorithm,
     decode: createDecoder(options, keys, jwt),
@@ -38,7 +44,9 @@ export function ownKeys (options: JwtOptions, keys: Keys, jwt: JWT, now: () => n
     partial: canSign ? createPartialTokens(keys, jwt, now) : undefined,
     claims: { ...issuer !== undefined && { iss: issuer }, ...audience !== undefined && { aud: audience } },
     lifetime,
-    isAged: isAged(jwt)
+    isAged: isAged(jwt),
+    idOf: (key = current) => ids.get(key) ?? null,
+    hasKey: (id) => [...ids.values()].some((known) => known === id)
   }
 }
 
@@ -52,7 +60,9 @@ export function registeredKey (jwt: JWT, { algorithm, lifetime, canSign }: Regis
     partial: undefined,
     claims: {},
     lifetime,
-    isAged: isAged(jwt)
+    isAged: isAged(jwt),
+    idOf: () => null,
+    hasKey: (id) => id === null
   }
 }
 

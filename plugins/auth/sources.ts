@@ -28,6 +28,8 @@ export interface ApiKeyOwners {
    * that guesses are limited.
    */
   find(key: string, admit: Admit): Claims | null | Promise<Claims | null>
+  /** The same for a key that was found before; null if its text is no longer valid. `text`: `keyTextOf` its claims. */
+  recall(tenant: Owner, id: string, text: string): Claims | null | Promise<Claims | null>
 }
 
 export interface RoleSource {

@@ -77,14 +77,15 @@ async function enqueue (
     user: request.auth?.sub ?? null,
     workflow,
     scope,
-    limitedUser: user
+    limitedUser: user,
+    request
   })
   return JSON.stringify({ workflowId, status: 'queued', statusUrl })
 }
 
 async function run (
   { workflow }: CompiledRouteWorkflow,
-  { route, request: { log }, reply, scope, placeOf }: WorkflowStart<RouteCall, RouteReply>,
+  { route, request, reply, scope, placeOf }: WorkflowStart<RouteCall, RouteReply>,
   { engine, cache, integrations, workflows }: WorkflowServing
 ): Promise<string> {
   const journal = new SyncJournal(workflow, engine, tenantOrNone(scope.tenant))
@@ -93,8 +94,9 @@ async function run (
     cache,
     integrations: integrations(),
     steps: workflows?.steps ?? {},
+    caller: workflows?.callers.within(request, journal.runId),
     signal: workflow.waits ? goneOf(reply) : never,
-    log,
+    log: request.log,
     placeOf,
     timeoutMs: maxSyncMs
   })

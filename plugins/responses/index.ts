@@ -8,7 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { Socket } from 'node:net'
 import { failure } from '../../lib/errors.js'
-import { accountOf, trustsTenantHeader } from '../../lib/http/account.js'
+import { accountOf, trustsTenantHeader, type AccountCall } from '../../lib/http/account.js'
 import { turns } from '../../lib/concurrency/event-loop-yielder.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
@@ -60,7 +60,7 @@ export interface Responses {
   /** Bytes of counted responses that are not read yet. */
   readonly unsentBytes: number
   /** Runs a route within a request or another call. If the route makes large responses, few of the account run at a time. */
-  run(call: Pick<FastifyRequest, 'auth' | 'tenant' | 'ip'>, within: object, route: string, work: () => Promise<string>): Promise<string>
+  run(call: AccountCall, within: object, route: string, work: () => Promise<string>): Promise<string>
 }
 
 export interface ResponsesOptions {

@@ -1,6 +1,7 @@
 /** The two steps that set `request.tenant`. */
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
+import type { ActingRequest } from '../auth/actor.js'
 import type { Provision } from './provisioning.js'
 import { failure } from '../../lib/errors.js'
 import { isTenantId, tenantIdOf, type TenantId } from '../../lib/identity/tenant-ref.js'
@@ -17,7 +18,7 @@ export interface ResolutionOptions {
 }
 
 /** The id in `X-Tenant-ID`; undefined without it. Throws `tenantInvalid`. */
-export function tenantHeader ({ headers }: FastifyRequest): TenantId | undefined {
+export function tenantHeader ({ headers }: Pick<FastifyRequest, 'headers'>): TenantId | undefined {
   const id = headers['x-tenant-id']
   // Node joins repeated headers with a comma, which ids cannot contain.
   if (id !== undefined && !isTenantId(id)) throw failure('tenantInvalid')
@@ -71,7 +72,7 @@ function inQueryOf ({ query }: FastifyRequest): unknown {
 }
 
 /** The active tenant of a caller that another plugin has identified. Throws, or rejects with, the errors of the route's steps. */
-export type Admission = (request: FastifyRequest, auth: Claims) => Promise<Tenant>
+export type Admission = (request: ActingRequest & Pick<FastifyRequest, 'headers'>, auth: Claims) => Promise<Tenant>
 
 export function createAdmission ({ provision, lookup, trustHeader }: ResolutionOptions): Admission {
   return async (request, auth) => {

@@ -6,10 +6,9 @@ import type { ToolRequest } from './input.js'
 import type { ToolCaller } from './types.js'
 import { EventEmitter } from 'node:events'
 
-/** The caller's headers that a tool call inherits: the identity, the tenant, the address and the trace. No other header passes. */
-const passed = [
-  'authorization',
-  'x-api-key',
+const credentials = ['authorization', 'x-api-key'] as const
+/** The headers of the tenant, the address and the trace. */
+const surroundings = [
   'x-tenant-id',
   'host',
   'x-forwarded-for',
@@ -19,18 +18,32 @@ const passed = [
   'tracestate'
 ] as const
 
+/** The caller's headers that a tool call inherits. No other header passes. */
 export function headersOf ({ headers, id }: Pick<ToolCaller, 'headers' | 'id'>): Record<string, string> {
   // The caller's id, for the log.
   const own: Record<string, string> = { 'x-request-id': id }
-  for (const name of passed) {
-    const value = headers[name]
-    if (value !== undefined) own[name] = String(value)
-  }
+  copyHeaders(headers, credentials, own)
+  copyHeaders(headers, surroundings, own)
   return own
+}
+
+/** The same headers without credentials, and without the id. */
+export function surroundingsOf (headers: ToolCaller['headers']): Record<string, string> {
+  const own: Record<string, string> = {}
+  copyHeaders(headers, surroundings, own)
+  return own
+}
+
+function copyHeaders (headers: ToolCaller['headers'], names: readonly string[], into: Record<string, string>): void {
+  for (const name of names) {
+    const value = headers[name]
+    if (value !== undefined) into[name] = String(value)
+  }
 }
 
 /** Has the identity, the tenant and the address of its caller. */
 export class CallRequest implements RouteCall {
+  readonly id: string
   readonly method: string
   readonly url: string
   readonly headers: Record<string, string>
@@ -44,6 +57,7 @@ export class CallRequest implements RouteCall {
   readonly #caller: ToolCaller
 
   constructor (caller: ToolCaller, method: string, { url, params, query, body }: ToolRequest, depth: number) {
+    this.id = caller.id
     this.method = method
     this.url = url
     this.headers = headersOf(caller)

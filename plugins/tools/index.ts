@@ -9,7 +9,7 @@ import type {} from '../rate-limit/index.js'
 import type {} from '../tenancy/index.js'
 import type { RouteOptions } from 'fastify'
 import type { ToolDeclaration } from '../../lib/document/rules/tools.js'
-import type { ServeCall, ToolRoute, Tools } from './types.js'
+import type { ServeCall, ToolRoute } from './types.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { routesOf } from '../../lib/http/guards.js'
 import { optional } from '../../lib/plugin/optional.js'
@@ -22,9 +22,6 @@ import { createTools } from './service.js'
 export type { FindTenantTools, FoundTool, ServeCall, TenantTools, Tool, ToolCall, ToolCaller, ToolRoute, Tools } from './types.js'
 
 declare module 'fastify' {
-  interface FastifyInstance {
-    tools: Tools
-  }
   interface FastifyContextConfig {
     /** Makes the route a tool. Its input has the parameters, the query string and the body of the route's schema. */
     tool?: ToolDeclaration & {
@@ -69,7 +66,7 @@ export default definePlugin<ToolsOptions>({
 
 function toolRouteOf (route: RouteOptions): ToolRoute | undefined {
   const { method, url, config = {}, schema } = route
-  const { tool, access = 'public', authProvider, permission, permissions = [] } = config
+  const { tool, access = 'public', authProvider, permission, permissions = [], publicTenant } = config
   if (tool === undefined || typeof method !== 'string' || method === 'HEAD') return undefined
   const { permissions: further = [], serve, ...declared } = tool
   const documented = { methods: [method], url, config, schema }
@@ -81,6 +78,7 @@ function toolRouteOf (route: RouteOptions): ToolRoute | undefined {
     authProvider,
     permission,
     permissions: [...permissions, ...further],
+    publicTenant,
     documentation: () => documentationOf(documented) ?? {},
     serve,
     // The plugin rate-limit may change the route after this plugin.

@@ -173,7 +173,8 @@ function merged (parts: readonly (readonly ToolEntry[])[]): ToolEntry[] {
 }
 
 /** Whether the route would admit the caller. The route checks each call again. */
-async function admits ({ access, authProvider, permission, permissions }: ToolAccess, request: ToolCaller): Promise<boolean> {
+async function admits ({ access, authProvider, permission, permissions, publicTenant }: ToolAccess, request: ToolCaller): Promise<boolean> {
+  if (publicTenant === false && request.auth === null && request.tenant !== null) return false
   try {
     if (authProvider !== undefined) requireProvider(request, authProvider)
     await requireCaller(request, access, permission)

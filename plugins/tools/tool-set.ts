@@ -28,9 +28,10 @@ export type KeepTool = (name: string, compile: () => CompiledTool | null) => Com
 export function toolSet (key: string, routes: readonly ToolRoute[], keep: KeepTool): ToolSet {
   const accesses = new Map<string, { readonly index: number, readonly access: ToolAccess }>()
   const entries = new Map(routes.map((route) => {
-    const { access, authProvider, permission, permissions } = route
-    const text = JSON.stringify([access, authProvider, permission, permissions])
-    const known = accesses.get(text) ?? { index: accesses.size, access: { access, authProvider, permission, permissions } }
+    const { access, authProvider, permission, permissions, publicTenant } = route
+    const own: ToolAccess = { access, authProvider, permission, permissions, publicTenant }
+    const text = JSON.stringify(own)
+    const known = accesses.get(text) ?? { index: accesses.size, access: own }
     accesses.set(text, known)
     const { name } = route.declared
     return [name, { route, access: known.index, compiled: () => keep(name, () => compileTool(route)) }]

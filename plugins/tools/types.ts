@@ -9,7 +9,6 @@ import type { ToolDeclaration } from '../../lib/document/rules/tools.js'
 import type { ModelTool, ToolSource } from '../../lib/models/types.js'
 import type { Access } from '../auth/access.js'
 import type { Limit } from '../rate-limit/rules.js'
-import type { Tenant } from '../tenancy/tenant.js'
 
 /** A tool, as its callers see it. */
 export interface Tool extends ToolDeclaration {
@@ -40,6 +39,8 @@ export interface ToolAccess {
   readonly authProvider?: string | undefined
   readonly permission?: string | undefined
   readonly permissions: readonly string[]
+  /** Whether a caller without a token may name a tenant. Default: true. */
+  readonly publicTenant?: boolean | undefined
 }
 
 /** Runs a declared route for a call with a known identity, tenant and access. Resolves with the body as JSON text. */
@@ -66,6 +67,12 @@ export interface TenantTools {
   readonly routes: readonly ToolRoute[]
 }
 
+declare module 'fastify' {
+  interface FastifyInstance {
+    tools: Tools
+  }
+}
+
 declare module '../../lib/tenant-document/tenant-documents.js' {
   interface TenantDocuments {
     readonly tools: FindTenantTools
@@ -83,13 +90,10 @@ export interface ToolCall {
   readonly timeoutMs?: number | undefined
 }
 
-/** The owner of a call's rights: a request, or a run of a workflow. */
-export interface ToolCaller extends Pick<RouteCall, 'auth' | 'headers' | 'ip' | 'log' | 'server'> {
-  readonly tenant: Tenant | null
+/** The owner of a call's rights: a request, or a run of a workflow. `id` is that of the request or the run, for the log. */
+export interface ToolCaller extends Pick<RouteCall, 'auth' | 'headers' | 'id' | 'ip' | 'log' | 'server' | 'tenant'> {
   /** The number of tool calls around this one. */
   readonly toolDepth: number
-  /** The id of the request, for the log. */
-  readonly id: string
   /** undefined for a caller without a request, which can call only declared routes. */
   readonly raw?: FastifyRequest['raw']
 }

@@ -31,6 +31,7 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
         cache: cacheOf(),
         integrations: integrationsOf(),
         steps: app.workflows.steps,
+        caller: app.workflows.callers.within(request, journal.runId),
         signal: goneOf(reply),
         log: request.log,
         timeoutMs: maxSyncMs

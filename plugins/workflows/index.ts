@@ -27,6 +27,7 @@ import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { whenStopping } from '../../lib/plugin/when-stopping.js'
 import { createDocuments } from './documents.js'
 import { createCompletion } from './complete.js'
+import { createRunCallers } from './run-caller.js'
 import { createRunJob } from './job.js'
 import { createEmbeddingsStep } from './embeddings-step.js'
 import { createLlmStep } from './llm-step.js'
@@ -77,7 +78,7 @@ export default definePlugin<WorkflowsOptions>({
   dependencies: ['database', 'tenancy', 'queue'],
   // They run steps of the types `storage`, `llm`, `embeddings` and `realtime`.
   after: ['files', 'models', 'embeddings', 'realtime'],
-  optional: ['secrets', 'cache', 'integrations', 'mcp-client', 'webhooks', 'resource-limits', 'tenant-config'],
+  optional: ['secrets', 'cache', 'integrations', 'mcp-client', 'tools', 'webhooks', 'resource-limits', 'tenant-config'],
   routeDependencies: ['auth'],
   // The configuration check validates the members of the sections.
   options: {
@@ -129,6 +130,7 @@ export default definePlugin<WorkflowsOptions>({
     ]
     const dbFor = (tenant: Owner) => tenant === platformRef ? engine.kysely : engine.kyselyFor(tenant)
     const store = createRunStore(dbFor)
+    const callers = createRunCallers(app)
 
     const end = createCompletion({ store, dbFor, webhooks, log })
     const job = createRunJob({
@@ -137,6 +139,7 @@ export default definePlugin<WorkflowsOptions>({
       documents,
       tenants: app.tenants,
       steps,
+      callers,
       end,
       log,
       plugins: () => ({
@@ -161,6 +164,7 @@ export default definePlugin<WorkflowsOptions>({
       store,
       documents,
       steps,
+      callers,
       prefix: app.prefix + prefix,
       limits: optional(app, 'resourceLimits')
     })

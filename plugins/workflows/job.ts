@@ -13,6 +13,7 @@ import type { Webhooks } from '../webhooks/webhooks.js'
 import type { Documents } from './documents.js'
 import type { CompleteRun, Address } from './complete.js'
 import type { StepRunners } from '../../lib/workflows/step-runners.js'
+import type { RunCallers } from './run-caller.js'
 import type { EarlierSteps, HeldRun, RunEnd, RunStore, TakenRun } from './store.js'
 import { catalogue, isFailure, TenantryError } from '../../lib/errors.js'
 import { everyCompiled } from '../../lib/workflows/every-step.js'
@@ -24,7 +25,8 @@ import { addressOf } from './complete.js'
 import { Interrupted } from './journal.js'
 import { runWorkflow, TurnOver } from './runner.js'
 import { runTask } from './service.js'
-import { readScope } from './serialization.js'
+import { noCaller } from './run-caller.js'
+import { readCaller, readScope } from './serialization.js'
 
 /** Attempts without progress after which a run fails, since it crashes its processes or cannot be read */
 const maxAttempts = 20
@@ -47,6 +49,7 @@ export interface RunJobParts {
   readonly tenants: Tenants
   readonly plugins: () => RunPlugins
   readonly steps: StepRunners
+  readonly callers: RunCallers
   readonly end: CompleteRun
   readonly log: FastifyBaseLogger
 }
@@ -74,7 +77,7 @@ const endedProcesses: StoredError = {
 }
 const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run was begun too often without coming to its end' }
 
-export function createRunJob ({ engine, store, documents, tenants, plugins, steps, end, log: ownLog }: RunJobParts): RunJob {
+export function createRunJob ({ engine, store, documents, tenants, plugins, steps, callers, end, log: ownLog }: RunJobParts): RunJob {
   const running = new Map<HeldRun, AbortController>()
 
   async function attempted (run: TakenRun, attempt: number, signal: AbortSignal, log: FastifyBaseLogger): Promise<Ended> {
@@ -104,6 +107,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
         cache,
         integrations,
         steps,
+        caller: workflow.usesTools ? callers.stored(readCaller(run) ?? noCaller(id), { id: run.id, tenant: id, log }) : undefined,
         signal,
         log,
         stepMs,

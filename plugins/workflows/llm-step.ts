@@ -4,28 +4,31 @@ import type { McpServers } from '../mcp-client/types.js'
 import type { StepCall, StepRunner } from '../../lib/workflows/step-runners.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { isCharged } from '../../lib/models/failures.js'
+import { limitedTools } from '../../lib/models/limited-tools.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { llmStep } from '../../lib/workflows/llm-step.js'
 import { chargedOnce } from './charged-call.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxTools = 32
-/**
- * A run has no request whose rights tools could use, so its tools are those of MCP servers. A tool that calls this server again
- * by `/mcp` cannot call further tools.
- */
-const depth = 2
 
 /** @param servers null without MCP servers */
 export function createLlmStep (models: Models, servers: () => McpServers | null): StepRunner {
-  async function toolsOf (names: unknown, { tenant, user, signal }: StepCall): Promise<ModelTool[]> {
+  async function toolsOf (names: unknown, { tenant, user, toolDepth: depth, routeTools, signal }: StepCall): Promise<ModelTool[]> {
     if (!Array.isArray(names) || names.length > maxTools || !names.every((name) => typeof name === 'string')) {
       throw refused(`\`params.tools\` must be an array of at most ${maxTools} names`)
     }
-    const found = await servers()?.toolsFor(names, { tenant, actor: { userId: user, address: null }, depth, signal })
-    const missing = names.find((name) => found?.has(name) !== true)
-    if (missing !== undefined) throw refused(`no MCP server has the tool "${missing.slice(0, 200)}"`)
-    return [...found?.values() ?? []]
+    // Only names of servers' tools have a dot.
+    const ofRoutes = names.filter((name) => !name.includes('.'))
+    const ofServers = names.filter((name) => name.includes('.'))
+    const serverUser = { tenant, actor: { userId: user, address: null }, depth, signal }
+    const found = new Map([
+      ...ofRoutes.length === 0 ? [] : await routeTools(ofRoutes),
+      ...ofServers.length === 0 ? [] : await servers()?.toolsFor(ofServers, serverUser) ?? []
+    ])
+    const missing = names.find((name) => !found.has(name))
+    if (missing !== undefined) throw refused(`the caller of the run can use no tool "${missing.slice(0, 200)}"`)
+    return limitedTools(found.values())
   }
 
   return {

@@ -162,7 +162,8 @@ export function workflowRoutes (app: FastifyInstance): void {
       workflow,
       scope,
       limitedUser: limitedUser(request),
-      actor: actorOf(request)
+      actor: actorOf(request),
+      request
     })
     return await reply.code(202).send({ workflowId, status: 'queued', statusUrl })
   }

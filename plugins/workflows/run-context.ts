@@ -6,6 +6,7 @@ import type { Integrations } from '../integrations/integrations.js'
 import type { Clock } from './clock.js'
 import type { Journal } from './journal.js'
 import type { StepRunners } from '../../lib/workflows/step-runners.js'
+import type { RunCaller } from './run-caller.js'
 
 export interface RunContext {
   readonly journal: Journal
@@ -14,6 +15,8 @@ export interface RunContext {
   /** null without the plugin: then no workflow has such steps. */
   readonly integrations: Integrations | null
   readonly steps: StepRunners
+  /** For the tools of steps. Default: a caller that may call no tool. */
+  readonly caller?: RunCaller | undefined
   /** Aborts, with the error that ends the run, when no caller waits for the run any longer. */
   readonly signal: AbortSignal
   readonly log: FastifyBaseLogger

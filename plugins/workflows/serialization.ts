@@ -3,6 +3,7 @@ import type { Claims, Scope, ScopeTenant } from '../../lib/expressions/types.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/types.js'
 import type { TraceContext } from '../../lib/log/trace-context.js'
 import type { SecretValues } from '../secrets/service.js'
+import type { StoredCaller } from './run-caller.js'
 import { failure } from '../../lib/errors.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
@@ -26,6 +27,7 @@ interface StoredScope {
   readonly payload?: unknown
   readonly fullAccess: boolean
   readonly trace?: TraceContext | null
+  readonly caller?: StoredCaller
 }
 
 /** A workflow may be started a thousand times a second. */
@@ -48,7 +50,7 @@ export function readDefinition (text: string): StoredDefinition {
  * The values that the workflow reads, as JSON. They contain no secrets and no headers with credentials, which the compiler refuses.
  * Throws `bodyTooLarge` beyond 2 MiB.
  */
-export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string {
+export function scopeText ({ sources }: CompiledWorkflow, scope: Scope, caller?: StoredCaller): string {
   const stored: StoredScope = {
     fullAccess: scope.fullAccess,
     ...sources.body && { body: scope.body },
@@ -59,7 +61,8 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope): string 
     ...sources.files && { files: scope.files },
     ...sources.input && { input: scope.input },
     ...sources.payload && { payload: scope.payload },
-    ...scope.trace && { trace: scope.trace }
+    ...scope.trace && { trace: scope.trace },
+    ...caller !== undefined && { caller }
   }
   const text = stringifyJson(stored)
   const bytes = Buffer.byteLength(text)
@@ -103,6 +106,12 @@ export function readScope (
     ...input !== undefined && { input },
     ...payload !== undefined && { payload }
   }
+}
+
+/** The caller of a run; undefined for a run without a request. */
+export function readCaller ({ scope }: { readonly scope: string }): StoredCaller | undefined {
+  const { caller }: StoredScope = Object(parseJson(scope))
+  return caller
 }
 
 function pick (headers: Scope['headers'], names: readonly string[]): Scope['headers'] {

@@ -9,6 +9,8 @@ import type { LimitedUser } from '../resource-limits/rules.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
 import type { Documents } from './documents.js'
 import type { StepRunners } from '../../lib/workflows/step-runners.js'
+import type { RouteCall } from '../../lib/runtime/route-call.js'
+import type { RunCallers } from './run-caller.js'
 import type { ListedRun, NewStoredRun, ReadRun, RunStatus, RunStore, TokenViewer, Viewer } from './store.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
@@ -33,6 +35,8 @@ export interface NewRun {
   readonly limitedUser?: LimitedUser | null | undefined
   /** The author for the audit log; runs of routes' own workflows are not audited. */
   readonly actor?: Actor | undefined
+  /** The request that starts the run. Its rights are those of the tools of steps. Default: none, steps then call open routes only. */
+  readonly request?: RouteCall | undefined
 }
 
 export interface StartedRun {
@@ -67,6 +71,8 @@ export interface WorkflowRuns {
   readonly documents: Documents
   /** The runners of step types that other plugins provide. */
   readonly steps: StepRunners
+  /** The callers of runs, for the tools of steps. */
+  readonly callers: RunCallers
 }
 
 export interface WorkflowRunsParts {
@@ -75,6 +81,7 @@ export interface WorkflowRunsParts {
   readonly store: RunStore
   readonly documents: Documents
   readonly steps: StepRunners
+  readonly callers: RunCallers
   /** null without the plugin. */
   readonly limits: () => ResourceLimits | null
   /** The prefix of the endpoints' paths. */
@@ -88,7 +95,7 @@ interface StartRow extends Omit<NewStoredRun, 'id' | 'tenant'> {
   readonly due?: DueTime
 }
 
-export function createWorkflowRuns ({ engine, queue, store, documents, steps, limits, prefix }: WorkflowRunsParts): WorkflowRuns {
+export function createWorkflowRuns ({ engine, queue, store, documents, steps, callers, limits, prefix }: WorkflowRunsParts): WorkflowRuns {
   // The id of its job is that of the run.
   const send = queue.sendWith<StartRow>(runTask, async (transaction, sent) => {
     await store.insert(transaction, sent.map(({ id, tenant, row }) => ({ ...row, id, tenant })))
@@ -103,13 +110,14 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, li
   return {
     documents,
     steps,
-    async start ({ tenant, user, workflow, scope, limitedUser = null, actor }) {
+    callers,
+    async start ({ tenant, user, workflow, scope, limitedUser = null, actor, request }) {
       const status = user === null ? createStatusToken() : undefined
       const row: StartRow = {
         user,
         workflow: workflow.id,
         definition: definitionText(workflow),
-        scope: scopeText(workflow, scope),
+        scope: scopeText(workflow, scope, request === undefined || !workflow.usesTools ? undefined : await callers.store(request)),
         tokenHash: status?.hash ?? null,
         actor
       }

@@ -2,6 +2,7 @@
 import type { BoundQuery, Scope } from '../../lib/expressions/types.js'
 import type { DatabaseStep, IntegrationStep, RunnerStep } from '../../lib/workflows/types.js'
 import type { Clock } from './clock.js'
+import type { RunCaller } from './run-caller.js'
 import type { RunContext } from './run-context.js'
 import type { RunText, StepOutcome } from './journal.js'
 import { formOf, maxAnswerBytes } from '../../lib/expressions/answer.js'
@@ -14,6 +15,7 @@ import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 const defaultTimeoutMs = 600_000 // ms for a step that another plugin runs
 const defaultCallMs = 10_000
+const noTools: RunCaller = { toolDepth: 0, routeTools: async () => new Map() }
 
 export interface StepSurroundings {
   readonly host: RunContext
@@ -115,7 +117,7 @@ async function runOther (
   again: boolean,
   { host, scope, clock }: StepSurroundings
 ): Promise<StepOutcome> {
-  const { journal, steps, signal } = host
+  const { journal, steps, signal, caller = noTools } = host
   const runner = steps[kind]
   if (runner === undefined) throw new Error(`nothing runs steps of the kind ${kind}`)
   const evaluated = members.evaluate(scope)
@@ -125,6 +127,8 @@ async function runOther (
       runner.run(isRecord(evaluated) ? evaluated : {}, {
         tenant: tenantOrPlatform(scope.tenant),
         user: scope.auth?.sub ?? null,
+        toolDepth: caller.toolDepth,
+        routeTools: caller.routeTools,
         idempotencyKey: keyOf(journal.runId, id),
         isRepeated: again || journal.isRepeated,
         wasSent: journal.wasSent(id),

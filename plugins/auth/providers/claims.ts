@@ -17,6 +17,11 @@ export const ownProvider = 'jwt'
 /** Marks claims of an external provider. A symbol, so that no token can contain it. */
 const issuedBy = Symbol('tenantry.auth.provider')
 
+/** Marks stored claims of a provider again. */
+export function fromProvider (name: string, claims: Claims): Claims {
+  return { ...claims, [issuedBy]: name }
+}
+
 /** The issuer of the claims. */
 export function providerOf (claims: Claims): string {
   return issuedBy in claims ? String(claims[issuedBy]) : ownProvider

@@ -1,0 +1,19 @@
+/** Tools for one answer, with a limit of their calls. */
+import type { ModelTool } from './types.js'
+import { failure } from '../errors.js'
+
+const maxCalls = 32
+
+/** Of tools with the same name, the first one counts. */
+export function limitedTools (tools: Iterable<ModelTool>): ModelTool[] {
+  let calls = 0
+  const byName = new Map<string, ModelTool>()
+  for (const tool of tools) if (!byName.has(tool.name)) byName.set(tool.name, tool)
+  return Array.from(byName.values(), (tool) => ({
+    ...tool,
+    async run (input, signal) {
+      if (++calls > maxCalls) throw failure('badRequest', { message: `At most ${maxCalls} tools run for one answer` })
+      return await tool.run(input, signal)
+    }
+  }))
+}

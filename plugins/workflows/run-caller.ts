@@ -1,0 +1,94 @@
+/** The caller of a run, for the tools of its steps. Each use checks the caller again, like a new request with the same token or key. */
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import type { ScopeTenant } from '../../lib/expressions/types.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { StepCall } from '../../lib/workflows/step-runners.js'
+import type { RouteCall } from '../../lib/runtime/route-call.js'
+import type { Credential } from '../auth/credentials.js'
+import type { ToolCaller } from '../tools/types.js'
+import { failure } from '../../lib/errors.js'
+import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { optional } from '../../lib/plugin/optional.js'
+import { requireActive } from '../tenancy/tenant.js'
+import { surroundingsOf } from '../tools/exchange.js'
+
+/** The parts of a caller that a run stores: no token and no key. Plain JSON. */
+export interface StoredCaller {
+  /** null for a caller without a valid token or key. */
+  readonly credential: Credential | null
+  readonly headers: Readonly<Record<string, string>>
+  readonly ip: string
+  readonly toolDepth: number
+}
+
+export type RunCaller = Pick<StepCall, 'toolDepth' | 'routeTools'>
+
+export interface OwnRun {
+  readonly id: string
+  readonly tenant: Owner
+  readonly log: FastifyBaseLogger
+}
+
+export interface RunCallers {
+  store(request: RouteCall): Promise<StoredCaller>
+  /** For a run that continues from its stored caller. */
+  stored(caller: StoredCaller, run: OwnRun): RunCaller
+  /** For a run within its request. */
+  within(request: RouteCall, runId: string): RunCaller
+}
+
+/** The caller of a run without one, such as that of a schedule. Rate limits of addresses count each tenant apart. */
+export function noCaller (tenant: Owner): StoredCaller {
+  return { credential: null, headers: {}, ip: `schedule:${tenant}`, toolDepth: 0 }
+}
+
+export function createRunCallers (app: FastifyInstance): RunCallers {
+  const { auth, tenancy, tenants } = app
+  const toolsOf = optional(app, 'tools')
+
+  async function store (request: RouteCall): Promise<StoredCaller> {
+    const { headers, ip, toolDepth = 0 } = request
+    return { credential: await auth.credentialOf(request), headers: surroundingsOf(headers), ip, toolDepth }
+  }
+
+  /** The tenant of the run, as a request of the caller would enter it now. */
+  async function tenantNow ({ headers, ip }: StoredCaller, caller: ToolCaller['auth'], id: Owner): Promise<ScopeTenant | null> {
+    if (id === platformRef) return null
+    if (caller !== null) return await tenancy.admit({ headers, ip, auth: caller }, caller)
+    const tenant = await tenants.get(id)
+    if (tenant === null) throw failure('tenantUnknown')
+    requireActive(tenant)
+    return tenant
+  }
+
+  function callerOf (known: () => Promise<StoredCaller>, { id, tenant, log }: OwnRun, toolDepth: number): RunCaller {
+    async function current (): Promise<ToolCaller> {
+      const stored = await known()
+      const { credential, headers, ip } = stored
+      const claims = credential === null ? null : await auth.recall(credential)
+      return { id, auth: claims, tenant: await tenantNow(stored, claims, tenant), headers, ip, log, server: app, toolDepth }
+    }
+
+    return {
+      toolDepth,
+      async routeTools (names) {
+        const tools = toolsOf()
+        if (tools === null) return new Map()
+        const found = await tools.resolve(names, await current())
+        return new Map([...found].map(([name, tool]) => [name, {
+          ...tool,
+          run: async (input, signal) => await tools.call(name, input, await current(), { signal })
+        }]))
+      }
+    }
+  }
+
+  return {
+    store,
+    stored: (caller, run) => callerOf(async () => caller, run, caller.toolDepth),
+    within (request, id) {
+      const run = { id, tenant: tenantOrPlatform(request.tenant), log: request.log }
+      return callerOf(() => store(request), run, request.toolDepth ?? 0)
+    }
+  }
+}
