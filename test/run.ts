@@ -23,7 +23,7 @@ import { leaveSharedServer } from './helpers/postgres/shared.js'
 import { withSourceLines } from './source-lines.js'
 import { compiledArguments, root } from './helpers/typescript.js'
 
-const testTimeout = 240 // s of one test, which tap itself ends: several times what the longest takes, since a busy machine must not fail it
+const testTimeout = 240 // s of one test, enforced by tap itself: several times the longest, since a busy machine must not fail it
 const faultTimeout = 1800 // s of one fault test
 
 const isFault = (file: string) => file.startsWith('test/faults/')
@@ -69,10 +69,10 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
   })
 }
 
-// In the project, where it stays: the compiled copy of this run ends with it.
+// In the project, where it stays: the compiled copy of this run is deleted at the end.
 await prepareData()
 const compiled = await compileProject(root)
-// Faults would disturb one another.
+// Concurrent faults would disturb one another.
 await Promise.all(Array.from({ length: faults ? 1 : availableParallelism() + 1 }, async () => {
   for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
     const start = performance.now()
@@ -112,7 +112,7 @@ function run (file: string): Promise<Result> {
   })
 }
 
-/** A file that passed is one line with its skipped tests; of one that failed its whole output is there to read. */
+/** A passed file is one line with its skipped tests; a failed one is printed with its whole output. */
 function report (file: string, { output, exitCode }: Result, time: number): void {
   let lines = output.split('\n')
   const figures = lines.find((line) => line.startsWith('# { total:')) ?? ''
@@ -122,7 +122,7 @@ function report (file: string, { output, exitCode }: Result, time: number): void
     skip: figure(figures, 'skip'),
     todo: figure(figures, 'todo')
   }
-  // A file that ended before its figures, or ran nothing, has failed as a whole.
+  // A file that ended before its figures, or ran no test, has failed as a whole.
   if (counts.fail === 0 && (exitCode !== 0 || counts.pass + counts.skip + counts.todo === 0)) counts.fail = 1
   for (const name of ['pass', 'fail', 'skip', 'todo'] as const) totals[name] += counts[name]
   allowedSkips += lines.filter((line) => line.includes(`# SKIP ${needsGoogle}`)).length
@@ -133,7 +133,7 @@ function report (file: string, { output, exitCode }: Result, time: number): void
   }
 }
 
-/** From tap's last line, `# { total: 7, pass: 4, fail: 1, skip: 2 }`, which leaves out what is zero. */
+/** From tap's last line, `# { total: 7, pass: 4, fail: 1, skip: 2 }`, which leaves out zeros. */
 function figure (figures: string, name: string): number {
   return Number(figures.match(new RegExp(`\\b${name}: (\\d+)`))?.[1] ?? 0)
 }

@@ -1,9 +1,9 @@
-/** The places of sources in the output of compiled tests: Node would read each map while it loads the module. */
+/** Source positions in the output of compiled tests: Node would read each map while it loads the module. */
 import { readFileSync } from 'node:fs'
 import { SourceMap } from 'node:module'
 import { basename, join } from 'node:path'
 
-/** `output` with the file and line of the source in place of those of its compiled copy in `folder`. */
+/** `output` with file and line of the source instead of those of its compiled copy in `folder`. */
 export function withSourceLines (output: string, folder: string): string {
   const maps = new Map<string, SourceMap | null>()
   // tap writes paths relative to the project.

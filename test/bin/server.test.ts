@@ -47,8 +47,8 @@ async function reading (view: string, query: RunSql): Promise<void> {
 t.test('signals', (t) =>
   atOnce(t, {
     'start serves a document of the folder with the settings of `.env`; SIGTERM lets a running request finish': serves,
-    'SIGINT stops too, without a delay, and a second signal at once': stops,
-    'a signal in the middle of a start ends it with 0: before there is a server at once, and whatever a migration waits for': endsAStart
+    'SIGINT stops without a delay too, and a second signal stops at once': stops,
+    'a signal during a start ends it with 0: at once before there is a server, and even if a migration waits': endsAStart
   }))
 
 async function serves (t: Test): Promise<void> {

@@ -102,9 +102,9 @@ test('a database that goes down under load', async (t) => {
 // Requests that wait for connections, locks and responses.
 test('a database that blocks temporarily', (t) =>
   atOnce(t, {
-    'connections that end while they are idle or in use harm nobody': idle,
-    'a database that is busy': busy,
-    'a database that no longer says anything is no reason to wait for ever': silent
+    'broken connections, idle or in use, cause no failure': idle,
+    'a busy database is reported as such': busy,
+    'a database that stops responding does not block requests forever': silent
   }))
 
 async function idle (t: Test): Promise<void> {

@@ -88,9 +88,9 @@ test('no request fails while instances behind nginx restart in turn; buffered da
   t.same(failures, [], 'every request got a response')
   t.ok(sent >= rate * seconds * 0.9, 'the rate was constant')
 
-  await until(t, 'the job was handed back, and run by another', () => calls === 2)
+  await until(t, 'the job was handed back, and run by another instance', () => calls === 2)
   let last: Record<string, unknown> = {}
-  await until(t, 'the run is over', async () => {
+  await until(t, 'the run has ended', async () => {
     last = await ask(`/agent/workflow/status?workflowId=${String(workflowId)}`)
     return last['status'] !== 'running'
   })

@@ -18,7 +18,7 @@ const sql = `
 test('SIGTERM', (t) =>
   atOnce(t, {
     'a stop ends in time with 0, whatever callers and statements do': endsInTime,
-    'for server.stopDelayMs after SIGTERM requests are served whole, each as the last of its connection, and probes refused; a second signal ends that':
+    "for server.stopDelayMs after SIGTERM requests are still served, each as its connection's last, and probes rejected; a second signal ends that":
       servesOn
   }))
 

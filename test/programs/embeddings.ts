@@ -1,6 +1,6 @@
 /**
- * A process that stores batches of documents. TEST_DATABASE is the address of a database with pgvector, which is migrated.
- * A text with the word `stop` is embedded once the file of TEST_GATE is there. It prints when it is ready.
+ * A process that stores batches of documents. TEST_DATABASE is the address of a database with pgvector, which is migrated. A text with the
+ * word `stop` is embedded once the file of TEST_GATE exists. It prints when it is ready.
  */
 import { existsSync } from 'node:fs'
 import { setTimeout as sleep } from 'node:timers/promises'

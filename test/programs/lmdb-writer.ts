@@ -1,4 +1,4 @@
-/** Writes to an LMDB cache until it is killed. Its argument is the folder; it prints a line when the first writes are there. */
+/** Writes to an LMDB cache until it is killed. Its argument is the folder. It prints a line after the first writes. */
 import { createLmdbCache } from '../../plugins/cache/lmdb.js'
 
 const store = await createLmdbCache({ dbPath: process.argv[2] ?? '', warn: console.error })

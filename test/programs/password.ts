@@ -1,6 +1,6 @@
 /**
- * Reads passwords as `tenantry user create` does, as many as it is told, and prints them in hexadecimal, which nothing takes for
- * what was typed.
+ * Reads passwords like `tenantry user create`, as many as its argument says, and prints them in hexadecimal, which differs from any echo of
+ * the input.
  */
 import { readPassword } from '../../bin/password.js'
 

@@ -1,8 +1,10 @@
 /**
- * A process that runs jobs. TEST_DATABASE is the address of the database, which is migrated. `count` writes a row in the
- * table `done`, which refuses a second one, and ends; `hang` writes one in `begun` and never ends; `linger` likewise in its
- * first attempt, and ends in a later one; `kill` writes one in `begun` and, once a `linger` has begun, kills the process.
- * It prints when it is ready, and ends in order at SIGTERM.
+ * A process that runs jobs. TEST_DATABASE is the address of the database, which is migrated. It prints when it is ready, and stops cleanly
+ * at SIGTERM. The jobs:
+ * - `count` inserts a row into the table `done`, which rejects a second one, and ends
+ * - `hang` inserts one into `begun` and never ends
+ * - `linger` does the same in its first attempt, and ends in a later one
+ * - `kill` inserts one into `begun` and, once a `linger` has begun, kills the process
  */
 import type { Job } from '../../plugins/queue/index.js'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -16,7 +18,7 @@ const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace' } })
 app.register(database, { provider: 'postgres', postgres: { connectionString: process.env['TEST_DATABASE'] ?? '' } })
 app.register(queue, { routes: false, workers: 20, stopTimeoutMs: 500 })
 await app
-// Rows of jobs that run at a time go together: the test counts jobs, and not what a commit each would cost.
+// Rows of concurrent jobs are written together: the test counts jobs, and not the cost of a commit for each.
 const count = together<number, void>(async (numbers) => {
   await sql`insert into done (n, pid) select n, ${process.pid} from unnest(${numbers}::int[]) as n`.execute(app.db)
 })

@@ -1,6 +1,6 @@
 /**
- * A server in a process of its own, for tests of several instances. TEST_DOCUMENT is its document as JSON; the settings
- * are the process's. It prints where it listens, and ends in order at SIGTERM.
+ * A server in its own process, for tests of several instances. TEST_DOCUMENT is its document as JSON; the settings are the process's. It
+ * prints its address, and stops cleanly at SIGTERM.
  */
 import type { ConfigInput } from 'tenantry'
 import { createServer } from 'tenantry'

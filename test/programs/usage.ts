@@ -1,6 +1,6 @@
 /**
- * A server in a process of its own whose callers reserve: `POST /test/reserve {counter, amount, used?}` answers when the
- * amount is reserved and, with `used`, booked. Otherwise as server.ts.
+ * A server in its own process whose callers reserve usage: `POST /test/reserve {counter, amount, used?}` responds when the amount is
+ * reserved and, with `used`, booked. Otherwise as server.ts.
  */
 import type { Reserved } from '../../plugins/usage/index.js'
 import type { ConfigInput } from 'tenantry'

@@ -1,4 +1,4 @@
-/** Loads each provider of models where its package is not installed; prints why it cannot be loaded. */
+/** Loads each model provider without its package, and prints the reason of the failure. */
 import { register } from 'node:module'
 
 register(`data:text/javascript,${

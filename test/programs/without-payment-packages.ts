@@ -1,4 +1,4 @@
-/** Makes each payment provider where its package is not installed; prints why it cannot be made. */
+/** Creates each payment provider without its package, and prints the reason of the failure. */
 import { register } from 'node:module'
 
 register(`data:text/javascript,${

@@ -1,4 +1,4 @@
-/** Starts the cache with each provider that needs a package, where none of them is installed; prints why it does not start. */
+/** Starts the cache with each provider that needs a package, without these packages; prints the reason of each failure. */
 import Fastify from 'fastify'
 import { register } from 'node:module'
 

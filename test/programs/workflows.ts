@@ -1,7 +1,6 @@
 /**
- * A process that runs asynchronous workflows, made of the plugins that it takes and of no more. TEST_DATABASE is the address
- * of the database, which is migrated; TEST_DOCUMENT has the sections `workflows` and `customIntegrations`. It prints when it
- * is ready, and ends in order at SIGTERM.
+ * A process that runs asynchronous workflows, with only the necessary plugins. TEST_DATABASE is the address of the database, which is
+ * migrated; TEST_DOCUMENT has the sections `workflows` and `customIntegrations`. It prints when it is ready, and stops cleanly at SIGTERM.
  */
 import Fastify from 'fastify'
 import auth from '../../plugins/auth/index.js'

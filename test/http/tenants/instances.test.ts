@@ -61,7 +61,7 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     await save(t, admin[0], routes(version, more), { settings: { said: 'hello' } })
     await until(t, 'a new route and settings', async () => (await admin[1]('GET /more')).body['said'] === 'hello')
     await save(t, admin[1], routes(version))
-    await until(t, 'the end of a route', async () => (await admin[0]('GET /more')).status === 404)
+    await until(t, 'the removal of a route', async () => (await admin[0]('GET /more')).status === 404)
   })
 
   await t.test('a changed secret reaches the other instance', async (t) => {
@@ -101,7 +101,7 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     const { body: { key: next } } = await admin[1](`POST /tenant/api-keys/${String(id)}/rotate`, { body: {} })
     const after = as({ headers: { 'x-api-key': String(next) } })
     await until(t, 'a rotated key', async () => (await after[0]('GET /guarded')).status === 200)
-    await until(t, 'the end of the key before', async () => (await holder[0]('GET /guarded')).status === 401)
+    await until(t, 'the end of the previous key', async () => (await holder[0]('GET /guarded')).status === 401)
     t.match(await admin[0](`DELETE /tenant/api-keys/${String(id)}`), { status: 200 })
     t.equal((await after[0]('GET /guarded')).status, 401, 'it is rejected at once where it was deleted')
     await until(t, 'a deleted key', async () => (await after[1]('GET /guarded')).status === 401)
@@ -131,7 +131,7 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     await save(t, admin[1], routes(++version))
     await until(t, 'a document afterwards', isServed(admin[0], version))
     await query('select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()')
-    await until(t, 'all connections are made again', async () => (await admin[0]('GET /tenant/config')).status === 200)
+    await until(t, 'all connections are re-established', async () => (await admin[0]('GET /tenant/config')).status === 200)
     await save(t, admin[0], routes(++version))
     await until(t, 'a document after all connections were lost', isServed(admin[1], version))
   })
@@ -143,7 +143,7 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     t.match(await root[1]('POST /tenants', { body: { id: 'acme', name: 'another' } }), { status: 201 })
     await until(
       t,
-      'another of its id',
+      'a new tenant with its id',
       async () => (await remoteCaller(t, one.address, { token: tokenOf('acme') })('GET /tenant/info')).body['name'] === 'another'
     )
     for (const ask of as({ token: tokenOf('acme') })) {

@@ -62,6 +62,6 @@ test("a tenant over its plan's request limit can upgrade, and then has the new p
   t.match(upgrade, { status: 200, body: { success: true, checkoutUrl: String } })
   const subscription = world.pay(String(Object(upgrade.body['session'])['id']))
   t.equal((await deliver(app, 'payprov', world.event('created', subscription))).status, 200)
-  await until(t, 'the plan is in force', async () => (await own('GET /tenant/info')).status === 200)
+  await until(t, 'the plan applies', async () => (await own('GET /tenant/info')).status === 200)
   t.match((await own('GET /tenant/info')).body, { plan: 'pro' })
 })

@@ -83,13 +83,13 @@ test('rejected work is rolled back and not announced, and errors come from the c
 // They wait for lost connections to be re-established.
 test('events reach other servers on PostgreSQL', (t) =>
   atOnce(t, {
-    'every server of a database hears of a change once, and of nothing that was rolled back': isHeardByAll,
-    'a connection that the database ends is made again, and a gap is told': isMadeAgain,
-    'a connection that falls silent is noticed, and what was missed meanwhile is a gap': isNoticed,
-    'a server starts without notices where notices are not available, and receives them later': startsWithout,
-    'an address on which notices do not arrive is told once, and all that is remembered is dropped again and again': isReportedOnce,
-    'a change whose commit had no answer is told to its own server too': tellsItself,
-    'a change that is committed after all, when notices were lost meanwhile, is told to its own server': tellsItselfLater,
+    'every server of a database receives a change once, and nothing that was rolled back': isHeardByAll,
+    'a connection that the database ends is re-established, and a gap is reported': isMadeAgain,
+    'a silent connection is detected, and changes missed meanwhile are a gap': isNoticed,
+    'a server starts without notifications if they are unavailable, and receives them later': startsWithout,
+    'an address without notifications is reported once, and all caches are cleared repeatedly': isReportedOnce,
+    'a change whose commit got no response is announced to its own server too': tellsItself,
+    'a change that is committed after all, when notifications were lost meanwhile, is announced to its own server': tellsItselfLater,
     'close ends the connection, and an open one keeps no process alive': closes
   }))
 

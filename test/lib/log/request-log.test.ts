@@ -103,9 +103,9 @@ test('lines of requests, and traces', async (t) => {
         signToken({ role: 'admin', tenant_id: 'acme', sub: 'ada' })
       }\r\n\r\n`
     )
-    await eventually(t, 'the other service is asked', () => waiting)
+    await eventually(t, 'the other service is called', () => waiting)
     socket.destroy()
-    await eventually(t, 'it is told', () => of('left-1').some(({ level }) => level === 30))
+    await eventually(t, 'the line is logged', () => of('left-1').some(({ level }) => level === 30))
     hall.open()
     await eventually(
       t,

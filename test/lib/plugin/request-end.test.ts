@@ -126,17 +126,17 @@ t.test('a disconnect is reported once, however many requests are queued on the c
   left.destroy()
   await eventually(
     t,
-    'the server knows',
+    'the server has noticed',
     async () => await new Promise((resolve) => app.server.getConnections((_error, count) => resolve(count === 0)))
   )
   porch.open()
-  await eventually(t, 'those who left before they were listened for', () => heard.length === 24)
+  await eventually(t, 'those that disconnected before a listener was added', () => heard.length === 24)
 
   const stays = await begin('/hall', '/', '/hall')
   hall.open()
   let received = ''
   while (received.split('answer').length < 4) received += String((await once(stays, 'data'))[0])
-  await eventually(t, 'those that waited and were answered', () => heard.length === 27)
+  await eventually(t, 'those that waited and got a response', () => heard.length === 27)
   stays.destroy()
   await eventually(t, 'the handlers have ended', () => answered.length === 4)
   t.strictSame(heard.slice(24), ['GET /hall 200', 'GET / 200', 'GET /hall 200'])

@@ -110,14 +110,14 @@ t.test('enough waiting requests trigger a write', async (t) => {
 t.test('the next write waits for the pause, unless there are many different sums', async (t) => {
   const { buffer, batches } = buffered({ maxSize: 10, pause: 3_600_000 })
   for (let request = 0; request < 10; request++) buffer.count(platformRef, things.of('GET', 200), 1)
-  await until(t, 'the first are written at once', () => batches.length === 1)
+  await until(t, 'the first ones are written at once', () => batches.length === 1)
   for (let turn = 0; turn < 20; turn++) {
     for (let request = 0; request < 10; request++) buffer.count(platformRef, things.of('GET', 200), 1)
     await new Promise((resolve) => setImmediate(resolve))
   }
   t.equal(batches.length, 1)
   for (let tenant = 0; tenant < 1000; tenant++) buffer.count(tenantRef(`tenant-${tenant}`), things.of('GET', 200), 1)
-  await until(t, 'many sums are', () => requestsIn(batches) >= 10 + 200 + 999)
+  await until(t, 'many different sums are written', () => requestsIn(batches) >= 10 + 200 + 999)
 })
 
 t.test('waiting requests are written after the interval', async (t) => {

@@ -66,7 +66,7 @@ test('a webhook is processed exactly once despite a kill -9 before or after its 
   await holder.query('commit')
   await until(
     t,
-    'what the server had begun is undone',
+    "the killed server's transaction is rolled back",
     async () =>
       (await query(
         "select 1 from pg_stat_activity where datname = current_database() and query like '%audit_log%' and state <> 'idle' and pid <> pg_backend_pid()"

@@ -16,8 +16,8 @@ const day = 86_400_000 // ms
 // Failing providers cause waits: other subtests run meanwhile.
 test('the endpoints work with both providers', (t) =>
   atOnce(t, {
-    'two servers that bill through payprov': (t) => together(t, 'payprov'),
-    'two servers that bill through altprov': (t) => together(t, 'altprov'),
+    'two servers with billing through payprov': (t) => together(t, 'payprov'),
+    'two servers with billing through altprov': (t) => together(t, 'altprov'),
     'the plugin alone, with payprov': (t) => byItself(t, 'payprov'),
     'the plugin alone, with altprov': (t) => byItself(t, 'altprov')
   }))
@@ -81,7 +81,7 @@ async function buys (t: Test, opened: Opened): Promise<void> {
   const events = [world.event('created', subscription), world.event('paid', subscription)]
   for (const event of [...events, ...events]) t.match(await deliver(opened.apps[0], name, event), { status: 200, body: { received: true } })
   const far = as('buyer', other)
-  await until(t, 'the plan at the other server', async () => await planAt(far) === 'pro')
+  await until(t, 'the plan on the other server', async () => await planAt(far) === 'pro')
   const { headers } = await far('GET /tenant/info')
   t.equal(headers['x-ratelimit-limit'], '1000', 'and its rate limit')
   const { body: { subscription: told } } = await far('GET /billing/subscription')
@@ -107,7 +107,7 @@ async function buys (t: Test, opened: Opened): Promise<void> {
 
   world.change(subscription, 'end')
   t.match(await tell('ended', subscription), { status: 200 })
-  await until(t, 'the end at the other server', async () => await planAt(far) === 'free')
+  await until(t, 'the end on the other server', async () => await planAt(far) === 'free')
   t.match((await far('GET /billing/subscription')).body, { subscription: { plan: 'free', status: 'canceled' } })
   t.match(await tell('other', subscription), { status: 200, body: { received: true } }, 'an irrelevant kind is accepted')
 }
@@ -205,7 +205,7 @@ async function departs (t: Test, opened: Opened): Promise<void> {
   await until(t, 'it is canceled', async () => (await provider.subscriptions(tenantRef('gone'))).every(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd))
   await until(
     t,
-    'the audit log says so',
+    'the audit log contains it',
     async () =>
       (await query(
         `select from tenantry.audit_log where tenant_id = '' and action = 'billing.subscription' and target = '${subscription}' and details->>'deletedTenant' = 'gone'`

@@ -72,7 +72,7 @@ test('only a change of plan is announced to every server', async (t) => {
   await billing.receive('payprov', eventOf(snapshotOf({ ...again, status: 'incomplete', asOf: at(3) })))
   await billing.receive('payprov', bareEvent(at(3), 'sub_again', 'failed'))
   await here.events.change({ topic: 'tenant', tenant: tenantRef('globex') }, async () => {})
-  await until(t, 'the last notice', async () => heard.includes('globex'))
+  await until(t, 'the last notification', async () => heard.includes('globex'))
   t.same(heard, ['acme', 'acme', 'acme', 'globex'])
 })
 

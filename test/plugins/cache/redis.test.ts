@@ -20,12 +20,12 @@ async function open (t: Test, redis: TestRedis, bounds: CacheBounds = {}): Promi
 // They wait for expiries and reconnects, each with its own Redis.
 test('a cache in Redis fulfills the contract', (t) =>
   atOnce(t, {
-    'as every store': keepsTheContract,
+    'fulfills the contract of every store': keepsTheContract,
     'instances on one Redis': shares,
-    'Redis goes away and comes back': survives,
-    'what an instance wrote while Redis was out of its reach is told when it is back, whether or not it is asked anything': tells,
-    'a write while Redis hangs ends the answer of another instance before the log says that Redis is back': endsAnswers,
-    'what a Redis brings back from a snapshot, or a failover from a replica that lacked a write, is not found': forgets
+    'the cache bypasses Redis during an outage': survives,
+    'writes during a Redis outage are announced when it is back, even without a request': tells,
+    "a write while Redis hangs drops another instance's response before the log reports Redis as back": endsAnswers,
+    'values restored from a snapshot, or by a failover to a replica that missed a write, are not found': forgets
   }))
 
 async function keepsTheContract (t: Test): Promise<void> {

@@ -89,7 +89,7 @@ test('the cache endpoints work with one cache per instance', async (t) => {
     const [here, there, kept] = [await at(ask), await at(other), await at(other, '', 'globex')]
     t.match(await ask('DELETE /cache/clear?tenant=acme'), { status: 200, body: { success: true, removed: 3 } })
     t.not(await at(ask), here)
-    await eventually(t, 'the other instance hears of it', async () => await at(other) !== there)
+    await eventually(t, 'the other instance is notified', async () => await at(other) !== there)
     t.equal(await at(other, '', 'globex'), kept)
   })
 
@@ -97,7 +97,7 @@ test('the cache endpoints work with one cache per instance', async (t) => {
     const [here, there] = [await at(ask, '', 'globex'), await at(other, '', 'globex')]
     t.match((await ask('DELETE /cache/clear')).body, { success: true, removed: 2 })
     t.not(await at(ask, '', 'globex'), here)
-    await eventually(t, 'the other instance hears of it', async () => await at(other, '', 'globex') !== there)
+    await eventually(t, 'the other instance is notified', async () => await at(other, '', 'globex') !== there)
   })
 
   await t.test('only platform administrators may change the cache, and each change is logged', async (t) => {

@@ -45,7 +45,7 @@ async function pair (t: Test, cache: CacheSection): Promise<{ one: Ask, other: A
 
 async function shares (t: Test, { one, other, globex }: Awaited<ReturnType<typeof pair>>): Promise<void> {
   t.same(await look(one), ['MISS', []])
-  await until(t, 'the answer of one is that of the other', async () => (await look(other))[0] === 'HIT')
+  await until(t, 'both instances return the same response', async () => (await look(other))[0] === 'HIT')
   t.same(await look(globex), ['MISS', []], 'no other tenant has it')
   await until(t, 'its own', async () => (await look(globex))[0] === 'HIT')
   const ofGlobex: unknown[] = []
@@ -73,7 +73,7 @@ async function onRedis (t: Test): Promise<void> {
   const { one, other } = instances
   await shares(t, instances)
 
-  await until(t, 'an answer is kept', async () => (await look(other))[0] === 'HIT')
+  await until(t, 'a response is stored', async () => (await look(other))[0] === 'HIT')
   await redis.stop()
   for (let id = 11; id <= 13; id++) {
     t.equal((await one('POST /notes', { body: { id, title: `note ${id}` } })).status, 201)

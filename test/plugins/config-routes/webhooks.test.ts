@@ -145,8 +145,8 @@ const created = { status: 201 }
 t.test('deliveries', (t) =>
   atOnce(t, {
     'deliveries of every scheme': everyScheme,
-    'an address that sends many wrong signatures is refused, and what is signed never is': refuses,
-    'two servers of one database handle a delivery once': twoServers
+    'an address with many wrong signatures is blocked, but valid ones are always accepted': refuses,
+    'two servers of one database process a delivery once': twoServers
   }))
 
 async function everyScheme (t: Test): Promise<void> {

@@ -117,7 +117,7 @@ test('a batch of a killed process is continued by another one, and no document i
 
 test('another model', (t) =>
   atOnce(t, {
-    'the start names both models, and says how to go on': async (t) => {
+    'the start names both models, and says how to continue': async (t) => {
       const { connectionString } = await pgvectorDatabase(t)
       const engine = { postgres: { connectionString } }
       const first = await open(t, { engine })
@@ -152,7 +152,7 @@ test('another model', (t) =>
       await (await open(t, { engine, models, dimensions: 32 })).app.close()
     },
 
-    'a move to Qdrant embeds the documents anew, and its faults hold no text of it': async (t) => {
+    'a move to Qdrant reindexes the documents, and its errors contain no text of them': async (t) => {
       const { connectionString } = await postgresDatabase(t)
       const engine = { postgres: { connectionString } }
       const qdrant = await qdrantServer(t)

@@ -55,7 +55,7 @@ test('a connection that is cut at any stage leaves nothing', async (t) => {
         socket.write(bytes, resolve)
       })
       // Waits until the server has started with the file.
-      if (end >= 1000) await eventually(t, 'the upload runs', async () => (await rows(opened.app))['pending'] === 1)
+      if (end >= 1000) await eventually(t, 'the upload is running', async () => (await rows(opened.app))['pending'] === 1)
       socket.destroy()
       await settled(t, opened, 'acme', 0, 0)
     }
@@ -136,7 +136,7 @@ test('an upload slower than 1 KB a second is aborted', async (t) => {
   await once(socket, 'close')
   t.match(response(), /^HTTP\/1.1 408 /)
   t.match(response(), /TENANTRY_UPLOAD_TOO_SLOW/)
-  await eventually(t, 'nothing is left', async () => Object.keys(await rows(server)).length === 0 && (await onDisk(folder)).length === 0)
+  await eventually(t, 'nothing remains', async () => Object.keys(await rows(server)).length === 0 && (await onDisk(folder)).length === 0)
 })
 
 test('an upload may take longer than other requests', async (t) => {

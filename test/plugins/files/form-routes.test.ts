@@ -69,7 +69,7 @@ function sender (user: User) {
 async function nothingLeft (t: Test, { app, folder }: Opened, tenant = 'acme'): Promise<void> {
   await eventually(
     t,
-    'no file and no storage is left',
+    'no file and no storage remains',
     async () =>
       JSON.stringify([await onDisk(folder), await rows(app), await storage(app, tenant)]) === '[[],{},{"booked":0,"reserved":0,"shown":0}]'
   )

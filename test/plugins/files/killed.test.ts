@@ -47,7 +47,7 @@ test('files of a deleted row are removed by another server if the first is kille
   const app = await testServer(t, document, { engine })
   const user = userOf(t, await listen(app), ada())
   t.equal((await user.ask(`GET /files/${String(body['id'])}`)).status, 404)
-  await eventually(t, 'nothing is left', async () => (await objects(folder)).length === 0 && Object.keys(await rows(app)).length === 0)
+  await eventually(t, 'nothing remains', async () => (await objects(folder)).length === 0 && Object.keys(await rows(app)).length === 0)
   t.same(await storage(app, 'acme'), nothing)
 })
 
@@ -98,7 +98,7 @@ test('a process killed during an image leaves no object without a row, and no st
 
   const third = await start()
   ask(third, 903)
-  await eventually(t, 'its row is there', async () => await kept() === 1)
+  await eventually(t, 'its row exists', async () => await kept() === 1)
   await third.stop('SIGKILL')
 
   const app = await testServer(t, document, { engine })

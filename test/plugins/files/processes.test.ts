@@ -33,14 +33,14 @@ test('a process killed during an upload leaves no file and no storage, and later
     }\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\ncontent-length: ${body.length}\r\n\r\n`
   )
   socket.write(body.subarray(0, MB / 4))
-  await eventually(t, 'the upload runs', async () => (await rows(app))['pending'] === 1 && (await onDisk(folder)).length === 2)
+  await eventually(t, 'the upload is running', async () => (await rows(app))['pending'] === 1 && (await onDisk(folder)).length === 2)
   t.same(await storage(app, 'seven'), { booked: 4, reserved: MB / 2, shown: MB / 2 + 4 })
   await killed.stop('SIGKILL')
 
   t.same((await onDisk(folder)).filter((path) => path.startsWith('seven/')), [kept.body['key']], 'its object does not exist')
   await sql`update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations)`
     .execute(app.db)
-  await eventually(t, 'its storage is free once the process is known to be gone', async () => {
+  await eventually(t, 'its storage is free once the process is known to be dead', async () => {
     const { booked, reserved, shown } = await storage(app, 'seven')
     return booked === 4 && reserved === 0 && shown === 4
   })

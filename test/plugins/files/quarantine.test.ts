@@ -153,7 +153,7 @@ test('files of every kind of upload wait while the scanner is down, and are scan
     t.same(await scanOf(admin, id), waiting)
   }
   t.same((await storage(app, 'acme')).shown, 22)
-  await eventually(t, 'health says so', async () => {
+  await eventually(t, 'health reports it', async () => {
     const { status } = await ada.ask('GET /health')
     return status === 200 && isDeepStrictEqual(await health(ada), ['degraded', 'failed'])
   })
@@ -161,7 +161,7 @@ test('files of every kind of upload wait while the scanner is down, and are scan
   await dueNow(app)
   await eventually(t, 'the quarantine is empty', async () => (await rows(app))['ready'] === 5)
   for (const id of ids) t.equal((await ada.ask(`GET /files/${String(id)}`)).status, 200)
-  await eventually(t, 'health is well', async () => (await ada.ask('GET /health')).body['status'] === 'ok')
+  await eventually(t, 'health is ok', async () => (await ada.ask('GET /health')).body['status'] === 'ok')
 })
 
 test("a file over the scanner's limit stays in quarantine, with the reason", async (t) => {
@@ -169,7 +169,7 @@ test("a file over the scanner's limit stays in quarantine, with the reason", asy
   const { app, as } = await open(t, { files: { scan: { clamd: `127.0.0.1:${clamd.port}` } } })
   const { body } = await as('acme').upload([file(Buffer.alloc(3 * MB))])
   const admin = as('acme', { role: 'admin' })
-  await eventually(t, 'the verdict is there', async () => {
+  await eventually(t, 'the verdict is stored', async () => {
     await dueNow(app)
     return (await scanOf(admin, body['id'])).status === 'tooLarge'
   })
@@ -246,7 +246,7 @@ async function killedInTheMiddle (
   const killed = await startInstance(t, { ...document, files: { ...document.files, scan: { clamd: `127.0.0.1:${address}` } } }, engine)
   const user = userOf(t, killed.address, bearer({ sub: 'ada', tenant_id: 'globex' }))
   const { body } = await user.upload([file('half')])
-  await eventually(t, 'its scan runs', async () => scans > 0)
+  await eventually(t, 'its scan is running', async () => scans > 0)
   await killed.stop('SIGKILL')
   t.equal((await rows(app))['quarantined'], 1)
   const { rows: [claim] } = await sql<
@@ -266,6 +266,6 @@ test('a file can be deleted, and the server closed, during a scan', async (t) =>
     const { body } = await admin.upload([file(slow(8 * MB))])
     t.equal((await admin.ask(`DELETE /files/${String(body['id'])}`)).status, 200)
   }
-  await eventually(t, 'nothing is left', async () => (await onDisk(folder)).length === 0 && Object.keys(await rows(app)).length === 0)
+  await eventually(t, 'nothing remains', async () => (await onDisk(folder)).length === 0 && Object.keys(await rows(app)).length === 0)
   await admin.upload([file(slow(8 * MB))])
 })

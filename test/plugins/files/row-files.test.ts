@@ -172,7 +172,7 @@ test('an upload whose row is deleted meanwhile is rejected, and leaves nothing',
   const nothing = () =>
     eventually(
       t,
-      'nothing is left',
+      'nothing remains',
       async () =>
         JSON.stringify([await onDisk(folder), await rows(app), await storage(app, 'acme')]) ===
           '[[],{},{"booked":0,"reserved":0,"shown":0}]'
@@ -180,7 +180,7 @@ test('an upload whose row is deleted meanwhile is rejected, and leaves nothing',
   const upload = async (id: number) => {
     const body = form([...Object.entries(of(id)).map(([name, value]) => ({ name, value })), file(Buffer.alloc(MB))])
     const rest = await half(ada, 'POST', '/files/upload', body, formHeaders)
-    await eventually(t, 'the upload runs', async () => (await rows(app))['pending'] === 1)
+    await eventually(t, 'the upload is running', async () => (await rows(app))['pending'] === 1)
     return rest
   }
 
@@ -201,7 +201,7 @@ test('an upload whose row is deleted meanwhile is rejected, and leaves nothing',
   await nothing()
   const running = await announce(4, MB)
   const rest = await half(ada, 'PUT', String(running['url']), Buffer.alloc(MB))
-  await eventually(t, 'the upload runs', async () => (await rows(app))['receiving'] === 1)
+  await eventually(t, 'the upload is running', async () => (await rows(app))['receiving'] === 1)
   await remove(4)
   await swept('receiving')
   t.equal(await rest(), 409, 'bytes on their way to a signed URL')

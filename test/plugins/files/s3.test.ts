@@ -81,7 +81,7 @@ test('files in S3', async (t) => {
   await t.test('an outage before, during or after an upload is handled', async (t) => {
     const { body } = await ada.upload([file('kept')])
     const rest = await half(ada, 'POST', '/files/upload', form([file(randomBytes(24 * MB))]), formHeaders)
-    await eventually(t, 'the upload runs', async () => (await rows(app))['pending'] === 1)
+    await eventually(t, 'the upload is running', async () => (await rows(app))['pending'] === 1)
     swift.stop()
     t.equal(await rest(), 503, 'S3 fails midway')
     t.same(await storage(app, 'acme'), { booked: 4, reserved: 0, shown: 4 })

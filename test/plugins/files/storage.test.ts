@@ -66,7 +66,7 @@ test('two servers share one storage limit, and its figures match the files', asy
   const app = servers[0]
   await eventually(
     t,
-    'no upload runs',
+    'no upload is running',
     async () => (await storage(app, 'seven')).reserved === 0 && Object.keys(await rows(app)).join() === 'ready'
   )
   const { rows: [sum] } = await sql<

@@ -110,7 +110,7 @@ test('while a check hangs, the last result is reported and no other check begins
     clock.now += 10_000
   }
   t.equal(pings, 2)
-  await eventually(t, 'it has failed when its time is over', async () => (await app.inject('/health')).statusCode === 503)
+  await eventually(t, 'it has failed after its timeout', async () => (await app.inject('/health')).statusCode === 503)
   hanging.open()
   answer = Promise.resolve()
   clock.now += 1000
@@ -209,7 +209,7 @@ test('a server whose database and cache hang', async (t) => {
       { 'x-api-key': 'tnt_acme_unheard-unheard-unheard' },
       { 'x-api-key': key, 'x-tenant-id': 'acme' }
     ]
-    await eventually(t, 'all of it is told', async () => {
+    await eventually(t, 'everything is reported', async () => {
       let isTold = true
       for (const [index, caller] of callers.entries()) {
         const start = performance.now()
@@ -249,7 +249,7 @@ test('a server whose database and cache hang', async (t) => {
     redis.resume()
     await eventually(
       t,
-      'all is well',
+      'all checks pass',
       async () => JSON.stringify(await told()) === JSON.stringify([200, 'ok', { database: 'ok', cache: 'ok', queue: 'ok' }])
     )
   })

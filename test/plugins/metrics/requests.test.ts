@@ -121,7 +121,7 @@ t.test('a request whose caller disconnects is counted once, at any stage', async
   const streamed = await begin('GET /streamed HTTP/1.1\r\nhost: test\r\n\r\n')
   await once(streamed, 'data')
   for (const socket of [...waiting, half, streamed]) socket.destroy()
-  await eventually(t, 'those that left are counted', async () => requestsIn(await told(t, app)).length === 3)
+  await eventually(t, 'disconnected ones are counted', async () => requestsIn(await told(t, app)).length === 3)
   release()
   await ask(app, 'GET', '/slow')
   await counted(t, app, ['GET /slow 200 1', 'GET /slow 499 1', 'GET /streamed 200 1', 'POST /slow 499 2'])

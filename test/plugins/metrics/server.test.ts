@@ -141,7 +141,7 @@ t.test("a scrape during a database hang returns everything except the database's
   t.equal(valueOf(samples, 'tenantry_cache_items'), 0, 'other figures are present')
   await eventually(
     t,
-    'the pending ones are told',
+    'pending jobs are reported',
     async () => (valueOf(samplesOf(t, await app.metrics.metrics()), 'tenantry_database_pending_requests') ?? 0) >= 1
   )
 })

@@ -135,7 +135,7 @@ t.test("a reader that does not read is disconnected at 256 KB, and the provider'
         String(url)
       } HTTP/1.1\r\nhost: x\r\nauthorization: ${authorization}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`
     )
-    await eventually(t, 'the provider is asked', () => wire.requests.length === index + 1)
+    await eventually(t, 'the provider is called', () => wire.requests.length === index + 1)
     await wire.requests[index]?.closed
     await eventually(t, 'the call is settled', async () => (await ledger(app, 'acme')).open === 0)
     const lines = log.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as { msg: string, bytes: number })

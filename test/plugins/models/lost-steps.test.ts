@@ -52,7 +52,7 @@ test('a step whose process is killed after the call was sent fails, and the call
 
   const { body: { workflowId } } = await acme('POST /agent/workflow/run', { body: { ref: 'colour' } })
   const first = await startWorker()
-  await eventually(t, 'the model is asked', () => wire.requests.length === 1)
+  await eventually(t, 'the model is called', () => wire.requests.length === 1)
   t.equal(await first.stop('SIGKILL'), null)
   await wire.requests[0]?.closed
   t.equal((await ledger(sender, 'acme')).tokens, 0, 'nothing is booked yet')
@@ -69,7 +69,7 @@ test('a step whose process is killed after the call was sent fails, and the call
     steps: [{ id: 'ask', status: 'failed' }]
   })
   t.equal(wire.requests.length, 1, 'the model is not called again')
-  await eventually(t, 'what the killed process reserved is booked', async () => (await ledger(sender, 'acme')).open === 0)
+  await eventually(t, "the killed process's reservation is booked", async () => (await ledger(sender, 'acme')).open === 0)
   // A prompt of 11 tokens and a response of up to 100.
   t.strictSame(await ledger(sender, 'acme'), { tokens: 111, cost: 211, open: 0 })
 
@@ -119,7 +119,7 @@ test(
 
     const { body: { workflowId } } = await acme('POST /agent/workflow/run', { body: { ref: 'colour' } })
     const first = await startWorker()
-    await eventually(t, 'the model is asked', () => wire.requests.length === 1)
+    await eventually(t, 'the model is called', () => wire.requests.length === 1)
     t.equal(await first.stop('SIGKILL'), null)
     await wire.requests[0]?.closed
 
@@ -129,7 +129,7 @@ test(
     await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
     t.match(await status(), { status: 'failed', error: { code: 'TENANTRY_STEP_ANSWER_LOST' }, steps: [{ id: 'ask', status: 'failed' }] })
     t.equal(wire.requests.length, 1, 'the model is not called again')
-    await eventually(t, 'the reservation of the killed process is booked', async () => (await ledger(sender, 'acme')).open === 0)
+    await eventually(t, "the killed process's reservation is booked", async () => (await ledger(sender, 'acme')).open === 0)
     t.ok((await ledger(sender, 'acme')).tokens > 0)
   }
 )

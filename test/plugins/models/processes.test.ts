@@ -40,7 +40,7 @@ test(
     t.equal(await killed.stop('SIGKILL'), null)
     await Promise.all(streams.filter((_, index) => index % 2 === 1).map(({ body }) => body?.cancel()))
     const left = (9 - ofKilled) * 12
-    await until(t, 'streams whose readers left are settled', async () => await amount() === left)
+    await until(t, 'streams of disconnected readers are settled', async () => await amount() === left)
     await query(
       "update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations where tenant_id = 'small')"
     )

@@ -47,7 +47,7 @@ test('two processes run each job once, and one takes over the jobs of a killed o
   t.match(await run('select state from tenantry_queue.job where id = $1', id), [{ state: 'active' }], 'the kill is not detected yet')
   // As if it had timed out.
   await change("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'")
-  await eventually(t, 'the other one has it', async () => (await query('select from begun')).length === 2)
+  await eventually(t, 'the other process has it', async () => (await query('select from begun')).length === 2)
   t.match(await query('select attempt, pid from begun where job = $1 order by attempt', [id]), [{ attempt: 1 }, {
     attempt: 2,
     pid: other?.pid
@@ -98,7 +98,7 @@ test('a stop waits for running jobs, and hands back those that take too long', a
   t.same(await states(), ['retry 0 true'])
 
   const patient = await start(60_000)
-  await eventually(t, 'another one has it', () => begun.length === 2)
+  await eventually(t, 'another process has it', () => begun.length === 2)
   t.equal(begun[1]?.attempt, 1, 'as the first attempt')
   closing = closedDoor()
   const closed = patient.app.close()
@@ -127,11 +127,11 @@ test('jobs continue when a lost database is back', async (t) => {
   await app.queue.send('work', { tenant: 'a', data: { n: 1 } })
   await eventually(t, 'it runs', () => seen.length === 1)
   await server.stop()
-  await eventually(t, 'the loss is told', () => warnings.filter((message) => message.startsWith('jobs are not run')).length === 1)
+  await eventually(t, 'the loss is reported', () => warnings.filter((message) => message.startsWith('jobs are not run')).length === 1)
   // It is done, but cannot be recorded.
   door.open()
   await server.start()
-  await eventually(t, 'the job that ended meanwhile is done', async () => {
+  await eventually(t, 'the job that ended meanwhile is completed', async () => {
     try {
       return (await run('select state from tenantry_queue.job'))[0]?.['state'] === 'completed'
     } catch {

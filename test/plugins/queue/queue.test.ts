@@ -145,11 +145,11 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     const third = await send('patient', { tenant: 'a', data: { n: 'third' } })
     await send('patient', { tenant: 'b', data: { n: 'other tenant' } })
     await send('any', { tenant: '', data: { n: 'platform' } })
-    await eventually(t, 'those of others run', () => seen.length === 4)
+    await eventually(t, "other tenants' jobs run", () => seen.length === 4)
     t.equal(numbers().includes('third'), false)
     t.equal(await stateOf(third), 'created')
     door.open()
-    await eventually(t, 'it has its place', () => numbers().includes('third'))
+    await eventually(t, 'it has its slot', () => numbers().includes('third'))
     for (const id of [...ids, third]) await eventually(t, 'it ends', async () => await stateOf(id) === 'completed')
   })
 
@@ -188,7 +188,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       throw new TypeError(secret)
     }
     const id = await send('any', { tenant: 'a', data: { n: 2, secret } })
-    await eventually(t, 'it has failed for good', async () => await stateOf(id) === 'failed')
+    await eventually(t, 'it has finally failed', async () => await stateOf(id) === 'failed')
     t.same(numbers(), [1, 1, 1, 2, 2, 2])
     t.match(
       await run('select output from tenantry_queue.job where id = $1', id),
@@ -215,7 +215,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
         throw error
       }
       const poison = await send('any', { tenant: 'a', data: { n: 3, secret } })
-      await eventually(t, 'what cannot be read has failed for good, too', async () => await stateOf(poison) === 'failed')
+      await eventually(t, 'an unreadable job has finally failed, too', async () => await stateOf(poison) === 'failed')
     }
     t.notOk(warnings.some((message) => message.startsWith('jobs are not run')))
   })
@@ -235,7 +235,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       t.ok(pause >= least && pause < most + 5, `${pause} s`)
       await change("update tenantry_queue.job set start_after = now(), created_on = now() - interval '1 second' where state = 'retry'")
     }
-    await eventually(t, 'it has failed for good', async () => await stateOf(id) === 'failed')
+    await eventually(t, 'it has finally failed', async () => await stateOf(id) === 'failed')
   })
 
   await t.test('an attempt that takes too long is aborted', async (t) => {
@@ -255,7 +255,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     await put('gone too often', 2, '1 hour')
     await isRun('gone')
     t.equal(seen[0]?.attempt, 2, 'the attempt counts')
-    await eventually(t, 'one that may not be tried again has failed', async () => {
+    await eventually(t, 'a job without retries has failed', async () => {
       const states = await run(
         "select state from tenantry_queue.job where data #>> '{data,n}' in ('alive', 'gone', 'gone too often') order by data #>> '{data,n}'"
       )
@@ -279,7 +279,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       const id = await send('any', { tenant: 'a', data: { n: 1 } })
       await isRun(1)
       await run('delete from tenantry_queue.job where id = $1', id)
-      await eventually(t, 'it is told', () => aborted)
+      await eventually(t, 'it is reported', () => aborted)
       t.equal(await stateOf(id), undefined)
     })
   }

@@ -174,12 +174,12 @@ test('workers of other processes are notified after the commit, once for many jo
   await app.db.transaction().execute(async (transaction) => {
     for (let n = 0; n < 3; n++) await app.queue.send('job', { tenant: 'a', data: {} }, transaction)
   })
-  await eventually(t, "a caller's transaction tells when it is committed", () => notices > 0)
+  await eventually(t, "a caller's transaction announces its jobs at the commit", () => notices > 0)
   // Notifications arrive in the order of commits: one of the rolled back transaction would have come before.
   t.equal(notices, 1)
   await app.queue.send('job', { tenant: 'a', data: {} })
-  await eventually(t, 'a job is told', () => notices === 2)
+  await eventually(t, 'a job is announced', () => notices === 2)
   await Promise.all(Array.from({ length: 1000 }, () => app.queue.send('job', { tenant: 'a', data: {} })))
-  await eventually(t, 'a thousand are told', () => notices > 2)
+  await eventually(t, 'a thousand are announced', () => notices > 2)
   t.ok(notices < 100, `${notices} notices`)
 })

@@ -117,7 +117,7 @@ t.test("requests pipelined on one connection share the connection's bound", asyn
   await eventually(t, 'all were handled', () => ended.length >= 100)
   t.ok(app.responses.unsentBytes <= 11 * megabyte, `${app.responses.unsentBytes} bytes`)
   socket.destroy()
-  await eventually(t, 'a connection that is lost frees the bytes of all its requests', () => app.responses.unsentBytes === 0)
+  await eventually(t, 'a lost connection frees the bytes of all its requests', () => app.responses.unsentBytes === 0)
 })
 
 t.test('a write beyond the bound loses its connection, and gets no error status', async (t) => {
@@ -171,7 +171,7 @@ t.test('a tenant has two concurrent large responses, and other tenants are not d
       if (status === 429) refused++
     }, () => {})
   }
-  await eventually(t, 'some are refused at once', () => refused >= 8)
+  await eventually(t, 'some are rejected at once', () => refused >= 8)
   t.equal(refused, 8, 'beyond 100 waiting ones')
   t.equal(making.get('a'), 2)
   t.strictSame(await ask('b', 'no'), [200, megabyte + 2], 'another tenant is served meanwhile')

@@ -52,7 +52,7 @@ test('two servers of one database report each other', async (t) => {
   await t.test('running servers are listed with their kinds', async (t) => {
     const { instance } = (await askSecond('GET /system/info')).body
     const alive = async () => (await ask('GET /system/info')).body
-    await eventually(t, 'both are told', async () => listed(await alive()).length === 2)
+    await eventually(t, 'both are listed', async () => listed(await alive()).length === 2)
     const body = await alive()
     t.match(body['instance'], id)
     t.same(listed(body), [String(body['instance']), String(instance)].sort())

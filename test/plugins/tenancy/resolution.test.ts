@@ -1,4 +1,4 @@
-/** Which tenant a request belongs to, over HTTP. */
+/** The resolution of a request's tenant, over HTTP. */
 import type { FastifyInstance } from 'fastify'
 import type { DatabaseSection } from '../../helpers/postgres.js'
 import type { TokenClaims } from '../../helpers/tokens.js'
@@ -19,11 +19,11 @@ import { bearer, testSecret } from '../../helpers/tokens.js'
 interface Options extends TenancyOptions {
   readonly engine?: DatabaseSection
   readonly tenants?: readonly string[]
-  /** Requests a minute. */
+  /** Requests per minute. */
   readonly max?: number
 }
 
-/** The plugin in an app of its own. */
+/** The plugin in its own app. */
 async function appWith (
   t: Test,
   { engine = { provider: 'embedded' }, tenants = ['acme', 'globex'], max = 10_000, ...options }: Options = {}
@@ -50,7 +50,7 @@ async function appWith (
 
 const looks = new WeakMap<FastifyInstance, number>()
 
-/** Counts the statements that look for a tenant. */
+/** Counts the statements that look up a tenant. */
 const countLooks = fp(async (app: FastifyInstance) => {
   const root = app
   app.db = app.db.withPlugin({
@@ -84,7 +84,7 @@ const admin = { role: 'admin' }
 test('callers and the tenants that they name', async (t) => {
   const app = await appWith(t)
 
-  await t.test('the claim names the tenant, and the header must be equal to it', async (t) => {
+  await t.test('the claim names the tenant, and the header must match it', async (t) => {
     const claims = { tenant_id: 'acme' }
     t.equal(await tenantOf(app, '/user', claims), 'acme')
     t.equal(await tenantOf(app, '/user', claims, 'acme'), 'acme')
@@ -93,10 +93,10 @@ test('callers and the tenants that they name', async (t) => {
       t.equal(await tenantOf(app, '/open', claims, header), mismatch, header)
       t.equal(await tenantOf(app, '/user', { ...claims, role: 'admin' }, header), mismatch, "a tenant's administrator")
     }
-    t.equal(await app.tenants.get('nobody'), null, 'and what it names is not made')
+    t.equal(await app.tenants.get('nobody'), null, 'the named tenant is not created')
   })
 
-  await t.test('only a platform administrator may name any tenant, and it must exist', async (t) => {
+  await t.test('only a platform administrator may name any tenant, which must exist', async (t) => {
     t.equal(await tenantOf(app, '/user', admin, 'globex'), 'globex')
     t.equal(await tenantOf(app, '/user', admin), null)
     t.equal(await tenantOf(app, '/user', admin, 'nobody'), unknown)
@@ -105,7 +105,7 @@ test('callers and the tenants that they name', async (t) => {
     t.equal(await tenantOf(app, '/user', {}), null)
   })
 
-  await t.test('a caller without a token names a tenant that exists, on open routes that allow it', async (t) => {
+  await t.test('a caller without a token can name an existing tenant, on open routes that allow it', async (t) => {
     t.equal(await tenantOf(app, '/open', null, 'acme'), 'acme')
     t.equal(await tenantOf(app, '/open', null), null)
     t.equal(await tenantOf(app, '/open', null, 'nobody'), unknown)
@@ -115,10 +115,10 @@ test('callers and the tenants that they name', async (t) => {
     t.equal(await tenantOf(app, '/closed', { tenant_id: 'acme' }, 'acme'), 'acme')
     t.equal(await tenantOf(app, '/public', null, 'acme'), null)
     t.equal(await tenantOf(app, '/user', null, 'acme'), '401 TENANTRY_TOKEN_MISSING')
-    t.equal(await app.tenants.get('nobody'), null, 'what a stranger names is not made')
+    t.equal(await app.tenants.get('nobody'), null, 'a tenant named by an anonymous caller is not created')
   })
 
-  await t.test('a malformed id and several headers are 400 for every caller', async (t) => {
+  await t.test('a malformed id or several headers are a 400 for every caller', async (t) => {
     for (
       const header of [
         '',
@@ -156,7 +156,7 @@ test('callers and the tenants that they name', async (t) => {
       t.equal(response.json().code, 'TENANTRY_TENANT_INVALID', 'two headers')
     }
     for (const id of ['__proto__', 'constructor', 'toString', 'x'.repeat(64)]) t.equal(await tenantOf(app, '/open', null, id), unknown, id)
-    t.equal(await tenantOf(app, '/user', { tenant_id: '__proto__' }), '__proto__', 'an id like any other')
+    t.equal(await tenantOf(app, '/user', { tenant_id: '__proto__' }), '__proto__', 'an ordinary id')
     for (const claim of ['*', '', 'a b', 'x'.repeat(65), 'acme\u0000', ['acme'], { id: 'acme' }, 7, null]) {
       const response = await app.inject({
         url: '/user',
@@ -171,15 +171,15 @@ test('callers and the tenants that they name', async (t) => {
     const tenant = app.tenants.get('acme')
     t.notOk(tenant instanceof Promise)
     t.ok(Object.isFrozen(tenant))
-    t.equal(app.tenants.get('acme'), tenant, 'the requests share it')
+    t.equal(app.tenants.get('acme'), tenant, 'requests share it')
   })
 
-  await t.test('no request sees the tenant of another', async (t) => {
+  await t.test("no request sees another request's tenant", async (t) => {
     t.equal(await tenantOf(app, '/open', null, 'acme'), 'acme')
     t.equal(await tenantOf(app, '/open', null), null)
   })
 
-  await t.test('a suspended tenant is refused at once to its users, and administrators of the platform still reach it', async (t) => {
+  await t.test("a suspended tenant's users are rejected at once, and platform administrators still reach it", async (t) => {
     t.equal(await tenantOf(app, '/user', { tenant_id: 'globex' }), 'globex')
     await app.tenants.update('globex', { status: 'suspended' })
     for (const claims of [{ tenant_id: 'globex' }, { tenant_id: 'globex', role: 'admin' }]) {
@@ -193,7 +193,7 @@ test('callers and the tenants that they name', async (t) => {
     t.equal(await tenantOf(app, '/user', { tenant_id: 'globex' }), 'globex')
   })
 
-  await t.test('tenant.config is the settings of the current document, and frozen', async (t) => {
+  await t.test('tenant.config contains the settings of the current document, and is frozen', async (t) => {
     const save = (version: number, document: unknown) =>
       app.events.change(
         { topic: 'config', tenant: 'acme' },
@@ -223,16 +223,16 @@ test('callers and the tenants that they name', async (t) => {
   })
 })
 
-test('a header that a gateway sets decides where the token names no tenant', async (t) => {
+test("a gateway's header selects the tenant if the token names none", async (t) => {
   const app = await appWith(t, { trustHeader: true })
   t.equal(await tenantOf(app, '/user', { role: 'editor' }, 'globex'), 'globex')
   t.equal(await tenantOf(app, '/closed', null, 'globex'), 'globex')
   t.equal(await tenantOf(app, '/open', null, 'globex'), 'globex')
   t.equal(await tenantOf(app, '/user', { tenant_id: 'acme' }, 'globex'), mismatch)
-  t.equal(await tenantOf(app, '/open', null, 'initech'), 'initech', 'the gateway vouches for a tenant that is new')
+  t.equal(await tenantOf(app, '/open', null, 'initech'), 'initech', 'the gateway may name a new tenant')
   await app.tenants.delete('globex')
-  t.equal(await tenantOf(app, '/open', null, 'globex'), unknown, 'and not for one that was deleted')
-  t.equal(await tenantOf(app, '/user', admin, 'acm'), unknown, "a slip of the platform's administrator made a tenant")
+  t.equal(await tenantOf(app, '/open', null, 'globex'), unknown, 'but not a deleted one')
+  t.equal(await tenantOf(app, '/user', admin, 'acm'), unknown, "a platform administrator's typo created a tenant")
   t.equal(await app.tenants.get('acm'), null)
   t.equal(await tenantOf(app, '/user', admin, 'acme'), 'acme')
 })
@@ -241,7 +241,7 @@ test('tenants that do not exist', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
 
-  await t.test('a verified token makes its tenant, once for two servers at once', async (t) => {
+  await t.test('a valid token creates its tenant, once on two servers at the same time', async (t) => {
     const [one, two] = [await appWith(t, { engine, tenants: [] }), await appWith(t, { engine, tenants: [] })]
     const answers = await Promise.all(
       Array.from({ length: 40 }, (_, index) => tenantOf(index % 2 === 0 ? one : two, '/user', { tenant_id: `new-${index % 4 >> 1}` }))
@@ -252,17 +252,17 @@ test('tenants that do not exist', async (t) => {
       ['new-0', 'new-1'].map((id) => ({ id, name: id, plan: 'free', status: 'active' }))
     )
     t.equal((await one.inject({ url: '/user', headers: { authorization: 'Bearer nonsense', 'x-tenant-id': 'forged' } })).statusCode, 401)
-    t.equal(await two.tenants.get('forged'), null, 'a token that is none makes none')
+    t.equal(await two.tenants.get('forged'), null, 'an invalid token creates no tenant')
   })
 
-  await t.test('with explicit provisioning it does not', async (t) => {
+  await t.test('with explicit provisioning a token creates no tenant', async (t) => {
     const app = await appWith(t, { engine, provisioning: 'explicit', tenants: [] })
     t.equal(await tenantOf(app, '/user', { tenant_id: 'later' }), unknown)
     await app.tenants.create({ id: 'later', name: 'Later' })
-    t.equal(await tenantOf(app, '/user', { tenant_id: 'later' }), 'later', 'at once when it is made')
+    t.equal(await tenantOf(app, '/user', { tenant_id: 'later' }), 'later', 'at once when it is created')
   })
 
-  await t.test('a tenant that was deleted is made again by a token from afterwards only', async (t) => {
+  await t.test('only a token from after the deletion creates a deleted tenant again', async (t) => {
     const app = await appWith(t, { engine, tenants: ['gone'] })
     const deletedAt = async () => {
       const [row] = await query("select extract(epoch from deleted_at)::float8 as at from tenantry.deleted_tenants where id = 'gone'")
@@ -275,28 +275,28 @@ test('tenants that do not exist', async (t) => {
       const answer = await tenantOf(app, '/user', Object.assign({ tenant_id: 'gone' }, { iat }))
       t.match(answer, /404 TENANTRY_TENANT_UNKNOWN|401 TENANTRY_TOKEN_INVALID/, `issued at ${iat}`)
     }
-    t.equal(looksOf(app) - looked, 1, 'old tokens cost a look a second, and write nothing')
+    t.equal(looksOf(app) - looked, 1, 'old tokens cost one lookup a second, and write nothing')
     const told = async (iat: number | undefined) =>
       (await app.inject({ url: '/user', headers: bearer(Object.assign({ tenant_id: 'gone' }, { iat })) })).json().message
     t.equal(await told(0), 'The token is older than the deletion of this tenant: get a new one')
     t.equal(await tenantOf(app, '/user', admin, 'gone'), unknown)
     t.not(await deletedAt(), null)
     t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: Math.floor(Number(await deletedAt())) + 1 }), 'gone')
-    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: 0 }), unknown, 'a token of the one before does not open the new one')
+    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: 0 }), unknown, 'a token of the deleted tenant is not valid for the new one')
     t.equal(await tenantOf(app, '/user', admin, 'gone'), 'gone')
 
     await app.tenants.delete('gone')
     await app.tenants.create({ id: 'gone', name: 'Again' })
-    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: 0 }), unknown, 'likewise where the platform made it')
-    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: 0, api_key: 'k' }), unknown, 'a token is no key, whatever it claims')
+    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: 0 }), unknown, 'likewise if the platform created it')
+    t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: 0, api_key: 'k' }), unknown, 'a token is not a key, whatever it claims')
     t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: Math.floor(Number(await deletedAt())) + 1 }), 'gone')
 
     const explicit = await appWith(t, { engine, provisioning: 'explicit', tenants: [] })
-    t.equal(await tenantOf(explicit, '/user', { tenant_id: 'gone', iat: 0 }), unknown, 'and where tenants are made by hand')
+    t.equal(await tenantOf(explicit, '/user', { tenant_id: 'gone', iat: 0 }), unknown, 'also with explicit provisioning')
     t.equal(await tenantOf(explicit, '/user', { tenant_id: 'gone', iat: Math.floor(Number(await deletedAt())) + 1 }), 'gone')
   })
 
-  await t.test('a server is notified of changes by another', async (t) => {
+  await t.test("a server is notified of another's changes", async (t) => {
     const [one, two] = [await appWith(t, { engine, tenants: ['shared'] }), await appWith(t, { engine, tenants: [] })]
     const answers = (expected: string) => until(async () => await tenantOf(two, '/user', { tenant_id: 'shared', iat: 1 }) === expected)
     await answers('shared')
@@ -311,7 +311,7 @@ test('tenants that do not exist', async (t) => {
   })
 })
 
-test('unknown ids that strangers name', async (t) => {
+test('unknown ids from anonymous callers cost little', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const app = await appWith(t, {
     engine: { provider: 'postgres', postgres: { connectionString } },
@@ -323,14 +323,14 @@ test('unknown ids that strangers name', async (t) => {
   t.equal(await tenantOf(app, '/open', null, 'globex'), 'globex')
   const looked = looksOf(app)
   const flood = await Promise.all(Array.from({ length: 100 }, (_, index) => tenantOf(app, '/open', null, `random-${index}`)))
-  t.equal(flood.filter((answer) => answer === unknown).length, 28, 'the rate limit of the address stands before the look')
+  t.equal(flood.filter((answer) => answer === unknown).length, 28, "the address's rate limit comes before the lookup")
   t.equal(flood.filter((answer) => answer === '429 TENANTRY_RATE_LIMITED').length, 72)
   t.equal(looksOf(app) - looked, 28)
   for (const id of ['acme', 'globex']) t.equal(await tenantOf(app, '/user', { tenant_id: id }), id)
-  t.equal(looksOf(app) - looked, 28, 'and they push no tenant out')
+  t.equal(looksOf(app) - looked, 28, 'they evict no tenant from the cache')
 })
 
-test('the plugins that it needs are named', async (t) => {
+test('missing dependencies are named', async (t) => {
   await t.rejects(
     async () => Fastify().register(tenancy).ready(),
     /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/tenancy"/
@@ -347,7 +347,7 @@ test('the plugins that it needs are named', async (t) => {
   )
 })
 
-/** Notices of other servers take up to a second. */
+/** Notifications from other servers take up to a second. */
 async function until (holds: () => Promise<boolean>): Promise<void> {
   const end = Date.now() + 60_000
   while (!await holds()) {

@@ -6,7 +6,7 @@ import { caller, refused } from '../../http/caller.js'
 
 const platform = signToken({ role: 'admin', sub: 'root' })
 
-test('the platform makes, lists, changes and deletes tenants', (t) =>
+test('the platform creates, lists, changes and deletes tenants', (t) =>
   forEachEngine(t, async (t, engine) => {
     const app = await testServer(t, {}, { engine })
     const ask = caller(t, app, { token: platform })
@@ -37,7 +37,7 @@ test('the platform makes, lists, changes and deletes tenants', (t) =>
     t.match((await ask('GET /tenants')).body, { data: [{ id: 'globex' }], pagination: { total: 1 } })
   }))
 
-test('what the endpoints refuse, and whom', async (t) => {
+test('the endpoints reject invalid requests and other callers', async (t) => {
   const app = await testServer(t, {}, { tenants: [{ id: 'acme', plan: 'enterprise' }, 'globex'] })
   const ask = caller(t, app, { token: platform })
 
@@ -72,7 +72,7 @@ test('what the endpoints refuse, and whom', async (t) => {
     t.equal((await ask('GET /tenants')).body.data?.length, 2)
   })
 
-  await t.test('names, plans, ids and pages have their bounds', async (t) => {
+  await t.test('names, plans, ids and pages are bounded', async (t) => {
     const wrong: [string, unknown][] = [
       ['POST /tenants', { id: 'x' }],
       ['POST /tenants', { id: 'x', name: '' }],
@@ -98,7 +98,7 @@ test('what the endpoints refuse, and whom', async (t) => {
     t.match((await ask('GET /tenants?limit=5&offset=9007199254740991')).body, { data: [], pagination: { total: 3 } })
   })
 
-  await t.test('GET /tenant/info tells a user its tenant and the bounds of its plan', async (t) => {
+  await t.test("GET /tenant/info returns a user's tenant and the limits of its plan", async (t) => {
     const { body: { createdAt } } = await ask('GET /tenants/acme')
     t.same((await ask('GET /tenant/info', { token: signToken({ tenant_id: 'acme' }) })).body, {
       id: 'acme',
@@ -111,12 +111,12 @@ test('what the endpoints refuse, and whom', async (t) => {
       id: 'globex',
       plan: 'free',
       limits: { apiCalls: 100, llmTokens: 100_000, storage: 209_715_200 }
-    }, 'the platform names one')
+    }, 'the platform names a tenant')
     await ask('PATCH /tenants/globex', { body: { plan: 'pro' } })
     t.match((await ask('GET /tenant/info', { token: signToken({ tenant_id: 'globex' }) })).body, {
       plan: 'pro',
       limits: { apiCalls: 1000, llmTokens: 10_000_000, storage: 5_368_709_120 }
-    }, 'a change of plan holds at once')
+    }, 'a changed plan applies at once')
     refused(t, await ask('GET /tenant/info'), 400, 'TENANT_REQUIRED')
     refused(t, await ask('GET /tenant/info', { token: signToken({}) }), 400, 'TENANT_REQUIRED', 'a user of no tenant')
     refused(t, await caller(t, app)('GET /tenant/info', { tenant: 'acme' }), 401, 'TOKEN_MISSING', 'a stranger')

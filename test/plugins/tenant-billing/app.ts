@@ -1,4 +1,4 @@
-/** The plugin in an app of its own, with what it needs, and a local payprov where tenants have accounts. */
+/** The plugin in its own app, with its dependencies, and a local payprov with the tenants' accounts. */
 import type { Test } from 'tap'
 import Fastify, { type FastifyInstance } from 'fastify'
 import auth from '../../../plugins/auth/index.js'
@@ -24,7 +24,7 @@ export interface Opened {
   readonly world: PayprovWorld
   /** The administrator of a tenant, `ada`. */
   readonly as: (tenant: string) => Ask
-  /** The accounts of the tenants, whose keys they have stored. */
+  /** The accounts of the tenants, which have stored their keys. */
   readonly accounts: Readonly<Record<string, Account>>
 }
 
@@ -51,7 +51,7 @@ export async function open (t: Test, tenants: readonly string[], options: Tenant
   return { app, world, as, accounts }
 }
 
-/** An account of the tenant at payprov, whose key the tenant stores. */
+/** The tenant's account at payprov, whose key the tenant has stored. */
 export async function openAccount (t: Test, world: PayprovWorld, tenant: string, admin: Ask): Promise<Account> {
   const key = secretText(`polar_oat_theKeyOf_${tenant}_0123456789`, `the key of ${tenant}`)
   const { status } = await admin('POST /tenant/secrets', { body: { key: 'payprov_api_key', value: key } })

@@ -1,4 +1,4 @@
-/** What callers are told when payprov refuses, is slow, away, or answers nonsense; and that nothing is half-done then. */
+/** Responses when payprov rejects a request, is slow, unreachable, or returns nonsense; and that no operation is half-done. */
 import { test, type Test } from 'tap'
 import { atOnce } from '../../helpers/at-once.js'
 import { secretText } from '../../helpers/log-scan.js'
@@ -7,14 +7,14 @@ import { open, product, type Opened } from './app.js'
 
 const unknown = '7f3d4c7e-5f0e-4c9b-9a39-5f1c6f9a0b11'
 
-// What is tried again or times out is waited for.
+// Retries and timeouts cause waits.
 test('failures', (t) =>
   atOnce(t, {
-    'what payprov refuses or cannot do': fails,
-    'of a provider that is silent ten requests of a tenant wait, an eleventh is refused, and others are served': crowds,
-    'a product that nobody knows of is audited as a failure': isUnknown,
-    'all pages of a list share the time': pages,
-    'what was done is answered though the audit log cannot be written': answers
+    'rejections and failures of payprov are mapped': fails,
+    'for a hanging provider ten requests of a tenant wait, the next is rejected, and other tenants are served': crowds,
+    'a product with an unknown outcome is audited as a failure': isUnknown,
+    'all pages of a list share the timeout': pages,
+    'a completed operation is reported even if the audit log cannot be written': answers
   }))
 
 async function fails (t: Test): Promise<void> {
@@ -28,7 +28,7 @@ async function fails (t: Test): Promise<void> {
     (await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome']).where('action', 'like', 'tenant_billing.%').orderBy('id')
       .execute()).map(({ action, outcome }) => `${action.slice(15)} ${outcome}`)
 
-  await t.test('values: 400 with its words, without the key', async (t) => {
+  await t.test("rejected values are a 400 with payprov's message, without the key", async (t) => {
     const answer = await acme('POST /billing/tenant/products', {
       body: { ...product, prices: [{ amount: 1, currency: 'usd', interval: 'month' }] }
     })
@@ -43,7 +43,7 @@ async function fails (t: Test): Promise<void> {
     t.same(await entries(), [])
   })
 
-  await t.test('a key: 424', async (t) => {
+  await t.test('a rejected key is a 424', async (t) => {
     for (const status of [401, 403]) {
       world.misfortune({ status, message: `the key ${account.token}` })
       const answer = await list()
@@ -52,7 +52,7 @@ async function fails (t: Test): Promise<void> {
     }
   })
 
-  await t.test('what it does not have: 404', async (t) => {
+  await t.test('an unknown object is a 404', async (t) => {
     refused(t, await acme(`GET /billing/tenant/customers/${unknown}/state`), 404, 'NOT_FOUND')
     refused(t, await acme(`DELETE /billing/tenant/subscriptions/${unknown}`), 404, 'NOT_FOUND')
     refused(
@@ -65,7 +65,7 @@ async function fails (t: Test): Promise<void> {
     )
   })
 
-  await t.test('rates: it waits as long as is asked for, or 503 says how long', async (t) => {
+  await t.test('a rate limit is awaited as requested, or a 503 with Retry-After', async (t) => {
     world.misfortune({ status: 429, retryAfter: 1 })
     t.equal((await list()).status, 200)
     world.misfortune({ status: 429, retryAfter: 60 })
@@ -75,7 +75,7 @@ async function fails (t: Test): Promise<void> {
     t.equal(answer.headers['retry-after'], '60')
   })
 
-  await t.test('what passes is tried again; a product whose answer was lost is there once', async (t) => {
+  await t.test('a temporary failure is retried; a product whose response was lost exists once', async (t) => {
     for (const misfortune of [{ status: 503 }, 'reset'] as const) {
       world.misfortune(misfortune, 2)
       t.equal((await list()).status, 200)
@@ -87,7 +87,7 @@ async function fails (t: Test): Promise<void> {
     t.same(await entries(), ['product.create success'])
   })
 
-  await t.test('a subscription whose cancellation was lost is canceled', async (t) => {
+  await t.test('a subscription is canceled even if the response was lost', async (t) => {
     const [{ id: productId } = { id: '' }] = account.products.values()
     for (const query of ['', '?atPeriodEnd=true']) {
       const { id } = account.subscribe(account.customerFor(null, `${query.length}@example.com`), productId)
@@ -100,7 +100,7 @@ async function fails (t: Test): Promise<void> {
     }
   })
 
-  await t.test('outages and nonsense: 502, audited where something may have been done', async (t) => {
+  await t.test('outages and invalid responses are a 502, audited if the operation may have taken effect', async (t) => {
     const before = (await entries()).length
     for (const misfortune of [{ status: 500 }, { status: 503 }, 'reset', 'nonsense', 'text', 'huge', 'redirect'] as const) {
       world.misfortune(misfortune, 6)
@@ -112,7 +112,7 @@ async function fails (t: Test): Promise<void> {
     t.same((await entries()).slice(before), Array.from({ length: 7 }, () => 'product.create failure'))
   })
 
-  await t.test('another key and another organization are used from the next request on', async (t) => {
+  await t.test('another key or organization is used from the next request on', async (t) => {
     const moved = world.addAccount(secretText('polar_oat_theSecondKeyOf_acme_0123456789'))
     await acme('POST /tenant/secrets', { body: { key: 'payprov_api_key', value: moved.token } })
     t.same((await list()).body, { items: [] })
@@ -126,7 +126,7 @@ async function fails (t: Test): Promise<void> {
   })
 }
 
-/** A provider for which a request waits three seconds. */
+/** A provider whose responses take three seconds. */
 function silent (t: Test, tenants: readonly string[]): Promise<Opened> {
   return open(t, tenants, { timeoutMs: 3000 })
 }
@@ -151,7 +151,7 @@ async function crowds (t: Test): Promise<void> {
   t.match((await globex('GET /billing/tenant/products')).body, { items: [{ name: 'Berth' }] })
   t.equal(world.calls.length, 11)
   for (const answer of await Promise.all(waiting)) refused(t, answer, 504, 'PROVIDER_TIMEOUT')
-  t.equal((await acme('GET /billing/tenant/products')).status, 200, 'its places are free again')
+  t.equal((await acme('GET /billing/tenant/products')).status, 200, 'its slots are free again')
 }
 
 async function isUnknown (t: Test): Promise<void> {

@@ -1,4 +1,4 @@
-/** Who may call, what a tenant must store first, and input that is refused before the provider is asked. */
+/** Permissions, required secrets, and input that is rejected before the provider is called. */
 import { test } from 'tap'
 import Fastify from 'fastify'
 import { postgresDatabase } from '../../helpers/postgres.js'
@@ -25,7 +25,7 @@ const targets = [
   [`DELETE /billing/tenant/subscriptions/${id}`]
 ] as const
 
-test('the plugin says which ones it needs', async (t) => {
+test('the plugin names its missing dependencies', async (t) => {
   const app = Fastify()
   t.teardown(() => app.close())
   await t.rejects(async () => await app.register(tenantBilling), {
@@ -33,9 +33,9 @@ test('the plugin says which ones it needs', async (t) => {
   })
 })
 
-test('access, secrets and input', async (t) => {
+test('access, secrets and input are checked before the provider is called', async (t) => {
   const { connectionString, admin: sql } = await postgresDatabase(t)
-  // Nothing here may ask the provider: nobody listens there.
+  // No test here may call the provider: the port has no listener.
   const app = await testServer(t, {}, {
     engine: { provider: 'postgres', postgres: { connectionString } },
     tenants: ['acme', 'globex', 'bare'],
@@ -46,13 +46,13 @@ test('access, secrets and input', async (t) => {
   const store = async (tenant: string, key: string, value: string) => {
     t.ok((await as({ role: 'admin', tenant_id: tenant })('POST /tenant/secrets', { body: { key, value } })).status < 300)
   }
-  /** It was stored a moment ago, and nobody has read it yet. */
+  /** It was stored a moment ago, and was not read yet. */
   const expire = async (tenant: string, key: string) => {
     await sql("update tenantry.secrets set expires_at = now() - interval '1 minute' where tenant_id = $1 and key = $2", [tenant, key])
   }
   await store('acme', 'payprov_api_key', 'polar_oat_of_acme_for_bad_input')
 
-  await t.test('strangers and users without the permission learn nothing from a wrong body', async (t) => {
+  await t.test('callers without a token or the permission learn nothing from an invalid body', async (t) => {
     for (const [target] of targets) {
       const body = target.startsWith('POST') ? { body: { nonsense: true } } : {}
       const wrong = target.replace(id, 'x')
@@ -65,7 +65,7 @@ test('access, secrets and input', async (t) => {
     refused(t, await as({ role: 'admin' })('POST /billing/tenant/products', { body: product }), 400, 'TENANT_REQUIRED')
   })
 
-  await t.test('without its key, or with an expired one, a tenant is shown which secret to store', async (t) => {
+  await t.test('a tenant without its key, or with an expired one, is told which secret to store', async (t) => {
     await store('globex', 'payprov_api_key', 'polar_oat_of_globex')
     await expire('globex', 'payprov_api_key')
     for (const tenant of ['bare', 'globex']) {
@@ -80,7 +80,7 @@ test('access, secrets and input', async (t) => {
     }
   })
 
-  await t.test('an organization that has expired is not left out', async (t) => {
+  await t.test('an expired organization is reported', async (t) => {
     await store('bare', 'payprov_api_key', 'polar_oat_of_bare')
     await store('bare', 'payprov_organization_id', 'the-organization-of-bare')
     await expire('bare', 'payprov_organization_id')
@@ -89,12 +89,12 @@ test('access, secrets and input', async (t) => {
     t.match(answer.body, { secret: 'payprov_organization_id' })
   })
 
-  await t.test('a key that no header can hold is refused without a call, and without telling it', async (t) => {
+  await t.test('a key that cannot be sent in a header is rejected without a call, and not shown', async (t) => {
     await store('globex', 'payprov_api_key', 'polar_oat_with_a\nline-break')
     refused(t, await as({ role: 'admin', tenant_id: 'globex' })('GET /billing/tenant/products'), 424, 'PROVIDER_KEY_REFUSED')
   })
 
-  await t.test('invalid products', async (t) => {
+  await t.test('invalid products are rejected', async (t) => {
     const price = product.prices[0]
     const prices = (...changes: object[]) => ({ ...product, prices: changes.map((change) => ({ ...price, ...change })) })
     const wrong: readonly [body: unknown, path: string][] = [
@@ -139,7 +139,7 @@ test('access, secrets and input', async (t) => {
     t.equal((await admin('POST /billing/tenant/products', { body: { ...product, description: 'x'.repeat(10_001) } })).status, 400)
   })
 
-  await t.test('invalid checkouts', async (t) => {
+  await t.test('invalid checkouts are rejected', async (t) => {
     const urls = [
       '',
       'thanks',
@@ -184,7 +184,7 @@ test('access, secrets and input', async (t) => {
         { ...checkout, cancelUrl: url },
         '/body/cancelUrl'
       ]]),
-      // An address without a dot has the form of one; whether it is one, the provider says.
+      // An address without a dot is valid in form; only the provider knows whether it exists.
       ...emails.filter((email) => email !== 'ada@example').map((
         email
       ): [object, string] => [{ ...checkout, customerEmail: email }, '/body/customerEmail']),
@@ -238,7 +238,7 @@ test('access, secrets and input', async (t) => {
     )
   })
 
-  await t.test('invalid ids, cursors, keys and queries', async (t) => {
+  await t.test('invalid ids, cursors, keys and queries are rejected', async (t) => {
     for (const wrong of ['x.y', 'x'.repeat(256), '..', '%2e%2e', `${id}%20`, `urn:uuid:${id}`, `${id}%2f..`, "'", `${id}%00`]) {
       for (
         const [method, path, end] of [['GET', '/billing/tenant/customers/', '/state'], ['DELETE', '/billing/tenant/subscriptions/', '']]

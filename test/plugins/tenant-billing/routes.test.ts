@@ -9,7 +9,7 @@ import { open, openAccount, product } from './app.js'
 
 const urls = { successUrl: 'https://harbour.example/thanks?checkout={CHECKOUT_ID}', cancelUrl: 'http://localhost:8080/prices' }
 
-test("two tenants sell through accounts of their own, and neither reaches what is the other one's", (t) =>
+test("two tenants sell through their own accounts, and neither reaches the other's data", (t) =>
   forEachEngine(t, async (t, engine) => {
     const world = await payprovWorld(t)
     const app = await testServer(t, {}, { engine, tenants: ['acme', 'globex'], env: { PAYPROV_BASE_URL: world.baseUrl } })
@@ -141,7 +141,7 @@ test('lists', async (t) => {
   const acme = as('acme')
   const account = accountOf(accounts, 'acme')
 
-  await t.test('1,050 customers come in two answers, the oldest first, and one that is added meanwhile moves none', async (t) => {
+  await t.test('1,050 customers are returned in two pages, the oldest first, and a new one shifts none', async (t) => {
     for (let index = 0; index < 1050; index++) {
       world.advance(1000)
       account.customerFor(null, `c${index}@example.com`)
@@ -167,14 +167,14 @@ test('lists', async (t) => {
     )
   })
 
-  await t.test('exactly 1,000 are all', async (t) => {
+  await t.test('exactly 1,000 customers fit into one page', async (t) => {
     for (const id of [...account.customers.keys()].slice(1000)) account.customers.delete(id)
     const all = (await acme('GET /billing/tenant/customers')).body
     t.equal(emailsOf(all).length, 1000)
     t.notOk('nextCursor' in all)
   })
 
-  await t.test('answers of many bytes end earlier', async (t) => {
+  await t.test('large responses end earlier', async (t) => {
     for (let index = 0; index < 250; index++) {
       account.sell({ name: `Long ${index}`, amount: 100, currency: 'usd', description: 'x'.repeat(30_000) })
     }
@@ -237,7 +237,7 @@ test('lists', async (t) => {
     refused(t, await buy(archived.prices[0]?.id), 404, 'NOT_FOUND', 'a price of an archived product')
   })
 
-  await t.test('a price far back in the list is found', async (t) => {
+  await t.test('a price far down the list is found', async (t) => {
     const old = account.sell({ name: 'First', amount: 100, currency: 'usd' })
     for (let index = 0; index < 150; index++) {
       world.advance(1000)
@@ -250,7 +250,7 @@ test('lists', async (t) => {
     )
   })
 
-  await t.test('a product of before, with prices of several intervals, is not sold at the wrong one', async (t) => {
+  await t.test('an older product with prices of several intervals is not sold at the wrong one', async (t) => {
     const before = account.addProduct({
       name: 'Before',
       interval: null,
@@ -274,7 +274,7 @@ test('lists', async (t) => {
     t.match(answer.body, { message: /several intervals/ })
   })
 
-  await t.test('a customer with many subscriptions to few products', async (t) => {
+  await t.test('a customer with many subscriptions to few products is listed', async (t) => {
     const customer = account.customerFor(null, 'c1@example.com')
     const [one, two] = [
       account.sell({ name: 'One', amount: 100, currency: 'usd' }),
@@ -300,7 +300,7 @@ test('lists', async (t) => {
   })
 })
 
-test("one key of a caller makes one product, and each tenant's and endpoint's is another", async (t) => {
+test('an idempotency key creates one product, and is separate for each tenant and endpoint', async (t) => {
   const { as, accounts, world } = await open(t, ['acme', 'globex'])
   const make = (ask: Ask, key: string) => ask('POST /billing/tenant/products', { body: product, headers: { 'idempotency-key': key } })
   const first = await make(as('acme'), 'order-7')

@@ -6,7 +6,7 @@ import { bearer } from '../../helpers/tokens.js'
 import { ownApp } from './app.js'
 import { admin, ask, notes, platform, save, user } from './document.js'
 
-test('a caller who may save documents and not use secrets neither adds a secret to one nor moves it', async (t) => {
+test('a caller who may save documents but not use secrets can neither add a secret reference nor move one', async (t) => {
   const app = await testServer(t, { ...platform, tenancy: { ...platform.tenancy, env: ['MAIL_KEY'] } })
   const writer = bearer({ sub: 'writer', tenant_id: 'acme', permissions: ['config:write'] })
   const leak = { path: '/leak', method: 'post', queries: [{ table: 'notes', operation: 'insert', data: { title: '{{ secret:mail }}' } }] }
@@ -17,10 +17,10 @@ test('a caller who may save documents and not use secrets neither adds a secret 
   t.equal(
     await attempt({ routes: [{ ...leak, queries: [{ table: 'notes', operation: 'insert', data: { title: '{{\nsecret:mail}}' } }] }] }),
     403,
-    'on a line of its own'
+    'on its own line'
   )
   t.equal(await attempt({ credentials }), 403)
-  t.equal(await attempt({ credentials: { email: { apiKey: '{{env.MAIL_KEY}}' } } }), 403, 'a setting for which a secret may stand')
+  t.equal(await attempt({ credentials: { email: { apiKey: '{{env.MAIL_KEY}}' } } }), 403, 'a setting that a secret may replace')
   const oauth2 = { type: 'oauth2', tokenUrl: 'https://example.com/token', clientId: 'a', clientSecret: 'b' }
   t.equal(
     await attempt({
@@ -30,13 +30,13 @@ test('a caller who may save documents and not use secrets neither adds a secret 
     'tokens that are stored as secrets'
   )
   t.equal((await save(app, 'acme', { credentials, routes: [notes.list] })).statusCode, 200, 'an administrator may')
-  t.equal(await attempt({ credentials, routes: [notes.list, leak] }), 403, 'a secret that is named elsewhere is used in another place')
+  t.equal(await attempt({ credentials, routes: [notes.list, leak] }), 403, 'a secret of another part is used in a new place')
   t.equal(
     await attempt({ credentials: { email: { apiKey: '{{secret:mail}}', baseUrl: 'https://example.com' } } }),
     403,
     'credentials are sent to another address'
   )
-  t.equal(await attempt({ credentials, routes: [notes.add] }), 200, 'what names a secret stays, the rest changes')
+  t.equal(await attempt({ credentials, routes: [notes.add] }), 200, 'secret references stay, the rest changes')
   t.equal(
     (await save(app, 'acme', { routes: [leak] }, {
       headers: bearer({ sub: 'both', tenant_id: 'acme', permissions: ['config:write', 'secrets:write'] })
@@ -45,7 +45,7 @@ test('a caller who may save documents and not use secrets neither adds a secret 
   )
 })
 
-test('a secret that PostgreSQL refuses as a value is in no log and no answer', async (t) => {
+test('a secret that PostgreSQL rejects as a value is in no log and no response', async (t) => {
   const lines: string[] = []
   const log = new Writable({
     write (chunk, _encoding, done) {
@@ -88,11 +88,11 @@ test('a secret that PostgreSQL refuses as a value is in no log and no answer', a
     t.equal(refused.statusCode, 400)
     t.notMatch(refused.payload, /password/)
   }
-  t.ok(lines.some((line) => line.includes('PostgreSQL answered')), 'the refusal is logged')
+  t.ok(lines.some((line) => line.includes('PostgreSQL answered')), 'the rejection is logged')
   t.notMatch(lines.join(''), /password/)
 })
 
-test('answers and documentation of a tenant that was deleted are not those of the next one of its id', async (t) => {
+test('responses and documentation of a deleted tenant are not those of the next one with its id', async (t) => {
   const app = await testServer(t, platform)
   const route = (path: string, text: string) => ({ path, method: 'get', cache: { enabled: true }, response: { text } })
   const root = bearer({ sub: 'root', role: 'admin' })
@@ -110,7 +110,7 @@ test('answers and documentation of a tenant that was deleted are not those of th
   t.notOk((await asAdmin('GET', '/doc')).json().paths['/old'])
 })
 
-test('in an app of its own, under a prefix, conflicts are those of the paths below it', async (t) => {
+test('in an app with a prefix, only paths below it conflict', async (t) => {
   const app = ownApp(t)
   await app.register(tenantConfig, { prefix: '/api' })
   await app.register(async (api) => {
@@ -125,5 +125,5 @@ test('in an app of its own, under a prefix, conflicts are those of the paths bel
   t.equal((await saved('/mine')).statusCode, 200)
   t.match((await app.inject({ url: '/api/mine', headers: user('acme') })).json(), { by: 'the tenant' })
   t.match((await app.inject({ url: '/mine', headers: user('acme') })).json(), { by: 'the app' })
-  t.match((await app.inject({ url: '/api/other', headers: user('acme') })).json(), { by: 'the app' }, 'the app answers what is not found')
+  t.match((await app.inject({ url: '/api/other', headers: user('acme') })).json(), { by: 'the app' }, 'the app handles unknown paths')
 })

@@ -1,4 +1,4 @@
-/** An app of its own with the plugins that documents of tenants need. */
+/** An app with the plugins that tenants' documents need. */
 import type { Test } from 'tap'
 import Fastify, { type FastifyInstance } from 'fastify'
 import auth from '../../../plugins/auth/index.js'

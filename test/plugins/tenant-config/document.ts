@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import type { TestDocument } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 
-/** Notes of tenants, colours that the platform shares, and prices that it does not. */
+/** Tenants' notes, colours that the platform shares, and prices that it does not. */
 export const platform: TestDocument = {
   tables: {
     notes: {
@@ -56,7 +56,7 @@ export async function save (app: FastifyInstance, tenant: string, document: obje
   })
 }
 
-/** Asks as a user of the tenant. */
+/** Sends requests as a user of the tenant. */
 export async function ask (
   app: FastifyInstance,
   tenant: string,

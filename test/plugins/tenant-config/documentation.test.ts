@@ -6,7 +6,7 @@ import { testServer } from '../../helpers/server.js'
 import { ownApp } from './app.js'
 import { admin, notes, platform, save, user } from './document.js'
 
-/** What /doc answers to a user of acme, which is valid OpenAPI 3.1. */
+/** The response of /doc to a user of acme, which is valid OpenAPI 3.1. */
 async function documentOf (t: Test, app: FastifyInstance) {
   const document = (await app.inject({ url: '/doc', headers: user('acme') })).json()
   const { valid, errors } = await new Validator().validate(structuredClone(document))
@@ -14,7 +14,7 @@ async function documentOf (t: Test, app: FastifyInstance) {
   return document
 }
 
-test('/doc shows a tenant its own routes, and strangers those that need no token', async (t) => {
+test('/doc shows a tenant its own routes, and anonymous callers those without a token', async (t) => {
   const app = await testServer(t, platform, { tenants: ['acme', 'other'] })
   await save(app, 'acme', { routes: [notes.list, { path: '/open', method: 'get', response: { a: 1 } }] })
   const paths = async (headers: Record<string, string>) => Object.keys((await app.inject({ url: '/doc', headers })).json().paths)
@@ -26,10 +26,10 @@ test('/doc shows a tenant its own routes, and strangers those that need no token
   await save(app, 'acme', { routes: [notes.add] })
   const later = await app.inject({ url: '/doc', headers: user('acme') })
   t.ok(later.json().paths['/notes'].post)
-  t.notOk(later.json().paths['/notes'].get, 'of the document in force')
+  t.notOk(later.json().paths['/notes'].get, 'of the current document')
 })
 
-test("a tenant's route on a path of the server stands beside it, with the parameters that the path has there", async (t) => {
+test("a tenant's route on a server's path is added to it, with the parameters of that path", async (t) => {
   const app = await testServer(t, platform, { tenants: ['acme'] })
   const change = {
     path: '/items/:name',
@@ -58,7 +58,7 @@ test("a tenant's route on a path of the server stands beside it, with the parame
   t.match(paths['/own/{a}'].delete.parameters, [{ in: 'path', name: 'a' }])
 })
 
-test('under a prefix the documentation has the paths that serve', async (t) => {
+test('under a prefix the documentation has the full paths', async (t) => {
   const app = ownApp(t)
   await app.register(tenantConfig, { prefix: '/api' })
   const route = (path: string) => ({ path, method: 'get', response: {} })
@@ -76,7 +76,7 @@ test('under a prefix the documentation has the paths that serve', async (t) => {
   for (const url of own) t.equal((await app.inject({ url, headers: user('acme') })).statusCode, 200, url)
 })
 
-test('documents of tenants stand in the context of the plugins that read them', async (t) => {
+test("tenants' documents belong to the context of the plugins that read them", async (t) => {
   const app = ownApp(t)
   app.register(async (scope) => {
     await scope.register(tenantConfig)

@@ -4,7 +4,7 @@ import { forEachEngine } from '../../helpers/postgres.js'
 import { bearer } from '../../helpers/tokens.js'
 import { admin, ask, notes, platform, save } from './document.js'
 
-test('what a tenant saves serves at once, to it alone', async (t) => {
+test('a saved document serves at once, only for its tenant', async (t) => {
   await forEachEngine(t, async (t, engine) => {
     const app = await testServer(t, platform, { engine })
     t.equal((await ask(app, 'acme', 'GET', '/notes')).statusCode, 404)
@@ -18,16 +18,16 @@ test('what a tenant saves serves at once, to it alone', async (t) => {
     t.match((await ask(app, 'acme', 'GET', '/notes?limit=5')).json(), { data: [{ title: 'first' }], pagination: { limit: 5, total: 1 } })
     t.match((await ask(app, 'acme', 'GET', `/notes/${added.json().id}`)).json(), { title: 'first' })
     t.equal((await ask(app, 'other', 'GET', '/notes')).statusCode, 404, 'another tenant has no such route')
-    t.equal((await app.inject('/notes')).statusCode, 404, 'nor has a caller of no tenant')
+    t.equal((await app.inject('/notes')).statusCode, 404, 'nor has a caller without a tenant')
 
     await save(app, 'other', { routes: [notes.list, notes.one] })
     t.match((await ask(app, 'other', 'GET', '/notes')).json(), { data: [], pagination: { total: 0 } })
-    t.equal((await ask(app, 'other', 'GET', `/notes/${added.json().id}`)).statusCode, 404, 'a row of another tenant is not found')
-    t.equal((await ask(app, 'other', 'POST', '/notes', { title: 'x' })).statusCode, 405, 'a route of another tenant is not there')
+    t.equal((await ask(app, 'other', 'GET', `/notes/${added.json().id}`)).statusCode, 404, "another tenant's row is not found")
+    t.equal((await ask(app, 'other', 'POST', '/notes', { title: 'x' })).statusCode, 405, "another tenant's route does not exist")
   })
 })
 
-test('a document is read as it was saved, with its version as ETag', async (t) => {
+test('a document is returned as it was saved, with its version as ETag', async (t) => {
   const app = await testServer(t, platform)
   const nothing = await app.inject({ url: '/tenant/config', headers: admin('acme') })
   t.match(nothing, { statusCode: 200, headers: { etag: '"0"' } })
@@ -51,10 +51,10 @@ test('a document is read as it was saved, with its version as ETag', async (t) =
     data: [{ version: 2, createdBy: 'admin of acme', createdAt: /^\d{4}-.*Z$/ }],
     pagination: { limit: 1, offset: 0, total: 2 }
   })
-  t.strictSame((await app.inject({ url: '/tenant/config/versions', headers: admin('other') })).json().data, [], 'of its own tenant only')
+  t.strictSame((await app.inject({ url: '/tenant/config/versions', headers: admin('other') })).json().data, [], 'only of its own tenant')
 })
 
-test('If-Match refuses a lost update', async (t) => {
+test('If-Match prevents a lost update', async (t) => {
   const app = await testServer(t, platform)
   const first = await save(app, 'acme', { routes: [] }, { headers: { 'if-match': '"0"' } })
   t.equal(first.json().version, 1)
@@ -64,11 +64,11 @@ test('If-Match refuses a lost update', async (t) => {
   t.match(refused?.json(), { error: 'Precondition Failed', code: 'TENANTRY_PRECONDITION_FAILED' })
   t.equal(refused?.headers.etag, '"2"')
   t.match((await save(app, 'acme', {}, { headers: { 'if-match': '3' } })).json(), { statusCode: undefined, code: 'TENANTRY_BAD_REQUEST' })
-  t.equal((await save(app, 'acme', {}, { headers: { 'if-match': '"1", W/"2"' } })).statusCode, 200, 'a proxy that compresses weakens tags')
+  t.equal((await save(app, 'acme', {}, { headers: { 'if-match': '"1", W/"2"' } })).statusCode, 200, 'a compressing proxy weakens tags')
   t.equal((await save(app, 'acme', {}, { headers: { 'if-match': '*' } })).statusCode, 200)
 })
 
-test('a dry run checks and saves nothing', async (t) => {
+test('a dry run validates and saves nothing', async (t) => {
   const app = await testServer(t, platform)
   const checked = await save(app, 'acme', { routes: [notes.list] }, { url: '/tenant/config?dryRun=true' })
   t.match(checked.json(), { success: true, message: /nothing was saved/, version: 0 })
@@ -90,7 +90,7 @@ test('a dry run checks and saves nothing', async (t) => {
   t.equal((await save(app, 'acme', {}, { url: '/tenant/config?dryRun=true', headers: { 'if-match': '"4"' } })).statusCode, 412)
 })
 
-test('a document with faults is refused with all of them, and the previous version is still served', async (t) => {
+test('a document with faults is rejected with all of them, and the previous version is still served', async (t) => {
   const app = await testServer(t, platform)
   await save(app, 'acme', { routes: [notes.list] })
   const refused = await save(app, 'acme', {
@@ -118,7 +118,7 @@ test('a document with faults is refused with all of them, and the previous versi
   }
 })
 
-test("a route in the place of one of the server's is a conflict that names it", async (t) => {
+test('a route that collides with a server route is a conflict that names it', async (t) => {
   const app = await testServer(t, platform)
   for (
     const [method, path, named] of [
@@ -142,7 +142,7 @@ test("a route in the place of one of the server's is a conflict that names it", 
   t.match((await ask(app, 'acme', 'GET', '/status')).json(), { by: 'the platform' })
 })
 
-test('who may save and read', async (t) => {
+test('saving and reading need their permissions', async (t) => {
   const app = await testServer(t, platform)
   const call = (headers: Record<string, string>) => app.inject({ method: 'POST', url: '/tenant/config', headers, payload: 'no json' })
   t.equal((await call({})).statusCode, 401)

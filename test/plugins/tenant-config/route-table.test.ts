@@ -1,4 +1,4 @@
-/** Which route of a tenant takes a request: what Fastify's router would say of the same routes. */
+/** The match of a tenant's routes: the same as by Fastify's router. */
 import createRouter from 'find-my-way'
 import { test } from 'tap'
 import { parsePath, shapeOf } from '../../../lib/document/path.js'
@@ -44,7 +44,7 @@ const written = [
   '%2F'.repeat(2049)
 ]
 
-test('the route and its parameters are those of the router of Fastify', (t) => {
+test("a request matches the same route and parameters as in Fastify's router", (t) => {
   let seed = 7
   const draw = <Item>(items: readonly Item[]): Item => {
     seed = (seed * 48_271) % 2_147_483_647
@@ -84,7 +84,7 @@ test('the route and its parameters are those of the router of Fastify', (t) => {
       if (found !== null) met++
     }
   }
-  t.ok(met > 4000, `${met} requests met a route`)
+  t.ok(met > 4000, `${met} requests matched a route`)
   t.end()
 })
 
@@ -97,7 +97,7 @@ test('an invalid path or address matches no route', (t) => {
   t.end()
 })
 
-test('parameters have any name, and nothing that they do not have', (t) => {
+test('parameters can have any name, and nothing inherited', (t) => {
   const table = new RouteTable<string>()
   table.add('GET', '/:__proto__/:constructor', 'route')
   const params = table.find('GET', '/a/b')?.params ?? {}
@@ -106,7 +106,7 @@ test('parameters have any name, and nothing that they do not have', (t) => {
   t.end()
 })
 
-test('a request costs little, however many routes of however many forms there are', (t) => {
+test('a match is cheap, however many routes of however many forms there are', (t) => {
   const table = new RouteTable<string>()
   for (let number = 0; number < 500; number++) {
     const form = number.toString(2).padStart(9, '0').replaceAll('0', '/a').replaceAll('1', '/:p').replace(

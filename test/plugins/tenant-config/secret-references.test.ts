@@ -75,7 +75,7 @@ const places: Readonly<Record<string, object>> = {
   }
 }
 
-test('in every place where a document can read a secret, saving it needs secrets:write', async (t) => {
+test('saving a document that reads a secret, in any place, needs secrets:write', async (t) => {
   const app = await testServer(t, platform, { tenants: ['acme'] })
   for (const [place, document] of Object.entries(places)) {
     const refused = await save(app, 'acme', document, { headers: writer })
@@ -85,7 +85,7 @@ test('in every place where a document can read a secret, saving it needs secrets
   }
 })
 
-test('secrets are refused where an answer or a stored text would show them, and under a key that is computed', async (t) => {
+test('secrets are rejected where a response or a stored text would show them, or under a computed key', async (t) => {
   const app = await testServer(t, platform, { tenants: ['acme'] })
   const read = { queries: [{ table: 'notes', operation: 'select' }] }
   const refused: Readonly<Record<string, object>> = {
@@ -141,7 +141,7 @@ test('without secrets:write a document keeps the connectors and settings that a 
   }, 'the rest can change')
 })
 
-test('steps that are sent need secrets:write where an expression reads a secret', async (t) => {
+test('asynchronous steps need secrets:write if an expression reads a secret', async (t) => {
   const app = await testServer(t, platform, { tenants: ['acme'] })
   const run = async (steps: readonly object[], headers: Record<string, string>) =>
     (await app.inject({ method: 'POST', url: '/agent/workflow', headers, payload: { steps, async: false, input: { p: 'a' } } })).json()
@@ -154,7 +154,7 @@ test('steps that are sent need secrets:write where an expression reads a secret'
   t.match(await run([{ id: 'a', ...table, condition: 'has(secret.tok)' }], admin('acme')), { status: 'completed' })
 })
 
-test('saving a document asks only for the secrets that are missing, and its audit entry names all of them', async (t) => {
+test('saving a document reads only the missing secrets, and its audit entry names all of them', async (t) => {
   const app = await testServer(t, platform, { tenants: ['acme'] })
   const stored = await app.inject({
     method: 'POST',

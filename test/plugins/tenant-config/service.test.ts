@@ -5,7 +5,7 @@ import type { ConfigStore } from '../../../plugins/tenant-config/store.js'
 import { context } from '../../lib/tenant-document/documents.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
-test('of two saves at a time, what names a secret was compared with the document before the first', async (t) => {
+test('of two concurrent saves, secret references were compared with the document before the first', async (t) => {
   const credentials = { email: { apiKey: '{{secret:mail}}' } }
   const inForce = { version: 1, document: { credentials }, createdAt: new Date(0) }
   const store: ConfigStore = {
@@ -22,5 +22,5 @@ test('of two saves at a time, what names a secret was compared with the document
     service.save({ tenant: tenantRef('acme'), document, actor: noActor, match: undefined, dryRun: false, usesSecrets: () => maySecrets })
   await t.rejects(save({ credentials }, false), { code: 'TENANTRY_VERSION_CONFLICT' })
   t.equal((await save({ credentials }, true)).version, 3, 'an administrator')
-  t.equal((await save({ settings: { a: 1 } }, false)).version, 3, 'a document that names none')
+  t.equal((await save({ settings: { a: 1 } }, false)).version, 3, 'a document without secrets')
 })

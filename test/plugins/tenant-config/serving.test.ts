@@ -3,7 +3,7 @@ import { testServer } from '../../helpers/server.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { admin, ask, notes, platform, save, user } from './document.js'
 
-test("settings and shared settings of the environment reach a tenant's routes, and the platform's see the settings", async (t) => {
+test("settings and shared environment settings reach a tenant's routes, and platform routes can read the settings", async (t) => {
   const app = await testServer(t, {
     ...platform,
     routes: [{ path: '/theme', method: 'get', response: { theme: '{{tenant.config.theme || "plain"}}' } }]
@@ -16,10 +16,10 @@ test("settings and shared settings of the environment reach a tenant's routes, a
   t.strictSame((await ask(app, 'acme', 'GET', '/theme')).json(), { theme: 'dark' })
   t.strictSame((await ask(app, 'third', 'GET', '/theme')).json(), { theme: 'plain' })
   await save(app, 'acme', { settings: { theme: 'blue' } })
-  t.strictSame((await ask(app, 'acme', 'GET', '/theme')).json(), { theme: 'blue' }, 'a saved setting holds at once')
+  t.strictSame((await ask(app, 'acme', 'GET', '/theme')).json(), { theme: 'blue' }, 'a saved setting applies at once')
 })
 
-test('an answer that was kept is not given after the document changed, nor to another tenant', async (t) => {
+test('a cached response is not sent after the document changed, nor to another tenant', async (t) => {
   const app = await testServer(t, platform)
   const route = (text: string) => ({ path: '/text', method: 'get', cache: { enabled: true }, response: { text } })
   await save(app, 'acme', { cache: { enabled: true, ttl: 60 }, routes: [route('one')] })
@@ -31,7 +31,7 @@ test('an answer that was kept is not given after the document changed, nor to an
   t.match(await ask(app, 'acme', 'GET', '/text'), { headers: { 'x-cache': 'MISS' }, payload: '{"text":"three"}' })
 })
 
-test("a tenant's limits count its own callers, beside the limit of the server", async (t) => {
+test("a tenant's limits count its own callers, in addition to the server's limit", async (t) => {
   const app = await testServer(t, { ...platform, rateLimit: { enabled: true, default: { max: 20, windowMs: 60_000 } } }, {
     tenants: ['acme', 'other']
   })
@@ -44,16 +44,16 @@ test("a tenant's limits count its own callers, beside the limit of the server", 
     200,
     429
   ])
-  t.equal((await strangers('other')).statusCode, 200, 'the limit of one tenant is none of another')
+  t.equal((await strangers('other')).statusCode, 200, "one tenant's limit does not affect another")
   const answers = await Promise.all(Array.from({ length: 25 }, () => app.inject({ url: '/open', headers: user('other') })))
   t.equal(
     answers.filter(({ statusCode }) => statusCode === 429).length,
     6,
-    "the generous limit of a tenant is not the server's: its save counted too"
+    "a tenant's generous limit does not replace the server's: its save counted too"
   )
 })
 
-test('a route that asks for a token is refused before its body is read, and an unknown one is not found', async (t) => {
+test('a route that needs a token rejects the request before its body is read, and an unknown one is not found', async (t) => {
   const app = await testServer(t, platform, { tenants: ['acme'] })
   await save(app, 'acme', { routes: [notes.add, { path: '/private', method: 'get', public: false, response: {} }] })
   const stranger = { 'x-tenant-id': 'acme', 'content-type': 'application/json' }
@@ -65,13 +65,13 @@ test('a route that asks for a token is refused before its body is read, and an u
   t.match((await ask(app, 'acme', 'POST', '/notes', { title: 'a', colour: 'b' })).json(), { code: 'TENANTRY_VALIDATION_FAILED' })
 })
 
-test("permissions of a tenant's route are asked for", async (t) => {
+test("permissions of a tenant's route are enforced", async (t) => {
   const app = await testServer(t, platform)
   await save(app, 'acme', { routes: [{ path: '/reports', method: 'get', requiredPermissions: ['reports:read'], response: {} }] })
   t.equal((await ask(app, 'acme', 'GET', '/reports')).statusCode, 403)
 })
 
-test('a table that is gone is 503 for the routes that need it until it is back, and no other', async (t) => {
+test('a dropped table is a 503 for the routes that need it until it is back, and for no others', async (t) => {
   const database = await postgresDatabase(t)
   const app = await testServer(t, platform, { engine: { provider: 'postgres', postgres: { connectionString: database.connectionString } } })
   await save(app, 'acme', {
@@ -87,7 +87,7 @@ test('a table that is gone is 503 for the routes that need it until it is back, 
   t.equal((await ask(app, 'acme', 'GET', '/notes')).statusCode, 200)
 })
 
-test('a method that a path does not have is 405 to callers of the tenant alone', async (t) => {
+test('only callers of the tenant get 405 for a method that a path does not have', async (t) => {
   const app = await testServer(t, { routes: [{ path: '/shared', method: 'get', response: { a: 1 } }] }, { tenants: ['acme', 'other'] })
   const routes = [
     { path: '/open', method: 'get', response: { a: 1 } },
@@ -105,10 +105,10 @@ test('a method that a path does not have is 405 to callers of the tenant alone',
   t.strictSame(await answered('POST', '/closed/1?x=1', admin('acme')), [405, 'GET, HEAD, PATCH'])
   t.strictSame(await answered('PUT', '/shared', admin('acme')), [405, 'DELETE, GET, HEAD'], "the platform's methods and its own")
   t.strictSame(await answered('PUT', '/open', stranger), [405, 'GET, HEAD'])
-  t.strictSame(await answered('POST', '/closed/1', stranger), [404, undefined], 'a stranger learns of open routes')
+  t.strictSame(await answered('POST', '/closed/1', stranger), [404, undefined], 'an anonymous caller sees open routes')
   const others: Record<string, string>[] = [admin('other'), { 'x-tenant-id': 'other' }, {}]
   for (const headers of others) {
-    t.strictSame(await answered('PUT', '/open', headers), [404, undefined], 'other tenants learn nothing')
+    t.strictSame(await answered('PUT', '/open', headers), [404, undefined], 'other tenants see nothing')
     t.strictSame(await answered('POST', '/closed/1', headers), [404, undefined])
     t.strictSame(await answered('PUT', '/shared', headers), [405, 'GET, HEAD'])
   }

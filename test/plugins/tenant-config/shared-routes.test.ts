@@ -1,4 +1,4 @@
-/** Which routes of tenants are one once they are compiled, and which are not. */
+/** Routes of tenants that share their compiled form, and routes that do not. */
 import type { Route } from '../../../lib/schema/route.js'
 import { test } from 'tap'
 import { createSharedRoutes } from '../../../plugins/tenant-config/shared-routes.js'
@@ -10,7 +10,7 @@ const one: Route = { path: '/a/:id', method: 'get', queries: [{ table: 'articles
 const cached: Route = { ...one, cache: { enabled: true, key: 'article:{{params.id}}' } }
 const webhook: Route = { path: '/hooks/a', method: 'post', webhook: { provider: 'github', secret: 'x' }, response: { ok: true } }
 
-test('routes that differ in their paths, their descriptions and their tags alone are one', async (t) => {
+test('routes that differ only in path, description and tags share their compiled form', async (t) => {
   const catalogue = library()
   const shared = createSharedRoutes()
   const make = (route: Route, settings: unknown = {}, tables = catalogue) =>
@@ -27,7 +27,7 @@ test('routes that differ in their paths, their descriptions and their tags alone
   t.not(make(one, {}, library()), first, 'other tables')
 })
 
-test('a route is its own where answers and deliveries are kept by its path', async (t) => {
+test('a route is not shared if its responses or deliveries are stored by path', async (t) => {
   const catalogue = library()
   const compileShared = createSharedRoutes()({})
   const make = (route: Route) => compileShared(route, catalogue, () => compile(route, { origin: 'tenant', catalogue }))

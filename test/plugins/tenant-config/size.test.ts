@@ -1,4 +1,4 @@
-/** What a tenant's route may make of stored rows and of what a caller sends: more than the server can hold is refused. */
+/** The size of data that a tenant's route builds from stored rows and a caller's values: more than the server can hold is rejected. */
 import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
@@ -55,7 +55,7 @@ const routes = [
 
 const tooLarge = { code: 'TENANTRY_ANSWER_TOO_LARGE', error: 'Bad Request' }
 
-test('what is too large is refused, and the server goes on', async (t) => {
+test('data that is too large is rejected, and the server continues', async (t) => {
   const engine = await postgresSection(t)
   const app = await testServer(t, platform, { engine, tenants: ['acme'] })
   const multiplied = await save(app, 'acme', {
@@ -82,7 +82,7 @@ test('what is too large is refused, and the server goes on', async (t) => {
   const total = async (expected: number, message: string) =>
     t.match(await served('GET', '/count'), { pagination: { total: expected } }, message)
 
-  // Templates that copy what was sent.
+  // Templates that copy the request's values.
   const text = { text: million.slice(0, 900_000) }
   await refused('POST', '/echo', text)
   await refused('POST', '/text', text)
@@ -115,9 +115,9 @@ test('what is too large is refused, and the server goes on', async (t) => {
   t.match((await ask(app, 'acme', 'GET', '/computed')).json(), {
     code: 'TENANTRY_EXPRESSION_LIMIT',
     details: [{ path: /^\/routes\/\d+\/transform\/fields\/[ab]$/ }]
-  }, 'computed fields that are too large together are refused')
+  }, 'computed fields that are too large together are rejected')
 
-  // Embedded rows, of which none is large.
+  // Embedded rows, none of which is large.
   await served('POST', '/bulk', times(92, () => ({ person_id: person })))
   await refused('GET', '/nested')
   await served('GET', '/embed')

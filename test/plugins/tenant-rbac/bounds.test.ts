@@ -1,4 +1,4 @@
-/** Roles that were too many above one another, and those of users whose tenant a gateway names. */
+/** Deep role hierarchies, and roles of users whose tenant a gateway names. */
 import { test } from 'tap'
 import Fastify from 'fastify'
 import auth from '../../../plugins/auth/index.js'
@@ -12,7 +12,7 @@ import { caller, refused } from '../../http/caller.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
 import { open, postgresSection } from '../auth/app.js'
 
-/** Each inherits from the one before it. */
+/** Each inherits from the previous one. */
 function chain (length: number, permissions: readonly string[] = []): RbacConfig {
   const roles = Array.from(
     { length },
@@ -21,7 +21,7 @@ function chain (length: number, permissions: readonly string[] = []): RbacConfig
   return { enabled: true, defaultRole: null, roles: new Map(roles.map((role) => [role.name, role])) }
 }
 
-test('a chain of 200 parents took a tenth of a second to judge', async (t) => {
+test('a chain of 200 parents took a tenth of a second to check', async (t) => {
   t.doesNotThrow(() => checkRbac(chain(17)))
   t.throws(() => checkRbac(chain(18)), { code: 'TENANTRY_ROLE_INVALID', message: 'The role "r17" has more than 16 parents above it' })
   t.throws(
@@ -33,7 +33,7 @@ test('a chain of 200 parents took a tenth of a second to judge', async (t) => {
     { message: /inherits from itself/ }
   )
 
-  // What is looked at of each role are the permissions of 17 roles at most.
+  // For each role, the permissions of at most 17 roles are read.
   let looks = 0
   const held = {
     has: () => {
@@ -47,7 +47,7 @@ test('a chain of 200 parents took a tenth of a second to judge', async (t) => {
   t.ok(looks < 200, `${looks} questions`)
 })
 
-test('a change that changes nothing was written', async (t) => {
+test('an update without a change was written', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: ['acme'], plugins: ['tenant-rbac'] })
   const admin = as({ tenant_id: 'acme', role: 'admin' })
   await admin('POST /tenant/rbac/roles', { body: { name: 'a', permissions: ['x:y'] } })
@@ -56,7 +56,7 @@ test('a change that changes nothing was written', async (t) => {
   t.ok(app.tenancy.maxRemembered >= 10_000)
 })
 
-test('the roles of the tenant that a gateway names gave its users nothing', async (t) => {
+test('roles of the tenant that a gateway names had no effect on its users', async (t) => {
   const app = Fastify({ pluginTimeout: 0 })
   t.teardown(() => app.close())
   await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
@@ -80,5 +80,5 @@ test('the roles of the tenant that a gateway names gave its users nothing', asyn
   t.equal((await ask('GET /read', { token, tenant: 'acme' })).status, 200)
   refused(t, await ask('GET /read', { token, tenant: 'globex' }), 403, 'FORBIDDEN', 'another tenant has its own')
   refused(t, await ask('GET /read', { token }), 403, 'FORBIDDEN', 'no tenant')
-  t.equal(app.tenancy.maxRemembered, 20_000, 'and one setting decides how many tenants are remembered')
+  t.equal(app.tenancy.maxRemembered, 20_000, 'one setting bounds the number of cached tenants')
 })

@@ -28,7 +28,7 @@ const put = (changes: object, ...changed: TestRole[]) =>
     ...changes
   }] as const
 
-test('only administrators can give permissions that they do not hold, by any change', async (t) => {
+test('only administrators can grant permissions that they do not have, by any change', async (t) => {
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], plugins: ['tenant-rbac'] })
   const admin = as({ tenant_id: 'acme', role: 'admin' })
   const keeper = as({ tenant_id: 'acme', role: 'keeper' })
@@ -80,7 +80,7 @@ test('only administrators can give permissions that they do not hold, by any cha
   }
 })
 
-test('roles that are out of force, and those of users whose role is gone, are no way around', async (t) => {
+test('disabled roles and users of deleted roles are no bypass', async (t) => {
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], plugins: ['tenant-rbac'] })
   const admin = as({ tenant_id: 'acme', role: 'admin' })
   const keeper = as({ tenant_id: 'acme', role: 'weak', permissions: ['rbac:write'] })
@@ -106,11 +106,11 @@ test('roles that are out of force, and those of users whose role is gone, are no
   t.equal(
     (await keeper('PUT /tenant/rbac', { body: { enabled: true, defaultRole: null, roles: [role('weak', ['articles:read'])] } })).status,
     200,
-    'where there is no default role, nobody gains'
+    'without a default role, no user gains permissions'
   )
 })
 
-test('of changes at a time none undoes what the other was judged on', async (t) => {
+test("a concurrent change cannot invalidate the basis of another's check", async (t) => {
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'], plugins: ['tenant-rbac'] })
   const admin = as({ tenant_id: 'acme', role: 'admin' })
   for (let round = 0; round < 5; round++) {
@@ -123,7 +123,7 @@ test('of changes at a time none undoes what the other was judged on', async (t) 
     ])
     const [first, second, third, fourth] = answers.map(({ status }) => status)
     t.same([first, second].sort(), [200, 400], 'a cycle of two changes')
-    t.ok((third === 200 && fourth === 400) || (third === 409 && fourth === 201), 'a parent that is deleted while an heir is added')
+    t.ok((third === 200 && fourth === 400) || (third === 409 && fourth === 201), 'a parent that is deleted while a child is added')
   }
   const same = await Promise.all(Array.from({ length: 5 }, () => admin('POST /tenant/rbac/roles', { body: role('once', []) })))
   t.same(same.map(({ status }) => status).sort(), [201, 409, 409, 409, 409])

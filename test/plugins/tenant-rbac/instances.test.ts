@@ -9,7 +9,7 @@ import { open, postgresSection, statuses } from '../auth/app.js'
 
 const admin = { role: 'admin', tenant_id: 'acme' }
 
-/** Resolves when the server has heard of a change. */
+/** Resolves when the server receives a change. */
 function heard (app: FastifyInstance, topic: Topic): Promise<void> {
   return new Promise((resolve) => {
     const end = app.events.on(topic, () => {
@@ -19,12 +19,12 @@ function heard (app: FastifyInstance, topic: Topic): Promise<void> {
   })
 }
 
-test('what one server changes in roles and keys, another one on the same database knows', async (t) => {
+test('a server knows the changes of roles and keys that another one made', async (t) => {
   const engine = await postgresSection(t)
   const here = await open(t, engine, { tenants: ['acme'] })
   const there = await open(t, engine)
   const acme = here.as(admin)
-  // One token each, asked twice: what it gives is remembered with it once its roles are at hand.
+  // One token each, used twice: its permissions are cached with it once its roles are loaded.
   const [hereEditor, thereEditor] = [here, there].map(({ as }) => {
     const editor = as({ tenant_id: 'acme', role: 'editor' })
     return async () => [await statuses(editor, '/write'), await statuses(editor, '/write')].map((found) => found['/write'])
@@ -41,9 +41,9 @@ test('what one server changes in roles and keys, another one on the same databas
 
   const status = async (key: string) => (await there.as(key)('GET /who')).status
   const { id, key } = await makeKey(t, acme)
-  t.equal(await status(key), 200, 'a new key, of which the other server had not heard')
+  t.equal(await status(key), 200, 'a new key that the other server did not know')
   const next = await makeKey(t, acme)
-  t.equal(await status(next.key), 200, 'another one, when the keys of the tenant are remembered there')
+  t.equal(await status(next.key), 200, "another one, when the tenant's keys are cached there")
   const rotated = heard(there.app, 'api-keys')
   const second = await rotateKey(t, acme, id)
   await rotated
@@ -54,7 +54,7 @@ test('what one server changes in roles and keys, another one on the same databas
   t.same([await status(second), await status(next.key)], [401, 200])
 })
 
-test('each plugin works without the other one, and says which plugin it lacks', async (t) => {
+test('each plugin works without the other, and names its missing dependencies', async (t) => {
   const engine = await postgresSection(t)
   const keys = await open(t, engine, { tenants: ['acme'], plugins: ['api-keys'] })
   const { key } = await makeKey(t, keys.as(admin), { scopes: ['articles:read'] })
@@ -64,7 +64,7 @@ test('each plugin works without the other one, and says which plugin it lacks', 
     body: { enabled: true, defaultRole: 'reader', roles: [{ name: 'reader', permissions: ['articles:read'] }] }
   })
   t.same(await statuses(roles.as({ tenant_id: 'acme' }), '/read', '/write'), { '/read': 200, '/write': 403 })
-  t.equal((await roles.as(key)('GET /who')).status, 401, 'nobody knows keys of tenants')
+  t.equal((await roles.as(key)('GET /who')).status, 401, 'tenant keys are unknown')
   for (const plugin of [apiKeys, tenantRbac]) {
     await t.rejects(async () => Fastify().register(plugin, {}).ready(), /register the plugin "tenantry\/plugins\/database" before/)
   }

@@ -9,7 +9,7 @@ const may = { '/read': 200, '/write': 200 }
 const mayRead = { '/read': 200, '/write': 403 }
 const mayNot = { '/read': 403, '/write': 403 }
 
-test('roles give their permissions, those of their parents, and hold on the next request', (t) =>
+test("roles grant their own and their parents' permissions from the next request on", (t) =>
   forEachEngine(t, async (t, engine) => {
     const { as } = await open(t, engine, { tenants: ['acme', 'globex'] })
     const acme = as(admin('acme'))
@@ -28,7 +28,7 @@ test('roles give their permissions, those of their parents, and hold on the next
       { name: 'editor', permissions: ['articles:write'], parentRole: 'reader' }
     )
     refused(t, await acme('POST /tenant/rbac/roles', { body: reader }), 409, 'CONFLICT')
-    t.same(await of('editor'), mayNot, 'not in force')
+    t.same(await of('editor'), mayNot, 'a disabled role')
 
     const roles = [
       { name: 'editor', permissions: ['articles:write'], parentRole: 'reader' },
@@ -38,7 +38,7 @@ test('roles give their permissions, those of their parents, and hold on the next
     ]
     const config = { enabled: true, defaultRole: null, roles }
     t.same((await acme('PUT /tenant/rbac', { body: config })).body, config)
-    t.same((await as({ tenant_id: 'acme' })('GET /tenant/rbac')).body, config, 'any user of the tenant reads them')
+    t.same((await as({ tenant_id: 'acme' })('GET /tenant/rbac')).body, config, 'any user of the tenant can read them')
     t.same((await acme('GET /tenant/rbac/roles')).body, { data: roles, pagination: { limit: 20, offset: 0, total: 4 } })
     for (
       const [role, expected] of [
@@ -53,13 +53,13 @@ test('roles give their permissions, those of their parents, and hold on the next
       ] as const
     ) {
       t.same(await of(role), expected, String(role))
-      t.same(await of(role, 'globex'), mayNot, `${role} of another tenant`)
+      t.same(await of(role, 'globex'), mayNot, `another tenant's ${role}`)
     }
-    t.same(await statuses(as({ role: 'owner' }), '/read', '/write'), mayNot, 'a user of no tenant has no role of one')
+    t.same(await statuses(as({ role: 'owner' }), '/read', '/write'), mayNot, 'a user without a tenant has no tenant role')
     t.same(
       await statuses(as({ tenant_id: 'acme', role: 'reader', permissions: ['articles:write'] }), '/read', '/write'),
       may,
-      'own permissions add to those of the role'
+      "own permissions add to the role's"
     )
 
     t.equal((await acme('PUT /tenant/rbac', { body: { ...config, defaultRole: 'reader' } })).status, 200)
@@ -94,10 +94,10 @@ test('roles give their permissions, those of their parents, and hold on the next
     refused(t, await globex('DELETE /tenant/rbac/roles/writer'), 404, 'NOT_FOUND', "another tenant's role")
     t.same((await globex('GET /tenant/rbac')).body, { enabled: false, defaultRole: null, roles: [] })
     t.equal((await acme('PUT /tenant/rbac', { body: { enabled: false } })).status, 200)
-    t.same((await acme('GET /tenant/rbac')).body, { enabled: false, defaultRole: null, roles: [] }, 'the whole was replaced')
+    t.same((await acme('GET /tenant/rbac')).body, { enabled: false, defaultRole: null, roles: [] }, 'the whole role was replaced')
   }))
 
-test('roles that cannot be are 400, and what was saved stays', async (t) => {
+test('invalid roles are a 400, and the saved ones stay', async (t) => {
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const acme = as(admin('acme'))
   const role = (name: string, parentRole: string | null = null, permissions: string[] = []) => ({ name, permissions, parentRole })
@@ -168,7 +168,7 @@ test('roles that cannot be are 400, and what was saved stays', async (t) => {
   refused(t, await acme('POST /tenant/rbac/roles', { body: role('more') }), 400, 'ROLE_INVALID')
 })
 
-test('who may change roles is judged before what is sent; a role that grants itself everything stays in its tenant', async (t) => {
+test('the permission to change roles is checked before the body; a role that grants itself everything stays within its tenant', async (t) => {
   const { as } = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'] })
   for (const target of ['PUT /tenant/rbac', 'POST /tenant/rbac/roles', 'PUT /tenant/rbac/roles/a', 'DELETE /tenant/rbac/roles/a']) {
     refused(t, await as(null)(target, { body: { wrong: true } }), 401, 'TOKEN_MISSING', target)

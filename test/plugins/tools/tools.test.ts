@@ -46,7 +46,7 @@ test('lists the tools that the caller may call, by name', async (t) => {
   })
 })
 
-test('calls a route with the rights and the tenant of the caller', async (t) => {
+test("calls a route with the caller's permissions and tenant", async (t) => {
   const { as } = await open(t)
   const acme = as('acme')
   const { status, body: { result } } = await acme('call', { name: 'add_note', input: { body: { title: 'a', rank: 3 } } })
@@ -64,7 +64,7 @@ test('calls a route with the rights and the tenant of the caller', async (t) => 
   })
 })
 
-test('says which value of the input is wrong', async (t) => {
+test('reports the wrong value of the input', async (t) => {
   const { as } = await open(t)
   const call = async (name: string, input: unknown) => {
     const { status, body } = await as('acme')('call', { name, input })
@@ -81,10 +81,10 @@ test('says which value of the input is wrong', async (t) => {
   }
   t.match(await call('get_notes_by_id', { id: '../hidden' }), { status: 400, text: /TENANTRY/ }, 'a slash stays within its segment')
   t.match(await call('words', { q: 'x'.repeat(9000) }), { status: 400, text: /8192 characters/ })
-  t.match(await call('hidden', {}), { status: 400, text: /TENANTRY_TOOL_UNKNOWN/ }, 'a route that is no tool')
+  t.match(await call('hidden', {}), { status: 400, text: /TENANTRY_TOOL_UNKNOWN/ }, 'a route that is not a tool')
 })
 
-test('passes on who calls, and no other header', async (t) => {
+test("passes on the caller's identity, and no other header", async (t) => {
   const { as } = await open(t)
   const { body } = await as('acme')('call', { name: 'words', input: { q: 'a&b=c?#', tags: ['x', 'y'] } }, {
     'x-custom': 'mine',
@@ -111,10 +111,10 @@ test('counts calls as usage of the tenant', async (t) => {
   const { app, as } = await open(t)
   const before = (await app.usage.summary('acme')).api_calls
   await as('acme')('call', { name: 'get_notes' })
-  t.equal((await app.usage.summary('acme')).api_calls - before, 1, 'the request, which the call is part of')
+  t.equal((await app.usage.summary('acme')).api_calls - before, 1, 'the request that contains the call')
 })
 
-test('a result has a bound, and numbers that no double holds are texts', async (t) => {
+test("a result is bounded, and numbers beyond a double's precision are texts", async (t) => {
   const { app, as } = await open(t)
   await app.db.executeQuery({
     sql: "insert into notes (tenant_id, title, rank) values ('acme', repeat('x', 5000), 9007199254740993)",
@@ -129,7 +129,7 @@ test('a result has a bound, and numbers that no double holds are texts', async (
   })
 })
 
-test('tools that call tools end at a depth', async (t) => {
+test('nested tool calls stop at a maximum depth', async (t) => {
   const depths: number[] = []
   const { probe } = await open(t, document, {
     prepare (app) {
@@ -150,7 +150,7 @@ test('tools that call tools end at a depth', async (t) => {
   t.strictSame(depths, [1, 2, 3])
 })
 
-test('a tool that does not answer in time is given up', async (t) => {
+test('a tool that does not respond in time is aborted', async (t) => {
   const ended: string[] = []
   const tool = { description: 'Never answers.', readOnly: true, destructive: false }
   const { probe } = await open(t, document, {
@@ -175,7 +175,7 @@ test('a tool that does not answer in time is given up', async (t) => {
       body: { code: 'TENANTRY_TOOL_TIMEOUT' }
     }, name)
   }
-  t.strictSame(ended, ['slow', 'slower'], 'the requests of the tools were ended')
+  t.strictSame(ended, ['slow', 'slower'], "the tools' requests were ended")
 })
 
 test('a tenant has tools of its own routes', async (t) => {
@@ -199,7 +199,7 @@ test('a tenant has tools of its own routes', async (t) => {
   t.match(
     (await as('acme')('call', { name: 'mine', input: { name: 'a' } })).body,
     { result: { bye: 'a' } },
-    'a saved document holds at once'
+    'a saved document applies at once'
   )
   t.match((await save([{ ...mine, mcp: { name: 'words' } }])).json(), {
     details: [{ path: '/routes/0/mcp', message: /the server has a tool "words"/ }]

@@ -1,4 +1,4 @@
-/** The plugin usage in an app of its own, with what it needs and nothing else. */
+/** The plugin usage in its own app, with only its dependencies. */
 import type { Test } from 'tap'
 import type { EngineOptions } from '../../../lib/database/index.js'
 import type { Plans } from '../../../lib/schema/plans.js'
@@ -15,7 +15,7 @@ import { caller, type Ask } from '../../http/caller.js'
 
 export { fakeClock } from '../secrets/app.js'
 
-/** Plans with little in them: `none` has nothing, `one` a step above it, and `much` has no limits. */
+/** Small plans: `none` includes nothing, `one` is a step above it, and `much` is unlimited. */
 export const smallPlans: Plans = {
   none: planOf(0, 0),
   seven: planOf(7, 1),
@@ -36,9 +36,9 @@ function planOf (limit: number, price: number): Plans[string] {
 }
 
 export interface OpenOptions extends UsageOptions {
-  /** By id, the tier. */
+  /** The tier by id. */
   readonly tenants?: Readonly<Record<string, string>>
-  /** Told of each line of the log, at trace. */
+  /** Called with each line of the log, at trace. */
   readonly onLog?: (line: string) => void
   /** Registers routes whose requests are counted. */
   readonly routes?: (app: FastifyInstance) => void
@@ -80,10 +80,7 @@ export async function open (
   return { app, as: (tenant) => caller(t, app, { token: signToken({ tenant_id: tenant, sub: 'ada', role: 'user' }) }) }
 }
 
-/**
- * The rows of the ledger, of these tenants or of all, `tenant counter period`, and the amount; with each month, which is the sum
- * of its days.
- */
+/** The ledger's rows of these tenants, or of all: `tenant counter period`, and the amount; also each month, as the sum of its days. */
 export async function ledgerOf (app: FastifyInstance, tenants?: readonly string[]): Promise<Record<string, number>> {
   const { rows } = await sql<{ name: string, amount: number }>`with figures as (
     select tenant_id, counter, period, amount from tenantry.usage_counters
@@ -95,7 +92,7 @@ export async function ledgerOf (app: FastifyInstance, tenants?: readonly string[
   return Object.fromEntries(rows.map(({ name, amount }) => [name, amount]))
 }
 
-/** An instance that was heard of that many seconds ago. */
+/** An instance whose last heartbeat was this many seconds ago. */
 export async function instanceSilentFor (app: FastifyInstance, seconds: number): Promise<string> {
   const { rows: [row] } = await sql<
     { id: string }
@@ -104,10 +101,10 @@ export async function instanceSilentFor (app: FastifyInstance, seconds: number):
   return String(row?.id)
 }
 
-/** How many of the promises resolved; each of the others rejected with that code. */
+/** The number of resolved promises; each of the others must reject with this code. */
 export async function admitted (t: Test, attempts: readonly Promise<unknown>[], code = 'TENANTRY_PLAN_LIMIT'): Promise<number> {
   const results = await Promise.allSettled(attempts)
   const refusals = results.flatMap((result) => result.status === 'rejected' ? [result.reason] : [])
-  t.ok(refusals.every((error) => error.code === code), `every refusal is ${code}`)
+  t.ok(refusals.every((error) => error.code === code), `every rejection is ${code}`)
   return results.length - refusals.length
 }

@@ -7,7 +7,7 @@ import { createPlans } from '../../../lib/plans/plans.js'
 import { fakeClock, smallPlans } from './app.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
-test('days and months are those of UTC, leap years included', async (t) => {
+test('days and months are in UTC, leap years included', async (t) => {
   t.equal(dayOf(Date.parse('2026-02-28T23:59:59.999Z')), '2026-02-28')
   t.equal(dayOf(Date.parse('2026-03-01T00:00:00+02:00')), '2026-02-28')
   t.equal(monthOf('2026-12-31'), '2026-12')
@@ -28,11 +28,11 @@ test('days and months are those of UTC, leap years included', async (t) => {
     31
   ])
   t.same(daysOf('2026-06', '2026-06-03'), ['2026-06-01', '2026-06-02', '2026-06-03'])
-  t.same(daysOf('2026-07', '2026-06-30'), [], 'a month to come')
+  t.same(daysOf('2026-07', '2026-06-30'), [], 'a future month')
   t.equal(daysOf('2026-05', '2026-06-03').at(-1), '2026-05-31')
 })
 
-test('sizes for people', async (t) => {
+test('sizes are formatted for people', async (t) => {
   const sizes: [number, string][] = [
     [0, '0 B'],
     [1, '1 B'],
@@ -48,7 +48,7 @@ test('sizes for people', async (t) => {
   for (const [bytes, text] of sizes) t.equal(bytesText(bytes), text)
 })
 
-test('figures go to the day of the clock, forwards and backwards', async (t) => {
+test("figures belong to the clock's day, forwards and backwards", async (t) => {
   const clock = fakeClock(Date.parse('2028-02-29T23:59:59.999Z'))
   const counts = createCounts(clock.now)
   const call = () => {
@@ -70,19 +70,19 @@ test('figures go to the day of the clock, forwards and backwards', async (t) => 
   t.equal(counts.take(10).figures.day, '2028-02-29')
 })
 
-test('figures belong to the tenant that was there, not to the next one of its id', async (t) => {
+test('figures belong to the tenant of their time, not to the next one with its id', async (t) => {
   const counts = createCounts(() => 0)
   counts.of(tenantRef('acme'), 1)!.calls = 5
   t.equal(counts.of(tenantRef('acme'), null)?.calls, 5)
   counts.of(tenantRef('acme'), 2)!.calls++
-  t.equal(counts.of(tenantRef('acme'), 1), undefined, 'a request of the one before that ends late')
+  t.equal(counts.of(tenantRef('acme'), 1), undefined, 'a late request of the previous one')
   t.match(counts.take(10).figures, { since: [2], calls: [1] })
   counts.of(tenantRef('acme'), null)!.calls = 1
   counts.of(tenantRef('acme'), 3)!.calls++
   t.match(counts.take(10).figures, { since: [3], calls: [2] })
 })
 
-test('what was freed stands by itself: it is of no day', async (t) => {
+test('freed storage is counted separately, without a day', async (t) => {
   const counts = createCounts(() => 0)
   counts.of(tenantRef('acme'), 1)!.freed = 5
   Object.assign(counts.of(tenantRef('globex'), null)!, { bandwidth: 7, freed: 6 })
@@ -99,7 +99,7 @@ test('what was freed stands by itself: it is of no day', async (t) => {
   })
 })
 
-test('memory is bounded; what is taken makes room', async (t) => {
+test('memory is bounded; written figures make room', async (t) => {
   const counts = createCounts(() => 0, 1000)
   for (let index = 0; index < 3000; index++) {
     const entry = counts.of(tenantRef(`t${index}`), 1)
@@ -108,7 +108,7 @@ test('memory is bounded; what is taken makes room', async (t) => {
   t.equal(counts.size, 1000)
   t.equal(counts.dropped(), 2000)
   t.equal(counts.dropped(), 0)
-  t.ok(counts.of(tenantRef('t5'), 1), 'a tenant that is there is counted on')
+  t.ok(counts.of(tenantRef('t5'), 1), 'an existing tenant is still counted')
   const first = counts.take(400)
   t.equal(first.figures.tenants.length, 400)
   t.equal(first.more, true)
@@ -117,7 +117,7 @@ test('memory is bounded; what is taken makes room', async (t) => {
   t.equal(counts.size, 0)
 })
 
-test('amounts are whole and exact; limits of a plan are converted to units of the ledger', async (t) => {
+test("amounts are whole and exact; a plan's limits are converted to the ledger's units", async (t) => {
   for (const amount of [0, -1, 1.5, NaN, Infinity, 2 ** 53, -0]) t.throws(() => refuseAmount(amount, 1), TypeError, String(amount))
   for (const amount of [-1, 0.1, NaN, -Infinity, 2 ** 53]) t.throws(() => refuseAmount(amount, 0), TypeError, String(amount))
   refuseAmount(0, 0)

@@ -6,13 +6,13 @@ import { createPlans } from '../../../lib/plans/plans.js'
 import { fakeClock, open } from './app.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
-test('a million increments over a thousand tenants are in the ledger to the last one after a stop', (t) =>
+test('a million increments over a thousand tenants are all in the ledger after a stop', (t) =>
   forEachEngine(t, async (t, engine) => {
-    // The embedded engine writes rows more slowly, and serves fewer tenants.
+    // The embedded engine writes rows more slowly, so it gets fewer tenants.
     const tenants = engine.provider === 'postgres' ? 1000 : 200
     const { app } = await open(t, engine, { now: fakeClock().now })
     await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(0, ${tenants - 1}::int) i`.execute(app.db)
-    // It stops before the database of the app does, so that what it wrote can be read.
+    // It stops before the app's database does, so that its rows can be read.
     const service = createUsage({ engine: app.engine, tenants: app.tenants, plans: createPlans(), log: app.log, now: fakeClock().now })
     const expected = new Map<string, number>()
     for (let index = 0; index < 1_000_000; index++) {
@@ -32,7 +32,7 @@ test('a million increments over a thousand tenants are in the ledger to the last
     t.equal(rows.reduce((all, { sum }) => all + sum, 0), 1_400_000)
   }))
 
-test('memory holds only waiting figures: ten thousand tenants leave nothing behind', async (t) => {
+test('memory contains only waiting figures: ten thousand tenants leave nothing behind', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } })
   await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(1, 10000) i`.execute(app.db)
@@ -50,6 +50,6 @@ test('memory holds only waiting figures: ten thousand tenants leave nothing behi
       .execute(app.db)
   t.same(sum, { rows: 10_000, calls: 30_000, bytes: 300_000 })
   service.record('nobody', 'api_calls')
-  t.equal(service.waiting, 0, 'an id that no tenant has takes no room')
+  t.equal(service.waiting, 0, 'an id without a tenant takes no room')
   await service.close()
 })

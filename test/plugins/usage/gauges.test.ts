@@ -15,7 +15,7 @@ async function section (t: Test): Promise<DatabaseSection> {
 
 const gauges = ['connections', 'rooms', 'entities_watched'] as const
 
-test('of a hundred at a time a plan with room for seven admits seven; what is given back makes room', (t) =>
+test('of a hundred concurrent uses a plan with room for seven admits seven; released ones make room', (t) =>
   forEachEngine(t, async (t, engine) => {
     const { app } = await open(t, engine, { tenants: { acme: 'seven', globex: 'seven', big: 'much' } })
     for (const gauge of gauges) {
@@ -42,11 +42,11 @@ test('of a hundred at a time a plan with room for seven admits seven; what is gi
     t.match(
       await app.usage.report('acme'),
       { usage: { websocket: { connections: { current: 0 } } } },
-      'more than was taken is not given back'
+      'at most the acquired amount is released'
     )
   }))
 
-test('servers count together; those of one that is gone drop out, and come back with it', async (t) => {
+test("servers count together; a dead one's gauges drop out, and return with it", async (t) => {
   const engine = await section(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'seven' } })
   const { app: there } = await open(t, engine)
@@ -74,16 +74,16 @@ test('servers count together; those of one that is gone drop out, and come back 
     2
   )
   await sql`update tenantry.usage_instances set seen_at = clock_timestamp() where id = ${silent}::uuid`.execute(here.db)
-  t.equal(await connections(), 9, 'it was not gone')
+  t.equal(await connections(), 9, 'it was alive')
   await sql`update tenantry.usage_instances set seen_at = seen_at - interval '8 days' where id = ${silent}::uuid`.execute(here.db)
   await createUsageStore(here.engine).sweep()
   t.same((await sql`select from tenantry.usage_gauges where instance_id = ${silent}::uuid`.execute(here.db)).rows, [])
 
   await there.close()
-  t.equal(await current(), ofHere, 'one that stops in order drops out at once')
+  t.equal(await current(), ofHere, 'one that stops cleanly drops out at once')
 })
 
-test('an older value that is written late changes nothing, and memory forgets what is closed', async (t) => {
+test('a late older value changes nothing, and closed gauges leave the memory', async (t) => {
   const { app } = await open(t, await section(t), { tenants: { acme: 'much' } })
   const store = createUsageStore(app.engine)
   const instance = await instanceSilentFor(app, 0)
@@ -102,7 +102,7 @@ test('an older value that is written late changes nothing, and memory forgets wh
   t.equal(await store.write(instance, { number: 2, figures: noFigures }, late), true)
   t.equal(await value(), 2)
   own.rewrite()
-  t.equal(own.isChanged(), true, 'whose fate is not known is written again')
+  t.equal(own.isChanged(), true, 'a gauge with an unknown outcome is written again')
   own.give(tenantRef('acme'), 'rooms')
   own.give(tenantRef('acme'), 'rooms')
   const last = own.changed()

@@ -11,7 +11,7 @@ import { createUsageStore, type UsageStore } from '../../../plugins/usage/store.
 import { fakeClock, ledgerOf, open, type Opened } from './app.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
-// One app of each engine, in which each of them has tenants of its own.
+// One app for each engine, in which each test has its own tenants.
 test('the ledger', (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, engine, {
@@ -19,9 +19,9 @@ test('the ledger', (t) =>
       tenants: { acme: 'free', globex: 'free', sums: 'much', leaver: 'much', stayer: 'much' }
     })
     await t.test('a write whose response was lost counts once, also with later counts', (t) => countsOnce(t, opened))
-    await t.test('sums end at what JSON holds exactly; what is freed ends at nothing', (t) => endsExactly(t, opened))
-    await t.test('figures are of the tenant that was made in that millisecond', (t) => isOfThatMillisecond(t, opened))
-    await t.test('figures of a deleted tenant are removed, do not return with a late write, and do not count for a later tenant of its id', (t) =>
+    await t.test("sums are capped at JSON's largest exact number; freed storage is floored at zero", (t) => endsExactly(t, opened))
+    await t.test('figures belong to a tenant created in the same millisecond', (t) => isOfThatMillisecond(t, opened))
+    await t.test("a deleted tenant's figures are removed, do not return with a late write, and do not count for a later tenant with its id", (t) =>
       isGone(t, opened))
   }))
 
@@ -60,7 +60,7 @@ async function countsOnce (t: Test, { app }: Opened): Promise<void> {
   t.match(
     (await service.report('globex')).usage.websocket.rooms,
     { current: 0 },
-    'gauges of a write that was repeated are written all the same'
+    'gauges of a repeated write are still written'
   )
   await service.close()
 }
@@ -115,7 +115,7 @@ async function isOfThatMillisecond (t: Test, { app }: Opened): Promise<void> {
 }
 
 async function isGone (t: Test, { app }: Opened): Promise<void> {
-  // It writes when it is asked, and not every second: what one second holds is the test's to say.
+  // It writes on request instead of every second: the test decides what one second contains.
   const usage = createUsage({ engine: app.engine, tenants: app.tenants, plans: app.plans, log: app.log, now: fakeClock().now })
   const use = async () => {
     usage.record('leaver', 'api_calls', 5)
@@ -147,7 +147,7 @@ async function isGone (t: Test, { app }: Opened): Promise<void> {
   await usage.flush()
   t.notOk(
     (await ledgerOf(app))['leaver api_calls 2026-06'],
-    'what was counted for the one before is dropped, with what was added to it within the second'
+    "the previous tenant's counts are dropped, with those added within the second"
   )
   t.match(await usage.report('leaver'), { usage: { websocket: { connections: { current: 0 } } } })
   await usage.take('leaver', 'connections')
@@ -156,7 +156,7 @@ async function isGone (t: Test, { app }: Opened): Promise<void> {
   t.match(
     await usage.report('leaver'),
     { usage: { websocket: { connections: { current: 1 } } } },
-    'what the tenant before had open, given back, is not of this one'
+    'gauges that the previous tenant had open do not affect this one'
   )
   usage.give('leaver', 'connections')
   t.match(await usage.report('leaver'), { usage: { websocket: { connections: { current: 0 } } } })
@@ -165,7 +165,7 @@ async function isGone (t: Test, { app }: Opened): Promise<void> {
   await usage.close()
 }
 
-test('servers that write the same tenants at the same time never wait for each other in a circle', async (t) => {
+test('servers that write the same tenants concurrently do not deadlock', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { now: fakeClock().now })
   await sql`insert into tenantry.tenants (id, name) select 't' || i, 't' from generate_series(0, 499) i`.execute(app.db)
@@ -188,7 +188,7 @@ test('servers that write the same tenants at the same time never wait for each o
   await Promise.all([one.close(), other.close()])
 })
 
-test('requests that were counted before they had rows of their own are carried over, by a script too', async (t) => {
+test('requests counted before they had their own rows are migrated, by the script too', async (t) => {
   const { connectionString, query, admin } = await postgresDatabase(t, { empty: true, role: 'owner' })
   const engine = await createEngine({ provider: 'postgres', postgres: { connectionString } })
   t.teardown(() => engine.close())
@@ -214,10 +214,10 @@ test('requests that were counted before they had rows of their own are carried o
   t.same(await admin('select counter, amount::int as amount from tenantry.usage_counters order by 1'), [{
     counter: 'llm_tokens',
     amount: 9
-  }, { counter: 'storage_bytes', amount: 4 }], 'what else was counted stays')
+  }, { counter: 'storage_bytes', amount: 4 }], 'other counters stay')
 })
 
-test('while the database is away figures wait, and are written when it is back', async (t) => {
+test('during a database outage figures wait, and are written afterwards', async (t) => {
   const server = await postgresServer(t)
   const lines: string[] = []
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString: server.connectionString } }, {
@@ -242,11 +242,11 @@ test('while the database is away figures wait, and are written when it is back',
   await t.rejects(app.usage.take('acme', 'connections'), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
   await t.rejects(app.usage.summary('acme'), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
   await server.start()
-  // By itself, within a few beats.
+  // Automatically, within a few heartbeats.
   await until(t, 'usage is written again', async () => (await ledgerOf(app).catch(() => null))?.['acme llm_tokens 2026-06'] === 15)
   t.match(await app.usage.summary('acme'), { api_calls: 31, llm_tokens: 15 })
   t.match(await app.usage.report('acme'), { usage: { websocket: { rooms: { current: 1 }, connections: { current: 0 } } } })
   const { rows } = await sql`select from tenantry.usage_reservations`.execute(app.db)
   t.equal(rows.length, 0, 'nothing is reserved any more')
-  t.ok(lines.filter((line) => line.includes('usage cannot be written')).length <= 1, 'it is told once')
+  t.ok(lines.filter((line) => line.includes('usage cannot be written')).length <= 1, 'it is logged once')
 })

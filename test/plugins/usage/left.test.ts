@@ -11,7 +11,7 @@ const config = { access: 'user' } as const
 const length = 8 // bytes of each body
 const answer = { an: 'answer' }
 
-test('a caller who leaves when its body has been read is counted', async (t) => {
+test('a caller who disconnects after its body was read is counted', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const begun: string[] = []
   const ended: string[] = []
@@ -20,7 +20,7 @@ test('a caller who leaves when its body has been read is counted', async (t) => 
     now: fakeClock().now,
     tenants: { acme: 'much' },
     routes (group) {
-      // Before it is known whose request it is.
+      // Before the request's tenant is known.
       group.addHook('onRequest', async ({ url }) => {
         if (!url.startsWith('/porch')) return
         begun.push(url)
@@ -63,14 +63,14 @@ test('a caller who leaves when its body has been read is counted', async (t) => 
   const post = (path: string) => `${head(`POST ${path}`)}content-type: application/json\r\ncontent-length: ${length}\r\n\r\n{"a":12}`
   const remove = (path: string, sent?: string) => `${head(`DELETE ${path}`, sent)}\r\n`
 
-  /** Sends the requests on one connection, and leaves when the server has begun all of them. */
+  /** Sends the requests on one connection, and disconnects when the server has started all of them. */
   async function leave (...requests: string[]): Promise<void> {
     const before = begun.length
     const socket = connect(port, '127.0.0.1')
     socket.write(requests.join(''))
     await eventually(t, 'they have begun', () => begun.length === before + requests.length)
     socket.destroy()
-    await eventually(t, 'the server knows that the caller is gone', () => connections === 0)
+    await eventually(t, 'the server has noticed the disconnect', () => connections === 0)
   }
   async function counted (): Promise<{ calls: number, bytes: number }> {
     const { api_calls: calls, bandwidth_bytes: bytes } = await app.usage.summary('acme')
@@ -80,21 +80,21 @@ test('a caller who leaves when its body has been read is counted', async (t) => 
   await leave(post('/hall'))
   t.same(await counted(), { calls: 1, bytes: length }, 'while its handler still runs')
 
-  // Node tells their responses nothing: the first holds the connection.
+  // Node does not notify their responses: the first holds the connection.
   await leave(post('/hall'), post('/hall'), post('/at-once'))
-  t.same(await counted(), { calls: 4, bytes: 4 * length }, 'those that wait behind it, answered or not; of the answer nothing was sent')
+  t.same(await counted(), { calls: 4, bytes: 4 * length }, 'those that wait behind it, answered or not; no response was sent')
 
   await leave(remove('/porch'), remove('/porch'))
   await leave(remove('/porch', `${token}x`))
   await leave(remove('/porch/limited'))
-  t.same(await counted(), { calls: 4, bytes: 4 * length }, 'before it is known whose they are they count for nobody')
+  t.same(await counted(), { calls: 4, bytes: 4 * length }, 'before their tenant is known they count for none')
   porch.open()
-  await eventually(t, 'the handlers have run, and others were refused', () => ended.length === 4)
-  t.same(await counted(), { calls: 6, bytes: 4 * length }, 'and once it is known they do, but for those that are refused')
+  await eventually(t, 'the handlers have run, and others were rejected', () => ended.length === 4)
+  t.same(await counted(), { calls: 6, bytes: 4 * length }, 'afterwards they count, except rejected ones')
 
   hall.open()
   await eventually(t, 'all have ended', () => ended.length === 7)
-  t.same(await counted(), { calls: 6, bytes: 4 * length }, 'each is one, whatever its handler does later')
+  t.same(await counted(), { calls: 6, bytes: 4 * length }, 'each counts once, whatever its handler does later')
 
   const injected = await app.inject({ method: 'POST', url: '/at-once', headers: { authorization: `Bearer ${token}` }, payload: { a: 12 } })
   t.same(await counted(), { calls: 7, bytes: 5 * length + injected.body.length }, 'without a port')

@@ -9,7 +9,7 @@ import { remoteCaller } from '../../http/caller.js'
 import { smallPlans } from './app.js'
 
 test(
-  'two processes admit together what the plan has room for; one that is killed loses the last second of API calls and nothing else, one that is stopped nothing',
+  "two processes together admit the plan's amount; a kill loses only the last second of API calls, a stop nothing",
   { timeout: 120_000 },
   async (t) => {
     const { connectionString, query } = await postgresDatabase(t)
@@ -71,12 +71,12 @@ test(
     await reserve({ counter: 'storage_bytes', amount: 500, used: 400 })
     await reserve({ counter: 'llm_tokens', amount: 1000 })
     await reserve({ counter: 'storage_bytes', amount: 1000 })
-    await until(t, 'what was counted is written by itself', async () => await calls('globex') === sent)
+    await until(t, 'counts are written automatically', async () => await calls('globex') === sent)
     const last = await load(killed, 'globex', 500)
     t.equal(await killed.stop('SIGKILL'), null)
 
     const tokens = 10 * 30 + 45
-    t.same([await amount('globex', 'llm_tokens'), await amount('globex', 'storage_bytes')], [tokens, 400], 'what was booked is there')
+    t.same([await amount('globex', 'llm_tokens'), await amount('globex', 'storage_bytes')], [tokens, 400], 'booked amounts are stored')
     const counted = await calls('globex')
     t.ok(counted >= sent && counted <= sent + last, `${sent + last - counted} of the last ${last} requests are not`)
     await query(
@@ -84,10 +84,10 @@ test(
     )
     await until(
       t,
-      'what was reserved is booked by the other process, since a provider may have charged it',
+      "a dead process's reservations are booked by the other process, since a provider may have charged them",
       async () => await amount('globex', 'llm_tokens') === tokens + 1000
     )
-    t.equal(await amount('globex', 'storage_bytes'), 400, 'nothing is stored that was only reserved')
+    t.equal(await amount('globex', 'storage_bytes'), 400, 'amounts that were only reserved are not stored')
 
     const final = await load(stopped, 'initech', 600)
     t.equal(await stopped.stop(), 0)

@@ -87,7 +87,7 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
   const headers = { authorization }
 
   let last = { calls: 0, bytes: 0 }
-  /** What was counted since this was asked last. */
+  /** The counts since the last call. */
   async function counted (): Promise<{ calls: number, bytes: number }> {
     await app.usage.flush()
     const ledger = await ledgerOf(app)
@@ -128,14 +128,14 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
   t.equal(await ask('/refused'), 429)
   t.equal((await fetch(`${origin}/text`)).status, 401)
   t.equal(await ask('/nowhere'), 404)
-  t.same(await counted(), { calls: 0, bytes: 0 }, 'what a rate limit refused, a stranger, a path that is none')
+  t.same(await counted(), { calls: 0, bytes: 0 }, "a rate limited, an anonymous, and an unknown path's request")
 
   const body = JSON.stringify({ text })
   const json = { 'content-type': 'application/json' }
   t.equal(await ask('/length', { method: 'POST', body, headers: json }), 200)
   t.same(await counted(), { calls: 1, bytes: Buffer.byteLength(body) + '{"length":5011}'.length }, 'a body of known length')
   t.equal(await ask('/length', { method: 'POST', body: new Blob([body]).stream(), headers: json, duplex: 'half' }), 200)
-  t.same(await counted(), { calls: 1, bytes: Buffer.byteLength(body) + '{"length":5011}'.length }, 'one in chunks')
+  t.same(await counted(), { calls: 1, bytes: Buffer.byteLength(body) + '{"length":5011}'.length }, 'a chunked one')
 
   /** Sends the text, and closes the connection when the test says so. */
   async function send (sent: string, close: Promise<unknown> | ((received: Buffer) => boolean)): Promise<void> {
@@ -169,22 +169,22 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
     })
   )
   await send(head('GET /held?1') + head('GET /held?2') + head('GET /held?3'), started)
-  await until(t, 'requests that were cut off', async () => (await app.usage.summary('acme')).api_calls === last.calls + 3)
+  await until(t, 'aborted requests', async () => (await app.usage.summary('acme')).api_calls === last.calls + 3)
   await ask('/release')
-  t.same(await counted(), { calls: 3, bytes: 0 }, 'they count once, and nothing of them was sent')
+  t.same(await counted(), { calls: 3, bytes: 0 }, 'they count once, and nothing was sent to them')
 
   await send(
     head('POST /length', 'content-type: application/json\r\ncontent-length: 900000\r\n') + '{"a":"',
     new Promise((resolve) => setImmediate(resolve))
   )
-  await until(t, 'an upload that was cut off', async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
-  t.ok((await counted()).bytes < 1000, 'of what did not arrive nothing counts')
+  await until(t, 'an aborted upload', async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
+  t.ok((await counted()).bytes < 1000, 'bytes that did not arrive do not count')
 
   await send(
     head('POST /length', 'content-type: application/json\r\ncontent-length: 90000000\r\n') + '{"a":"',
     (received) => received.includes('413')
   )
-  await until(t, 'a body that was refused', async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
+  await until(t, 'a rejected body', async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
   t.ok((await counted()).bytes < 2000)
 
   await send(
@@ -194,18 +194,18 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
   await send(head('GET /late'), (received) => received.includes('begun'))
   await until(
     t,
-    'an answer before the body is there, and one that was cut off',
+    'a response before the body arrived, and an aborted one',
     async () => (await app.usage.summary('acme')).api_calls === last.calls + 2
   )
   await ask('/release')
   await ask('/empty')
-  t.equal((await counted()).calls, 3, 'each is one, whatever is written late')
+  t.equal((await counted()).calls, 3, 'each counts once, whatever is written late')
 
   for (const path of ['/large', '/large-stream']) {
     await send(head(`GET ${path}`), (received) => received.length > 200_000)
     await until(t, `a download that was cut off, of ${path}`, async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
     const { bytes } = await counted()
-    // A body that is one piece is handed to the connection as a whole.
-    t.ok(bytes > 200_000 - 1000 && bytes <= 30_000_000, `what was handed to the connection counts: ${bytes}`)
+    // A body in one piece is handed to the connection as a whole.
+    t.ok(bytes > 200_000 - 1000 && bytes <= 30_000_000, `bytes handed to the connection count: ${bytes}`)
   }
 })

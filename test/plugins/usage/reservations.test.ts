@@ -14,7 +14,7 @@ async function section (t: Test): Promise<DatabaseSection> {
 
 const counters = [['llm_tokens', 1, '2026-06'], ['ai_cost', 1_000_000, '2026-06'], ['storage_bytes', MB, 'total']] as const
 
-// One app of each engine, in which each of them has tenants of its own.
+// One app for each engine, in which each test has its own tenants.
 test('reservations', (t) =>
   forEachEngine(t, async (t, engine) => {
     const clock = fakeClock()
@@ -31,10 +31,10 @@ test('reservations', (t) =>
         big: 'much'
       }
     })
-    await t.test('what an instance had reserved that is gone is resolved once; one that comes back ends it as it would have', (t) =>
+    await t.test("a dead instance's reservations are resolved once; if it returns it finishes them itself", (t) =>
       resolves(t, app))
-    await t.test('what was used is booked once, be it more or less than was reserved', (t) => books(t, app, clock))
-    await t.test('of a hundred at a time a plan with room for seven admits seven; what is released makes room again', (t) => admits(t, app))
+    await t.test('the used amount is booked once, whether it is more or less than was reserved', (t) => books(t, app, clock))
+    await t.test('of a hundred concurrent reservations a plan with room for seven admits seven; released ones make room again', (t) => admits(t, app))
   }))
 
 async function resolves (t: Test, app: FastifyInstance): Promise<void> {
@@ -44,21 +44,21 @@ async function resolves (t: Test, app: FastifyInstance): Promise<void> {
   await reserve(10_000)
   await app.usage.reserve('globex', 'storage_bytes', 7 * MB)
   const moveTo = (instance: string) => sql`update tenantry.usage_reservations set instance_id = ${instance}::uuid`.execute(app.db)
-  t.equal(await store.resolve(), 0, 'while it lives nothing is')
+  t.equal(await store.resolve(), 0, 'none while it is alive')
   await moveTo(await instanceSilentFor(app, 25))
   t.equal(await store.resolve(), 0, 'silent for 25 s')
   await moveTo(await instanceSilentFor(app, 31))
   t.equal(
     (await Promise.all([store.resolve(), store.resolve()])).reduce((sum, count) => sum + count),
     13,
-    'silent for 31 s, and two look at a time'
+    'silent for 31 s, and two check at a time'
   )
   t.equal(await store.resolve(), 0)
   const day = (counter: string, amount: number) => ({ [`acme ${counter} 2026-06`]: amount, [`acme ${counter} 2026-06-01`]: amount })
   t.same(
     await ledgerOf(app),
     { ...day('llm_tokens', 11_110), ...day('ai_cost', 11_110) },
-    'tokens and cost as they were reserved, of storage nothing'
+    'tokens and cost as reserved, no storage'
   )
   t.equal(await admitted(t, [app.usage.reserve('globex', 'storage_bytes', 7 * MB)]), 1, 'storage has its room again')
 
@@ -72,7 +72,7 @@ async function resolves (t: Test, app: FastifyInstance): Promise<void> {
   t.equal(await kept(), 4)
   await sql`update tenantry.usage_reservations set resolved_at = resolved_at - interval '25 hours'`.execute(app.db)
   await store.sweep()
-  t.equal(await kept(), 0, 'after a day nobody is waited for')
+  t.equal(await kept(), 0, 'after a day the instance is given up')
 }
 
 async function books (t: Test, app: FastifyInstance, clock: ReturnType<typeof fakeClock>): Promise<void> {
@@ -85,26 +85,26 @@ async function books (t: Test, app: FastifyInstance, clock: ReturnType<typeof fa
   t.same(await used(), { 'booked llm_tokens 2026-06': 2, 'booked llm_tokens 2026-06-30': 2 })
   const next = await app.usage.reserve('booked', 'llm_tokens', 5)
   clock.forward(120_000)
-  t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 7)]), 1, 'a new month has all of its room')
+  t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 7)]), 1, 'a new month has its full amount')
   await next.settle(50)
   t.same(
     await used(),
     { 'booked llm_tokens 2026-06': 52, 'booked llm_tokens 2026-06-30': 52 },
-    'it counts for the day on which it was reserved'
+    'it counts for the day of the reservation'
   )
   clock.forward(-120_000)
-  t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 1)]), 0, 'a clock that is set back finds the month as it was')
+  t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 1)]), 0, 'a clock that is set back finds the month unchanged')
   await (await app.usage.reserve('unused', 'llm_tokens', 7)).settle(0)
   t.equal(await admitted(t, [app.usage.reserve('unused', 'llm_tokens', 7)]), 1)
 
   await app.tenants.update('booked', { plan: 'much' })
-  t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 1000)]), 1, 'a change of plan holds at once')
+  t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 1000)]), 1, 'a changed plan applies at once')
   await app.tenants.update('booked', { plan: 'eight' })
   t.equal(await admitted(t, [app.usage.reserve('booked', 'llm_tokens', 1)]), 0)
   await sql`update tenantry.tenants set plan = 'of another server' where id = 'unused'`.execute(app.db)
   const { llmTokensPerMonth } = app.plans.of('free').limits.ai
   const rest = await app.usage.reserve('unused', 'llm_tokens', llmTokensPerMonth - 7)
-  t.equal(await admitted(t, [app.usage.reserve('unused', 'llm_tokens', 1)]), 0, 'a plan that this server does not know has the room of free')
+  t.equal(await admitted(t, [app.usage.reserve('unused', 'llm_tokens', 1)]), 0, "a plan that this server does not know has free's limits")
   await rest.release()
 }
 
@@ -115,19 +115,19 @@ async function admits (t: Test, app: FastifyInstance): Promise<void> {
     const reservations = (await Promise.allSettled(attempts)).flatMap((result) => result.status === 'fulfilled' ? [result.value] : [])
     await Promise.all(reservations.slice(0, 3).map((reservation) => reservation.release()))
     await Promise.all(reservations.slice(3, 5).map((reservation) => reservation.settle(one)))
-    t.equal((await ledgerOf(app))[`hundred ${counter} ${period}`], 2 * one, 'what was used')
-    t.equal(await admitted(t, Array.from({ length: 20 }, () => app.usage.reserve('hundred', counter, one))), 3, 'what was released')
+    t.equal((await ledgerOf(app))[`hundred ${counter} ${period}`], 2 * one, 'the used amount')
+    t.equal(await admitted(t, Array.from({ length: 20 }, () => app.usage.reserve('hundred', counter, one))), 3, 'the released amount')
     t.equal(
       await admitted(t, [app.usage.reserve('other', counter, 7 * one), app.usage.reserve('other', counter, 1)]),
       1,
-      'of another tenant nothing is taken'
+      'another tenant is not affected'
     )
     t.equal(await admitted(t, [app.usage.reserve('other', counter, 8 * one), app.usage.reserve('nothing', counter, 1)]), 0)
     t.equal(await admitted(t, [app.usage.reserve('big', counter, 2 ** 53 - 1), app.usage.reserve('big', counter, 2 ** 53 - 1)]), 2)
   }
 }
 
-test('what is refused names the limit, and the plan to change to', async (t) => {
+test('a rejection names the limit, and the plan to upgrade to', async (t) => {
   const { app } = await open(t, await section(t), { tenants: { acme: 'seven', globex: 'none', free: 'free', top: 'enterprise' } })
   const refusal = (tenant: string, counter: typeof counters[number][0], amount: number) =>
     app.usage.reserve(tenant, counter, amount).then(() => t.fail('it was admitted'), (error) => error)
@@ -139,7 +139,7 @@ test('what is refused names the limit, and the plan to change to', async (t) => 
   t.match(
     await refusal('acme', 'llm_tokens', 9),
     { extras: { upgrade: { plan: 'much', limit: -1 } } },
-    'the lowest that has room for all of it'
+    'the lowest with room for all of it'
   )
   t.match(await refusal('acme', 'storage_bytes', 7 * MB + 1), {
     message: 'The plan "seven" includes 7 MB of files',
@@ -159,7 +159,7 @@ test('what is refused names the limit, and the plan to change to', async (t) => 
   await t.rejects(app.usage.reserve('nobody', 'llm_tokens', 1), { code: 'TENANTRY_TENANT_UNKNOWN' })
 })
 
-test('two servers admit together what the plan has room for', async (t) => {
+test("two servers together admit the plan's amount", async (t) => {
   const engine = await section(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'seven' } })
   const { app: there } = await open(t, engine)
@@ -175,7 +175,7 @@ test('two servers admit together what the plan has room for', async (t) => {
   }
 })
 
-test('a server that stops in order leaves no reservation, and no trace of itself', async (t) => {
+test('a server that stops cleanly leaves no reservation, and no row of its own', async (t) => {
   const engine = await section(t)
   const { app: here } = await open(t, engine, { tenants: { acme: 'much' }, now: fakeClock().now })
   const { app: there } = await open(t, engine, { now: fakeClock().now })
@@ -199,7 +199,7 @@ test('a server that stops in order leaves no reservation, and no trace of itself
   t.ok(Number(Object(rows).instances) <= 1)
 })
 
-test('with row-level security, under a role that it binds', async (t) => {
+test('reservations work with row-level security, under a role that obeys it', async (t) => {
   const { connectionString, admin } = await postgresDatabase(t, { role: 'owner' })
   const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString, rowLevelSecurity: true } }, {
     now: fakeClock().now,

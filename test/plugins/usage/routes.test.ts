@@ -10,7 +10,7 @@ import { fakeClock, open } from './app.js'
 
 const MB = 1_048_576
 
-test('the summary, the history and the report, of each tenant its own', async (t) => {
+test('each tenant gets its own summary, history and report', async (t) => {
   const engine = await postgresSection(t)
   const clock = fakeClock(Date.parse('2028-02-28T12:00:00Z'))
   const { app, as } = await open(t, engine, { ...clock, tenants: { acme: 'seven', globex: 'much' } })
@@ -29,7 +29,7 @@ test('the summary, the history and the report, of each tenant its own', async (t
     llm_tokens: 3,
     storage_bytes: 2.5 * MB,
     bandwidth_bytes: first.text.length + second.text.length
-  }, 'with what is reserved')
+  }, 'with reserved amounts')
   t.match((await globex('GET /usage/summary')).body, { tenant_id: 'globex', ...nothing })
 
   clock.forward(86_400_000)
@@ -44,14 +44,14 @@ test('the summary, the history and the report, of each tenant its own', async (t
     { history: [...february, day('2028-02-28', 3, 3), day('2028-02-29', 4)] },
     'a leap year'
   )
-  t.same((await acme('GET /usage/history')).body, { history: [day('2028-03-01', 2, 1)] }, 'of the current month as far as today')
+  t.same((await acme('GET /usage/history')).body, { history: [day('2028-03-01', 2, 1)] }, 'of the current month up to today')
   t.match((await globex('GET /usage/history?period=2028-02')).body, { history: [...february, day('2028-02-28', 1), day('2028-02-29')] })
-  t.same((await acme('GET /usage/history?period=2028-04')).body, { history: [] }, 'a month to come')
+  t.same((await acme('GET /usage/history?period=2028-04')).body, { history: [] }, 'a future month')
   t.equal(Object((await acme('GET /usage/history?period=2027-02')).body).history.length, 28)
   t.match(
     (await acme('GET /usage/summary')).body,
     { period: '2028-03', llm_tokens: 1, storage_bytes: 2.5 * MB },
-    'what is stored is no matter of months'
+    'stored data does not depend on months'
   )
   clock.forward(-86_400_000)
   t.match((await acme('GET /usage/history')).body, { history: { length: 29 } }, 'by a clock that was set back')
@@ -95,7 +95,7 @@ test('the summary, the history and the report, of each tenant its own', async (t
   })
 })
 
-test('who may not ask, and what cannot be asked', async (t) => {
+test('callers without permission and invalid requests are rejected', async (t) => {
   const { app, as } = await open(t, await postgresSection(t), { tenants: { acme: 'free' } })
   const stranger = caller(t, app)
   const platform = caller(t, app, { token: signToken({ role: 'admin', sub: 'ops' }) })
@@ -132,7 +132,7 @@ test('who may not ask, and what cannot be asked', async (t) => {
   }
 })
 
-test('the plugin asks for what it needs; a document turns it off', async (t) => {
+test('the plugin names its dependencies; a document disables it', async (t) => {
   await t.rejects(async () => {
     await Fastify().register(usage)
   }, /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/usage"/)
@@ -141,7 +141,7 @@ test('the plugin asks for what it needs; a document turns it off', async (t) => 
   t.same(
     (await caller(t, unbilled)('GET /billing/usage')).body,
     { own: true },
-    'the report is in two groups: either is enough to free its path'
+    'the report is in two groups: disabling either frees its path'
   )
   const app = await testServer(t, { plugins: { usage: false }, routes: [report] }, { engine: await postgresSection(t), tenants: ['acme'] })
   t.equal(app.hasDecorator('usage'), false)
@@ -150,7 +150,7 @@ test('the plugin asks for what it needs; a document turns it off', async (t) => 
   t.same((await acme('GET /billing/usage')).body, { own: true })
 })
 
-test('on the whole server, what the routes of the document and of tenants are asked counts, and what the rate limit refuses does not', async (t) => {
+test('on the whole server, requests to declared and tenant routes count, and rate limited ones do not', async (t) => {
   const app = await testServer(t, {
     routes: [{
       path: '/hello',

@@ -13,7 +13,7 @@ const document: TestDocument = {
   ]
 }
 
-/** Asks, and tells the status and what was counted for the tenant. */
+/** Sends a request. Returns the status and the tenant's counts. */
 async function counted (app: FastifyInstance, options: InjectOptions): Promise<{ status: number, calls: number, bytes: number }> {
   const before = await app.usage.summary('acme')
   const { statusCode } = await app.inject(options)
@@ -21,7 +21,7 @@ async function counted (app: FastifyInstance, options: InjectOptions): Promise<{
   return { status: statusCode, calls: after.api_calls - before.api_calls, bytes: after.bandwidth_bytes - before.bandwidth_bytes }
 }
 
-test('a stranger who names a tenant bills it with what is published for it, and with nothing else', async (t) => {
+test('an anonymous caller who names a tenant adds to its usage only by open routes', async (t) => {
   const app = await testServer(t, document, { tenants: ['acme'] })
   const own = [{ path: '/own', method: 'get', response: { own: true } }, {
     path: '/own/users',
@@ -57,7 +57,7 @@ test('a stranger who names a tenant bills it with what is published for it, and 
       payload: 'x'.repeat(1_000_000)
     }),
     { status: 404, calls: 0, bytes: 0 },
-    'a large body to nowhere'
+    'a large body to an unknown path'
   )
   t.same(
     await counted(app, {
@@ -65,14 +65,14 @@ test('a stranger who names a tenant bills it with what is published for it, and 
       headers: { ...stranger, authorization: `Bearer ${signToken({ sub: 'eve', tenant_id: 'acme' })}x` }
     }),
     { status: 401, calls: 0, bytes: 0 },
-    'a token that is none'
+    'an invalid token'
   )
   for (const [url, status] of [['/known', 200], ['/nope', 404], ['/doc', 200]] as const) {
-    t.match(await counted(app, { url, headers: admin }), { status, calls: 1 }, `whoever is known: ${url}`)
+    t.match(await counted(app, { url, headers: admin }), { status, calls: 1 }, `an authenticated caller: ${url}`)
   }
 })
 
-test('where a gateway vouches for the tenant every request counts', async (t) => {
+test('if a gateway names the tenant, every request counts', async (t) => {
   const app = await testServer(t, { ...document, tenancy: { trustHeader: true } }, { tenants: ['acme'] })
   for (const [url, status] of [['/open', 200], ['/nope', 404], ['/doc', 200]] as const) {
     t.match(await counted(app, { url, headers: stranger }), { status, calls: 1 }, url)

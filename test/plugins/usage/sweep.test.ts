@@ -1,4 +1,4 @@
-/** The removal of old figures of usage. */
+/** The removal of old usage figures. */
 import { test } from 'tap'
 import { sweepUsage } from '../../../plugins/usage/sweep.js'
 import { forEachEngine } from '../../helpers/postgres.js'

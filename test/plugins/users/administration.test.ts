@@ -23,7 +23,7 @@ async function as ({ ask, logIn }: Opened, tenant: string, address: string): Pro
 
 const status = async ({ ask }: Opened, token: unknown) => (await ask('GET /auth/me', { token: String(token) })).status
 
-test('administrators of a tenant list, read, change and delete its users', (t) =>
+test("a tenant's administrators list, read, change and delete its users", (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
     const { app, ask } = opened
@@ -54,7 +54,7 @@ test('administrators of a tenant list, read, change and delete its users', (t) =
       ]
     ) refused(t, await admin(`GET /users?${query}`), 400, 'VALIDATION_FAILED', query)
     t.match(await admin(`GET /users/${ada}`), { status: 200, body: shown })
-    t.equal((await admin(`GET /users/${foreign}`)).status, 404, 'a user of another tenant')
+    t.equal((await admin(`GET /users/${foreign}`)).status, 404, "another tenant's user")
     refused(t, await admin('GET /users/x'), 400, 'VALIDATION_FAILED')
 
     for (const target of [`PATCH /users/${foreign}`, `PATCH /users/${'1'.repeat(8)}-2222-4333-8444-555555555555`]) {
@@ -103,11 +103,11 @@ test('administrators of a tenant list, read, change and delete its users', (t) =
     t.match(
       (await ask('GET /users', { ...platform, tenant: 'globex' })).body,
       { data: [{ id: foreign }] },
-      'an administrator of the platform names the tenant'
+      'a platform administrator names the tenant'
     )
   }))
 
-test('a user cannot give or take permissions that it does not hold, and a tenant keeps an administrator', async (t) => {
+test('a user cannot grant or remove permissions that it does not have, and a tenant keeps an administrator', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const { app, ask } = opened
   const [first, second] = [await addUser(app, 'acme', boss, 'admin'), await addUser(app, 'acme', 'chief@example.com', 'admin')]
@@ -150,7 +150,7 @@ test('a user cannot give or take permissions that it does not hold, and a tenant
   ])
   const administrators = async () =>
     (await app.db.selectFrom('tenantry.users').select('id').where('role', '=', 'admin').where('status', '=', 'active').execute()).length
-  t.equal(await administrators(), 1, "of two administrators who take each other's role one stays")
+  t.equal(await administrators(), 1, "of two administrators who remove each other's role one stays")
   t.same(answers.map(({ status }) => status).sort(), [200, 409])
   const [left] = await app.db.selectFrom('tenantry.users').select('id').where('role', '=', 'admin').where('status', '=', 'active').execute()
   const signed = app.auth.sign({ sub: 'idp-root', role: 'admin', tenant_id: 'acme' })
@@ -161,11 +161,11 @@ test('a user cannot give or take permissions that it does not hold, and a tenant
   t.equal(
     (await ask(`DELETE /users/${left?.id}`, { headers: { 'x-api-key': platformKey }, tenant: 'acme' })).status,
     200,
-    'an administrator of the platform may'
+    'a platform administrator may'
   )
 })
 
-test('what a user has ends on every server', async (t) => {
+test('disabling a user ends its sessions and keys on every server', async (t) => {
   const engine = await postgresSection(t)
   const here = await open(t, engine, { tenants: ['acme'] })
   const there = await open(t, engine, { clock: here.clock })
@@ -217,7 +217,7 @@ test('what a user has ends on every server', async (t) => {
   t.equal(await status(here, (await here.logIn('acme', boss)).body['token']), 200)
 })
 
-test('a user is invited, and accepts with the link of the mail', (t) =>
+test("a user is invited, and accepts with the mail's link", (t) =>
   forEachEngine(t, async (t, engine) => {
     const opened = await open(t, engine, { tenants: ['acme', 'globex'] })
     const { app, ask, clock, mails } = opened
@@ -233,7 +233,7 @@ test('a user is invited, and accepts with the link of the mail', (t) =>
 
     const { answer, token } = await invite('New@Example.com', 'editor')
     t.match(answer, { status: 201, body: { id: String, expiresAt: new Date(clock.now() + hour / 2).toISOString() } })
-    t.same(Object.keys(answer.body).sort(), ['expiresAt', 'id'], 'the token goes by mail only')
+    t.same(Object.keys(answer.body).sort(), ['expiresAt', 'id'], 'the token is sent only by mail')
     t.match(mails, [{
       kind: 'invite',
       tenant: 'acme',
@@ -284,7 +284,7 @@ async function fails (
   t.equal((await ask('POST /auth/register', { tenant: 'acme', body: { email: 'own@example.com', password } })).status, 201)
   refused(t, await accept(registered.token), 409, 'CONFLICT', 'the user registered meanwhile')
   const limited = await Promise.all(Array.from({ length: 6 }, () => invite('many@example.com')))
-  t.same(limited.map(({ answer }) => answer.status).sort(), [201, 201, 201, 429, 429, 429], 'three an hour')
+  t.same(limited.map(({ answer }) => answer.status).sort(), [201, 201, 201, 429, 429, 429], 'three per hour')
   const last = await invite('last@example.com')
   const sent = mails.length
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('id', '=', own).execute()
@@ -293,7 +293,7 @@ async function fails (
   refused(t, await accept(last.token), 400, 'LINK_INVALID', 'a deleted tenant')
 }
 
-test('without `auth.mail` invitations are refused, and `plugins.users` turns the endpoints off', async (t) => {
+test('without `auth.mail` invitations are rejected, and `plugins.users` disables the endpoints', async (t) => {
   const app = await testServer(t, {}, { tenants: ['acme'] })
   const admin = caller(t, app, { token: app.auth.sign({ sub: 'root', role: 'admin', tenant_id: 'acme' }) })
   refused(t, await admin('POST /users/invite', { body: { email } }), 503, 'MAIL_NOT_CONFIGURED')

@@ -1,4 +1,4 @@
-/** Tokens of links in the wrong hands, at the wrong time, and on several servers. */
+/** Link tokens in the wrong hands, at the wrong time, and on several servers. */
 import { test, type Test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
@@ -21,7 +21,7 @@ async function tokenOfBoss ({ logIn }: Opened): Promise<string> {
   return String((await logIn('acme', boss)).body['token'])
 }
 
-/** Has a link of the kind sent, and returns its token. */
+/** Has a link of this kind sent, and returns its token. */
 async function linkOf (t: Test, opened: Opened, kind: Kind, address: string, tenant = 'acme'): Promise<string> {
   const { ask, mails } = opened
   const before = mails.length
@@ -41,7 +41,7 @@ async function linkOf (t: Test, opened: Opened, kind: Kind, address: string, ten
   return tokenOf(mail)
 }
 
-test('of parallel uses of one link, on two servers, one succeeds', async (t) => {
+test('of parallel uses of one link on two servers, one succeeds', async (t) => {
   const engine = await postgresSection(t)
   const here = await open(t, engine, { tenants: ['acme'] })
   const there = await open(t, engine, { clock: here.clock, workers: 0 })
@@ -57,11 +57,11 @@ test('of parallel uses of one link, on two servers, one succeeds', async (t) => 
   t.match(
     (await here.ask('GET /users', { token: await tokenOfBoss(here) })).body,
     { pagination: { total: 4 } },
-    'an invitation makes one user'
+    'an invitation creates one user'
   )
 })
 
-test('a link of any kind is refused alike: late, changed, of another tenant, another kind, or of a tenant that is gone', async (t) => {
+test('all invalid links get the same rejection: expired, modified, of another tenant, of another kind, or of a deleted tenant', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme', 'globex'] })
   const { app, clock } = opened
   await addUser(app, 'acme', boss, 'admin')
@@ -95,7 +95,7 @@ test('a link of any kind is refused alike: late, changed, of another tenant, ano
   )
 })
 
-test('links end with the user they were sent to, and invitations with the user who sent them', async (t) => {
+test('links end with their recipient, and invitations with their sender', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const { app, ask, clock, mails } = opened
   await addUser(app, 'acme', boss, 'admin')
@@ -126,7 +126,7 @@ test('links end with the user they were sent to, and invitations with the user w
     }
     refused(t, await opened.logIn('acme', address, next), 401, 'CREDENTIALS_INVALID')
     const before = mails.length
-    t.match(await opened.forgot('acme', address), { status: 202, body: { success: true } }, 'the answer does not tell')
+    t.match(await opened.forgot('acme', address), { status: 202, body: { success: true } }, 'the response does not reveal it')
     await opened.settled()
     t.equal(mails.length, before, 'and no mail is sent')
 
@@ -150,7 +150,7 @@ test('links end with the user they were sent to, and invitations with the user w
   }
 })
 
-test('an invitation tells strangers nothing of its address', async (t) => {
+test('an invitation reveals nothing about its address to anonymous callers', async (t) => {
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const { app, ask } = opened
   await addUser(app, 'acme', boss, 'admin')

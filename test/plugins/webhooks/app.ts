@@ -1,4 +1,4 @@
-/** The plugin webhooks in an app of its own, with what it needs and nothing else; and receivers. */
+/** The plugin webhooks in its own app, with only its dependencies; and receivers. */
 import type { Test } from 'tap'
 import type { ServerResponse } from 'node:http'
 import type { OutboundWebhook } from '../../../lib/schema/webhook.js'
@@ -26,7 +26,7 @@ export type Clock = ReturnType<typeof fakeClock>
 
 export interface OpenOptions extends WebhooksOptions {
   readonly clock?: Clock
-  /** By tenant: what its document would have. */
+  /** The webhooks of each tenant's document. */
   readonly tenants?: Readonly<Record<string, readonly OutboundWebhook[]>>
   /** Default: the loopback. */
   readonly allow?: readonly string[]
@@ -35,11 +35,11 @@ export interface OpenOptions extends WebhooksOptions {
 export interface Opened {
   readonly app: FastifyInstance
   readonly clock: Clock
-  /** The administrator of a tenant; without one, of the platform. */
+  /** The administrator of a tenant, or of the platform. */
   readonly as: (tenant?: string) => Ask
-  /** Writes events of an entity, each in a transaction of its own, and wakes. */
+  /** Writes events of an entity, each in its own transaction, and wakes the sender. */
   readonly tell: (tenant: string, ...values: readonly unknown[]) => Promise<void>
-  /** Sets the clock forward, and wakes. */
+  /** Advances the clock, and wakes the sender. */
   readonly forward: (ms: number) => void
 }
 
@@ -93,13 +93,13 @@ function compiled (webhook: OutboundWebhook) {
 }
 
 export interface Receiver extends Remote {
-  /** What it answers from now on. */
+  /** Sets the response from now on. */
   answer: (request: Arrived, response: ServerResponse) => void
-  /** The `data.value` of what came. */
+  /** The `data.value` of received events. */
   values(): unknown[]
 }
 
-/** Answers 204 until it is told otherwise. */
+/** Responds with 204 until it is told otherwise. */
 export async function receiver (t: Test): Promise<Receiver> {
   const held: { receiver?: Receiver } = {}
   const own = await remote(t, (request, response) => {
@@ -114,7 +114,7 @@ export async function receiver (t: Test): Promise<Receiver> {
   return held.receiver
 }
 
-/** Verifies a delivery as its receiver would, while the clock is that of the machine. */
+/** Verifies a delivery as its receiver would, while the clock is the machine's. */
 export function verify (secret: string, { body, headers }: Arrived): unknown {
   return new Webhook(secret, secret.startsWith('whsec_') ? {} : { format: 'raw' }).verify(body, {
     'webhook-id': String(headers['webhook-id']),
@@ -125,7 +125,7 @@ export function verify (secret: string, { body, headers }: Arrived): unknown {
 
 const deadline = 60_000 // ms
 
-/** Waits until it is so; the test fails when it has not come. */
+/** Polls until the condition is true; fails the test after a deadline. */
 export async function until (t: Test, what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
   const end = performance.now() + deadline
   while (performance.now() < end) {

@@ -1,4 +1,4 @@
-/** Very many events, and what is left of old ones. */
+/** Large numbers of events, and the removal of old ones. */
 import type { SubscriberDirectory, Subscribers } from '../../../plugins/webhooks/subscribers.js'
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
@@ -19,7 +19,7 @@ function book (): SubscriberDirectory {
   return { platform: nobody, of: () => own, within: () => own, forget () {}, close () {} }
 }
 
-test('a large number of events of a tenant does not delay others', async (t) => {
+test("a large number of a tenant's events does not delay others", async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
     deliver: false,
@@ -35,13 +35,13 @@ test('a large number of events of a tenant does not delay others', async (t) => 
     Number((await query('select count(*) from tenantry.webhook_deliveries where tenant_id = $1', [tenant]))[0]?.['count'])
 
   let pass = await fanOut(app.db, subscribers, '', new Date())
-  t.ok(await count('acme') < 3000, 'a pass makes some of them')
+  t.ok(await count('acme') < 3000, 'a pass creates some of its deliveries')
   t.equal(await count('globex'), 1, 'and those of the others')
   while (pass.outcome !== 'done') pass = await fanOut(app.db, subscribers, pass.from, new Date())
   t.equal(await count('acme'), 3000)
 })
 
-test('a look for due deliveries reads a few pages, however many deliveries of one tenant wait', async (t) => {
+test('a poll for due deliveries reads a few pages, however many deliveries of one tenant wait', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { deliver: false })
   const insert = (source: string, count: number) =>
@@ -83,7 +83,7 @@ test('a look for due deliveries reads a few pages, however many deliveries of on
   t.strictSame(taken.map(({ source }) => source).sort(), ['flooder', 'flooder', 'flooder', 'flooder', 'victim'])
 })
 
-test('what is over leaves: after 30 days, and events of which no delivery is left', async (t) => {
+test('deliveries are removed after 30 days, and so are events without deliveries', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { deliver: false })
   const day = 86_400_000

@@ -1,4 +1,4 @@
-/** What becomes of an event: signed, in order, retried, logged, and nobody else's. */
+/** The delivery of events: signed, in order, retried, logged, and isolated. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
@@ -9,7 +9,7 @@ const minute = 60_000 // ms
 const hour = 60 * minute
 const events = ['entity.*']
 
-/** A webhook of a receiver. */
+/** A webhook to a receiver. */
 function to ({ origin }: Receiver, name = 'out', more: object = {}) {
   return { name, url: `${origin}/hook?token=of-the-address`, events, ...more }
 }
@@ -50,7 +50,7 @@ test('a committed event arrives once, signed, and one that was rolled back never
       /undone/
     )
     await tell('acme', 'x{{secret:hook}}')
-    await until(t, 'both webhooks are told', () => hears.requests.length > 0 && other.requests.length > 0)
+    await until(t, 'both webhooks have received it', () => hears.requests.length > 0 && other.requests.length > 0)
 
     const { body: { secret } } = await as('acme')('GET /webhooks/secret')
     t.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/)
@@ -66,9 +66,9 @@ test('a committed event arrives once, signed, and one that was rolled back never
     t.throws(() => verify('whsec_AAAA', first))
     t.equal((await as('acme')('GET /webhooks/secret')).body['secret'], secret, 'it stays')
     t.not((await as('globex')('GET /webhooks/secret')).body['secret'], secret)
-    t.not((await as()('GET /webhooks/secret')).body['secret'], secret, "nor is it the platform's")
+    t.not((await as()('GET /webhooks/secret')).body['secret'], secret, 'nor does the platform get it')
 
-    await until(t, 'the log says so', async () => (await as('acme')('GET /webhooks/deliveries?status=delivered')).body.data?.length === 2)
+    await until(t, 'the log contains it', async () => (await as('acme')('GET /webhooks/deliveries?status=delivered')).body.data?.length === 2)
     const log = await as('acme')('GET /webhooks/deliveries')
     t.match(log.body, {
       data: [{
@@ -85,17 +85,17 @@ test('a committed event arrives once, signed, and one that was rolled back never
     t.strictSame(
       new Set(log.body.data?.map(({ url, webhook }) => `${String(webhook)} ${String(url)}`)),
       new Set([`out ${hears.origin}/hook`, `keyed ${other.origin}/hook`]),
-      'without what stands in the query'
+      'without the query string'
     )
     t.match(
       (await as('acme')('GET /tenant/secrets')).body,
       { secrets: [{ key: 'hook', accessCount: 1 }] },
-      'one attempt uses a secret once, wherever it stands'
+      'one attempt uses a secret once, wherever it occurs'
     )
     t.strictSame((await as('globex')('GET /webhooks/deliveries')).body.data, [])
     t.strictSame((await as()('GET /webhooks/deliveries')).body.data, [], 'the platform has its own')
 
-    // Nothing in the rows but what they must have, and the secrets only encrypted.
+    // The rows contain only the necessary columns, and encrypted secrets.
     const rows = JSON.stringify([
       await app.db.selectFrom('tenantry.webhook_secrets').selectAll().execute(),
       await app.db.selectFrom('tenantry.webhook_deliveries').selectAll().execute()
@@ -113,7 +113,7 @@ test('a committed event arrives once, signed, and one that was rolled back never
       t.strictSame(await app.db.selectFrom(table).select('tenant_id').where('tenant_id', '=', 'acme').execute(), [], table)
     }
     await tell('acme', 'late')
-    t.strictSame(await app.db.selectFrom('tenantry.webhook_events').selectAll().execute(), [], 'what comes late has no tenant')
+    t.strictSame(await app.db.selectFrom('tenantry.webhook_events').selectAll().execute(), [], 'a late event has no tenant')
     t.equal(hears.requests.length, 1)
   }))
 
@@ -152,13 +152,13 @@ test('a receiver that was down gets every event, in the order of its entity', as
     forward(4 * minute)
     const due = (await waiting()).some(({ next, holder }) => holder === null && next !== null && next.getTime() <= clock.now())
     if (due) await until(t, 'it is tried again', () => hears.requests.length > tried)
-    await until(t, 'nothing is under way', async () => (await waiting()).every(({ holder }) => holder === null))
+    await until(t, 'nothing is being sent', async () => (await waiting()).every(({ holder }) => holder === null))
   }
-  t.ok(new Set(hears.values()).size === 2 && !hears.values().includes(2), 'those behind it wait')
+  t.ok(new Set(hears.values()).size === 2 && !hears.values().includes(2), 'later ones wait')
   t.strictSame(
     new Set(hears.requests.filter((_, index) => hears.values()[index] === 1).map(({ headers }) => headers['webhook-id'])),
     new Set([first?.headers['webhook-id']]),
-    'under one id'
+    'with one id'
   )
   await tell('acme', 4)
   hears.requests.length = 0
@@ -177,7 +177,7 @@ test('a receiver that was down gets every event, in the order of its entity', as
   )
 })
 
-test('what a receiver answers decides: taken, tried again, or not wanted', async (t) => {
+test("a receiver's response means accepted, retry, or unwanted", async (t) => {
   const hears = await receiver(t)
   const engine = await own(t)
   const { as, tell, forward } = await open(t, engine, {
@@ -222,7 +222,7 @@ test('what a receiver answers decides: taken, tried again, or not wanted', async
   t.equal(hears.requests.filter(({ path }) => path.includes('elsewhere')).length, 0, 'no redirect is followed')
   hears.answer = fails(410)
   forward(hour)
-  await until(t, 'it is not wanted', async () => (await outcome('out'))?.['status'] === 'failed')
+  await until(t, 'it is unwanted', async () => (await outcome('out'))?.['status'] === 'failed')
   t.match(await outcome('out'), { lastStatus: 410, nextAttemptAt: null })
   await until(t, 'the others have their retries', async () => Number((await outcome('inside'))?.['attempts']) > 1)
   for (let day = 0; day < 26 && (await outcome('inside'))?.['status'] === 'pending'; day++) {
@@ -234,5 +234,5 @@ test('what a receiver answers decides: taken, tried again, or not wanted', async
       async () => Number((await outcome('inside'))?.['attempts']) > attempts || (await outcome('inside'))?.['status'] === 'failed'
     )
   }
-  await until(t, 'a day later it has failed for good', async () => (await outcome('inside'))?.['status'] === 'failed')
+  await until(t, 'a day later it has finally failed', async () => (await outcome('inside'))?.['status'] === 'failed')
 })

@@ -10,7 +10,7 @@ import { testServer, type TestDocument } from '../../helpers/server.js'
 import { until } from '../../helpers/instances.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
-/** Events are written, and nothing sends them. */
+/** Events are written, and not sent. */
 const document: TestDocument = {
   queue: { workers: 0 },
   webhooks: [{ name: 'all', url: 'https://example.com/hook', events: ['secret.*', 'subscription.*', 'usage.*'] }]
@@ -31,16 +31,16 @@ async function toldOf (app: FastifyInstance, tenant: string): Promise<Told[]> {
 t.test('events of tenants are written in the transaction of the change', async (t) => {
   await forEachEngine(t, async (t, engine) => {
     const app = await testServer(t, document, { engine, tenants: ['free', { id: 'pro', plan: 'pro' }, 'billed', 'used', 'months'] })
-    await t.test('a secret that is rotated', (t) => rotated(t, app))
-    await t.test('a subscription that begins, changes and ends', (t) => subscribed(t, app))
-    await t.test('a limit that is reached, once', (t) => reached(t, app))
-    await t.test('and again in the next period', (t) => again(t, app))
+    await t.test("a secret's rotation writes an event", (t) => rotated(t, app))
+    await t.test("a subscription's start, change and end write events", (t) => subscribed(t, app))
+    await t.test('a reached limit writes one event', (t) => reached(t, app))
+    await t.test('a reached limit writes another event in the next period', (t) => again(t, app))
   })
 })
 
 async function rotated (t: Test, app: FastifyInstance): Promise<void> {
   for (const tenant of ['free', 'pro']) await app.secrets.put(tenant, { key: 'K', value: 'the first value' }, noActor)
-  t.strictSame(await toldOf(app, 'pro'), [], 'a value that is stored is no rotation')
+  t.strictSame(await toldOf(app, 'pro'), [], 'storing a value is not a rotation')
   await app.secrets.rotate('pro', { key: 'K', newValue: 'the second value', gracePeriodDays: 1 }, noActor)
   t.strictSame(
     await toldOf(app, 'pro'),
@@ -49,7 +49,7 @@ async function rotated (t: Test, app: FastifyInstance): Promise<void> {
   )
   await t.rejects(app.secrets.rotate('pro', { key: 'L', newValue: 'x', gracePeriodDays: 1 }, noActor), { code: 'TENANTRY_NOT_FOUND' })
   await t.rejects(app.secrets.rotate('free', { key: 'K', newValue: 'x', gracePeriodDays: 1 }, noActor), { code: 'TENANTRY_PLAN_LIMIT' })
-  t.strictSame(await toldOf(app, 'free'), [], 'a rotation that is refused')
+  t.strictSame(await toldOf(app, 'free'), [], 'a rejected rotation')
   t.equal((await toldOf(app, 'pro')).length, 1)
 }
 
@@ -87,7 +87,7 @@ async function subscribed (t: Test, app: FastifyInstance): Promise<void> {
   }])
   t.equal(await tell({}, 'e-1'), 'duplicate')
   await tell({})
-  t.strictSame(await kinds(), ['subscription.created active'], 'what changes nothing is not told')
+  t.strictSame(await kinds(), ['subscription.created active'], 'an update without a change writes no event')
   await tell({ cancelAtPeriodEnd: true })
   await tell({ status: 'canceled', endedAt: new Date() })
   await tell({ status: 'canceled', endedAt: new Date() }, 'e-3')
@@ -99,7 +99,7 @@ async function reached (t: Test, app: FastifyInstance): Promise<void> {
   const used = await app.usage.reserve('used', 'llm_tokens', 100_000)
   const refusals = await Promise.allSettled(Array.from({ length: 20 }, () => app.usage.reserve('used', 'llm_tokens', 1)))
   t.ok(refusals.every(({ status }) => status === 'rejected'))
-  await until(t, 'the limit is told', async () => (await toldOf(app, 'used')).length > 0)
+  await until(t, 'the limit is announced', async () => (await toldOf(app, 'used')).length > 0)
   await t.rejects(app.usage.reserve('used', 'llm_tokens', 1), { code: 'TENANTRY_PLAN_LIMIT' })
   const period = new Date().toISOString().slice(0, 7)
   t.strictSame(await toldOf(app, 'used'), [{
@@ -112,7 +112,7 @@ async function reached (t: Test, app: FastifyInstance): Promise<void> {
   await t.rejects(app.usage.take('used', 'connections'), { code: 'TENANTRY_PLAN_LIMIT' })
   await until(
     t,
-    'the limit of connections is told',
+    'the connection limit is announced',
     async () => (await toldOf(app, 'used')).some(({ data }) => data['metric'] === 'connections')
   )
   t.equal((await toldOf(app, 'used')).length, 2)
@@ -122,7 +122,7 @@ async function again (t: Test, app: FastifyInstance): Promise<void> {
   let time = Date.UTC(2026, 0, 31, 23, 59, 59)
   const { db, engine, log } = app
   const plan = builtInPlans.of('free')
-  // Each with a memory of its own, as two processes have.
+  // Each with its own memory, like two processes.
   const servers = [1, 2].map(() =>
     createNotices({
       emitter: optional(app, 'webhooks'),
@@ -150,6 +150,6 @@ async function again (t: Test, app: FastifyInstance): Promise<void> {
     await db.selectFrom('tenantry.usage_notices').select('period').where('tenant_id', '=', 'months').orderBy('period').execute()
   time += 62 * 86_400_000
   await servers[0]?.sweep()
-  t.strictSame(await kept(), [{ period: '2026-02' }, { period: '2026-02-01' }], 'notices of periods that are long over are removed')
-  t.strictSame(await toldOf(app, 'nobody'), [], 'a tenant that is not there')
+  t.strictSame(await kept(), [{ period: '2026-02' }, { period: '2026-02-01' }], 'notes of periods that ended long ago are removed')
+  t.strictSame(await toldOf(app, 'nobody'), [], 'a tenant that does not exist')
 }

@@ -1,4 +1,4 @@
-/** Webhooks of the whole server: writes of routes are told, in the transaction of the write. */
+/** Webhooks of the whole server: events of routes' writes, in the same transaction. */
 import type { ServerResponse } from 'node:http'
 import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'
@@ -64,17 +64,18 @@ function document (platform?: Receiver): TestDocument {
 const env = { HOOK: 'of-the-platform', HOOK_SECRET: 'whsec_c2VjcmV0IG9mIHRoZSBwbGF0Zm9ybQ==' }
 const admin = (tenant?: string) => ({ token: signToken({ role: 'admin', sub: 'ada', ...tenant !== undefined && { tenant_id: tenant } }) })
 
-/** What came, in short. */
+/** The received events, in short. */
 const told = ({ requests }: Receiver) =>
   requests.map(({ body }) => {
     const { type, data: { table, record } } = JSON.parse(body)
     return `${String(type)} ${String(table)} ${String(record.title ?? record.name)}`
   })
 
-test('writes of routes are sent to listening webhooks, and failed ones are not', (t) =>
+test('writes of routes are sent to subscribed webhooks, and failed ones are not', (t) =>
   forEachEngine(t, async (t, engine) => {
     const [hears, platform] = [await receiver(t), await receiver(t)]
-    // With row-level security a tenant's request writes rows of its tenant only, and what it changes of nobody's is the platform's to hear.
+    // With row-level security a tenant's request writes only its tenant's rows. Changes of rows without a tenant are events of the
+    // platform.
     const section = engine.provider === 'postgres'
       ? {
           ...engine,
@@ -125,7 +126,7 @@ test('writes of routes are sent to listening webhooks, and failed ones are not',
       'entity.created notes sealed',
       'entity.created notes step'
     ].sort()
-    await until(t, 'all of it is told', () => hears.requests.length >= all.length && platform.requests.length >= all.length + 3)
+    await until(t, 'everything is delivered', () => hears.requests.length >= all.length && platform.requests.length >= all.length + 3)
     t.strictSame(told(hears).sort(), all)
     t.strictSame(
       told(platform).sort(),
@@ -145,16 +146,16 @@ test('writes of routes are sent to listening webhooks, and failed ones are not',
     t.equal((await ask('POST /tenant/config', { body: {} })).status, 200)
     const before = hears.requests.length
     await ask('POST /notes', { body: { title: 'after' } })
-    await until(t, 'the platform hears of it', () =>
+    await until(t, 'the platform receives it', () =>
       told(platform).includes('entity.created notes after'))
-    t.equal(hears.requests.length, before, 'without the webhook there is nobody to tell')
+    t.equal(hears.requests.length, before, 'without the webhook no event is written')
   }))
 
 test('an event outlives the server that wrote it, killed right after the commit', async (t) => {
   const hears = await receiver(t)
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres' as const, postgres: { connectionString } }
-  // It sends nothing itself, so that nothing is sent before it is gone.
+  // It sends nothing itself, so that nothing is sent before the kill.
   const first = await startInstance(t, { ...document(), queue: { workers: 0 } }, engine)
   await remoteCaller(t, first.address, admin())('POST /tenants', { body: { id: 'acme', name: 'Acme' } })
   const ask = remoteCaller(t, first.address, admin('acme'))
@@ -167,11 +168,11 @@ test('an event outlives the server that wrote it, killed right after the commit'
   t.equal(await first.stop('SIGKILL'), null)
   t.equal(hears.requests.length, 0)
   await testServer(t, document(), { engine })
-  await until(t, 'another server tells it', () => hears.requests.length === 1)
+  await until(t, 'another server delivers it', () => hears.requests.length === 1)
   t.strictSame(told(hears), ['entity.created notes kept'])
 })
 
-test("a flood of one tenant keeps no event of another from the platform's webhooks", async (t) => {
+test("a flood of one tenant does not delay another's events to the platform's webhooks", async (t) => {
   const platform = await receiver(t)
   const held: ServerResponse[] = []
   platform.answer = (_request, response) => {
@@ -194,22 +195,22 @@ test("a flood of one tenant keeps no event of another from the platform's webhoo
   await until(t, 'each event has a delivery', async () => await made() === 3000)
   t.equal((await caller(t, app, admin('victim'))('POST /notes', { body: { title: 'of the victim' } })).status, 201)
   const order = () => told(platform).indexOf('entity.created notes of the victim')
-  await until(t, 'the event of the victim arrives while every delivery of the flood is unanswered', () => order() !== -1)
+  await until(t, "the victim's event arrives while no delivery of the flood has a response", () => order() !== -1)
   t.ok(order() <= 8, `${order()} deliveries of the flood are before it`)
 
-  // The receiver answers: the flood goes on, in full, and events of others go between.
+  // The receiver responds: the flood continues at full speed, with other tenants' events in between.
   platform.answer = (_request, response) => {
     response.end()
   }
   for (const response of held) response.end()
-  await until(t, 'the flood goes on', () => platform.requests.length > 100)
+  await until(t, 'the flood continues', () => platform.requests.length > 100)
   const before = platform.requests.length
   t.equal((await caller(t, app, admin('victim'))('POST /notes', { body: { title: 'of the victim again' } })).status, 201)
-  await until(t, 'the other event of the victim arrives', () => told(platform).includes('entity.created notes of the victim again'))
+  await until(t, "the victim's other event arrives", () => told(platform).includes('entity.created notes of the victim again'))
   t.ok(told(platform).indexOf('entity.created notes of the victim again') < before + 500, 'before most of the flood')
 })
 
-test('of a tenant whose events wait for the platform in their thousands more are refused, and of no other', async (t) => {
+test('more events are rejected only for a tenant with thousands waiting for the platform', async (t) => {
   const platform = await receiver(t)
   const { connectionString, query } = await postgresDatabase(t)
   const first = await testServer(t, { ...document(platform), queue: { workers: 0 } }, {
@@ -217,7 +218,7 @@ test('of a tenant whose events wait for the platform in their thousands more are
     tenants: ['flooder', 'victim'],
     env
   })
-  // Deliveries that wait for a time which is yet to come, as those of a receiver that fails.
+  // Deliveries that wait for a future time, like those of a failing receiver.
   await query(`with event as (insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
       select 'flooder', 'entity.created', 'notes:' || n, '{}', now(), true from generate_series(1, 100000) n returning place, subject)
     insert into tenantry.webhook_deliveries (tenant_id, source, event, type, subject, endpoint, url, next_attempt_at, give_up_at, created_at)
@@ -226,9 +227,9 @@ test('of a tenant whose events wait for the platform in their thousands more are
     t.equal((await caller(t, first, admin(tenant))('POST /notes', { body: { title: `of ${tenant}` } })).status, 201)
   }
   const app = await testServer(t, document(platform), { engine: { provider: 'postgres', postgres: { connectionString } }, env })
-  await until(t, 'the event of the victim arrives', () => told(platform).includes('entity.created notes of victim'))
+  await until(t, "the victim's event arrives", () => told(platform).includes('entity.created notes of victim'))
   const failed = async () => (await caller(t, app, admin())('GET /webhooks/deliveries?status=failed')).body.data
-  await until(t, 'the other is refused', async () => (await failed())?.length === 1)
+  await until(t, 'the other is rejected', async () => (await failed())?.length === 1)
   t.match(await failed(), [{ attempts: 0, lastError: 'too many deliveries wait already' }])
   t.strictSame(told(platform), ['entity.created notes of victim'])
 })

@@ -1,4 +1,4 @@
-/** Tenants, the platform and several processes share what sends webhooks. */
+/** Tenants, the platform and several processes share the sending of webhooks. */
 import type { ServerResponse } from 'node:http'
 import Fastify from 'fastify'
 import { test } from 'tap'
@@ -25,7 +25,7 @@ async function own (t: Parameters<typeof postgresDatabase>[0]) {
   return { provider: 'postgres' as const, postgres: { connectionString } }
 }
 
-test('a tenant hears its own events only, the platform those of all', async (t) => {
+test('a tenant receives only its own events, the platform those of all', async (t) => {
   const [acme, globex, platform] = [await receiver(t), await receiver(t), await receiver(t)]
   const key = secretText('a signing secret of the platform', 'a signing secret')
   const { app, as, tell } = await open(t, await own(t), {
@@ -36,13 +36,13 @@ test('a tenant hears its own events only, the platform those of all', async (t) 
   await tell('globex', 'g')
   await tell('silent', 's')
   await tell('', 'p')
-  await until(t, 'all have heard', () => acme.requests.length === 1 && globex.requests.length === 2 && platform.requests.length === 4)
+  await until(t, 'all have received it', () => acme.requests.length === 1 && globex.requests.length === 2 && platform.requests.length === 4)
   t.strictSame([acme.values(), globex.values(), platform.values().sort()], [['a'], ['g', 'g'], ['a', 'g', 'p', 's']])
   for (const request of platform.requests) t.match(verify(key, request), { type: 'entity.updated' })
   t.equal(new Set(globex.requests.map(({ headers }) => headers['webhook-id'])).size, 1, 'one event, one id')
   await until(
     t,
-    'nothing is left',
+    'nothing remains',
     async () => (await app.db.selectFrom('tenantry.webhook_deliveries').select('id').where('status', '=', 'pending').execute()).length === 0
   )
   t.equal(acme.requests.length, 1)
@@ -69,7 +69,7 @@ test('a tenant hears its own events only, the platform those of all', async (t) 
   refused(t, await user(`POST /webhooks/deliveries/${id}/redeliver`), 403, 'FORBIDDEN')
   refused(t, await caller(t, app)('GET /webhooks/deliveries'), 401, 'TOKEN_MISSING')
   t.equal((await as('acme')(`POST /webhooks/deliveries/${id}/redeliver`)).status, 202)
-  await until(t, 'it came again', () => acme.requests.length === 2)
+  await until(t, 'it was sent again', () => acme.requests.length === 2)
   t.equal(acme.requests[1]?.headers['webhook-id'], acme.requests[0]?.headers['webhook-id'])
   t.same(
     await app.db.selectFrom('tenantry.audit_log').select(['tenant_id as tenant', 'user_id as user', 'target']).where(
@@ -81,7 +81,7 @@ test('a tenant hears its own events only, the platform those of all', async (t) 
   )
 })
 
-test("a receiver that hangs holds its tenant's places and no others", async (t) => {
+test("a receiver that hangs uses only its tenant's slots", async (t) => {
   const [hangs, answers] = [await receiver(t), await receiver(t)]
   hangs.answer = () => {}
   const { app, tell } = await open(t, await own(t), {
@@ -101,14 +101,14 @@ test("a receiver that hangs holds its tenant's places and no others", async (t) 
     }
   })
   app.webhooks.wake()
-  await until(t, 'its places are taken', () => hangs.requests.length === 8)
+  await until(t, 'its slots are taken', () => hangs.requests.length === 8)
   await tell('globex', 1, 2, 3)
   await until(t, 'the other is served', () => answers.requests.length === 3)
   t.strictSame(answers.values(), [1, 2, 3])
   t.equal(hangs.requests.length, 8, 'while the first still hangs')
 })
 
-test('what a process had that is gone, another takes over; the first writes nothing any more', async (t) => {
+test("a dead process's deliveries are taken over, and its late results are ignored", async (t) => {
   const hears = await receiver(t)
   const engine = await own(t)
   const clock = fakeClock(Date.now())
@@ -130,13 +130,13 @@ test('what a process had that is gone, another takes over; the first writes noth
   const log = async () =>
     (await second.as('acme')('GET /webhooks/deliveries')).body.data?.map(({ status, attempts }) => `${String(status)} ${String(attempts)}`)
       .sort()
-  await until(t, 'the log says so', async () => (await log())?.every((line) => line.startsWith('delivered')) === true)
+  await until(t, 'the log contains it', async () => (await log())?.every((line) => line.startsWith('delivered')) === true)
   held[0]?.writeHead(500).end()
   await first.app.close()
   t.strictSame(await log(), ['delivered 1', 'delivered 2'])
 })
 
-test('who only writes tells those who send', async (t) => {
+test('a process that only writes wakes those that send', async (t) => {
   const hears = await receiver(t)
   const engine = await own(t)
   const tenants = { acme: [to(hears)] }
@@ -173,7 +173,7 @@ test('who only writes tells those who send', async (t) => {
   })
 })
 
-test('two processes and a receiver that fails now and then: every event, in the order of its entity', async (t) => {
+test('two processes deliver every event to an unreliable receiver, in the order of its entity', async (t) => {
   const engine = await own(t)
   const clock = fakeClock(Date.now())
   const hears = await receiver(t)
@@ -213,7 +213,7 @@ test('two processes and a receiver that fails now and then: every event, in the 
   for (const entity of entities) t.strictSame([...new Set(got.get(entity))], Array.from({ length: 20 }, (_, value) => value), entity)
 })
 
-test('a new master key moves the secrets of webhooks; without one on PostgreSQL nothing is sent, and a document that asks for it does not start', async (t) => {
+test("a new master key re-encrypts webhooks' secrets; PostgreSQL without one sends nothing, and a document that needs it does not start", async (t) => {
   const engine = await own(t)
   const hears = await receiver(t)
   const tenants = { acme: [to(hears)] }

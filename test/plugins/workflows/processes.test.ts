@@ -44,19 +44,19 @@ function documentOf (origin: string): TestDocument {
   }
 }
 
-// The one waits for its database, the other for processes.
-test('processes that die', (t) =>
+// One waits for its database, the other for processes.
+test('workflows survive processes that die', (t) =>
   atOnce(t, {
-    'a run whose worker is killed in every step completes, and no step that has ended runs again': isKilled,
-    'a run that ends a process twice at the same step has failed, and is told to its callback': isSetAside,
-    'a run whose database is lost in the middle of its steps completes, and no step fails for it': losesItsDatabase
+    'a run whose worker is killed in every step completes, and no finished step runs again': isKilled,
+    'a run that kills a process twice at the same step has failed, and its callback is notified': isSetAside,
+    'a run whose database is lost during its steps completes, and no step fails': losesItsDatabase
   }))
 
 async function isKilled (t: Test): Promise<void> {
   const { connectionString } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
 
-  /** Keys of the calls, in their order. The first one of each step is never answered. */
+  /** Keys of the calls, in order. The first call of each step never gets a response. */
   const keys: string[] = []
   const told: { readonly headers: Record<string, string>, readonly body: string }[] = []
   const service = createServer((request, response) => {
@@ -83,7 +83,7 @@ async function isKilled (t: Test): Promise<void> {
   const run = async (text: string) => (await sender.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text))).rows
   const ask = caller(t, sender, { token: signToken({ sub: 'u', role: 'user', tenant_id: 'a' }) })
 
-  // Who writes the same title waits until this is taken back.
+  // A writer of the same title waits until this is rolled back.
   const blockers = new Map<string, pg.Client>()
   for (const id of writes) {
     const client = new pg.Client({ connectionString })
@@ -109,7 +109,7 @@ async function isKilled (t: Test): Promise<void> {
           )).length === 1)
     t.equal(await worker.stop('SIGKILL'), null)
     await blocker?.query('rollback')
-    // As if its time were over.
+    // As if it had timed out.
     await sender.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
       await transaction.executeQuery(
         CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'")
@@ -120,13 +120,13 @@ async function isKilled (t: Test): Promise<void> {
   const status = async () => (await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
   await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
   t.match(await status(), { status: 'completed', result: { title: 'step-10' }, steps: steps.map((id) => ({ id, status: 'completed' })) })
-  t.same(keys, calls.flatMap((step) => [keyOf(step), keyOf(step)]), 'a call whose answer nobody read is made once more, with the same key')
+  t.same(keys, calls.flatMap((step) => [keyOf(step), keyOf(step)]), 'a call whose response was lost is repeated once, with the same key')
   t.same(
     (await run('select title from notes')).map(({ title }) => title).toSorted(),
     writes.toSorted(),
-    'what was written was written once'
+    'each row was written once'
   )
-  await eventually(t, 'its end is told', () => told.length > 0)
+  await eventually(t, 'its end is announced', () => told.length > 0)
   const { body: { secret } } = await ask('GET /webhooks/secret', { token: signToken({ sub: 'chief', role: 'admin', tenant_id: 'a' }) })
   for (const { headers, body } of told) {
     t.match(new Webhook(String(secret)).verify(body, headers), {
@@ -145,7 +145,7 @@ async function isSetAside (t: Test): Promise<void> {
   const service = await remote(t, ({ path, body }, response) => {
     if (path === '/done') told.push(JSON.parse(body))
     else called.push(path)
-    // The second step is never answered.
+    // The second step never gets a response.
     if (path !== '/count/step-3') response.setHeader('content-type', 'application/json').end('{"done":true}')
   })
   const document = documentOf(service.origin)
@@ -168,13 +168,13 @@ async function isSetAside (t: Test): Promise<void> {
     })
   }
   const third = await startWorker()
-  await eventually(t, 'its end is told', () => told.length === 1)
+  await eventually(t, 'its end is announced', () => told.length === 1)
   t.match(told, [{ type: 'workflow.failed', data: { workflowId, status: 'failed', error: { message: /Two processes ended/ } } }])
   t.match((await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body, { status: 'failed' })
-  t.strictSame(called, ['/count/step-1', '/count/step-3', '/count/step-3'], 'no step is run a third time')
+  t.strictSame(called, ['/count/step-1', '/count/step-3', '/count/step-3'], 'no step runs a third time')
   const jobs = await sender.db.selectFrom('tenantry_queue.job').select('state').execute()
   t.strictSame(jobs.map(({ state }) => state), ['failed'])
-  t.equal(await third.stop(), 0, 'the third process lives')
+  t.equal(await third.stop(), 0, 'the third process stays alive')
 }
 
 async function losesItsDatabase (t: Test): Promise<void> {
@@ -211,7 +211,7 @@ async function losesItsDatabase (t: Test): Promise<void> {
   })
   const ask = caller(t, app, { token: signToken({ sub: 'u', role: 'user', tenant_id: 'a' }) })
   const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'outage' } })
-  await eventually(t, 'the service is asked', () => keys.length === 1)
+  await eventually(t, 'the service is called', () => keys.length === 1)
 
   await server.stop()
   answer()
@@ -229,7 +229,7 @@ async function losesItsDatabase (t: Test): Promise<void> {
   t.match(await server.query('select step, status from tenantry.workflow_steps order by step'), [{ step: 'called', status: 'completed' }, {
     step: 'first',
     status: 'completed'
-  }], 'what was done without the database was written when it was back')
+  }], 'results from the outage were written afterwards')
 
   await server.stop()
   await server.start()

@@ -1,7 +1,4 @@
-/**
- * Tries, time-outs and steps that other plugins run: on a bare Fastify with the workflows plugin, and on the runner with a clock
- * of the test.
- */
+/** Retries, timeouts and steps of other plugins: on a bare Fastify with the workflows plugin, and on the runner with the test's clock. */
 import type { Clock } from '../../../plugins/workflows/clock.js'
 import type { StepCall, StepRunners } from '../../../lib/workflows/step-runners.js'
 import type { Step } from '../../../lib/schema/workflow.js'
@@ -39,7 +36,7 @@ const scope: Scope = {
   input: { number: 1 }
 }
 
-/** Each text is a function of the test that the step runs, by its `prompt`. */
+/** Each text names a function of the test that the step runs, by its `prompt`. */
 type Does = Readonly<Record<string, (call: StepCall, members: Readonly<Record<string, unknown>>) => unknown>>
 
 const llm = (id: string, further: Partial<Step> = {}): Step => ({ id, type: 'llm', prompt: id, ...further })
@@ -61,14 +58,14 @@ function compiled (steps: Step[]): CompiledWorkflow {
 }
 
 interface Ran {
-  /** What the journal was told. */
+  /** The entries of the journal. */
   readonly told: string[]
-  /** What was waited for, in milliseconds. */
+  /** The delays, in milliseconds. */
   readonly waits: number[]
   readonly calls: StepCall[]
 }
 
-/** Runs the steps with a clock that stands still but for the waits, which take no time. */
+/** Runs the steps with a clock that only advances by the delays, which take no time. */
 async function running (
   steps: Step[],
   does: Does,
@@ -81,7 +78,7 @@ async function running (
   const clock: Clock = {
     now: () => now,
     async sleep (ms, over) {
-      // A time-out is over when what it waits for never ends.
+      // A timeout is over when its work never ends.
       if (ms === 600_000) return await new Promise(() => {})
       ran.waits.push(ms)
       now += ms
@@ -126,7 +123,7 @@ const busy = () => {
   throw failure('providerBusy')
 }
 
-test('a step is tried again with waits that double, under one idempotency key', async (t) => {
+test('a step is retried with doubling delays, under one idempotency key', async (t) => {
   let tries = 0
   const { waits, calls, told, result } = await running([llm('flaky', { retry: { attempts: 4, backoffMs: 200 } })], {
     flaky: () => ++tries < 4 ? busy() : 'in the end'
@@ -138,7 +135,7 @@ test('a step is tried again with waits that double, under one idempotency key', 
   t.strictSame(told, ['started flaky', 'completed flaky'])
 })
 
-test('after its last try the step has failed, with the error of that', async (t) => {
+test("after its last attempt the step has failed, with that attempt's error", async (t) => {
   await t.rejects(
     running([llm('down', { retry: { attempts: 2, backoffMs: 0 } }), llm('never')], { down: busy, never: () => t.fail('ran') }),
     failure('providerBusy')
@@ -160,7 +157,7 @@ test('with `onError: continue` its error is readable, without internal details',
   t.strictSame(result, { code: 'TENANTRY_INTERNAL', message: 'An unexpected error occurred', result: null })
 })
 
-test('a step that takes too long is given up, its signal is aborted, and the next try has its own time', async (t) => {
+test('a step that takes too long is aborted with its signal, and the next attempt has its own timeout', async (t) => {
   const signals: AbortSignal[] = []
   const never = ({ signal }: StepCall) => {
     signals.push(signal)
@@ -174,14 +171,14 @@ test('a step that takes too long is given up, its signal is aborted, and the nex
   t.strictSame(signals.map(({ aborted }) => aborted), [true, true])
 })
 
-test('a time-out of a group holds for the steps in it', async (t) => {
+test("a group's timeout applies to its steps", async (t) => {
   const never = () => new Promise(() => {})
   await t.rejects(running([{ id: 'group', timeoutMs: 50, parallel: [llm('slow'), llm('quick')] }], { slow: never, quick: () => 1 }), {
     code: 'TENANTRY_PROVIDER_TIMEOUT'
   })
 })
 
-test('a group that is tried again runs what has failed in it, and not what has not', async (t) => {
+test('a retried group runs only its failed steps', async (t) => {
   let tries = 0
   const runs: string[] = []
   const { result } = await running([{ id: 'group', retry: { attempts: 2, backoffMs: 0 }, parallel: [llm('good'), llm('flaky')] }], {
@@ -192,7 +189,7 @@ test('a group that is tried again runs what has failed in it, and not what has n
   t.strictSame(result, { good: 1, flaky: 'now' })
 })
 
-test('when one step of a group fails the others are waited for, and the first of the list is the error', async (t) => {
+test('if one step of a group fails the others are awaited, and the first failure in the list is the error', async (t) => {
   let ended = false
   const steps: Step[] = [{ id: 'group', parallel: [llm('slow'), llm('down')] }]
   await t.rejects(
@@ -208,7 +205,7 @@ test('when one step of a group fails the others are waited for, and the first of
   t.equal(ended, true)
 })
 
-test('of an earlier attempt finished steps do not run again, and those after them read what they gave', async (t) => {
+test('steps that an earlier attempt finished do not run again, and later ones read their results', async (t) => {
   const done: StepOutcome = { status: 'completed', result: '{"id":7}', error: null }
   const { result, told } = await running([llm('first'), llm('second', { params: { id: '{{steps.first.result.id}}' } })], {
     first: () => t.fail('ran again'),
@@ -238,7 +235,7 @@ test('a run without a waiting caller ends with the reason', async (t) => {
   )
 })
 
-test('a run lets others go on when its turn is over and a step has ended, and no sooner', async (t) => {
+test('a run yields when its turn is over and a step has ended, and no sooner', async (t) => {
   const steps = [llm('slow', { retry: { attempts: 2, backoffMs: 40_000 } }), llm('next')]
   const signal = new AbortController().signal
   let tries = 0
@@ -250,7 +247,7 @@ test('a run lets others go on when its turn is over and a step has ended, and no
   t.strictSame(told, ['started next', 'completed next'])
 })
 
-test('the time of a step, with all in it and its tries, has a bound, and the next one has its own', async (t) => {
+test('the time of a step, with its nested steps and attempts, is bounded, and the next step has its own', async (t) => {
   const signal = new AbortController().signal
   const often = { attempts: 10, backoffMs: 60_000 }
   const { waits, result } = await running(
@@ -268,12 +265,12 @@ test('the time of a step, with all in it and its tries, has a bound, and the nex
   t.equal(result, 'TENANTRY_PROVIDER_TIMEOUT TENANTRY_PROVIDER_TIMEOUT')
 })
 
-test('a result that is too large, or that no JSON can hold, does not pass', async (t) => {
+test('a result that is too large, or that JSON cannot represent, fails', async (t) => {
   await t.rejects(running([llm('large')], { large: () => 'x'.repeat(16_777_216) }), failure('answerTooLarge'))
   t.equal((await running([llm('nothing')], { nothing: () => undefined })).result, null)
 })
 
-test('on a bare Fastify a runner that is given to the plugin alone runs its steps', async (t) => {
+test('on a bare Fastify a runner passed to the plugin runs its steps', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const routes = [{
     method: 'post' as const,

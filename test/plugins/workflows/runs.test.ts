@@ -1,4 +1,4 @@
-/** Runs of workflows from their start to their end: what is stored, who sees it, and what ends it. */
+/** Runs of workflows from start to end: stored data, access, and cancellation. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import { atOnce } from '../../helpers/at-once.js'
@@ -62,10 +62,10 @@ const users = {
 
 interface World {
   readonly connectionString: string
-  /** Sends only. */
+  /** Only sends. */
   readonly sender: FastifyInstance
   readonly ask: Ask
-  /** Starts a server that runs what waits. */
+  /** Starts a server that runs waiting workflows. */
   readonly work: (document?: TestDocument) => Promise<FastifyInstance>
   readonly run: (text: string, ...values: unknown[]) => Promise<Record<string, unknown>[]>
   readonly start: (body: object, token?: string) => Promise<string>
@@ -106,14 +106,14 @@ async function world (t: Test): Promise<World> {
   }
 }
 
-// They wait for jobs, each with servers of its own.
+// They wait for jobs, each with its own servers.
 test('runs', (t) =>
   atOnce(t, {
-    "a run is its user's, goes on as it was declared, and is told by its steps": isItsUsers,
-    'a process that was thought dead writes nothing, and one whose run was canceled ends': ends,
-    'what is stored of a run is bounded, holds no secret, and goes with its tenant': isBounded,
-    "a workflow that is sent is bound as the tenant's own text is": isSent,
-    'what an attempt writes that has lost its run is refused, statements of its steps included': isRefused,
+    'a run belongs to its user, continues as declared, and reports its steps': isItsUsers,
+    'a process that was presumed dead writes nothing, and one whose run was canceled ends': ends,
+    'the stored data of a run is bounded, contains no secret, and is deleted with its tenant': isBounded,
+    "an asynchronous workflow has the same bounds as the tenant's own text": isSent,
+    'an attempt that has lost its run cannot write, statements of its steps included': isRefused,
     "a tenant's own workflows run as its document had them": isOfTheDocument
   }))
 
@@ -144,7 +144,7 @@ async function isItsUsers (t: Test): Promise<void> {
   t.match(await ask(`DELETE /queue/jobs/${id}`, { token: users.root }), {
     status: 409,
     body: { code: 'TENANTRY_STATE_CONFLICT', message: /POST \/agent\/workflow\/cancel ends it/ }
-  }, 'a run whose job was cancelled alone would never end')
+  }, 'a run whose job alone was cancelled would never end')
   t.match(await ask('POST /queue/jobs', { token: users.root, body: { name: 'workflow.run', options: { tenant: 'a' } } }), {
     status: 400,
     body: { details: [{ path: '/body/name' }] }
@@ -157,7 +157,7 @@ async function isItsUsers (t: Test): Promise<void> {
   })
   refused(t, await ask('POST /agent/workflow/cancel', { token: users.anna, body: { workflowId: gone } }), 409, 'STATE_CONFLICT')
 
-  // The document of those who run them has another workflow of that name, and no other.
+  // The worker's document has a different workflow with that name, and no other.
   await work({ workflows: [{ id: 'greet', steps: [insert('write', 'another')] }] })
   t.match(await ended(id), {
     status: 'completed',
@@ -170,13 +170,13 @@ async function isItsUsers (t: Test): Promise<void> {
   })
   // The job ends after the status of its run is stored.
   const open = "select from tenantry_queue.job where task = 'workflow.run' and state <> 'completed'"
-  await eventually(t, 'no job is left', async () => (await run(open)).length === 0)
+  await eventually(t, 'no job remains', async () => (await run(open)).length === 0)
   t.same(await run('select title, tenant_id from notes'), [{ title: 'hello you', tenant_id: 'a' }])
 
   t.same(
     await run('select distinct r.scope, s.result from tenantry.workflow_runs r left join tenantry.workflow_steps s on s.run_id = r.id'),
     [{ scope: '{}', result: null }],
-    'nothing is kept that nobody reads any more'
+    'data that is not read any more is removed'
   )
 
   const failing = await start({ ref: 'failing' })
@@ -197,7 +197,7 @@ async function isItsUsers (t: Test): Promise<void> {
   )
 }
 
-/** Whoever writes to the table waits until it is let go. */
+/** Writers to the table wait until it is released. */
 async function blocked (t: Test, connectionString: string): Promise<() => Promise<void>> {
   const client = new pg.Client({ connectionString })
   await client.connect()
@@ -220,7 +220,7 @@ async function ends (t: Test): Promise<void> {
   const id = await start({ ref: 'two' })
   await eventually(t, 'one of them is in the first step', async () => await waiting() === 1)
   t.match(await status(id), { status: 'running', steps: [{ id: 'first' }, { id: 'second', status: 'pending' }] })
-  // As if nobody had heard of it for longer than its time: the other takes the run.
+  // As if its heartbeat had timed out: the other takes over the run.
   await sender.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
     await transaction.executeQuery(
       CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'")
@@ -233,7 +233,7 @@ async function ends (t: Test): Promise<void> {
   t.same(
     (await run('select title from notes order by title')).map(({ title }) => title),
     ['first', 'second'],
-    'each step was done once: what the first one wrote was undone'
+    "each step was done once: the first one's writes were rolled back"
   )
   t.match(await run("select state from tenantry_queue.job where task = 'workflow.run' and state not in ('completed', 'active')"), [])
 
@@ -245,11 +245,11 @@ async function ends (t: Test): Promise<void> {
   await letGoAgain()
   await eventually(
     t,
-    'nobody runs it',
+    'no process runs it',
     async () => (await run("select from tenantry_queue.job where task = 'workflow.run' and state < 'completed'")).length === 0
   )
   t.match(await status(other), { status: 'canceled', steps: [{ id: 'first', status: 'skipped' }, { id: 'second', status: 'skipped' }] })
-  t.same(await run('select title from notes'), [], 'what its step wrote was undone')
+  t.same(await run('select title from notes'), [], "its step's writes were rolled back")
 }
 
 async function isBounded (t: Test): Promise<void> {
@@ -284,12 +284,12 @@ async function isBounded (t: Test): Promise<void> {
   t.same(
     (await run('select title from notes where body is not null')).map(({ title }) => title),
     ['fitting'],
-    'what the step wrote whose result is too large was undone'
+    'writes of the step with the too large result were rolled back'
   )
   const rows = JSON.stringify(
     await run('select r.*, s.* from tenantry.workflow_runs r left join tenantry.workflow_steps s on s.run_id = r.id where r.id = $1', told)
   )
-  t.equal(rows.includes('correct horse'), false, 'no row holds it')
+  t.equal(rows.includes('correct horse'), false, 'no row contains it')
 }
 
 async function isSent (t: Test): Promise<void> {
@@ -332,7 +332,7 @@ async function isSent (t: Test): Promise<void> {
   t.match(await run("select type, data->'record'->>'title' as title from tenantry.webhook_events where tenant_id = 'a'"), [{
     type: 'entity.created',
     title: 'heard of'
-  }], 'webhooks hear of what a run within a request writes')
+  }], 'webhooks receive events of a run within a request')
   for (const [body, path, message] of faults) t.match(await send(body), { status: 400, body: { details: [{ path, message }] } }, path)
   const writer = signToken({ sub: 'writer', role: 'user', tenant_id: 'a', permissions: ['config:write'] })
   t.equal((await send({ steps: [read] }, writer)).status, 202)
@@ -458,7 +458,7 @@ async function isOfTheDocument (t: Test): Promise<void> {
   t.match(await ended(greet), { status: 'completed', result: { title: 'again' } })
   t.match(await ended(String(workflowId)), { status: 'completed', result: { title: 'route x seven anna' } })
   t.match(await ended(gone), { status: 'failed', error: { code: 'TENANTRY_SCHEMA_CHANGED' } })
-  t.match(await ended(long), { status: 'completed' }, 'its end is told to nobody, since no address is that long')
+  t.match(await ended(long), { status: 'completed' }, 'its end is not announced, since no address is that long')
   t.match(await run("select url, type from tenantry.webhook_deliveries where tenant_id = 'a' order by url"), [{
     url: 'https://example.com/done',
     type: 'workflow.completed'
@@ -471,7 +471,7 @@ async function isOfTheDocument (t: Test): Promise<void> {
   t.equal(rows.includes('a signing secret'), false)
 }
 
-test('without the group there are no endpoints, and routes start runs all the same', async (t) => {
+test('without the group there are no endpoints, and routes still start runs', async (t) => {
   const app = await testServer(t, {
     tables,
     plugins: { agent: false },

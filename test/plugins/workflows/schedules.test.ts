@@ -1,4 +1,4 @@
-/** Workflows that run by a schedule: once for each time, whatever the processes do. */
+/** Scheduled workflows: one run for each time, whatever the processes do. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { TestDocument } from '../../helpers/server.js'
@@ -31,7 +31,7 @@ const nightly = (cron = '0 3 * * *', id = 'nightly'): Workflows[number] => ({
   steps: [{ id: 'write', type: 'database', operation: 'insert', table: 'notes', data: { title: 'of {{tenant.id}}' } }]
 })
 
-/** Two servers that start workflows only where a test says what time it is. */
+/** Two servers that start workflows only at the times that a test sets. */
 const idle: TestDocument = { tables, workflows, queue: { workers: 0 } }
 
 async function runsOf (app: FastifyInstance, tenant = ''): Promise<string[]> {
@@ -56,7 +56,7 @@ async function save (app: FastifyInstance, tenant: string, own: Workflows) {
 }
 
 const minute = 60_000
-/** A time of the fake clock, after every time that the servers' own clock has made. */
+/** A time of the fake clock, after every time of the servers' own clock. */
 const start = Math.ceil(Date.now() / (1440 * minute) + 2) * 1440 * minute
 const at = (minutes: number): Date => new Date(start + minutes * minute)
 
@@ -73,7 +73,7 @@ test('schedules of two servers', async (t) => {
   })
   await first.workflows.startDue(new Date(0))
   await second.workflows.startDue(new Date(0))
-  /** Both look at the same time, twice. */
+  /** Both check at the same time, twice. */
   const look = async (time: Date): Promise<number> => {
     const started = await Promise.all([first, second, first, second].map((app) => app.workflows.startDue(time)))
     return started.reduce((sum, count) => sum + count, 0)
@@ -90,23 +90,23 @@ test('schedules of two servers', async (t) => {
     t.strictSame(await runsOf(first), Array.from({ length: 10 }, () => 'tick'))
   })
 
-  await t.test('times that passed while no server ran have one run together', async (t) => {
+  await t.test('times that passed without a running server get one run together', async (t) => {
     t.equal(await look(at(1000)), 1)
     await endRuns(first)
     t.equal(await look(at(1009)), 0)
-    t.equal(await look(at(1010)), 1, 'and then the times go on as before')
+    t.equal(await look(at(1010)), 1, 'and then the schedule continues as before')
   })
 
-  await t.test('a time is left out while the run before has not ended', async (t) => {
+  await t.test('a time is skipped while the previous run has not ended', async (t) => {
     t.equal(await look(at(1020)), 0)
     t.equal(await look(at(1030)), 0)
     await endRuns(first)
-    t.equal(await look(at(1035)), 0, 'a time that was left out does not come back')
+    t.equal(await look(at(1035)), 0, 'a skipped time does not come back')
     t.equal(await look(at(1040)), 1)
     await endRuns(first)
   })
 
-  await t.test('workflows of a tenant run in its scope, by its document', async (t) => {
+  await t.test("a tenant's scheduled workflows run in its scope, by its document", async (t) => {
     t.equal((await save(first, 'acme', [nightly()])).status, 200)
     t.equal((await save(first, 'globex', [nightly(), nightly('30 3 * * *', 'later')])).status, 200)
     await setClock(first, at(2000))
@@ -119,7 +119,7 @@ test('schedules of two servers', async (t) => {
     await endRuns(first)
   })
 
-  await t.test('a document that is saved again keeps the times of what it does not change', async (t) => {
+  await t.test('a document that is saved again keeps the times of unchanged schedules', async (t) => {
     const times = async () =>
       (await first.db.executeQuery<{ workflow: string, next_at: Date }>(
         CompiledQuery.raw("select workflow, next_at from tenantry.workflow_schedules where tenant_id = 'globex' order by workflow", [])
@@ -135,10 +135,10 @@ test('schedules of two servers', async (t) => {
     t.strictSame(await times(), [])
   })
 
-  await t.test('a tenant that is suspended has no runs', async (t) => {
+  await t.test('a suspended tenant has no runs', async (t) => {
     await first.tenants.update('acme', { status: 'suspended' })
     await setClock(first, at(4000))
-    t.equal(await look(at(4000)), 1, 'that of the platform alone')
+    t.equal(await look(at(4000)), 1, "only the platform's")
     t.strictSame(await runsOf(first, 'acme'), ['nightly'])
     await first.tenants.update('acme', { status: 'active' })
     await endRuns(first)
@@ -164,7 +164,7 @@ test('schedules of two servers', async (t) => {
     }])
   })
 
-  await t.test('a row that no document has keeps no other from its time', async (t) => {
+  await t.test('a row without a document does not delay others', async (t) => {
     await first.db.executeQuery(
       CompiledQuery.raw(
         "insert into tenantry.workflow_schedules (tenant_id, workflow, schedule, next_at) select 'acme', 'gone ' || n, 'x', $1::timestamptz from generate_series(1, 150) n",
@@ -176,7 +176,7 @@ test('schedules of two servers', async (t) => {
   })
 })
 
-test('of two processes that find a time passed when they start, one runs the workflow, to its end', async (t) => {
+test('of two processes that start after a time has passed, one runs the workflow to its end', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   const engine = { provider: 'postgres', postgres: { connectionString } } as const
   const app = await testServer(t, idle, { engine })
@@ -190,7 +190,7 @@ test('of two processes that find a time passed when they start, one runs the wor
   t.strictSame(await query('select status, user_id from tenantry.workflow_runs'), [{ status: 'completed', user_id: null }])
 })
 
-test('a schedule of the platform that cannot run is a fault of the document', async (t) => {
+test('a platform schedule that cannot run is a fault of the document', async (t) => {
   const cases: [Workflows[number], string][] = [
     [
       nightly(),

@@ -1,4 +1,4 @@
-/** Callers without credentials read the runs that they started, and nothing else. */
+/** Callers without credentials read only the runs that they started. */
 import { test } from 'tap'
 import { sql } from 'kysely'
 import { postgresSection } from '../../helpers/postgres.js'
@@ -7,7 +7,7 @@ import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
 import { eventually } from '../queue/app.js'
 
-test('the statusUrl of a run without a user shows this run to the caller without credentials, and no other', async (t) => {
+test('the statusUrl of a run without a user shows only this run to the caller without credentials', async (t) => {
   const app = await testServer(t, {
     tables: {
       notes: {
