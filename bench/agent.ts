@@ -86,7 +86,7 @@ try {
   if (parts.includes('search')) await searchAll()
   if (parts.includes('ingest')) await ingest()
   console.log(`Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}\n`)
-  console.log(markdownTable(['figure', 'direct', 'tenantry', 'asked', 'holds'], rows))
+  console.log(markdownTable(['figure', 'direct', 'tenantry', 'target', 'holds'], rows))
 } finally {
   agent.destroy()
   await server.stop()
@@ -164,7 +164,7 @@ async function leavings (): Promise<void> {
   const { direct, tenantry } = await compare(leave, Math.ceil(pairs / 3))
   const worst = Math.max(...tenantry)
   rows.push([
-    "end of the provider's request after the reader left, ms: median (largest)",
+    "end of the provider's request after the reader disconnected, ms: median (largest)",
     `${shown(median(direct))} (${shown(Math.max(...direct))})`,
     `${shown(median(tenantry))} (${shown(worst)})`,
     '≤ 100',

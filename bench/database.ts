@@ -90,5 +90,5 @@ async function settle (client: pg.Client): Promise<void> {
     )
     if (table?.settled === true) return
   }
-  throw new Error('the table of the benchmark cannot be vacuumed: is another session in a transaction?')
+  throw new Error("cannot vacuum the benchmark's table: is another session in a transaction?")
 }

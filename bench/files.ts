@@ -122,7 +122,7 @@ async function compareUploads (tenantry: Subject, handWritten: Subject): Promise
     const ratio = (figure: keyof Upload) =>
       median(other.map((report, index) => report[figure] / (base[index]?.[figure] ?? Number.NaN))).toFixed(2)
     rows.push([
-      flush ? 'both flush the file before the response' : 'the handler does not flush',
+      flush ? 'both flush the file before they respond' : 'the handler does not flush',
       of(base, 'rate').toFixed(0),
       of(other, 'rate').toFixed(0),
       ratio('rate'),
@@ -136,10 +136,10 @@ async function compareUploads (tenantry: Subject, handWritten: Subject): Promise
         '',
         'handler, MB/s',
         'tenantry, MB/s',
-        'ratio (asked ≥ 0.8)',
+        'ratio (target ≥ 0.8)',
         'CPU',
         'handler adds MB, at most',
-        'tenantry adds MB, at most (asked ≤ 64)'
+        'tenantry adds MB, at most (target ≤ 64)'
       ], rows)
     }\n`
   )
@@ -203,7 +203,7 @@ async function compareDownloads (tenantry: Subject, handWritten: Subject, writte
   }
   console.log(
     `A download of ${size / megabyte} MB on ${connections} connections, against @fastify/static.\n\n${
-      markdownTable(['', '@fastify/static, requests/s', 'tenantry, requests/s', 'ratio (asked ≥ 0.9)', 'CPU'], rows)
+      markdownTable(['', '@fastify/static, requests/s', 'tenantry, requests/s', 'ratio (target ≥ 0.9)', 'CPU'], rows)
     }\n`
   )
 }
@@ -249,7 +249,7 @@ async function compareNeighbours (servers: readonly [Subject, Subject]): Promise
   const ratio = Math.sqrt(ratios.reduce((product, value) => product * value, 1))
   console.log(
     `The row route of a tenant beside ${slowUploads.count} uploads of another one at ${slowUploads.bytesPerSecond} bytes/s, and one at ${tooSlow} bytes/s.\n\n${
-      markdownTable(['quiet, requests/s', 'beside uploads, requests/s', 'ratio', 'uploads that still run', 'the slowest ended after'], rows)
-    }\n\nMean of the ratios: ${ratio.toFixed(3)} (asked ≥ 0.95). The slowest ended after ${(ended / 30).toFixed(2)} of 30 s.\n`
+      markdownTable(['quiet, requests/s', 'during uploads, requests/s', 'ratio', 'running uploads', 'the slowest ended after'], rows)
+    }\n\nMean of the ratios: ${ratio.toFixed(3)} (target ≥ 0.95). The slowest ended after ${(ended / 30).toFixed(2)} of 30 s.\n`
   )
 }

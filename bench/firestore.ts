@@ -51,7 +51,7 @@ try {
   if (written.statusCode !== 200) throw new Error(await written.body.text())
   const [byHand, ofRoute] = [await hand.read(), await own.read()]
   if (JSON.stringify(Object.entries(byHand).sort()) !== JSON.stringify(Object.entries(ofRoute).sort())) {
-    throw new Error('the two servers do not answer the same')
+    throw new Error('the two servers respond differently')
   }
   await compare(hand, own)
 } finally {

@@ -97,7 +97,7 @@ async function compareRoles (off: Subject): Promise<void> {
   }
   console.log(
     `A request that needs a permission, the platform's roles on; against one whose token gives it, on a server without roles, and on this one.\n\n${
-      markdownTable(['route', 'the permission is from', 'compared, requests/s', 'this, requests/s', 'ratio', 'asked ratio'], rows)
+      markdownTable(['route', 'the permission is from', 'compared, requests/s', 'this, requests/s', 'ratio', 'target ratio'], rows)
     }\n`
   )
 }
@@ -142,7 +142,7 @@ async function compareTimes (server: Subject): Promise<void> {
     const kinds = [['known', known], ['unknown', unknown]] as const
     for (const [kind, list] of index % 2 === 0 ? kinds : [...kinds].reverse()) {
       const user = list[Math.floor(index / triesOfUser)]
-      if (user === undefined) throw new Error('more tries than users')
+      if (user === undefined) throw new Error('more attempts than users')
       const { method, path, headers, body } = login({ ...user, password: 'not the password' })
       const start = performance.now()
       const response = await fetch(server.url + path, { method, headers, body: body ?? null })
@@ -156,7 +156,7 @@ async function compareTimes (server: Subject): Promise<void> {
   const rows = [[String(tries), knownTime.toFixed(2), unknownTime.toFixed(2), (unknownTime / knownTime).toFixed(3), '0.9 to 1.1']]
   console.log(
     `Failed logins in turn; medians.\n\n${
-      markdownTable(['tries of each', 'known user, ms', 'unknown user, ms', 'ratio', 'asked ratio'], rows)
+      markdownTable(['attempts of each', 'known user, ms', 'unknown user, ms', 'ratio', 'target ratio'], rows)
     }\n`
   )
 }
@@ -212,7 +212,7 @@ async function compareForgot (server: Subject): Promise<void> {
         'unknown address, ms',
         'difference of a pair, ms',
         'its standard error, ms',
-        'asked difference'
+        'target difference'
       ], rows)
     }\n`
   )

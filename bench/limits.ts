@@ -58,7 +58,7 @@ try {
       cpus()[0]?.model
     }, ${options.connections} connections, ${options.rounds} rounds of ${options.seconds} s\n`
   )
-  if (redis === null) console.log('redis-server is missing: what needs it is left out.\n')
+  if (redis === null) console.log('redis-server is missing: the parts that need it are skipped.\n')
   const off = await startServer({ counting: false })
   await insertTenants(tenants)
   if (parts.includes('counting') || parts.includes('redis')) await compareCounting(off)
@@ -141,7 +141,7 @@ async function compareCounting (off: Subject): Promise<void> {
         'off, requests/s',
         'on, requests/s',
         'ratio',
-        'asked ratio',
+        'target ratio',
         'CPU a request',
         'heap MB off',
         'on',

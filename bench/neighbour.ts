@@ -76,15 +76,15 @@ try {
       'attack',
       'quiet, requests/s',
       'attacked, requests/s',
-      'ratio (asked ≥ 0.8)',
+      'ratio (target ≥ 0.8)',
       'quiet p99 ms',
       'attacked p99 ms',
-      'ratio (asked ≤ 2)',
-      '/health, longest ms (asked < 50)',
+      'ratio (target ≤ 2)',
+      '/health, longest ms (target < 50)',
       'longest pause of the server, ms',
       'of the caller, ms',
       'failures',
-      'answers to the attack'
+      'responses to the attack'
     ], rows)
   )
 } finally {
@@ -96,7 +96,7 @@ try {
 async function compare (name: string): Promise<string[]> {
   const target: Target = { url: server.url, authorization: token(worstTenant) }
   const order: AttackOrder = { names: name === 'all' ? names : names.filter((known) => known === name), target }
-  if (order.names.length === 0) throw new Error(`no attack is called ${name}`)
+  if (order.names.length === 0) throw new Error(`there is no attack ${name}`)
   const [quiet, attacked]: [CallerReport[], CallerReport[]] = [[], []]
   const [answered, failures]: [Statuses, Statuses] = [{}, {}]
   const stalls: number[] = []

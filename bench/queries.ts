@@ -40,7 +40,7 @@ try {
       }]
     ] satisfies [string, Query, Record<string, unknown>][]
   ) rows.push([name, ...await compare(query, asked)])
-  console.log(markdownTable(['case', 'by hand, us', 'tenantry, us', 'ratio', 'asked'], rows))
+  console.log(markdownTable(['case', 'by hand, us', 'tenantry, us', 'ratio', 'target'], rows))
 } finally {
   await engine.close()
   await database.stop()

@@ -133,7 +133,7 @@ async function measureMemory (): Promise<void> {
     subjects.splice(subjects.indexOf(server), 1)
   }
   console.log(
-    `Sockets of one process.\n\n${markdownTable(['sockets', 'number', 'resident KB each', 'heap KB each', 'asked', 'CPU at rest'], rows)}\n`
+    `Sockets of one process.\n\n${markdownTable(['sockets', 'number', 'resident KB each', 'heap KB each', 'target', 'CPU at rest'], rows)}\n`
   )
 }
 
@@ -225,7 +225,7 @@ async function measureLatency (servers: readonly Subject[]): Promise<void> {
     `Commit to client, ${watchers} sockets over ${servers.length} instances, ${tenantCount} tenants, ${
       (writes / seconds).toFixed(0)
     } writes a second.\n\n${
-      markdownTable(['messages', 'p50 ms', 'p99 ms', 'highest ms', 'asked p99', 'CPU of the instances'], [[
+      markdownTable(['messages', 'p50 ms', 'p99 ms', 'highest ms', 'target p99', 'CPU of the instances'], [[
         String(messages),
         at(delays, 0.5).toFixed(0),
         at(delays, 0.99).toFixed(0),
@@ -298,10 +298,10 @@ async function measureWrites (server: Subject): Promise<void> {
     [total, ({ server }: Used) => server, ({ postgres }: Used) => postgres].map((of) => median(figures[name].map(of)).toFixed(0))
   console.log(
     `CPU of server and PostgreSQL, ${rounds} slices of ${sliceWrites} writes each.\n\n${
-      markdownTable(['write', 'µs', 'server', 'PostgreSQL', 'of a table that is not listed', 'of one that is not watched'], [
+      markdownTable(['write', 'µs', 'server', 'PostgreSQL', 'a table that is not listed', 'a listed table without a watch'], [
         ['to a table that is not listed', ...row('unlisted'), '', ''],
-        ['listed, and not watched', ...row('unheard'), ratio('unheard', 'unlisted'), ''],
-        ['watched by one', ...row('heard'), ratio('heard', 'unlisted'), ratio('heard', 'unheard')]
+        ['listed, without a watch', ...row('unheard'), ratio('unheard', 'unlisted'), ''],
+        ['with one watch', ...row('heard'), ratio('heard', 'unlisted'), ratio('heard', 'unheard')]
       ])
     }\n`
   )

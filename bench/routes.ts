@@ -55,7 +55,7 @@ function print (empty: readonly StartReport[], full: readonly StartReport[]): vo
   }
   const megabyte = 1024 * 1024
   console.log(`From \`createServer\` to \`ready\`, Node ${process.version}, medians of ${options.rounds} processes each.\n`)
-  console.log(markdownTable(['figure', 'no routes', `${count} routes`, 'difference', 'asked'], [
+  console.log(markdownTable(['figure', 'no routes', `${count} routes`, 'difference', 'target'], [
     row('time', 'milliseconds', 'ms', 1, '≤ 1500'),
     row('CPU time', 'cpu', 'ms', 1, ''),
     row('memory after collection of garbage', 'rss', 'MB', megabyte, '≤ 150'),

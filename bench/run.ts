@@ -32,7 +32,7 @@ const { values: options } = parseArgs({
 const [rounds, seconds, connections] = [options.rounds, options.seconds, options.connections].map(Number)
 if (
   !(rounds !== undefined && rounds > 0) || !(seconds !== undefined && seconds > 0) || !(connections !== undefined && connections > 0)
-) { throw new Error('--rounds, --seconds and --connections are numbers above 0') }
+) { throw new Error('--rounds, --seconds and --connections must be numbers above 0') }
 
 const database = await startDatabase()
 const load = startLoad()
@@ -113,7 +113,7 @@ async function print (results: readonly Result[], base: Subject, subject: Subjec
   ))
   console.log(`\nRatios of ${subject.name} to ${base.name}: the median of the rounds (lowest to highest).\n`)
   console.log(markdownTable(
-    ['case', 'requests/s', 'asked', 'CPU a request', 'asked', 'p99'],
+    ['case', 'requests/s', 'target', 'CPU a request', 'target', 'p99'],
     results.map(({ measured: { name, target }, ...rounds }) => [
       name,
       formatRatio(ratio(rounds.subject, rounds.base, 'requestsPerSecond')),

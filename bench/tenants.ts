@@ -149,7 +149,7 @@ async function compareRoutes (server: Subject): Promise<void> {
   }
   console.log(
     `A route of a tenant against the same route of the platform.\n\n${
-      markdownTable(['route', "platform's, requests/s", "tenant's, requests/s", 'ratio', 'asked ratio'], rows)
+      markdownTable(['route', "platform's, requests/s", "tenant's, requests/s", 'ratio', 'target ratio'], rows)
     }\n`
   )
 }
@@ -162,7 +162,7 @@ async function compareSecrets (server: Subject): Promise<void> {
   const row = await compareVisits(server, 'reads a secret', side('/own/without-secret'), side('/own/with-secret'))
   console.log(
     `A request that uses a secret against one that does not.\n\n${
-      markdownTable(['request', 'without, requests/s', 'with, requests/s', 'ratio', 'asked ratio'], [['reads a secret', ...row, '≥ 0.95']])
+      markdownTable(['request', 'without, requests/s', 'with, requests/s', 'ratio', 'target ratio'], [['reads a secret', ...row, '≥ 0.95']])
     }\n`
   )
 }
@@ -171,7 +171,7 @@ async function compareSecrets (server: Subject): Promise<void> {
  * One request to each tenant, in their order or by Zipf's law (the second gets half as many requests as the first). Or the same from as
  * many users of one tenant: then only the tenants differ, not the tokens.
  */
-function visits (count: number, law: 'evenly' | 'by a Zipf law', tenants: 'many' | 'one' = 'many'): BenchRequest[] {
+function visits (count: number, law: 'evenly' | "by Zipf's law", tenants: 'many' | 'one' = 'many'): BenchRequest[] {
   const requests = Array.from({ length: count }, (_, index): BenchRequest => {
     const tenant = tenants === 'many' ? index : 0
     return { method: 'GET', path: routePath(tenant, index % 10), headers: headersOf(tenant, index) }
@@ -204,7 +204,7 @@ async function manyTenants (server: Subject): Promise<void> {
     'one tenant, requests/s',
     'these, requests/s',
     'ratio',
-    'asked ratio',
+    'target ratio',
     'heap MB',
     'resident MB',
     "PostgreSQL's connections MB"
@@ -217,7 +217,7 @@ async function manyTenants (server: Subject): Promise<void> {
   await round(server, visits(10, 'evenly', 'one'), 2)
   rows.push(['1', '', '', '', '', '', ...await memory(server)])
   for (const count of counts) {
-    for (const law of ['evenly', 'by a Zipf law'] as const) {
+    for (const law of ['evenly', "by Zipf's law"] as const) {
       const [requests, ofOne] = [visits(count, law), visits(count, law, 'one')]
       for (const visited of [requests, ofOne]) await visitAll(server, visited)
       const figures = await compareVisits(server, `${count} tenants ${law}`, ofOne, requests)
@@ -252,7 +252,7 @@ async function manyTenantsByHand (): Promise<void> {
   subjects.push(server)
   const rows: string[][] = []
   for (const count of counts) {
-    for (const law of ['evenly', 'by a Zipf law'] as const) {
+    for (const law of ['evenly', "by Zipf's law"] as const) {
       const [requests, ofOne] = [visits(count, law), visits(count, law, 'one')]
       for (const visited of [requests, ofOne]) await visitAll(server, visited)
       rows.push([String(count), law, ...await compareVisits(server, `${count} tenants ${law}, by hand`, ofOne, requests)])
@@ -305,7 +305,7 @@ async function coldRequests (): Promise<void> {
     row('500 routes', await measure(coldStart + coldTenants, largeTenants), '')
   ]
   await stopServer(server)
-  console.log(`The first request of a tenant.\n\n${markdownTable(['tenant of', 'median ms', '99 % ms', 'asked'], rows)}\n`)
+  console.log(`The first request of a tenant.\n\n${markdownTable(['tenant of', 'median ms', '99 % ms', 'target'], rows)}\n`)
 }
 
 async function saves (server: Subject): Promise<void> {
@@ -333,7 +333,7 @@ async function saves (server: Subject): Promise<void> {
   }
   console.log(
     `Saves of a document, and how long the event loop does nothing else.\n\n${
-      markdownTable(['routes', 'save, median ms', 'longest block, median ms', 'longest of all ms', 'asked'], rows)
+      markdownTable(['routes', 'save, median ms', 'longest block, median ms', 'longest of all ms', 'target'], rows)
     }\n`
   )
 }

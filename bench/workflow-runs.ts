@@ -30,7 +30,7 @@ const { values: given } = parseArgs({
   }
 })
 const [seconds = 0, senders = 0, samples = 0, workers = 0] = [given.seconds, given.senders, given.samples, given.workers].map(Number)
-if (![seconds, senders, samples, workers].every((number) => number > 0)) throw new Error('the options are numbers above 0')
+if (![seconds, senders, samples, workers].every((number) => number > 0)) throw new Error('the options must be numbers above 0')
 
 const insert = { type: 'database', operation: 'insert', table: 'run_notes' } as const
 const declared = [{
@@ -83,7 +83,7 @@ try {
   await finished(sender)
   const rate = runs / (performance.now() - before) * 1000
   await worker.close()
-  console.log(markdownTable(['what', 'measured', 'asked'], [
+  console.log(markdownTable(['what', 'measured', 'target'], [
     ['starts a second', (started / seconds).toFixed(0), '≥ 1000'],
     ['from the start to the end of three steps, at an idle queue, p50', `${median(times).toFixed(1)} ms`, '< 100 ms'],
     [`runs of three steps a second, of a process with ${workers} workers`, rate.toFixed(0), '']

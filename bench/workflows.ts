@@ -78,7 +78,7 @@ async function requireAgreement (...sides: readonly Subject[]): Promise<void> {
     if (response.status !== 200 || typeof workflowId !== 'string') throw new Error(`${response.status} ${JSON.stringify(rest)}`)
     return JSON.stringify({ ...rest, result, createdAt: new Date(createdAt) })
   }))
-  if (new Set(answers).size !== 1) throw new Error(`the servers do not agree: ${answers.join(' and ')}`)
+  if (new Set(answers).size !== 1) throw new Error(`the servers respond differently: ${answers.join(' and ')}`)
 }
 
 async function round (server: Subject, time: number): Promise<Round> {
@@ -107,7 +107,7 @@ function print (base: readonly Round[], other: readonly Round[]): void {
       cpus()[0]?.model
     }, ${connections} connections, medians of ${rounds} rounds of ${seconds} s\n`
   )
-  console.log(markdownTable(['three database steps', 'by hand', 'workflow', 'ratio', 'asked'], [
+  console.log(markdownTable(['three database steps', 'by hand', 'workflow', 'ratio', 'target'], [
     row('CPU a request, µs', 'cpu', '≤ 1.25'),
     row('requests a second', 'requestsPerSecond', ''),
     row('CPU of PostgreSQL a request, µs', 'databaseCpu', '')

@@ -23,7 +23,7 @@ export async function fillLibrary (
     'select indexrelid::regclass::text as name, pg_get_indexdef(indexrelid) as definition from pg_index join pg_class i on i.oid = indexrelid join pg_am a on a.oid = relam where indrelid = $1::regclass and amname = $2',
     [table, 'hnsw']
   )
-  if (index === undefined) throw new Error('the table of vectors has no index')
+  if (index === undefined) throw new Error('the vector table has no index')
   await client.query(`drop index ${index.name}`)
   const library = sizes.map((size, number) => ({ id: `library-${number}`, chunks: size }))
   await client.query("insert into tenantry.tenants (id, name, plan) select id, id, 'open' from unnest($1::text[]) as id", [

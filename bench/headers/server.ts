@@ -16,7 +16,7 @@ function create () {
   const app = Fastify()
   // Every server reads headers, as identity does: Node parses them on the first access.
   app.addHook('onRequest', (request, _reply, done) => {
-    done(request.headers.authorization === undefined ? undefined : new Error('no one may sign in'))
+    done(request.headers.authorization === undefined ? undefined : new Error('no user may sign in'))
   })
   return app
 }

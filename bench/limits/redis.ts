@@ -33,7 +33,7 @@ export async function startRedis (): Promise<BenchRedis | null> {
   process.once('exit', () => child.kill('SIGKILL'))
   const url = `redis://127.0.0.1:${port}`
   for (const end = performance.now() + startTime; !await answers(url);) {
-    if (performance.now() > end || child.exitCode !== null) throw new Error('redis-server does not answer')
+    if (performance.now() > end || child.exitCode !== null) throw new Error('redis-server does not respond')
     await wait(20)
   }
   return {

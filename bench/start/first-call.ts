@@ -48,7 +48,7 @@ async function follow (parent: string, tarball: string): Promise<Step[]> {
       headers: { authorization: `Bearer ${token.result.stdout.trim()}`, 'content-type': 'application/json' },
       body: '{"text":"Buy milk"}'
     }))
-    if (call.result.status !== 201) throw new Error(`the first call is answered ${call.result.status}: ${await call.result.text()}`)
+    if (call.result.status !== 201) throw new Error(`the first call returned ${call.result.status}: ${await call.result.text()}`)
     return [
       { command: 'npm create tenantry my-api', wall: created.ms, ours: init.ms },
       { command: 'cd my-api && npm install', wall: installed.ms, ours: 0 },

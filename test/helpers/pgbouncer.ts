@@ -64,7 +64,7 @@ ${process.getuid?.() === 0 ? 'user = nobody' : ''}
   }
   for (const end = performance.now() + startTimeMs; ;) {
     if (await command('show version').then(() => true, () => false)) break
-    if (performance.now() > end || child.exitCode !== null) throw new Error(`PgBouncer does not take connections:\n${log}`)
+    if (performance.now() > end || child.exitCode !== null) throw new Error(`PgBouncer does not accept connections:\n${log}`)
     await wait(10)
   }
   const address = new URL(database)

@@ -84,7 +84,7 @@ function schemaOf (node: ts.Node): Schema {
   if (ts.isTypeLiteralNode(type)) return objectOf(type)
   if (ts.isIndexedAccessTypeNode(type)) return { $ref: `#/components/schemas/${referred(type)}` }
   if (ts.isTypeReferenceNode(type)) return generic(type)
-  throw new Error(`a type of Qdrant's API is not known: ${type.getText()}`)
+  throw new Error(`unknown type of Qdrant's API: ${type.getText()}`)
 }
 
 /** The format is in the comment of the member, and applies to the numbers in its type. */
@@ -98,7 +98,7 @@ function generic ({ typeName, typeArguments: [first, second] = ts.factory.create
   if (name === 'OneOf' && first !== undefined && ts.isTupleTypeNode(first)) return { anyOf: first.elements.map(schemaOf) }
   // For `nullable` without a type, the generator writes a type for any object.
   if (name === 'Record' && second !== undefined) return second.kind === ts.SyntaxKind.NeverKeyword ? { type: 'object' } : { type: 'null' }
-  throw new Error(`a type of Qdrant's API is not known: ${name}`)
+  throw new Error(`unknown type of Qdrant's API: ${name}`)
 }
 
 function objectOf (type: ts.TypeLiteralNode): Schema {

@@ -62,7 +62,7 @@ export async function qdrantServer (t: Test): Promise<Qdrant> {
       case 'PUT /points': {
         for (const point of Object(body['points']) as Point[]) {
           if (!/^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$/.test(point.id) || point.vector.length !== found.size) {
-            throw new Error('a bad point')
+            throw new Error('an invalid point')
           }
           found.points.set(point.id, point)
         }

@@ -95,7 +95,7 @@ async function answers (child: ChildProcess, port: number): Promise<void> {
     if (await ask(port, 'ping', []).catch(() => null) === 'PONG') return
     await wait(10)
   }
-  throw new Error(`redis-server does not answer on port ${port}`)
+  throw new Error(`redis-server does not respond on port ${port}`)
 }
 
 async function ask (port: number, name: string, values: (string | number)[]): Promise<unknown> {

@@ -11,7 +11,7 @@ export function tenantDocuments (members: Partial<TenantDocuments>): TenantDocum
   return {
     connectors: () => unknownConnectors,
     workflows () {
-      throw new Error('this test has no workflows of tenants')
+      throw new Error('this test has no tenant workflows')
     },
     tools: () => null,
     webhooks: async () => ({ version: 0, webhooks: [] }),

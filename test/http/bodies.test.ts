@@ -20,7 +20,7 @@ test('invalid bodies', async (t) => {
       ['white space', '  \n', 400, 'BAD_REQUEST'],
       ['cut off', '{"title":"x"', 400, 'BAD_REQUEST'],
       ['two values', '{"title":"x"}{"title":"y"}', 400, 'BAD_REQUEST'],
-      ['a comma too much', '{"title":"x",}', 400, 'BAD_REQUEST'],
+      ['one comma too many', '{"title":"x",}', 400, 'BAD_REQUEST'],
       ['comments', '{/* hello */"title":"x"}', 400, 'BAD_REQUEST'],
       ['NaN', '{"rank":NaN}', 400, 'BAD_REQUEST'],
       ['a line break in a string', '{"title":"a\nb"}', 400, 'BAD_REQUEST'],
@@ -32,11 +32,11 @@ test('invalid bodies', async (t) => {
       ['a prototype below', '{"title":"x","extra":[{"__proto__":null}]}', 400, 'BAD_REQUEST'],
       ["a constructor's prototype", '{"title":"x","extra":{"constructor":{"prototype":{"admin":true}}}}', 400, 'BAD_REQUEST'],
       ['invalid UTF-8', Buffer.from([...Buffer.from('{"title":"'), 0xff, ...Buffer.from('"}')]), 400, 'BAD_REQUEST'],
-      ['half a character', Buffer.from([...Buffer.from('{"title":"'), 0xe2, 0x82, ...Buffer.from('"}')]), 400, 'BAD_REQUEST'],
+      ['a truncated UTF-8 character', Buffer.from([...Buffer.from('{"title":"'), 0xe2, 0x82, ...Buffer.from('"}')]), 400, 'BAD_REQUEST'],
       ['UTF-16', Buffer.from('{"title":"x"}', 'utf16le'), 400, 'BAD_REQUEST'],
       ['more than 1 MB', JSON.stringify({ title: 'x'.repeat(1_048_576) }), 413, 'BODY_TOO_LARGE'],
       ['plain text', '{"title":"x"}', 415, 'MEDIA_TYPE_UNSUPPORTED', 'text/plain'],
-      ['a form by its name', 'title=x', 415, 'MEDIA_TYPE_UNSUPPORTED', 'application/x-www-form-urlencoded'],
+      ['a form with its media type', 'title=x', 415, 'MEDIA_TYPE_UNSUPPORTED', 'application/x-www-form-urlencoded'],
       ['a merge patch', '{"title":"x"}', 415, 'MEDIA_TYPE_UNSUPPORTED', 'application/merge-patch+json'],
       ['no media type', '{"title":"x"}', 415, 'MEDIA_TYPE_UNSUPPORTED', ''],
       ['a broken media type', '{"title":"x"}', 415, 'MEDIA_TYPE_UNSUPPORTED', 'json']
@@ -194,13 +194,13 @@ test('invalid bodies', async (t) => {
     const { data } = (await ask('GET /notes')).body
     t.strictSame(data?.map(({ title, done, extra }) => [title, done, extra]), [['keep', false, null]], 'nothing was written')
     refused(t, await ask('POST /notes', { body: { rank: 1 } }), 400, 'CONSTRAINT_VIOLATED', 'a column that must have a value')
-    refused(t, await ask(`PATCH /notes/${keep}`, { body: { title: null } }), 400, 'CONSTRAINT_VIOLATED', 'null in it')
+    refused(t, await ask(`PATCH /notes/${keep}`, { body: { title: null } }), 400, 'CONSTRAINT_VIOLATED', 'null in that column')
     refused(
       t,
       await ask('POST /notes', { body: { title: 'x', author_id: '00000000-0000-4000-8000-000000000000' } }),
       400,
       'CONSTRAINT_VIOLATED',
-      'a reference that leads nowhere'
+      'a reference without a target'
     )
     for (const raw of ['{"name":"\\u0000"}', '{"\\u0000":1}', '{"a":{"b":["\\ud800"]}}', '[{"name":"a"},{"name":"\\u0000"}]']) {
       refused(t, await ask('POST /docs', { raw }), 400, 'VALIDATION_FAILED', `a document of ${raw}`)

@@ -124,7 +124,7 @@ async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
     for (const header of ['x', '"a" "b"', '']) refused(t, await ask(`PUT ${at('a')}`, putting('five', header)), 400, 'BAD_REQUEST', header)
     t.equal((await ask(`DELETE ${at('a')}`, { headers: { 'if-match': await tagAt(at('a')) } })).status, 200)
     refused(t, await ask(`PUT ${at('a')}`, putting('six', second)), 412, 'PRECONDITION_FAILED', 'the row is gone')
-    refused(t, await ask(`PUT ${at('a')}`, putting('six', '*')), 412, 'PRECONDITION_FAILED', 'for any version too')
+    refused(t, await ask(`PUT ${at('a')}`, putting('six', '*')), 412, 'PRECONDITION_FAILED', 'with If-Match: * too')
     refused(t, await ask(`PUT ${at('a')}`, { body: { title: 'six' } }), 404, 'NOT_FOUND', 'without the header')
   })
 
@@ -145,7 +145,7 @@ async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
       await ask(`PUT ${at('c', 'shown')}?language=long`, putting('two', german)),
       400,
       'VALIDATION_FAILED',
-      'as the read judges it'
+      'as in the read'
     )
     t.equal((await ask(`PUT ${at('c', 'shown')}?language=de`, putting('two', german))).status, 200)
   })
@@ -174,7 +174,7 @@ async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
       }
     }
     refused(t, await ask(`POST ${base}/notes`, { body: { id: 'x' }, headers: { 'if-match': '*' } }), 400, 'BAD_REQUEST')
-    refused(t, await ask(`PUT ${at('f', 'private')}`, putting('two', '*')), 400, 'BAD_REQUEST', 'a stranger writes what it cannot read')
+    refused(t, await ask(`PUT ${at('f', 'private')}`, putting('two', '*')), 400, 'BAD_REQUEST', 'an anonymous caller cannot write what it cannot read')
     t.equal(await titleOf('f'), 'one')
     t.equal((await ask(`PUT ${at('f', 'own')}`, putting('two', 'one'))).status, 200, 'a route that reads the header itself')
   })
@@ -190,7 +190,7 @@ async function permissions (t: Test, asking: (permissions: string[]) => Ask, bas
     await asking(['notes:write'])(`PUT ${path}`, putting('two', '"x"')),
     403,
     'FORBIDDEN',
-    'tags tell nothing to those who cannot read'
+    'tags reveal nothing to callers who cannot read'
   )
   t.equal((await asking(['notes:write'])(`PUT ${path}`, { body: { title: 'two' } })).status, 200)
   refused(t, await both(`PUT ${path}`, putting('three', tag)), 412, 'PRECONDITION_FAILED')

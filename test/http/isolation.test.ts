@@ -81,7 +81,7 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     ) {
       const { status, text } = await a(target, { body })
       t.ok([200, 201].includes(status) && text.includes(note) && text.includes('"tenant_id":"a"'), `${target} with the id: ${status}`)
-      refused(t, await a('POST /notes', { body: own }), 409, 'CONFLICT', 'an id that the own tenant has')
+      refused(t, await a('POST /notes', { body: own }), 409, 'CONFLICT', 'an id that the tenant itself uses')
       t.match(await a(`DELETE /notes/${note}?hard=true`), { status: 200 })
     }
     t.strictSame(await titlesOf(a), [], "all of them were the tenant's own rows")
@@ -185,14 +185,14 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     for (const tenant of ['b', 'A', 'aa']) refused(t, await ask('GET /notes', { token, tenant }), 403, 'TENANT_MISMATCH', tenant)
     refused(t, await ask('GET /notes', { token, tenant: 'a, b' }), 400, 'TENANT_INVALID')
     t.match(await ask('GET /notes', { token, tenant: 'a' }), { status: 200 })
-    refused(t, await ask('GET /notes', { token: signToken({}), tenant: 'b' }), 403, 'TENANT_MISMATCH', 'a user of no tenant')
-    refused(t, await ask('GET /notes', { token: signToken({}) }), 400, 'TENANT_REQUIRED', 'a user of no tenant, without the header')
+    refused(t, await ask('GET /notes', { token: signToken({}), tenant: 'b' }), 403, 'TENANT_MISMATCH', 'a user without a tenant')
+    refused(t, await ask('GET /notes', { token: signToken({}) }), 400, 'TENANT_REQUIRED', 'a user without a tenant, without the header')
     refused(
       t,
       await ask('GET /notes', { token: signToken({ role: 'admin', tenant_id: 'a' }), tenant: 'b' }),
       403,
       'TENANT_MISMATCH',
-      'an administrator of another'
+      "another tenant's administrator"
     )
     t.match(
       (await ask('GET /notes', { token: signToken({ role: 'admin' }), tenant: 'b' })).body.data,
@@ -226,7 +226,7 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
     t.strictSame(await mine(two, 'de'), ['MISS', 'two', 'de'])
     t.strictSame(await mine(one, 'fr'), ['MISS', 'one', 'fr'])
     t.strictSame(await mine(one, 'de'), ['HIT', 'one', 'de'])
-    refused(t, await ask('GET /cached/mine', { tenant: 'b' }), 401, 'TOKEN_MISSING', 'a cached answer of a route that asks for a token')
+    refused(t, await ask('GET /cached/mine', { tenant: 'b' }), 401, 'TOKEN_MISSING', 'a cached response of a route that needs a token')
 
     const view = async (request: Parameters<Ask>[1]) => Object.hasOwn((await ask(`GET /cached/hidden/${note}`, request)).body, 'body')
     t.equal(await view({ token: signToken({ role: 'admin', tenant_id: 'b' }) }), true, 'an administrator sees every field')

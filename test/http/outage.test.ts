@@ -301,7 +301,7 @@ test('a production server on a database that is not migrated recovers after the 
     t.match(answer.body['message'], /tenantry migrate/)
     t.equal(answer.headers['retry-after'], '1', 'the server checks again within a second')
   }
-  refused(t, await ask('GET /mine'), 401, 'TOKEN_MISSING', 'who may call is asked first')
+  refused(t, await ask('GET /mine'), 401, 'TOKEN_MISSING', 'access is checked first')
   // Another process migrates, like the command does.
   const migrating = createServer({ ...document, migrate: 'auto' }, { env: testEnv, logger: false })
   await migrating.ready()

@@ -111,7 +111,7 @@ test('HTTP', async (t) => {
       await ask('POST /notes', { headers: { 'x-http-method-override': 'DELETE' } }),
       400,
       'VALIDATION_FAILED',
-      'no header is a method'
+      'no header overrides the method'
     )
     const [get, head] = [await ask('GET /notes'), await ask('HEAD /notes')]
     t.strictSame([head.status, head.text, head.headers['content-length']], [200, '', String(get.text.length)])

@@ -79,10 +79,10 @@ test('no request fails while instances behind nginx restart in turn; buffered da
     await until(t, 'both instances serve through both proxies', load.serves(ports))
     stop(instances[index])
     // The instance with the job has not ended by then; its port is free.
-    await until(t, 'the other one serves alone', load.serves([ports[1 - index] ?? 0]))
+    await until(t, 'the other instance serves alone', load.serves([ports[1 - index] ?? 0]))
     await start(index)
   }
-  await until(t, 'both instances serve in the end', load.serves(ports))
+  await until(t, 'both instances serve at the end', load.serves(ports))
   const { sent, failures, written, seconds } = await load.end()
   t.comment(`${sent} requests in ${seconds} s`)
   t.same(failures, [], 'every request got a response')

@@ -59,6 +59,6 @@ test('soft delete', async (t) => {
     refused(t, await one('POST /sd', { body: { id: 7 } }), 409, 'CONFLICT')
     t.strictSame((await one('DELETE /sd/7?hard=true')).body, { success: true })
     t.equal((await one('POST /sd', { body: { id: 7, t: 'new' } })).status, 201)
-    refused(t, await two('POST /sd', { body: { id: 7 } }), 409, 'CONFLICT', "another tenant's row is still there")
+    refused(t, await two('POST /sd', { body: { id: 7 } }), 409, 'CONFLICT', "another tenant's row still exists")
   })
 })

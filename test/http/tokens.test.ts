@@ -73,10 +73,10 @@ test('tokens', async (t) => {
     ) {
       refused(t, await ask('GET /mine', { headers: { [name]: value } }), 401, 'TOKEN_MISSING', name)
     }
-    refused(t, await ask('GET /mine', { headers: { 'x-api-key': signToken() } }), 401, 'TOKEN_INVALID', 'a token is no key')
+    refused(t, await ask('GET /mine', { headers: { 'x-api-key': signToken() } }), 401, 'TOKEN_INVALID', 'a token is not a key')
     refused(t, await ask(`GET /mine?token=${signToken()}&access_token=${signToken()}`), 401, 'TOKEN_MISSING', 'in the query string')
-    refused(t, await ask('POST /mine', { body: {} }), 401, 'TOKEN_MISSING', 'a stranger learns nothing of the body')
-    refused(t, await ask('POST /mine', { raw: '{' }), 401, 'TOKEN_MISSING', 'not even that it is broken')
+    refused(t, await ask('POST /mine', { body: {} }), 401, 'TOKEN_MISSING', 'an anonymous caller learns nothing of the body')
+    refused(t, await ask('POST /mine', { raw: '{' }), 401, 'TOKEN_MISSING', 'not even that it is invalid')
   })
 
   await t.test("a token with another key's signature or outside of its validity period is rejected", async (t) => {
@@ -95,14 +95,14 @@ test('tokens', async (t) => {
       'an algorithm of another kind': signToken({}, { algorithm: 'RS256', key: keyPair('RS256').privateKey }),
       'no `alg`': forge({ typ: 'JWT' }, valid()),
       'an `alg` that is a list': forge({ alg: ['HS256', 'none'] }, valid()),
-      'critical extensions that nobody knows': forge({ ...HS256, crit: ['exp2'], exp2: 1 }, valid()),
+      'unknown critical extensions': forge({ ...HS256, crit: ['exp2'], exp2: 1 }, valid()),
       'no signature': `${header}.${payload}.`,
       'no third part': `${header}.${payload}`,
       'a fourth part': `${good}.${signature}`,
       'another payload': `${header}.${encode({ ...valid(), tenant_id: 'b' })}.${signature}`,
       'another header': `${encode({ alg: 'HS256', kid: '../../etc/passwd' })}.${payload}.${signature}`,
       'a signature cut off': good.slice(0, -1),
-      'a signature with more': `${good}AAAA`,
+      'a signature with extra characters': `${good}AAAA`,
       'no JSON': forge(HS256, 'not json'),
       'a text as payload': forge(HS256, '"text"'),
       'null as payload': forge(HS256, 'null'),
@@ -113,22 +113,22 @@ test('tokens', async (t) => {
       'not before tomorrow': signToken({ nbf: now() + 86_400 }),
       'issued tomorrow': signToken({ iat: now() + 86_400 }),
       'no end': forge(HS256, { sub: 'user-1', iat: now() }),
-      'an end that is text': forge(HS256, { ...valid(), exp: String(now() + 3600) }),
-      'an end that is null': forge(HS256, { ...valid(), exp: null }),
-      'an end that is endless': forge(HS256, '{"sub":"user-1","exp":1e999}'),
-      'a beginning that is text': forge(HS256, { ...valid(), nbf: 'now' }),
+      'an expiry that is text': forge(HS256, { ...valid(), exp: String(now() + 3600) }),
+      'an expiry that is null': forge(HS256, { ...valid(), exp: null }),
+      'an infinite expiry': forge(HS256, '{"sub":"user-1","exp":1e999}'),
+      'a start that is text': forge(HS256, { ...valid(), nbf: 'now' }),
       'no subject': forge(HS256, { ...valid(), sub: undefined }),
       'an empty subject': signToken({ sub: '' }),
       'a subject that is a number': forge(HS256, { ...valid(), sub: 1 }),
       'a subject that is null': forge(HS256, { ...valid(), sub: null }),
-      'a subject of objects': forge(HS256, { ...valid(), sub: { $ne: null } }),
+      'a subject that is an object': forge(HS256, { ...valid(), sub: { $ne: null } }),
       'permissions as a text': forge(HS256, { ...valid(), permissions: '*' }),
       'permissions as an object': forge(HS256, { ...valid(), permissions: { includes: true } }),
       'permissions with a number': forge(HS256, { ...valid(), permissions: ['notes:read', 1] }),
       'a role that is a list': forge(HS256, { ...valid(), role: ['admin'] }),
       'a role that is true': forge(HS256, { ...valid(), role: true }),
       huge: signToken({ filling: 'x'.repeat(10_000) }),
-      'in two halves': good.replace('.', ' .')
+      'split in two': good.replace('.', ' .')
     }
     for (const tenant of [{}, [], ['a'], '', null, 1, true, 'x'.repeat(65), "a'--", 'a b', 'ä', 'a\n', '*', '../a', 'a,b']) {
       wrong[`the tenant ${JSON.stringify(tenant)}`] = forge(HS256, { ...valid(), tenant_id: tenant })
@@ -154,7 +154,7 @@ test('tokens', async (t) => {
       await ask('GET /mine', { token: signToken({}, { expiresIn: -60, key: 'another secret, as long as it should be' }) }),
       401,
       'TOKEN_INVALID',
-      'expired and of another key: it tells nothing of the clock'
+      'expired and with another key: the clock is not revealed'
     )
     t.match(await ask('GET /mine', { token: good }), { status: 200 }, 'the valid token is still accepted afterwards')
   })
@@ -243,14 +243,14 @@ test('a public key verifies only its own algorithm, and does not serve as a secr
     'an elliptic key': signToken(right, { algorithm: 'ES256', key: keyPair('ES256').privateKey }),
     RS512: signToken(right, { algorithm: 'RS512', key: privateKey }),
     PS256: signToken(right, { algorithm: 'PS256', key: privateKey }),
-    'a key that comes along': signToken(right, { ...rs256, key: other.privateKey, header: { jwk: other.publicKey, x5c: other.publicKey } }),
+    'a key within the token': signToken(right, { ...rs256, key: other.privateKey, header: { jwk: other.publicKey, x5c: other.publicKey } }),
     none: signToken(right, { algorithm: 'none' }),
     'another issuer': signToken({ ...right, iss: 'https://issuer.example/' }, rs256),
     'no issuer': signToken({ aud: 'api' }, rs256),
     'a list of issuers': signToken({ ...right, iss: ['https://issuer.example'] }, rs256),
     'another audience': signToken({ ...right, aud: 'API' }, rs256),
     'no audience': signToken({ iss: right.iss }, rs256),
-    'no audience in the list': signToken({ ...right, aud: [] }, rs256),
+    'a list without the audience': signToken({ ...right, aud: [] }, rs256),
     'an audience that is an object': signToken({ ...right, aud: { api: true } }, rs256)
   }
   for (const [what, token] of Object.entries(wrong)) refused(t, await ask('GET /mine', { token }), 401, 'TOKEN_INVALID', what)

@@ -89,7 +89,7 @@ test('an invalid id names no tenant', async (t) => {
   for (const id of wrong) {
     const what = JSON.stringify(id.slice(0, 30))
     t.match(await platform('POST /tenants', { body: { id, name: 'x' } }), { status: 400 }, `creating a tenant with the id ${what}`)
-    refused(t, await stranger('GET /tenant/info', { token: tokenOf(id) }), 401, 'TOKEN_INVALID', `a token of ${what}`)
+    refused(t, await stranger('GET /tenant/info', { token: tokenOf(id) }), 401, 'TOKEN_INVALID', `a token for ${what}`)
     // In a URL, these lead to a different path.
     for (const target of /^\.*$/.test(id) ? [] : ['GET /tenants/', 'DELETE /tenants/', 'PATCH /tenants/']) {
       const { status } = await platform(target + encodeURIComponent(id), target.startsWith('PATCH') ? { body: { plan: 'pro' } } : {})
@@ -109,7 +109,7 @@ test('an invalid id names no tenant', async (t) => {
       await caller(t, app)('GET /tenants', { token }),
       401,
       'TOKEN_INVALID',
-      `a token of ${JSON.stringify(id)} is no platform administrator's`
+      `a token with the tenant ${JSON.stringify(id)} is not a platform administrator's`
     )
   }
   t.match(

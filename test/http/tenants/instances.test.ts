@@ -125,7 +125,7 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
       t.equal(lost.length, 2, 'each instance was listening')
       // Immediately, while the other instance may not know yet.
       await save(t, admin[0], routes(++version))
-      await until(t, 'a document that was saved meanwhile', isServed(admin[1], version))
+      await until(t, 'a document saved meanwhile', isServed(admin[1], version))
       await until(t, 'it listens again', async () => (await query(`select count(*)::int as n ${notices}`))[0]?.['n'] === 2)
     }
     await save(t, admin[1], routes(++version))

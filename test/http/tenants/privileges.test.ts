@@ -160,7 +160,7 @@ test('roles and keys grant only permissions that their creator has', async (t) =
       await stranger('POST /tenant/api-keys', { headers, body: { name: 'more', scopes: ['rbac:write'] } }),
       403,
       'GRANT_EXCEEDS',
-      'a key that makes keys'
+      'a key that creates keys'
     )
     refused(t, await stranger('GET /tenant/secrets', { headers }), 403, 'FORBIDDEN')
   })
@@ -195,7 +195,7 @@ test('roles and keys grant only permissions that their creator has', async (t) =
       await userOf(t, app, 'victim', { role: 'all' })('GET /tenant/secrets'),
       403,
       'FORBIDDEN',
-      'a role of one tenant is none of another'
+      "one tenant's role does not exist for another"
     )
   })
 

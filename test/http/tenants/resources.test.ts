@@ -219,11 +219,11 @@ test('large documents do not block the server', async (t) => {
         perEndpoint: Object.fromEntries(Array.from({ length: 10_000 }, (_, index) => [`/r${index}`, { max: 1, windowMs: 1000 }]))
       }
     }, [400]],
-    ['members that objects have', { routes: [small(1)], __proto__x: 1 }, [400]],
-    ['a document that is no object', [], [400]],
+    ['members of Object.prototype', { routes: [small(1)], __proto__x: 1 }, [400]],
+    ['a document that is not an object', [], [400]],
     ['a document that is a text', 'x', [400]],
     ['null', null, [400]],
-    ['routes that are no list', { routes: { length: 1e9 } }, [400]]
+    ['routes that are not an array', { routes: { length: 1e9 } }, [400]]
   ] as const).map(([what, document, statuses]) => [what, JSON.stringify(document), statuses] as const)
   const padding = (bytes: number) => `${' '.repeat(bytes - 2)}{}`
   const more = [
@@ -234,7 +234,7 @@ test('large documents do not block the server', async (t) => {
     ['a member __proto__', '{"routes":[],"__proto__":{"admin":true}}', [400]],
     ['a member constructor.prototype', '{"routes":[],"constructor":{"prototype":{"admin":true}}}', [400]],
     ['a member __proto__ in settings', '{"settings":{"__proto__":{"polluted":true}}}', [400, 200]],
-    ['the same member twice', '{"routes":[],"routes":[{"method":"get","path":"/health","response":{}}]}', [400, 409]],
+    ['a repeated member', '{"routes":[],"routes":[{"method":"get","path":"/health","response":{}}]}', [400, 409]],
     ['half a document', '{"routes":[', [400]]
   ] as const
   for (const [what, raw, statuses] of [...documents, ...more]) {

@@ -248,11 +248,11 @@ test('the cost of validating a request is bounded, also for a megabyte of items 
     ['numbers', { type: 'integer' }, 1, 200_000, 300_000],
     ['objects', { type: 'object', properties: { a: { type: 'integer' } } }, { a: 1 }, 40_000, 120_000],
     ['empty objects with many fields', { type: 'object', properties: manyFields }, {}, 40_000, 330_000],
-    ['members that are not declared', { type: 'object', properties: {}, additionalFields: true }, { a: 1, b: 1 }, 30_000, 90_000],
+    ['undeclared members', { type: 'object', properties: {}, additionalFields: true }, { a: 1, b: 1 }, 30_000, 90_000],
     ['addresses', { type: 'string', format: 'email' }, 'a@b.example', 50_000, 80_000],
     ['times', { type: 'string', format: 'date-time' }, '2026-01-01T12:00:00Z', 20_000, 43_000],
-    ['empty texts on a small pattern', { type: 'string', pattern: '^a?$' }, '', 15_000, 300_000],
-    ['empty texts on a large pattern', { type: 'string', pattern: '^(?:a?){200}$' }, '', 1000, 10_000]
+    ['empty texts with a small pattern', { type: 'string', pattern: '^a?$' }, '', 15_000, 300_000],
+    ['empty texts with a large pattern', { type: 'string', pattern: '^(?:a?){200}$' }, '', 1000, 10_000]
   ]
   for (const [what, items, item, fits, over] of cases) {
     t.strictSame(of(items, item, fits), [], `${fits} ${what}`)

@@ -38,7 +38,7 @@ function mapped (mapping: unknown, scope: Partial<Scope> = {}): unknown {
 function faults (response: unknown, more: Partial<TemplateContext> = {}): string[] {
   const within = context(more)
   const compiled = compileResponse(response, '/response', within)
-  if (within.faults.faults.length > 0 && compiled !== null) return ['compiled in spite of faults']
+  if (within.faults.faults.length > 0 && compiled !== null) return ['compiled despite faults']
   return within.faults.faults.map(({ pointer, message, suggestion }) =>
     `${pointer} ${message}${suggestion === undefined ? '' : ` [${suggestion}]`}`
   )

@@ -22,7 +22,7 @@ export function documented (route: Route, changes?: Partial<RouteContext>): Rout
 export function faultsOf (route: Route, changes: Partial<RouteContext> = {}): string[] {
   const faults = new FaultList()
   const compiled = compileRoute(route, '/routes/0', contextOf(faults, changes))
-  if ((compiled === null) !== (faults.faults.length > 0)) throw new Error('a route is null exactly when it has faults')
+  if ((compiled === null) !== (faults.faults.length > 0)) throw new Error('a route is null exactly if it has faults')
   return faults.faults.map(formatFault)
 }
 

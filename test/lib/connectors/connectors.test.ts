@@ -57,7 +57,7 @@ function callOf (set: ConnectorSet, type: string, action: string, params?: unkno
   const faults = new FaultList()
   const call = set.call({ type, action, params }, '', { faults, sources: routeSources, env })
   faults.throwIfAny()
-  if (call === null) throw new Error('no call and no fault')
+  if (call === null) throw new Error('neither a call nor a fault')
   return call
 }
 
@@ -88,16 +88,16 @@ t.test('a connector that could never be called is rejected with its place', asyn
       /^\/customIntegrations\/0\/baseUrl: .*user or password/
     ],
     ['a query string in it', custom({}, { baseUrl: 'https://crm.example.com?a=b' }), /^\/customIntegrations\/0\/baseUrl: .*query string/],
-    ['a way out of the base', custom({ path: '/things/../../admin' }), /^\/customIntegrations\/0\/actions\/act\/path: .*"\.\."/],
-    ['the same, written otherwise', custom({ path: '/things/%2E%2e/admin' }), /^\/customIntegrations\/0\/actions\/act\/path: .*"\.\."/],
+    ['a path out of the base', custom({ path: '/things/../../admin' }), /^\/customIntegrations\/0\/actions\/act\/path: .*"\.\."/],
+    ['the same in another spelling', custom({ path: '/things/%2E%2e/admin' }), /^\/customIntegrations\/0\/actions\/act\/path: .*"\.\."/],
     [
-      'a path that begins with a value',
+      'a path that starts with a value',
       custom({ path: '{{params.path}}' }),
       /^\/customIntegrations\/0\/actions\/act\/path: expected a path that begins with "\/"/
     ],
     ['a fragment', custom({ path: '/a#b' }), /^\/customIntegrations\/0\/actions\/act\/path: an address has no fragment/],
     [
-      'a header of the connection',
+      'a connection header',
       custom({ headers: { Host: 'other.example.com' } }),
       /^\/customIntegrations\/0\/actions\/act\/headers\/Host: the server writes this header itself/
     ],
@@ -107,16 +107,16 @@ t.test('a connector that could never be called is rejected with its place', asyn
       /^\/customIntegrations\/0\/actions\/act\/headers\/x-a: .*line breaks/
     ],
     [
-      'a name that is no header',
+      'an invalid header name',
       custom({ headers: { 'x a': 'b' } }),
       /^\/customIntegrations\/0\/actions\/act\/headers\/x a: expected the name of a header/
     ],
     ['the body of a GET', custom({ method: 'GET', body: {} }), /^\/customIntegrations\/0\/actions\/act\/body: a GET has no body/],
-    ['a result that is no path', custom({ result: 'data[' }), /^\/customIntegrations\/0\/actions\/act\/result: /],
-    ['what a route reads', custom({ body: '{{body.x}}' }), /^\/customIntegrations\/0\/actions\/act\/body: .*no `body` here/],
+    ['a result that is not a path', custom({ result: 'data[' }), /^\/customIntegrations\/0\/actions\/act\/result: /],
+    ['a source that only routes have', custom({ body: '{{body.x}}' }), /^\/customIntegrations\/0\/actions\/act\/body: .*no `body` here/],
     ['credentials', custom({ body: '{{credentials.x}}' }), /^\/customIntegrations\/0\/actions\/act\/body: .*no `credentials` here/],
     [
-      'a setting that is not there',
+      'a missing setting',
       { credentials: { payment: { secretKey: '{{env.NONE}}' } } },
       /^\/credentials\/payment\/secretKey: the environment setting NONE is not set/
     ],
@@ -126,17 +126,17 @@ t.test('a connector that could never be called is rejected with its place', asyn
       /^\/credentials\/payment\/secretKey: .*no `body` here/
     ],
     [
-      'an address that is none',
+      'an invalid address',
       { credentials: { issues: { baseUrl: 'jira', email: 'a', apiToken: 'b' } } },
       /^\/credentials\/issues: expected an absolute address/
     ],
     [
-      'one service by two names',
+      'one service with two names',
       { credentials: { payment: { secretKey: 'a' }, stripe: { secretKey: 'b' } } },
       /^\/credentials\/stripe: it is another name of "payment"/
     ],
     [
-      'two connectors of one name',
+      'two connectors with one name',
       { customIntegrations: [...custom({}).customIntegrations ?? [], ...custom({}).customIntegrations ?? []] },
       /^\/customIntegrations\/1\/name: two connectors have the name "crm"/
     ]

@@ -54,7 +54,7 @@ export async function run (engine: Engine, ...statements: readonly string[]): Pr
 /** The error of a rejected promise. */
 export function rejection (promise: Promise<unknown>): Promise<unknown> {
   return promise.then(() => {
-    throw new Error('it should have been refused')
+    throw new Error('the call should have failed')
   }, (error: unknown) => error)
 }
 

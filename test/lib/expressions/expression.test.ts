@@ -29,7 +29,7 @@ function evaluate (
 function faults (text: string, more: Partial<TemplateContext> = {}): string[] {
   const within = context(more)
   const compiled = compileExpression(text, '/x', within, ['item', 'result'])
-  if (within.faults.faults.length > 0 && compiled !== null) return ['compiled in spite of faults']
+  if (within.faults.faults.length > 0 && compiled !== null) return ['compiled despite faults']
   return within.faults.faults.map(({ message, suggestion }) => `${message}${suggestion === undefined ? '' : ` [${suggestion}]`}`)
 }
 

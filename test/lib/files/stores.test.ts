@@ -70,8 +70,8 @@ async function conforms (t: Test, store: ObjectStore): Promise<void> {
       const stored = store.put(name, bytes, text)
       stored.catch(() => {})
       if (!bytes.write(Buffer.alloc(before))) await once(bytes, 'drain')
-      bytes.destroy(new Error('the caller left'))
-      await t.rejects(stored, { message: 'the caller left' })
+      bytes.destroy(new Error('the caller disconnected'))
+      await t.rejects(stored, { message: 'the caller disconnected' })
       t.equal(await store.stat(name), null)
     }
     t.strictSame(await keysOf(store, 'broken/'), [])

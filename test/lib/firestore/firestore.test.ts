@@ -108,7 +108,7 @@ test('one document can use shared collections, indexes and both stores', async (
       await a('PUT /notes/x', { raw: '{"n":0.12345678901234567890}' }),
       400,
       'VALIDATION_FAILED',
-      'a decimal that a double changes'
+      'a decimal that a double would change'
     )
     refused(t, await a('POST /notes', { body: Array.from({ length: 501 }, () => ({})) }), 400, 'VALIDATION_FAILED', '501 documents')
     refused(t, await a('GET /notes?offset=10001'), 400, 'VALIDATION_FAILED', 'a large offset')
@@ -216,7 +216,7 @@ test("Firestore's errors reveal no internals", async (t) => {
     t.match(error, { code: `TENANTRY_${name}`, message: /^(?!.*my-app)/ }, String(code))
     if (/UNAVAILABLE|BUSY/.test(name)) t.match(error, { statusCode: 503, headers: { 'retry-after': '1' } })
   }
-  const other = new Error('a fault of ours')
+  const other = new Error('an internal fault')
   t.equal(translate(other), other)
 })
 

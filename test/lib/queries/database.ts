@@ -85,7 +85,7 @@ export async function refusalOf (work: Promise<unknown> | (() => unknown)): Prom
     const { details } = error.extras
     return { status: error.statusCode, code: error.code, ...(details !== undefined && { details }) }
   }
-  throw new Error('nothing was refused')
+  throw new Error('it was not rejected')
 }
 
 /** Ids that differ by their number. */

@@ -36,7 +36,7 @@ export function compile (query: Query, changes?: Partial<QueryContext>): Compile
 export function faultsOf (query: Query, changes?: Partial<QueryContext>): string[] {
   const faults = new FaultList()
   const compiled = compileQuery(query, '/q', contextOf(faults, changes))
-  if ((compiled === null) !== (faults.faults.length > 0)) throw new Error('a query is null exactly when it has faults')
+  if ((compiled === null) !== (faults.faults.length > 0)) throw new Error('a query is null exactly if it has faults')
   return faults.faults.map(formatFault)
 }
 
@@ -49,14 +49,14 @@ export function compileDocument (query: DocumentQuery, changes?: Partial<QueryCo
 
 /** The query, which must be one of the SQL database. */
 export function onSql (query: RouteQuery): CompiledQuery {
-  if (query.store !== 'sql') throw new Error('a query of Firestore')
+  if (query.store !== 'sql') throw new Error('a Firestore query')
   return query
 }
 
 export function documentFaultsOf (query: DocumentQuery, changes?: Partial<QueryContext>): string[] {
   const faults = new FaultList()
   const compiled = compileDocumentQuery(query, '/q', contextOf(faults, changes))
-  if ((compiled === null) !== (faults.faults.length > 0)) throw new Error('a query is null exactly when it has faults')
+  if ((compiled === null) !== (faults.faults.length > 0)) throw new Error('a query is null exactly if it has faults')
   return faults.faults.map(formatFault)
 }
 

@@ -11,7 +11,7 @@ insert into tenantry.documents (tenant_id, collection, id, data) values
 `
 
 onEachEngine(notes, {
-  "documents are the tenant's, of one collection": async (t, library) => {
+  'documents belong to the tenant and to one collection': async (t, library) => {
     const get: DocumentQuery = { collection: 'notes', operation: 'get', docId: '{{params.id}}' }
     t.strictSame(await library.runDocument(get, { params: { id: 'n3' } }), { id: 'n3', title: 'Gamma', age: '3' })
     t.strictSame(await library.runDocument(get, { params: { id: 'n1' }, tenant: { id: tenantIdOf('b'), config: {} } }), { id: 'n1', title: 'Other' })
@@ -70,7 +70,7 @@ onEachEngine(notes, {
     }
   },
 
-  'a page in the order of a field': async (t, library) => {
+  'a page is ordered by a field': async (t, library) => {
     const page = (more: object, query: Record<string, unknown> = {}): Promise<unknown> =>
       library.runDocument({ collection: 'notes', operation: 'query', ...more }, { query }, {
         excludeFields: ['tags', 'owner', 'open', 'left', 'title']
@@ -123,7 +123,7 @@ onEachEngine(notes, {
     t.equal((await library.sql("select from tenantry.documents where id = 'n1'")).length, 5)
   },
 
-  'excluded fields are neither read nor written, but for full access': async (t, library) => {
+  'excluded fields cannot be read or written without full access': async (t, library) => {
     const changes = { excludeFields: ['secret'] }
     const set: DocumentQuery = { collection: 'notes', operation: 'set', docId: 's' }
     t.strictSame(await library.runDocument(set, { body: { a: 1, secret: 2 } }, changes), { id: 's', a: 1 })

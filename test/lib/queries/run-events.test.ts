@@ -33,7 +33,7 @@ function event (kind: string, table: string, id: unknown, record: object, subjec
 }
 
 onEachEngine(setUp, {
-  'each row that is written is told, with its columns, and answered as ever': async (t, library) => {
+  'each written row has an event with its columns, and the response stays the same': async (t, library) => {
     const insert: Query = { table: 'labels', operation: 'insert', select: 'name' }
     t.strictSame(await library.run(insert, { body: { id: 2, name: 'blue' } }), { name: 'blue' })
     t.strictSame(await told(library), [], 'no event without listeners')
@@ -78,7 +78,7 @@ onEachEngine(setUp, {
     t.strictSame(await told(library), [], 'nothing changed')
   },
 
-  'an upsert of records with different fields tells of each row, in their order': async (t, library) => {
+  'an upsert of records with different fields has an event for each row, in order': async (t, library) => {
     const body = [{ id: uuid(11), title: 'A' }, { id: uuid(13), title: 'C', views: 3 }, { id: uuid(12), title: 'B', views: 2 }, {
       id: uuid(15),
       title: 'D'
@@ -106,7 +106,7 @@ onEachEngine(setUp, {
     ])
   },
 
-  'deletions are told with the rows as they were, soft ones as what they are': async (t, library) => {
+  'events of deletions contain the deleted rows, soft or hard': async (t, library) => {
     const softDelete = { enabled: true, allowHardDelete: true }
     const remove: Query = { table: 'articles', operation: 'delete', id: '{{params.id}}' }
     t.strictSame(await library.run(remove, { ...heard, params: { id: uuid(11) } }, { softDelete }), { success: true, softDeleted: true })
@@ -125,7 +125,7 @@ onEachEngine(setUp, {
     t.match(await told(library), [event('deleted', 'labels', 1, { name: 'red' })])
   },
 
-  'an upsert says whether the row is new': async (t, library) => {
+  "an upsert's event says whether the row is new": async (t, library) => {
     const upsert: Query = { table: 'articles', operation: 'upsert', onConflict: ['slug'], select: 'title' }
     t.strictSame(await library.run(upsert, { ...heard, body: { slug: 'new', title: 'New' } }), { title: 'New' })
     t.match(await told(library), [{ type: 'entity.created', data: { record: { slug: 'new' } } }])
@@ -145,7 +145,7 @@ onEachEngine(setUp, {
     t.match(await told(library), [event('created', 'parts', 1, { made: 'x' }), event('updated', 'parts', 1, { made: 'y' })])
   },
 
-  'keys of several columns, none, and names that need quotes': async (t, library) => {
+  'keys of several columns, missing keys, and names that need quotes work': async (t, library) => {
     await library.run({ table: 'seats', operation: 'insert' }, { ...heard, body: { venue: 'hall', number: 7 } })
     t.strictSame(await told(library), [{
       ...event('created', 'seats', { venue: 'hall', number: 7 }, { venue: 'hall', number: 7, holder: null }, 'seats:hall,7'),
@@ -155,7 +155,7 @@ onEachEngine(setUp, {
     t.match(await told(library), [{ subject: 'we"ird:1', data: { table: 'we"ird', record: { 'na"me': 'x', select: null } } }])
   },
 
-  'what is written from secrets is not told, nor a record that is too large': async (t, library) => {
+  'events contain no values from secrets, and no record that is too large': async (t, library) => {
     const withheld = { columns: new Map([['labels', new Set(['name'])]]), fields: new Map([['notes', new Set(['token'])]]) }
     await library.run({ table: 'labels', operation: 'insert' }, { ...heard, body: { id: 6, name: 'secret' } }, { withheld })
     t.strictSame(await told(library), [event('created', 'labels', 6, { id: 6, tenant_id: 'a' })])
@@ -178,7 +178,7 @@ onEachEngine(setUp, {
     }])
   },
 
-  'a statement that fails tells nothing': async (t, library) => {
+  'a failed statement has no event': async (t, library) => {
     const insert: Query = { table: 'articles', operation: 'insert' }
     for (
       const body of [{ title: 'x', slug: 'alpha' }, { title: 'x', author_id: uuid(9) }, { title: 'x', rating: 9 }, [{ title: 'fine' }, {
@@ -196,7 +196,7 @@ onEachEngine(setUp, {
     t.strictSame(await told(library), [])
   },
 
-  'documents tell of themselves too': async (t, library) => {
+  'documents have events too': async (t, library) => {
     const scope = (more: Partial<Scope>): Partial<Scope> => ({ ...heard, params: { id: 'n1' }, ...more })
     const id = '{{params.id}}'
     t.strictSame(await library.runDocument({ collection: 'notes', operation: 'set', docId: id }, scope({ body: { text: 'x' } })), {

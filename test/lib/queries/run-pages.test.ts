@@ -56,7 +56,7 @@ const keys: Order[] = [{ column: 'views' }, { column: 'rating' }, { column: 'pub
   )
 
 onEachEngine(tenants, {
-  'pages of every order hold every row once, in that order, whatever is null': async (t, library) => {
+  'pages of every order contain every row once, in that order, with any nulls': async (t, library) => {
     const orders: Order[][] = [[], ...keys.map((key) => [key])]
     for (const [index, key] of keys.entries()) {
       const second = keys[(index * 5 + 7) % keys.length]!
@@ -71,7 +71,7 @@ onEachEngine(tenants, {
       }
     }
   },
-  'the last page says that nothing follows, also where it is full': async (t, library) => {
+  'the last page has no cursor, even if it is full': async (t, library) => {
     t.match(await pageOf(library, list({}), { limit: rows }), { data: { length: rows }, pagination: { limit: rows, next: null } })
     t.match(await pageOf(library, list({}), { limit: rows - 1 }), { pagination: { next: /^[\w-]+$/ } })
     t.match(await pageOf(library, list({ filters: [{ column: 'title', value: 'none' }] })), {
@@ -79,7 +79,7 @@ onEachEngine(tenants, {
       pagination: { limit: 20, next: null }
     })
   },
-  'a row that is inserted or deleted between two pages repeats no other row and leaves none out': async (t, library) => {
+  'a row that is inserted or deleted between two pages neither repeats nor skips another row': async (t, library) => {
     const query = list({ order: { column: 'views', ascending: false } })
     const all = await library.column('id', {
       table: 'articles',
@@ -94,7 +94,7 @@ onEachEngine(tenants, {
     const second = await pageOf(library, query, { limit: 5, cursor: first.pagination.next })
     t.strictSame(second.data.map(({ id }) => id), all.slice(5, 10))
   },
-  'numbers and moments keep every digit from one page to the next': async (t, library) => {
+  'numbers and timestamps keep every digit from page to page': async (t, library) => {
     await library.sql('delete from articles')
     for (
       const [index, rating] of [
@@ -115,7 +115,7 @@ onEachEngine(tenants, {
       t.strictSame(await walk(t, library, list({ order: { column } }), { limit: 1 }), [1, 2, 3, 4, 5].map(uuid), column)
     }
   },
-  'a caller chooses one of the orders that are allowed': async (t, library) => {
+  'a caller chooses one of the allowed orders': async (t, library) => {
     const query: Query = {
       table: 'articles',
       operation: 'select',
@@ -157,7 +157,7 @@ onEachEngine(tenants, {
       }, JSON.stringify(sort))
     }
   },
-  'pages that follow a cursor have the order that their caller chose': async (t, library) => {
+  "pages that follow a cursor keep the caller's order": async (t, library) => {
     const query = list({ orderBy: { from: '{{query.sort}}', allow: ['views', 'rating'] } })
     for (const [sort, order] of [['rating.desc', { column: 'rating', ascending: false }], ['views', { column: 'views' }]] as const) {
       const all = await library.column('id', { table: 'articles', operation: 'select', select: 'id', limit: 100, order })
@@ -169,7 +169,7 @@ onEachEngine(tenants, {
       details: [{ path: '/query/cursor', message: 'is no cursor of this list and this order: start without one' }]
     })
   },
-  'a cursor is of one route, one order and one tenant': async (t, library) => {
+  'a cursor belongs to one route, one order and one tenant': async (t, library) => {
     const query = list({ order: { column: 'views' } })
     const { pagination: { next } } = await pageOf(library, query, { limit: 2 })
     const foreign = {
@@ -184,7 +184,7 @@ onEachEngine(tenants, {
     t.match(await refusalOf(pageOf(library, query, { cursor: next }, 'b')), foreign, 'another tenant')
     t.match(await refusalOf(library.run(query, { query: { cursor: next } }, { listRoute: 'GET /others' })), foreign, 'another route')
   },
-  'a cursor that a caller made up reads rows of its own tenant and of the filters alone': async (t, library) => {
+  'a forged cursor reads only rows of its own tenant that match the filters': async (t, library) => {
     const query = list({ order: { column: 'rating' }, filters: [{ column: 'status', value: 'draft' }] })
     const { pagination: { next } } = await pageOf(library, query, { limit: 2 })
     const tag = Buffer.from(next!, 'base64url').toString().slice(0, 16)
@@ -215,14 +215,14 @@ onEachEngine(tenants, {
       )
     }
   },
-  'a value that no cursor can hold is refused, and other pages are answered': async (t, library) => {
+  'a value that no cursor can contain is rejected, and other pages are returned': async (t, library) => {
     await library.sql("update articles set title = repeat('x', 5000) where id = $1", [uuid(2)])
     const query = list({ order: { column: 'title', ascending: false } })
     t.match(await refusalOf(pageOf(library, query, { limit: 1 })), { status: 400, details: [{ path: '/query/limit' }] })
     t.match(await pageOf(library, query, { limit: 2 }), { data: { length: 2 }, pagination: { next: String } })
     t.match(await refusalOf(pageOf(library, query, { limit: 0 })), { status: 400, details: [{ path: '/query/limit' }] })
   },
-  'pages that follow a cursor are ordered by paths in JSON columns too': async (t, library) => {
+  'pages that follow a cursor can be ordered by paths in JSON columns': async (t, library) => {
     await library.sql("update articles set meta = case when views > 0 then jsonb_build_object('n', views, 'word', title) end")
     for (const column of ["meta->'n'", "meta->>'word'"]) {
       const order = { column, ascending: false }
@@ -232,7 +232,7 @@ onEachEngine(tenants, {
       await t.rejects(pageOf(library, list({ order })), { message: /every record must show them: add "meta->/ })
     }
   },
-  'pages that follow a cursor show embedded rows and leave excluded fields out': async (t, library) => {
+  'pages that follow a cursor include embedded rows and leave out excluded fields': async (t, library) => {
     const query = list({ select: 'id, reviews(count), slug', excludeFields: ['slug'] })
     const { data } = await pageOf(library, query, { limit: 1 })
     t.strictSame(data, [{ id: uuid(1), reviews: [{ count: 0 }] }])

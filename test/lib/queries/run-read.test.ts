@@ -29,7 +29,7 @@ insert into seats values ('hall', 1, 'Ada'), ('hall', 2, null);
 `
 
 onEachEngine(articles, {
-  'every operator finds the rows that it means': async (t, library) => {
+  'every operator finds the matching rows': async (t, library) => {
     const find = (filter: object, query: Record<string, unknown> = {}): Promise<unknown[]> =>
       library.column('title', { table: 'articles', operation: 'select', select: 'title', filters: [filter as never] }, { query })
     const [alpha, beta, gamma] = ['Alpha', 'Beta 100%', 'Gamma']
@@ -69,7 +69,7 @@ onEachEngine(articles, {
     for (const [filter, expected] of cases) t.strictSame(await find(filter), expected, JSON.stringify(filter))
   },
 
-  'a value that resolves to nothing matches nothing, and drops a filter that is optional': async (t, library) => {
+  'a value that resolves to nothing matches nothing, or drops an optional filter': async (t, library) => {
     const find = (operator: string, column: string, more: object, query: Record<string, unknown>): Promise<unknown[]> =>
       library.column('views', {
         table: 'articles',
@@ -105,7 +105,7 @@ onEachEngine(articles, {
     t.strictSame(await library.column('views', search, { query: { q: 'mm' } }), [30])
   },
 
-  'a page has its part of the rows, the total of all, and a stable order': async (t, library) => {
+  'a page has its rows, the total, and a stable order': async (t, library) => {
     const page = (more: object, query: Record<string, unknown> = {}): Promise<unknown> =>
       library.run({ table: 'articles', operation: 'select', select: 'views', ...more }, { query })
     const of = (views: number[], limit: number, offset: number, total: number): object => ({
@@ -128,7 +128,7 @@ onEachEngine(articles, {
     )
   },
 
-  'records embed what their foreign keys lead to, of their tenant and not deleted': async (t, library) => {
+  'records embed the rows of their foreign keys, of their tenant and not deleted': async (t, library) => {
     t.strictSame(
       await library.run({
         table: 'articles',
@@ -171,7 +171,7 @@ onEachEngine(articles, {
     })
   },
 
-  'one record, by its key or as the first that matches': async (t, library) => {
+  'one record is read by its key, or is the first match': async (t, library) => {
     t.strictSame(
       await library.run({ table: 'articles', operation: 'select', select: 'title', id: '{{params.id}}' }, { params: { id: uuid(12) } }),
       { title: 'Beta 100%' }
@@ -199,7 +199,7 @@ onEachEngine(articles, {
     )
   },
 
-  'excluded fields are in no answer, at no level, but for full access': async (t, library) => {
+  'excluded fields are in no response, at any level, without full access': async (t, library) => {
     const query = {
       table: 'articles',
       operation: 'select',
@@ -220,7 +220,7 @@ onEachEngine(articles, {
     )
   },
 
-  'names that need quotes, and columns named like our own aliases': async (t, library) => {
+  'names that need quotes and columns named like internal aliases work': async (t, library) => {
     t.strictSame(
       await library.run({
         table: 'we"ird',
@@ -277,7 +277,7 @@ onEachEngine(articles, {
     t.equal((await library.sql('select from articles')).length, 5)
   },
 
-  'types as the clients see them': async (t, library) => {
+  'types are returned as clients expect them': async (t, library) => {
     t.strictSame(await library.run({ table: 'articles', operation: 'select', id: uuid(11) }), {
       id: uuid(11),
       tenant_id: 'a',

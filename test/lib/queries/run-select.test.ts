@@ -27,7 +27,7 @@ const read = (select: string, more: Partial<Query> = {}): Query => ({ table: 'ar
 const page = (data: readonly unknown[], total = data.length, limit = 20, offset = 0) => ({ data, pagination: { limit, offset, total } })
 
 onEachEngine(articles, {
-  'aggregates are of the rows of the tenant, grouped by the other members': async (t, library) => {
+  "aggregates cover the tenant's rows, grouped by the other members": async (t, library) => {
     t.strictSame(
       await library.run(read('status, views.sum(), count()')),
       page([{ status: 'draft', sum: 10, count: 1 }, { status: 'published', sum: 50, count: 2 }])
@@ -79,7 +79,7 @@ onEachEngine(articles, {
     t.match(await library.engine.text(statement, values, { tenant: tenantRef('a') }), /"sum":1\.60000000000000000000000000001\}/)
   },
 
-  'a sum that no number holds is a 400 and not a failure of the server': async (t, library) => {
+  'a sum beyond every number is a 400, not a server error': async (t, library) => {
     await library.sql('create table if not exists measures (id integer primary key, tenant_id text not null, value double precision)')
     await library.engine.refresh()
     await library.sql("insert into measures values (1, 'a', 1e308), (2, 'a', 1e308), (3, 'b', 1)")
@@ -163,7 +163,7 @@ onEachEngine(articles, {
     )
   },
 
-  'pages of a cursor have the same embeds': async (t, library) => {
+  'cursor pages have the same embeds': async (t, library) => {
     const query = read('id, title, authors!inner(name), reviews(stars)', {
       pagination: 'cursor',
       limit: 1,
@@ -234,7 +234,7 @@ onEachEngine(articles, {
     )
   },
 
-  'the rows of an embed are bounded with a limit and without': async (t, library) => {
+  "an embed's rows are bounded, with or without a limit": async (t, library) => {
     await library.sql(
       `insert into reviews (id, tenant_id, article_id, stars) select n, 'a', '${uuid(13)}', 1 from generate_series(1001, 2001) n`
     )
@@ -254,7 +254,7 @@ onEachEngine(articles, {
     t.match(await refusalOf(count('{{query.n}}', 'tenant')), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
   },
 
-  'texts are searched by their words': async (t, library) => {
+  'texts are searched by words': async (t, library) => {
     for (
       const statement of [
         "create table notes (id integer primary key, tenant_id text not null, body varchar(200), words tsvector generated always as (to_tsvector('english', body)) stored)",
@@ -351,7 +351,7 @@ onEachEngine(articles, {
     t.match(await refusalOf(pages('x'.repeat(1001))), { status: 400, details: [{ path: '/query/q' }] })
   },
 
-  'paths reach into JSON columns': async (t, library) => {
+  'selects read paths in JSON columns': async (t, library) => {
     const one = (select: string) => library.run(read(select, { id: uuid(11) }))
     t.strictSame(await one("meta->'n', text:meta->>'n', kind:meta ->> 'kind', none:meta->'no'->'such'"), {
       n: 1,
@@ -368,7 +368,7 @@ onEachEngine(articles, {
     })
   },
 
-  'filters and orders take paths': async (t, library) => {
+  'filters and orders accept paths': async (t, library) => {
     const find = (filter: object, query: Record<string, unknown> = {}) =>
       library.column('title', read('title', { filters: [filter as never] }), { query })
     t.strictSame(await find({ column: "meta->>'kind'", value: 'post' }), ['Beta'], 'a soft-deleted row is not found')

@@ -17,7 +17,7 @@ const inB: Partial<Scope> = { tenant: { id: tenantIdOf('b'), config: {} } }
 const titles = 'select id, tenant_id, title from articles order by tenant_id, id'
 
 onEachEngine(rows, {
-  'an insert sets what is there, leaves the rest to defaults, and is of the tenant': async (t, library) => {
+  'an insert sets the given columns, uses defaults for the rest, and belongs to the tenant': async (t, library) => {
     const insert: Query = {
       table: 'articles',
       operation: 'insert',
@@ -64,7 +64,7 @@ onEachEngine(rows, {
     t.match(await library.run({ table: 'seats', operation: 'insert' }, { body: { venue: 'x', number: 1 } }), { holder: null })
   },
 
-  'a URL gives an id, a moment or a number in any form that PostgreSQL takes': async (t, library) => {
+  "a URL's id, timestamp or number may have any form that PostgreSQL accepts": async (t, library) => {
     const insert = (more: Record<string, unknown>) =>
       library.run({ table: 'articles', operation: 'insert' }, { body: { title: 'x', ...more } })
     for (
@@ -115,7 +115,7 @@ onEachEngine(rows, {
     for (const views of ['2147483647', '-2147483648', '+7', '007']) t.match(await ofUrl({ views }), { views: Number(views) }, views)
   },
 
-  'jsonb takes any JSON, and keeps its types': async (t, library) => {
+  'jsonb accepts any JSON, and keeps its types': async (t, library) => {
     for (const meta of [1, 'text', true, [1, 'x', null], { a: { b: [] } }, '']) {
       t.strictSame(await library.run({ table: 'articles', operation: 'insert', select: 'meta' }, { body: { title: 'x', meta } }), { meta })
       t.strictSame(await library.run({ table: 'articles', operation: 'insert', select: 'meta' }, { body: [{ title: 'x', meta }] }), {
@@ -124,7 +124,7 @@ onEachEngine(rows, {
     }
   },
 
-  'an array in is records out, in its order, with absent fields absent': async (t, library) => {
+  'an inserted array returns records in order, with absent fields absent': async (t, library) => {
     const insert: Query = { table: 'articles', operation: 'insert', select: 'title, status, views, tags, meta' }
     t.strictSame(await library.run(insert, { body: [{ title: 'One', tags: ['x', 'y'], meta: { n: [1] } }, { title: 'Two' }] }), {
       data: [{ title: 'One', status: 'draft', views: 0, tags: ['x', 'y'], meta: { n: [1] } }, {
@@ -155,7 +155,7 @@ onEachEngine(rows, {
     })
   },
 
-  'an update answers the row, sets nothing else, and nothing at all without a column': async (t, library) => {
+  'an update returns the row, sets only the given columns, and nothing without any': async (t, library) => {
     const update: Query = { table: 'articles', operation: 'update', id: '{{params.id}}', select: 'title, status, authors(name)' }
     const params = { id: uuid(11) }
     t.strictSame(await library.run(update, { params, body: { title: 'Changed' } }), {
@@ -198,7 +198,7 @@ onEachEngine(rows, {
     )
   },
 
-  'an upsert inserts, then updates what is named, and never takes a row of another tenant or a deleted one': async (t, library) => {
+  "an upsert inserts, then updates the given columns, and never another tenant's or a deleted row": async (t, library) => {
     const upsert: Query = { table: 'articles', operation: 'upsert', select: 'title, status, views' }
     t.strictSame(await library.run(upsert, { body: { id: uuid(21), title: 'New', views: 5 } }), { title: 'New', status: 'draft', views: 5 })
     t.strictSame(await library.run(upsert, { body: { id: uuid(21), title: 'Newer' } }), { title: 'Newer', status: 'draft', views: 5 })
@@ -233,7 +233,7 @@ onEachEngine(rows, {
     t.strictSame(await library.sql(titles), before)
   },
 
-  'an upsert of many is all or nothing': async (t, library) => {
+  'a bulk upsert is all or nothing': async (t, library) => {
     const upsert: Query = { table: 'labels', operation: 'upsert', select: 'id, name' }
     t.strictSame(await library.run(upsert, { body: [{ id: 1, name: 'crimson' }, { id: 2, name: 'blue' }] }), {
       data: [{ id: 1, name: 'crimson' }, { id: 2, name: 'blue' }]
@@ -247,7 +247,7 @@ onEachEngine(rows, {
     }, { id: 9, tenant_id: 'b', name: 'green' }])
   },
 
-  'a delete marks or removes, of the own rows that are there': async (t, library) => {
+  'a delete marks or removes existing rows of the tenant': async (t, library) => {
     const remove: Query = { table: 'articles', operation: 'delete', id: '{{params.id}}' }
     const softDelete = { enabled: true, allowHardDelete: true }
     const run = (id: string, query = {}): Promise<unknown> => library.run(remove, { params: { id }, query }, { softDelete })
@@ -273,7 +273,7 @@ onEachEngine(rows, {
     t.strictSame(await library.sql('select id from labels'), [{ id: 9 }])
   },
 
-  "an upsert of records with different fields fails as a whole where a row is another tenant's, deleted, or refers to one": async (
+  "an upsert of records with different fields fails as a whole if a row is another tenant's, deleted, or refers to one": async (
     t,
     library
   ) => {
@@ -309,7 +309,7 @@ onEachEngine(rows, {
     }, 'one record refers to another in the same request')
   },
 
-  'a foreign key leads to rows of the own tenant only': async (t, library) => {
+  "a foreign key refers only to the tenant's own rows": async (t, library) => {
     const before = await library.sql(titles)
     const refusals: [Query, Partial<Scope>][] = [
       [{ table: 'articles', operation: 'insert' }, { body: { title: 'x', author_id: uuid(9) } }],
@@ -335,7 +335,7 @@ onEachEngine(rows, {
     })
   },
 
-  "the errors of the database are the caller's": async (t, library) => {
+  "database errors caused by the caller are the caller's": async (t, library) => {
     await t.rejects(library.run({ table: 'articles', operation: 'insert' }, { body: { id: uuid(11), title: 'again' } }), {
       code: 'TENANTRY_CONFLICT'
     })
@@ -358,7 +358,7 @@ onEachEngine(rows, {
     }
   },
 
-  'a value that the database would refuse is refused with its field': async (t, library) => {
+  'a value that the database would reject is rejected with its field': async (t, library) => {
     for (
       const [field, value] of [['id', `${uuid(1)}-`], ['id', `{${uuid(1)}`], ['title', 'nul\0'], ['title', '\ud800'], ['meta', {
         a: '\0'
@@ -380,7 +380,7 @@ onEachEngine(rows, {
     })
   },
 
-  'more combinations of columns than are kept run all the same': async (t, library) => {
+  'more combinations of columns than are cached still run': async (t, library) => {
     const names = ['status', 'views', 'rating', 'tags', 'meta', 'slug', 'featured']
     const values: Record<string, unknown> = { status: 's', views: 1, rating: 1, tags: ['x'], meta: {}, featured: true }
     for (let bits = 0; bits < 128; bits += 1) {

@@ -28,7 +28,7 @@ const id = '11111111-1111-4111-8111-111111111111'
 
 const reads: Case<Query>[] = [
   {
-    name: 'a page from its start, with a usual limit',
+    name: 'a first page with a common limit',
     query: { table: 'countries', operation: 'select' },
     scope: {},
     sql:
@@ -36,7 +36,7 @@ const reads: Case<Query>[] = [
     values: []
   },
   {
-    name: 'a page from elsewhere, or with another limit',
+    name: 'a later page, or one with another limit',
     query: { table: 'countries', operation: 'select', order: [{ column: 'name', ascending: false, nullsFirst: false }], limit: 7 },
     scope: { query: { offset: 5, limit: 300 } },
     sql:
@@ -44,7 +44,7 @@ const reads: Case<Query>[] = [
     values: [100, 5]
   },
   {
-    name: 'a page from elsewhere, with the limit that the list has by itself',
+    name: "a later page with the list's own limit",
     query: { table: 'countries', operation: 'select', limit: 7 },
     scope: { query: { offset: 5 } },
     sql:
@@ -105,7 +105,7 @@ const reads: Case<Query>[] = [
     values: ['a', 'x', 'y', 1, 1.5, '2026-01-01', '7', 'a%', '%ab%', ['calm', 'wild'], ['a'], '{"a":1}', ['p', 'q']]
   },
   {
-    name: 'groups, of which optional filters without a value are dropped',
+    name: 'groups without optional filters that have no value',
     query: {
       table: 'seats',
       operation: 'select',
@@ -144,7 +144,7 @@ const reads: Case<Query>[] = [
     values: ['a', id]
   },
   {
-    name: 'embedded along a junction',
+    name: 'embedded through a junction',
     query: { table: 'labels', operation: 'select', select: 'name, articles(title)', id: 1 },
     scope: {},
     sql:
@@ -152,7 +152,7 @@ const reads: Case<Query>[] = [
     values: ['a', 1]
   },
   {
-    name: 'a page embeds for the rows that it answers only',
+    name: 'a page embeds only for its own rows',
     query: { table: 'reviews', operation: 'select', select: 'stars, authors!author_id(name)' },
     scope: {},
     sql:
@@ -171,14 +171,14 @@ const writes: Case<Query>[] = [
     values: ['cl', 'Chile']
   },
   {
-    name: 'an insert of nothing but defaults',
+    name: 'an insert of only defaults',
     query: { table: 'seats', operation: 'insert', select: 'holder' },
     scope: { body: {} },
     sql: raw`with w as (insert into "public"."seats" as t0 default values returning t0."holder") select row_to_json(r.*)::text from w r`,
     values: []
   },
   {
-    name: 'an insert into a table of tenants',
+    name: 'an insert into a tenant table',
     query: { table: 'labels', operation: 'insert' },
     scope: { body: { name: 'red', id: 1 } },
     sql:
@@ -194,7 +194,7 @@ const writes: Case<Query>[] = [
     values: ['a', '[{"id":1,"name":"red"},{"id":2}]']
   },
   {
-    name: 'an insert of many rows, of which some take a default',
+    name: 'an insert of many rows, some with a default',
     query: { table: 'articles', operation: 'insert', select: 'id' },
     scope: { body: [{ title: 'x', views: 1 }, { title: 'y' }] },
     sql:
@@ -234,7 +234,7 @@ const writes: Case<Query>[] = [
     values: ['a', '[{"id":1,"name":"red"}]', 1]
   },
   {
-    name: 'an upsert whose key the path gives',
+    name: 'an upsert whose key is in the path',
     query: { table: 'articles', operation: 'upsert', id: '{{params.id}}', select: 'id' },
     scope: { params: { id }, body: { title: 'x' } },
     sql:
@@ -361,7 +361,7 @@ const documents: Case<DocumentQuery>[] = [
     values: ['a', 'notes', '[{"a":1}]']
   },
   {
-    name: 'a document that is replaced or made',
+    name: 'a document that is replaced or created',
     query: { collection: 'notes', operation: 'set', docId: 'x' },
     scope: { body: { a: 1, id: 'x' } },
     sql:
@@ -369,7 +369,7 @@ const documents: Case<DocumentQuery>[] = [
     values: ['a', 'notes', 'x', '{"a":1}']
   },
   {
-    name: 'fields that are merged',
+    name: 'merged fields',
     query: { collection: 'notes', operation: 'update', docId: 'x' },
     scope: { body: { a: 1 } },
     sql:
@@ -377,7 +377,7 @@ const documents: Case<DocumentQuery>[] = [
     values: ['a', 'notes', 'x', '{"a":1}']
   },
   {
-    name: 'a document that is deleted',
+    name: 'a deleted document',
     query: { collection: 'notes', operation: 'delete', docId: 'x' },
     scope: {},
     sql:

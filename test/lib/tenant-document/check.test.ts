@@ -64,11 +64,11 @@ t.test('forbidden members of a document are reported with their place', async (t
     ['sections of the platform', { jwt: {} }, /^\/jwt: unknown member/],
     ['tables of its own', { tables: {} }, /^\/tables: unknown member/],
     ['routes that are no array', { routes: { 0: route } }, /^\/routes: expected an array, got an object/],
-    ['a route that is none', { routes: [null] }, /^\/routes\/0: expected an object, got null/],
+    ['an invalid route', { routes: [null] }, /^\/routes\/0: expected an object, got null/],
     ['a prototype', JSON.parse('{ "settings": { "__proto__": { "a": 1 } } }'), /^\/settings\/__proto__: "__proto__" is no name/],
     ['an inherited name', JSON.parse('{ "constructor": {} }'), /^\/constructor: unknown member/],
     ['a webhook without a name', { webhooks: [{ url: 'https://example.com', events: ['entity.*'] }] }, /^\/webhooks\/0\/name: missing/],
-    ['two webhooks of one name', {
+    ['two webhooks with one name', {
       webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.*'] }, {
         name: 'a',
         url: 'https://example.com',
@@ -81,7 +81,7 @@ t.test('forbidden members of a document are reported with their place', async (t
       /^\/webhooks\/0\/events\/0: .*did you mean "entity.created"/
     ],
     [
-      'a webhook to no address',
+      'a webhook without an address',
       { webhooks: [{ name: 'a', url: 'example.com', events: ['entity.*'] }] },
       /^\/webhooks\/0\/url: expected an absolute URL/
     ],
@@ -100,51 +100,51 @@ t.test('forbidden members of a document are reported with their place', async (t
       { webhooks: [{ name: 'a', url: 'https://example.com/{{body.x}}', events: ['entity.*'] }] },
       /^\/webhooks\/0\/url: .*no `body` here/
     ],
-    ['a webhook with a setting that the platform keeps', {
+    ['a webhook with a private setting of the platform', {
       webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.*'], secret: '{{env.JWT_SECRET}}' }]
     }, /^\/webhooks\/0\/secret: .*JWT_SECRET/],
     ['too many webhooks', {
       webhooks: Array.from({ length: 21 }, (_, index) => ({ name: `a${index}`, url: 'https://example.com', events: ['entity.*'] }))
     }, /^\/webhooks: expected at most 20 items/],
     [
-      'an integration of no connector',
+      'an integration without a connector',
       { routes: [{ path: '/a', method: 'post', integrations: [{ type: 'emial', action: 'sendEmail' }] }] },
       /^\/routes\/0\/integrations\/0\/type: there is no connector "emial".*did you mean "email"/
     ],
     ['an integration without credentials', {
       routes: [{ path: '/a', method: 'post', integrations: [{ type: 'chat', action: 'sendMessage', params: { text: 'x' } }] }]
     }, /^\/routes\/0\/integrations\/0\/type: the connector needs `credentials.chat`/],
-    ['a connector with a name that is taken', {
+    ['a connector with a used name', {
       customIntegrations: [{ name: 'stripe', baseUrl: 'https://x', actions: { a: { method: 'GET', path: '/' } } }]
     }, /^\/customIntegrations\/0\/name: "stripe" is a built-in connector/],
-    ['where the cache is', { cache: { enabled: true, redis: { url: 'redis://127.0.0.1' } } }, /^\/cache\/redis: unknown member/],
+    ["the cache's location", { cache: { enabled: true, redis: { url: 'redis://127.0.0.1' } } }, /^\/cache\/redis: unknown member/],
     [
       'a secret in a description',
       { routes: [{ ...route, description: '{{secret:a}}' }] },
       /^\/routes\/0\/description: a template cannot stand here/
     ],
     [
-      'a setting in the name of a table',
+      "a setting in a table's name",
       { routes: [{ ...route, queries: [{ table: '{{env.REGION}}', operation: 'select' }] }] },
       /^\/routes\/0\/queries\/0\/table: a template cannot stand here/
     ],
     [
-      'a setting that the platform keeps',
+      'a private setting of the platform',
       { routes: [{ path: '/a', method: 'get', response: { a: '{{env.JWT_SECRET}}' } }] },
       /^\/routes\/0\/response\/a: .*JWT_SECRET/
     ],
     [
-      'the older form of it',
+      'its older form',
       { routes: [{ path: '/a', method: 'get', response: { a: '$' + '{JWT_SECRET}' } }] },
       /^\/routes\/0\/response\/a: .*JWT_SECRET/
     ],
     [
-      'a default after it',
+      'with a default',
       { routes: [{ path: '/a', method: 'get', response: { a: '{{env.JWT_SECRET || 1}}' } }] },
       /^\/routes\/0\/response\/a: .*JWT_SECRET/
     ],
     [
-      'a secret in an answer',
+      'a secret in a response',
       { routes: [{ path: '/a', method: 'get', response: { a: '{{secret:a}}' } }] },
       /^\/routes\/0\/response\/a: .*secret/
     ],
@@ -154,12 +154,12 @@ t.test('forbidden members of a document are reported with their place', async (t
       /^\/routes\/0\/authProvider: no identity provider of that name: expected "jwt"$/
     ],
     [
-      'a table that there is not',
+      'a missing table',
       { routes: [{ ...route, queries: [{ table: 'note', operation: 'select' }] }] },
       /^\/routes\/0\/queries\/0\/table: .*did you mean "notes"/
     ],
     [
-      'a table of the system',
+      'a system table',
       { routes: [{ ...route, queries: [{ table: 'tenantry.secrets', operation: 'select' }] }] },
       /^\/routes\/0\/queries\/0\/table: /
     ],
@@ -173,28 +173,28 @@ t.test('forbidden members of a document are reported with their place', async (t
       { routes: [{ path: '/a', method: 'post', queries: [{ table: 'countries', operation: 'insert' }] }] },
       /^\/routes\/0\/queries\/0/
     ],
-    ['a pattern that may take for ever', {
+    ['a pattern with catastrophic backtracking', {
       routes: [{ path: '/a', method: 'post', request: { body: { a: { type: 'string', pattern: '^(a)\\1$' } } }, response: {} }]
     }, /^\/routes\/0\/request\/body\/a\/pattern: /],
     [
-      'two routes of one path',
+      'two routes with one path',
       { routes: [{ ...route, path: '/:a' }, { ...route, path: '/:b' }] },
       /^\/routes\/1: the route GET \/:b stands at \/routes\/0 already/
     ],
     ['credentials of another kind', { credentials: { strip: {} } }, /^\/credentials\/strip: unknown member/],
     ['credentials from a request', { credentials: { email: { apiKey: '{{body.key}}' } } }, /^\/credentials\/email\/apiKey: .*body/],
     [
-      'credentials from a setting that the platform keeps',
+      'credentials from a private setting of the platform',
       { credentials: { email: { apiKey: '{{env.JWT_SECRET}}' } } },
       /^\/credentials\/email\/apiKey: .*JWT_SECRET/
     ],
     ['a broken template', { credentials: { email: { apiKey: '{{secret:' } } }, /^\/credentials\/email\/apiKey: .*at character/],
     [
-      'a rule for no route',
+      'a rule for a missing route',
       { routes: [route], rateLimit: { enabled: true, perEndpoint: { 'POST /notes': {}, '/health': {} } } },
       /^\/rateLimit\/perEndpoint\/POST ~1notes: names no route of this document, did you mean/
     ],
-    ['a rule that is none', { rateLimit: { enabled: true, default: { max: 0 } } }, /^\/rateLimit\/default\/max: expected at least 1/]
+    ['an invalid rule', { rateLimit: { enabled: true, default: { max: 0 } } }, /^\/rateLimit\/default\/max: expected at least 1/]
   ]
   for (const [what, document, fault] of cases) t.match((await faultsOf(document))[0], fault, what)
   t.strictSame(

@@ -31,16 +31,16 @@ test('faults of steps are reported with their places', async (t) => {
   const cases: readonly (readonly [string, Step[], RegExp])[] = [
     ['a step that does nothing', [{ id: 'a' }], /\/steps\/0: the step does nothing/],
     ['both forms', [{ id: 'a', type: 'database', parallel: [list] }], /\/steps\/0\/type: a step with `parallel` has no `type`/],
-    ['an id that is taken', [list, list], /\/steps\/1\/id: the step at .*\/steps\/0 has the id "list" already/],
+    ['an id that is in use', [list, list], /\/steps\/1\/id: the step at .*\/steps\/0 has the id "list" already/],
     [
-      'an id within a group that is taken',
+      'an id within a group that is in use',
       [{ id: 'g', parallel: [list] }, list],
       /\/steps\/1\/id: the step at .*\/steps\/0\/parallel\/0 has the id "list" already/
     ],
-    ['no name of a member', [{ ...list, id: '__proto__' }], /\/steps\/0\/id: no step can be named "__proto__"/],
-    ['a member of another kind', [{ ...list, prompt: 'x' }], /\/steps\/0\/prompt: a step of the kind `database` has no `prompt`/],
-    ['a member that is missing', [{ id: 'a', type: 'integration', integration: 'chat' }], /\/steps\/0\/action: missing/],
-    ['a switch that picks nothing', [{ id: 'a', type: 'switch', value: 'input.x' }], /\/steps\/0: the switch picks nothing/],
+    ['an unknown member', [{ ...list, id: '__proto__' }], /\/steps\/0\/id: no step can be named "__proto__"/],
+    ['a member of another type', [{ ...list, prompt: 'x' }], /\/steps\/0\/prompt: a step of the kind `database` has no `prompt`/],
+    ['a missing member', [{ id: 'a', type: 'integration', integration: 'chat' }], /\/steps\/0\/action: missing/],
+    ['a switch without targets', [{ id: 'a', type: 'switch', value: 'input.x' }], /\/steps\/0: the switch picks nothing/],
     [
       'an unknown target',
       [{ id: 'a', type: 'switch', value: '1', cases: { x: 'lits' } }, list],
@@ -52,12 +52,12 @@ test('faults of steps are reported with their places', async (t) => {
       /\/steps\/0\/default: the step "list" stands within `parallel`/
     ],
     [
-      'a switch that picks itself',
+      'a switch that selects itself',
       [{ id: 'a', type: 'switch', value: '1', default: 'a' }],
       /\/steps\/0\/default: a switch cannot pick itself/
     ],
     [
-      'a circle of switches',
+      'circular switches',
       [{ id: 'a', type: 'switch', value: '1', default: 'b' }, { id: 'b', type: 'switch', value: '1', default: 'a' }],
       /leads back to it/
     ],
@@ -67,7 +67,7 @@ test('faults of steps are reported with their places', async (t) => {
       value: '1',
       default: 'list'
     }, list], /\/steps\/1\/default: the step "list" is picked by the switch "a" already/],
-    ['groups that nest too deep', [nested(4)], /nest at most 3 deep/],
+    ['groups that nest too deeply', [nested(4)], /nest at most 3 deep/],
     [
       'too many steps',
       Array.from(
@@ -89,28 +89,28 @@ test('faults of steps are reported with their places', async (t) => {
       /\/steps\/0\/filters\/0\/value: .*no step that has ended by then has the id "list"/
     ],
     [
-      'a step beside it',
+      'a concurrent step',
       [{ id: 'g', parallel: [list, { ...one, filters: [{ column: 'id', value: '{{steps.list.result.x}}' }] }] }],
       /\/parallel\/1\/filters\/0\/value: .*no step that has ended/
     ],
     [
-      'a step that is misspelt',
+      'a misspelled step',
       [list, { ...one, condition: 'steps.lits.result != null' }],
       /\/steps\/1\/condition: .*did you mean "list"\?/
     ],
     [
-      'what a step does not have',
+      'a source that steps lack',
       [list, { ...one, condition: 'steps.list.reslt != null' }],
       /\/steps\/1\/condition: .*did you mean "result"\?/
     ],
     ['results of queries', [{ ...one, filters: [{ column: 'id', value: '{{results.notes.id}}' }] }], /there is no `results` here/],
     [
-      'a connector that is misspelt',
+      'a misspelled connector',
       [{ id: 'a', type: 'integration', integration: 'chta', action: 'sendMessage' }],
       /\/steps\/0\/integration: .*did you mean "chat"\?/
     ],
     [
-      'an action that is misspelt',
+      'a misspelled action',
       [{ id: 'a', type: 'integration', integration: 'chat', action: 'sendMesage', params: {} }],
       /\/steps\/0\/action: .*did you mean "sendMessage"\?/
     ],

@@ -483,7 +483,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       await caller(t, app, { token: signToken({ permissions: ['entities:read'] }) })('GET /admin/entities/notes'),
       400,
       'TENANT_REQUIRED',
-      'whoever has no tenant and is no administrator'
+      'a caller without a tenant who is not an administrator'
     )
   })
 }
@@ -613,7 +613,7 @@ test('the endpoints work in an app with the cache registered after them', async 
   await runOn(app)("insert into notes (id, tenant_id) values (1, 'acme')")
   const reads = [{ table: 'notes', scoped: true }]
   const missed = await app.cache.get('acme', 'k', reads)
-  if (typeof missed === 'string') throw new Error('nothing is kept yet')
+  if (typeof missed === 'string') throw new Error('nothing is stored yet')
   await app.cache.set('acme', 'k', 'kept', 60_000, missed.stamp)
   t.equal(await app.cache.get('acme', 'k', reads), 'kept')
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })

@@ -56,7 +56,7 @@ test('a key acts for its tenant with its scopes, is shown once, and only its has
 
     const rotated = await rotateKey(t, acme, id)
     t.not(rotated, key)
-    refused(t, await holder('GET /who'), 401, 'TOKEN_INVALID', 'the key of before')
+    refused(t, await holder('GET /who'), 401, 'TOKEN_INVALID', 'the previous key')
     t.equal((await as(rotated)('GET /write')).status, 200)
 
     const { rows } = await sql`select to_jsonb(k)::text || encode(k.hash, 'escape') as text from tenantry.api_keys k`.execute(app.db)
@@ -70,7 +70,7 @@ test('a key acts for its tenant with its scopes, is shown once, and only its has
     }
 
     t.same((await acme(`DELETE /tenant/api-keys/${id}`)).body, { success: true })
-    refused(t, await as(rotated)('GET /who'), 401, 'TOKEN_INVALID', 'a key that was deleted')
+    refused(t, await as(rotated)('GET /who'), 401, 'TOKEN_INVALID', 'a deleted key')
     refused(t, await acme(`DELETE /tenant/api-keys/${id}`), 404, 'NOT_FOUND')
     refused(t, await acme(`POST /tenant/api-keys/${id}/rotate`), 404, 'NOT_FOUND')
     t.equal((await as(bare.key)('GET /who')).status, 200)
@@ -142,11 +142,11 @@ test('a caller who is not an administrator creates and rotates only keys with it
     await child('POST /tenant/api-keys', { body: { name: 'x', scopes: ['articles:read'] } }),
     403,
     'GRANT_EXCEEDS',
-    'a key makes no key with more than it has'
+    'a key creates no key with more permissions'
   )
 
   const strong = await makeKey(t, acme, { scopes: ['*'] })
-  refused(t, await maker(`POST /tenant/api-keys/${strong.id}/rotate`), 403, 'GRANT_EXCEEDS', 'whoever rotates a key has what it opens')
+  refused(t, await maker(`POST /tenant/api-keys/${strong.id}/rotate`), 403, 'GRANT_EXCEEDS', 'only a holder of its scopes rotates a key')
   t.equal((await as(strong.key)('GET /write')).status, 200, 'it still has them')
   t.same(await statuses(as(strong.key), '/platform', '/administrators'), { '/platform': 403, '/administrators': 403 }, '`*` is not a role')
 
@@ -158,7 +158,7 @@ test('a caller who is not an administrator creates and rotates only keys with it
     await byRole('POST /tenant/api-keys', { body: { name: 'x', scopes: ['reports:write'] } }),
     403,
     'GRANT_EXCEEDS',
-    'what its role does not give'
+    'a permission that its role does not grant'
   )
 })
 

@@ -67,7 +67,7 @@ test("a key's last use is shown at once, and written when the server stops", asy
     await as(`${unused.key.slice(0, -1)}${unused.key.endsWith('A') ? 'B' : 'A'}`)('GET /who'),
     401,
     'TOKEN_INVALID',
-    'a wrong key is no use'
+    'a wrong key is not a use'
   )
   t.same(await lastUse(), expected('2030-06-01T12:00:00.000Z'))
   clock.forward(5000)

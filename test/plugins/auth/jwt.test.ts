@@ -73,7 +73,7 @@ function wrongTokens (app: FastifyInstance): Record<string, { token: string | un
   const now = Math.floor(Date.now() / 1000)
   return {
     'no token': { token: undefined, code: 'TENANTRY_TOKEN_MISSING' },
-    'no token at all, but a text': { token: 'nonsense', code: invalid },
+    'a text that is not a token': { token: 'nonsense', code: invalid },
     'of another key': { token: signToken({}, { key: other }), code: invalid },
     'of another algorithm': { token: signToken({}, { algorithm: 'HS512' }), code: invalid },
     unsigned: { token: signToken({}, { algorithm: 'none' }), code: invalid },

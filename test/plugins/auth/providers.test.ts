@@ -61,7 +61,7 @@ function remembers (app: FastifyInstance, token: string): boolean {
 /** Resolves when the condition is true. */
 async function until (condition: () => boolean): Promise<void> {
   for (const deadline = Date.now() + 10_000; !condition();) {
-    if (Date.now() > deadline) throw new Error('what was waited for did not happen')
+    if (Date.now() > deadline) throw new Error('the condition did not become true')
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }
@@ -205,12 +205,12 @@ t.test("algorithm confusion: a provider's key is never a secret, and a token can
       [forged({ alg: 'HS256', kid: 'rsa' }, hmac(JSON.stringify(rsa.jwk))), 'HS256 with the published key'],
       [forged({ alg: 'HS256', kid: 'rsa' }, hmac(spki)), 'HS256 with a PEM'],
       [forged({ alg: 'HS256', kid: 'oct' }, hmac(testSecret)), 'HS256 with a secret in the set'],
-      [forged({ alg: 'HS256' }, hmac(testSecret)), 'the own secret in the name of the provider'],
-      [await provider.sign(mine, {}, { jwk: mine.jwk, jku: provider.jwksUri, kid: 'first' }), 'a key of its own'],
-      [await provider.sign({ ...rsa, alg: 'RS512' }), 'an algorithm that is not named'],
-      [await provider.sign({ ...first, kid: 'rsa' }), 'ES256 with the name of a key for RS256'],
-      [await provider.sign({ ...rsa, kid: 'first' }), 'RS256 with the name of a key for ES256'],
-      [signToken({ iss: provider.issuer, aud: 'api' }), 'a token of the own key in the name of the provider']
+      [forged({ alg: 'HS256' }, hmac(testSecret)), "the server's own secret under the provider's name"],
+      [await provider.sign(mine, {}, { jwk: mine.jwk, jku: provider.jwksUri, kid: 'first' }), 'a key within the token'],
+      [await provider.sign({ ...rsa, alg: 'RS512' }), 'an algorithm that is not configured'],
+      [await provider.sign({ ...first, kid: 'rsa' }), 'ES256 with the name of an RS256 key'],
+      [await provider.sign({ ...rsa, kid: 'first' }), 'RS256 with the name of an ES256 key'],
+      [signToken({ iss: provider.issuer, aud: 'api' }), "a token of the server's own key under the provider's name"]
     ] as const
   ) await t.rejects(verify(token), invalid, what)
 })

@@ -167,7 +167,7 @@ async function leaves (t: Test, opened: Opened): Promise<void> {
   const { world, as, tell } = opened
   const subscription = await subscribed(t, opened, 'leaver')
   const ask = as('leaver')
-  refused(t, await ask('POST /billing/upgrade', upgradeTo('pro')), 400, 'VALIDATION_FAILED', 'the plan that it has')
+  refused(t, await ask('POST /billing/upgrade', upgradeTo('pro')), 400, 'VALIDATION_FAILED', 'the current plan')
   t.match(await ask('POST /billing/upgrade', upgradeTo('free')), {
     status: 200,
     body: { success: true, checkoutUrl: null, session: { id: subscription, plan: 'free', amount: 0, effectiveAt: String } }
@@ -175,7 +175,7 @@ async function leaves (t: Test, opened: Opened): Promise<void> {
   t.match((await ask('GET /billing/subscription')).body, { subscription: { plan: 'pro', status: 'active', cancelAtPeriodEnd: true } })
   refused(t, await ask('POST /billing/upgrade', upgradeTo('free')), 400, 'VALIDATION_FAILED', 'twice')
   const away = await ask('POST /billing/upgrade', upgradeTo('team'))
-  refused(t, away, 409, 'CONFLICT', 'another plan while it is to end')
+  refused(t, away, 409, 'CONFLICT', 'another plan while a cancellation is pending')
   t.match(away.body['message'], /take that back first, by an upgrade to pro monthly/)
   world.advance(60_000)
   t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), {
@@ -189,7 +189,7 @@ async function leaves (t: Test, opened: Opened): Promise<void> {
   world.change(subscription, 'renew')
   t.match(await tell('ended', subscription), { status: 200 })
   t.equal(await planAt(ask), 'free')
-  refused(t, await ask('POST /billing/upgrade', upgradeTo('free')), 400, 'VALIDATION_FAILED', 'nothing to end')
+  refused(t, await ask('POST /billing/upgrade', upgradeTo('free')), 400, 'VALIDATION_FAILED', 'nothing to cancel')
   t.match(
     await ask('POST /billing/upgrade', upgradeTo('team')),
     { status: 200, body: { checkoutUrl: String, session: { plan: 'team' } } },
@@ -225,7 +225,7 @@ async function owes (t: Test, opened: Opened): Promise<void> {
   world.advance(8 * day)
   t.match((await ask('GET /billing/subscription')).body, { subscription: { plan: 'free', status: 'past_due' } })
   const again = await ask('POST /billing/upgrade', upgradeTo('pro'))
-  refused(t, again, 409, 'CONFLICT', 'the plan that is not paid')
+  refused(t, again, 409, 'CONFLICT', 'the unpaid plan')
   t.match(again.body['message'], /A payment of pro monthly is missing/)
   t.match(await ask('POST /billing/upgrade', upgradeTo('free')), {
     status: 200,
@@ -395,7 +395,7 @@ async function fails (t: Test, opened: Opened): Promise<void> {
   world.misfortune('silent', 30)
   const start = performance.now()
   const slow = await Promise.all([ask('POST /billing/subscription/sync'), ask('POST /billing/upgrade', upgradeTo('team'))])
-  for (const answer of slow) refused(t, answer, 504, 'PROVIDER_TIMEOUT', 'a provider that is silent')
+  for (const answer of slow) refused(t, answer, 504, 'PROVIDER_TIMEOUT', 'a provider that does not respond')
   t.comment(`${Math.round(performance.now() - start)} ms`)
   world.misfortune('silent', 0)
   t.strictSame(world.strayed, [], 'no redirect is followed')
@@ -407,10 +407,10 @@ async function fails (t: Test, opened: Opened): Promise<void> {
   const lost = await ask('POST /billing/upgrade', again)
   // payprov is read before each retry, which finds the change.
   if (opened.name === 'payprov') t.equal(lost.status, 200)
-  else refused(t, lost, 502, 'PROVIDER_FAILED', 'every answer is lost')
+  else refused(t, lost, 502, 'PROVIDER_FAILED', 'every response is lost')
   world.misfortune('lost', 0)
   t.equal(await planAt(ask), opened.name === 'payprov' ? 'team' : 'pro')
-  refused(t, await ask('POST /billing/upgrade', again), 400, 'VALIDATION_FAILED', 'and is found when it is asked')
+  refused(t, await ask('POST /billing/upgrade', again), 400, 'VALIDATION_FAILED', 'and is found on the next request')
   t.equal(await planAt(ask), 'team')
   t.equal(world.charges(subscription), before.charged + 1, 'done once')
 }
@@ -420,7 +420,7 @@ async function permits (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
   const wrong = { raw: '{"targetPlan":' }
   const user = caller(t, app, { token: signToken({ role: 'user', tenant_id: 'denied' }) })
   for (const target of ['POST /billing/upgrade', 'POST /billing/subscription/sync']) {
-    refused(t, await user(target, wrong), 403, 'FORBIDDEN', 'before anything of the body is told')
+    refused(t, await user(target, wrong), 403, 'FORBIDDEN', 'before the body is validated')
     refused(t, await caller(t, app)(target, wrong), 401, 'TOKEN_MISSING')
     refused(t, await as('denied')(target, { tenant: 'owner', ...wrong }), 403, 'TENANT_MISMATCH')
     refused(
@@ -459,7 +459,7 @@ async function limits (t: Test, { world, as }: Opened): Promise<void> {
       await ask('POST /billing/upgrade', { body: {} }),
       400,
       'VALIDATION_FAILED',
-      'what does not come to the provider does not count'
+      'only calls to the provider count'
     )
   }
   for (let count = 0; count < 5; count++) t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), { status: 200 })

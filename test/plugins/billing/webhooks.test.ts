@@ -196,10 +196,10 @@ async function forges (t: Test, { world, name, sales, signature, headers: names,
     for (
       const [what, options] of [
         ['an old one', { at: Date.now() - 290 * second }],
-        ['one of the future', { at: Date.now() + 290 * second }],
-        ['the secret of before', { secrets: [former] }],
+        ['a future one', { at: Date.now() + 290 * second }],
+        ['the previous secret', { secrets: [former] }],
         ['both secrets', { secrets: [former, world.webhookSecret] }],
-        ['one right among wrong ones', { secrets: [other, world.webhookSecret, 'wrong'] }]
+        ['a valid one among invalid ones', { secrets: [other, world.webhookSecret, 'wrong'] }]
       ] as const
     ) {
       t.match(await deliver(event(options)), { status: 200, body: { received: true } }, what)
@@ -218,7 +218,7 @@ async function shapes (t: Test, { world, sales, send, deliver, query }: Opened):
   refused(t, await deliver(large, { 'transfer-encoding': 'chunked' }), 413, 'BODY_TOO_LARGE', '10 MB of unknown length')
   const largest = world.sign(Buffer.concat([Buffer.from('{"a":"'), Buffer.alloc(1_048_576 - 8, 'x'), Buffer.from('"}')]))
   t.equal(largest.body.length, 1_048_576)
-  refused(t, await deliver(largest), 400, 'BAD_REQUEST', 'the largest is read')
+  refused(t, await deliver(largest), 400, 'BAD_REQUEST', 'the largest body is read')
   for (
     const type of [
       'text/plain',
@@ -238,7 +238,7 @@ async function shapes (t: Test, { world, sales, send, deliver, query }: Opened):
   for (const coding of ['gzip', 'GZIP', 'deflate', 'br', 'x-gzip', 'gzip, identity']) {
     refused(t, await send({ ...good.headers, 'content-encoding': coding }, packed), 415, 'MEDIA_TYPE_UNSUPPORTED', coding)
   }
-  refused(t, await deliver({ ...good, body: packed }), 401, 'SIGNATURE_INVALID', 'packed, and not told so')
+  refused(t, await deliver({ ...good, body: packed }), 401, 'SIGNATURE_INVALID', 'compressed without a header')
   for (
     const text of [
       'null',

@@ -157,7 +157,7 @@ test('a full disk loses values but serves none that is outdated', async (t) => {
   free = 1e12
   const end = performance.now() + 10_000
   while (typeof await stampOf(full.get('acme', 'none', notes)) === 'string') {
-    if (performance.now() > end) throw new Error('it does not come back')
+    if (performance.now() > end) throw new Error('it was not created again')
     await new Promise((resolve) => {
       setTimeout(resolve, 10)
     })

@@ -130,7 +130,7 @@ test('a tenant lists origins', async (t) => {
       await save(t, app, 'rival', { cors: { origins: [], credentials: true } }),
       400,
       'CONFIG_INVALID',
-      "credentials are the platform's"
+      'credentials belong to the platform'
     )
   })
 

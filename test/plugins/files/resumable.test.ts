@@ -74,7 +74,7 @@ test('an interrupted upload is resumed on another instance', async (t) => {
     { booked: bytes.length, reserved: 0, shown: bytes.length },
     'the storage is booked from the announcement on'
   )
-  refused(t, await one.ask(`GET ${url.replace('/resumable', '')}`), 404, 'NOT_FOUND', 'nobody reads it yet')
+  refused(t, await one.ask(`GET ${url.replace('/resumable', '')}`), 404, 'NOT_FOUND', 'not readable yet')
 
   t.equal(await upload(bytes, { user: other, url }), url)
   const { status, body } = await one.ask(`GET ${url.replace('/resumable', '')}`)
@@ -135,7 +135,7 @@ test("other users' uploads, wrong offsets and wrong sizes are rejected", async (
     await ada.ask('POST /files/resumable', { headers: { 'upload-length': '5' } }),
     412,
     'PRECONDITION_FAILED',
-    'without the version of the protocol'
+    'without the protocol version'
   )
   refused(t, await ada.ask('POST /files/resumable', { headers: { ...version, 'upload-length': '-5' } }), 400, 'BAD_REQUEST')
   refused(t, await ada.ask('POST /files/resumable', { headers: version }), 400, 'BAD_REQUEST', 'without a size')
@@ -190,7 +190,7 @@ test('limits apply from the announcement on, and expired uploads are removed', a
 
   const ada = as('acme')
   const liar = urlOf(await announce(ada, 5, { filename: 'a.png', filetype: 'image/png', bucket: 'pictures' }))
-  refused(t, await send(ada, liar, 0, 'hello'), 415, 'FILE_TYPE_REFUSED', 'its bytes are no image')
+  refused(t, await send(ada, liar, 0, 'hello'), 415, 'FILE_TYPE_REFUSED', 'its bytes are not an image')
   t.same([await onDisk(folder), await storage(app, 'acme')], [[], { booked: 0, reserved: 0, shown: 0 }])
   const empty = await announce(ada, 0)
   t.equal(empty.status, 201)

@@ -148,7 +148,7 @@ test("a public file needs no token, and its bytes count as its tenant's bandwidt
     await stranger.ask(`GET ${path.replace('/private/', '/public/')}`),
     404,
     'NOT_FOUND',
-    'the name of another bucket opens nothing'
+    "another bucket's name opens nothing"
   )
   refused(t, await stranger.ask(`GET ${path}`, { headers: { 'x-tenant-id': 'acme' } }), 401, 'TOKEN_MISSING')
   await app.tenants.update('acme', { status: 'suspended' })

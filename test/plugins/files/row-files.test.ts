@@ -92,7 +92,7 @@ test('deleting a row deletes its files in the same transaction', async (t) => {
   t.equal((await as('acme', { role: 'admin' }).ask('DELETE /admin/entities/notes/3?hard=true')).status, 200)
   await gone(t, opened, idOf('acme notes 3'), 'an administrator')
   t.equal((await ada.ask('POST /drop/4')).status, 200)
-  await gone(t, opened, idOf('acme notes 4'), 'a step of a workflow')
+  await gone(t, opened, idOf('acme notes 4'), 'a workflow step')
   t.equal((await ada.ask('POST /papers', { headers: { 'content-type': 'application/json' }, body: '{"id":"p"}' })).status, 201)
   t.equal((await ada.ask('DELETE /papers/p')).status, 200)
   await gone(t, opened, idOf('acme papers p'), 'a document')
@@ -168,7 +168,7 @@ test('an upload whose row is deleted meanwhile is rejected, and leaves nothing',
       body: JSON.stringify({ name: 'a', contentType: 'text/plain', size, ...of(id) })
     })).body
   const swept = (status: string) =>
-    eventually(t, `the sweep has ended what was ${status}`, async () => (await rows(app))[status] === undefined)
+    eventually(t, `the sweep has removed what was ${status}`, async () => (await rows(app))[status] === undefined)
   const nothing = () =>
     eventually(
       t,

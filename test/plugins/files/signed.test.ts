@@ -41,13 +41,13 @@ test('a signed URL opens only its file until its expiry, on every instance', asy
     `${path}?signature=${signature}`
   ]
   for (const target of changed) refused(t, await stranger.ask(`GET ${target}`), 403, 'URL_SIGNATURE_INVALID', target.slice(-40))
-  refused(t, await ada.ask(`GET ${changed[3]}`), 403, 'URL_SIGNATURE_INVALID', 'a token does not make up for it')
+  refused(t, await ada.ask(`GET ${changed[3]}`), 403, 'URL_SIGNATURE_INVALID', 'a token does not replace it')
   refused(
     t,
     await stranger.ask(`PUT /files/${String(first.body['id'])}/content?tenant=acme&size=1&${query}`, { body: 'x' }),
     403,
     'URL_SIGNATURE_INVALID',
-    'a download is no upload'
+    'a download signature is not valid for an upload'
   )
   for (const expiresIn of ['0', '604801', 'a', '-1']) {
     refused(t, await ada.ask(`GET /files/signed-url/private/${String(first.body['key'])}?expiresIn=${expiresIn}`), 400, 'VALIDATION_FAILED')
@@ -67,7 +67,7 @@ test('bytes are sent to a signed URL, and the file exists once it is confirmed',
   t.same([method, headers], ['PUT', { 'content-type': 'text/plain' }])
   t.same(await storage(app, 'acme'), { booked: 5, reserved: 0, shown: 5 })
   const confirm = () => ada.ask(`POST /files/${String(id)}/confirm`)
-  refused(t, await confirm(), 409, 'STATE_CONFLICT', 'the bytes are not there')
+  refused(t, await confirm(), 409, 'STATE_CONFLICT', 'the bytes are missing')
   refused(t, await ada.ask(`GET /files/${String(id)}`), 404, 'NOT_FOUND')
   t.same((await ada.ask('GET /files/entity/notes/1')).body.data, [])
   for (const body of ['hell', 'hello!', '']) {

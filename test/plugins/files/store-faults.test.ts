@@ -79,7 +79,7 @@ test('a store that fails before, during or after an upload leaves nothing', asyn
   t.notOk('etag' in answer.headers, 'no cache stores the error as the file')
   fault = { when: 'delete', error: 'storageUnavailable' }
   t.equal((await ada.ask(`DELETE /files/${String(id)}`)).status, 200)
-  refused(t, await ada.ask(`GET ${String(url)}`), 404, 'NOT_FOUND', 'nobody can read it any more')
+  refused(t, await ada.ask(`GET ${String(url)}`), 404, 'NOT_FOUND', 'it is no longer readable')
   t.same(
     [await onDisk(folder), await rows(app), await storage(app, 'acme')],
     [[key], { removed: 1 }, { booked: 0, reserved: 0, shown: 0 }],

@@ -78,7 +78,7 @@ test('a process that is killed midway leaves no second row', async (t) => {
     await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') }),
     409,
     'IDEMPOTENCY_RUNNING',
-    'until it is believed dead'
+    'until it is considered dead'
   )
   await pass(app, 121)
   const answer = await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') })
@@ -125,9 +125,9 @@ test('a committed write whose response was lost is not repeated', async (t) => {
 
   const large = { body: { text: 'x'.repeat(maxAnswerBytes) }, ...under('large') }
   t.match(await acme('POST /notes', large), { status: 201 })
-  refused(t, await acme('POST /notes', large), 409, 'IDEMPOTENCY_RUNNING', 'an answer that is too large to keep')
+  refused(t, await acme('POST /notes', large), 409, 'IDEMPOTENCY_RUNNING', 'a response that is too large to store')
   await pass(app, 121)
-  refused(t, await acme('POST /notes', large), 409, 'IDEMPOTENCY_ANSWER_LOST', 'an answer that is too large to keep')
+  refused(t, await acme('POST /notes', large), 409, 'IDEMPOTENCY_ANSWER_LOST', 'a response that is too large to store')
   t.equal(await notesOf(t, app), 1)
   const sizes = (await keysOf(app)).map(({ content }) => content.length)
   t.ok(Math.max(...sizes) < maxAnswerBytes)

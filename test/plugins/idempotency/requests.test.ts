@@ -148,7 +148,7 @@ test('a request repeated with its key is executed once', (t) =>
         await acme('POST /called', { body: { text: 'called' }, ...under('c') }),
         409,
         'IDEMPOTENCY_RUNNING',
-        'its end is not known yet'
+        'its outcome is not known yet'
       )
       await pass(app, 121)
       refused(t, await acme('POST /called', { body: { text: 'called' }, ...under('c') }), 409, 'IDEMPOTENCY_ANSWER_LOST')

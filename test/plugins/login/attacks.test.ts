@@ -53,7 +53,7 @@ test('guesses', async (t) => {
       refused(t, refusal, 429, 'TOO_MANY_ATTEMPTS', 'with the password, too')
       t.match(refusal, { headers: { 'retry-after': '900' }, body: { retryAfter: 900 } })
     }
-    refused(t, await here.logIn('acme', 'ADA@Example.com', password), 429, 'TOO_MANY_ATTEMPTS', 'however it is written')
+    refused(t, await here.logIn('acme', 'ADA@Example.com', password), 429, 'TOO_MANY_ATTEMPTS', 'in any spelling')
     t.equal((await here.logIn('acme', 'ada@example.com', password, '198.51.100.7')).status, 200, 'the user from another address')
     t.equal((await here.logIn('globex', 'ada@example.com', password)).status, 200, 'the same address in another tenant')
     t.same(await guesses(() => Array.from({ length: 7 }, (_none, index) => guess(here, 'ada@example.com', `2001:db8:1:2::${index + 1}`))), {
@@ -337,8 +337,8 @@ test('changes during a password check take effect', async (t) => {
   app.users.authenticate = authenticate
   const { body: { token } } = await logIn('acme', 'ada@example.com', password)
   await app.tenants.delete('acme')
-  refused(t, await logIn('acme', 'ada@example.com', password), 401, 'CREDENTIALS_INVALID', 'a tenant that is gone')
+  refused(t, await logIn('acme', 'ada@example.com', password), 401, 'CREDENTIALS_INVALID', 'a deleted tenant')
   await app.tenants.create({ id: 'acme', name: 'acme' })
-  refused(t, await logIn('acme', 'ada@example.com', password), 401, 'CREDENTIALS_INVALID', 'its users are gone with it')
+  refused(t, await logIn('acme', 'ada@example.com', password), 401, 'CREDENTIALS_INVALID', 'its users are deleted with it')
   t.not((await ask('GET /mfa/status', { token: String(token) })).status, 200, 'and so are their tokens')
 })

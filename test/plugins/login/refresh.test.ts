@@ -90,7 +90,7 @@ test('an invalid refresh token is rejected', async (t) => {
   ) {
     refused(t, await ask('POST /auth/refresh', { body }), 400, 'VALIDATION_FAILED', JSON.stringify(body))
   }
-  refused(t, await ask('GET /auth/me', { token: String(refreshToken) }), 401, 'TOKEN_INVALID', 'in the place of a token')
+  refused(t, await ask('GET /auth/me', { token: String(refreshToken) }), 401, 'TOKEN_INVALID', 'in place of a token')
   await app.tenants.update('acme', { status: 'suspended' })
   refused(t, await refresh(opened, refreshToken), 403, 'TENANT_SUSPENDED')
   await app.tenants.update('acme', { status: 'active' })
@@ -118,7 +118,7 @@ test('a reused refresh token ends its session on every server', async (t) => {
   t.same(await Promise.all([info(here, stolen), info(here, next), info(there, next)]), [200, 200, 200])
 
   refused(t, await refresh(here, stolen.body['refreshToken']), 401, 'TOKEN_INVALID')
-  refused(t, await refresh(there, next.body['refreshToken']), 401, 'TOKEN_INVALID', 'the next one ends with it')
+  refused(t, await refresh(there, next.body['refreshToken']), 401, 'TOKEN_INVALID', 'the next one is revoked with it')
   for (const server of [here, there]) {
     for (const answer of [stolen, next]) await until(t, 'the tokens of the session end', async () => await info(server, answer) === 401)
     t.equal(await info(server, other), 200, 'another session of the user continues')
@@ -143,7 +143,7 @@ test('of many concurrent refreshes with one token at most one succeeds', async (
   t.equal(given.length, 1)
   t.same(new Set(answers.map(({ status }) => status)), new Set([200, 401]))
   for (const answer of given) {
-    refused(t, await refresh(here, answer.body['refreshToken']), 401, 'TOKEN_INVALID', 'a thief was among them: the session has ended')
+    refused(t, await refresh(here, answer.body['refreshToken']), 401, 'TOKEN_INVALID', 'one of them is a thief: the session has ended')
     for (const server of [here, there]) await until(t, 'the token of the faster one ends', async () => await info(server, answer) === 401)
   }
 })

@@ -158,15 +158,15 @@ test('registration creates a user if the document opens it and the tenant does n
   t.match(claimsOf(answer.body['token']), { role: 'user', tenant_id: 'acme', amr: ['pwd'] })
   t.match(await ask('POST /auth/login', { tenant: 'acme', body }), { status: 200, body: { user: { email: 'new@example.com' } } })
   refused(t, await register(), 409, 'CONFLICT')
-  refused(t, await register({ tenant: 'closed' }), 403, 'FORBIDDEN', 'the tenant closes it')
-  refused(t, await register({ tenant: 'closed', body: {} }), 403, 'FORBIDDEN', 'before the body is judged')
+  refused(t, await register({ tenant: 'closed' }), 403, 'FORBIDDEN', 'the tenant disables it')
+  refused(t, await register({ tenant: 'closed', body: {} }), 403, 'FORBIDDEN', 'before the body is validated')
   refused(t, await register({ tenant: 'nobody' }), 404, 'TENANT_UNKNOWN')
   refused(
     t,
     await register({ tenant: undefined, body: { ...body, email: 'root@example.com' } }),
     400,
     'TENANT_REQUIRED',
-    'nobody registers as a user of the platform'
+    'no platform user can register'
   )
 
   // Members that would give the new user more rights.
@@ -249,16 +249,16 @@ test('a user with a second factor must enter its code', async (t) => {
     body: { tokenType: 'Bearer', user: { id, email, role: 'user', tenantId: 'acme' } }
   })
   t.match(claimsOf(whole.body['token']), { sub: id, tenant_id: 'acme', amr: ['pwd', 'otp'] })
-  refused(t, await verify(partialToken, backupCodes[0]), 401, 'TOKEN_INVALID', 'a partial token that was used')
+  refused(t, await verify(partialToken, backupCodes[0]), 401, 'TOKEN_INVALID', 'a used partial token')
   const { body: { partialToken: second } } = await logIn('acme', email, password)
-  refused(t, await verify(second, phone.code()), 401, 'CREDENTIALS_INVALID', 'a code that was used')
+  refused(t, await verify(second, phone.code()), 401, 'CREDENTIALS_INVALID', 'a used code')
   t.match(await verify(second, backupCodes[0]), { status: 200 }, 'a backup code, which the rejection did not use up')
   const { body: { partialToken: unused } } = await logIn('acme', email, password)
 
   for (const send of [asBearer, inBody]) {
-    refused(t, await send(whole.body['token'], backupCodes[1]), 401, 'TOKEN_INVALID', 'a whole token is no partial one')
+    refused(t, await send(whole.body['token'], backupCodes[1]), 401, 'TOKEN_INVALID', 'a full token is not a partial one')
     refused(t, await send('x'.repeat(9000), backupCodes[1]), 401, 'TOKEN_INVALID')
-    refused(t, await send(`${String(unused).slice(0, -3)}abc`, undefined), 401, 'TOKEN_INVALID', 'before the body is judged')
+    refused(t, await send(`${String(unused).slice(0, -3)}abc`, undefined), 401, 'TOKEN_INVALID', 'before the body is validated')
   }
   const [token1, token2] = [String(unused), app.auth.signPartial({ sub: id, tenant_id: 'acme' })]
   refused(t, await inBody(token1, backupCodes[1], { token: token2 }), 400, 'CREDENTIALS_AMBIGUOUS')
@@ -290,7 +290,7 @@ test('a user with a second factor must enter its code', async (t) => {
 
   await app.sessions.closeAll('acme', id, { userId: id, address: null })
   for (const send of [asBearer, inBody]) {
-    refused(t, await send(unused, backupCodes[1]), 401, 'TOKEN_INVALID', 'after a logout of everywhere')
+    refused(t, await send(unused, backupCodes[1]), 401, 'TOKEN_INVALID', 'after a logout everywhere')
   }
   const { body: { partialToken: next } } = await logIn('acme', email, password)
   t.equal((await inBody(next, backupCodes[1], { tenant: 'acme' })).status, 200, 'a partial token of the same second, after the logout')
@@ -308,12 +308,12 @@ test('a user with a second factor must enter its code', async (t) => {
     await ask('GET /mfa/status', { token: String(late) }),
     401,
     'TOKEN_INVALID',
-    'a session of before the logout that was made meanwhile'
+    'a session from before a concurrent logout'
   )
 
   const { body: { partialToken: last } } = await logIn('acme', email, password)
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('id', '=', id).execute()
-  refused(t, await verify(last, backupCodes[3]), 401, 'TOKEN_INVALID', 'of a user who is disabled')
+  refused(t, await verify(last, backupCodes[3]), 401, 'TOKEN_INVALID', "a disabled user's")
   await app.db.updateTable('tenantry.users').set({ status: 'active' }).execute()
   for (let tries = 0; tries < 5; tries++) await verify(last, phone.wrong())
   refused(t, await verify(last, backupCodes[3]), 429, 'TOO_MANY_ATTEMPTS')
@@ -322,7 +322,7 @@ test('a user with a second factor must enter its code', async (t) => {
     await verify((await logIn('acme', email, password)).body['partialToken'], backupCodes[3]),
     429,
     'TOO_MANY_ATTEMPTS',
-    'a new login gives no new tries'
+    'a new login does not reset the attempts'
   )
   clock.forward(400_000)
   refused(t, await verify(last, backupCodes[3]), 401, 'TOKEN_EXPIRED')
@@ -333,7 +333,7 @@ test('a user with a second factor must enter its code', async (t) => {
     await verify(over, backupCodes[3]),
     401,
     'CREDENTIALS_INVALID',
-    'of a second factor that was removed: whoever has none logs in anew'
+    'after the second factor was removed, a new login is necessary'
   )
   t.match((await logIn('acme', email, password)).body, { token: String })
   const lines = await audited(app)

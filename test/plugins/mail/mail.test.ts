@@ -118,7 +118,7 @@ test('a provider outage delays the mail, not the request', async (t) => {
   await settled(t, app)
   const [first, second] = provider.requests.map(({ body }) => tokenIn(body))
   const reset = (token: string | undefined) => ask('POST /auth/password/reset', { body: { token, password: 'a password after that' } })
-  refused(t, await reset(first), 400, 'LINK_INVALID', 'each try has a link of its own')
+  refused(t, await reset(first), 400, 'LINK_INVALID', 'each attempt has its own link')
   t.equal((await reset(second)).status, 200, 'a connector of the document sends mails too')
 })
 

@@ -84,7 +84,7 @@ test('a process with a running call does not end for another tenant', async (t) 
   const waiting = new AbortController()
   await pool.use(server, tenantRef('a'), signal, async () => {
     const other = pool.use(server, tenantRef('b'), waiting.signal, async () => {})
-    waiting.abort(new Error('the time is over'))
+    waiting.abort(new Error('the timeout has passed'))
     await t.rejects(other, /the time is over/)
     t.equal(pool.status(server, tenantRef('a')).status, 'up')
   })

@@ -86,20 +86,20 @@ test('a malformed message goes to the library', async (t) => {
   t.ok(recognise(payload, headers))
   t.ok(recognise(meta({ 'tenantry/toolDepth': 1 }), headers))
   const messages = {
-    'a member beside': { ...payload, more: 1 },
+    'an extra member': { ...payload, more: 1 },
     'no id': { ...payload, id: undefined },
-    'an id that is no integer': { ...payload, id: 1.5 },
+    'an id that is not an integer': { ...payload, id: 1.5 },
     'another version of JSON-RPC': { ...payload, jsonrpc: '1.0' },
     'another method': { ...payload, method: 'resources/list' },
-    'a method that the header does not name': { ...payload, method: 'tools/list' },
-    'a name that the header does not name': params({ name: 'other' }),
-    'arguments that are no object': params({ arguments: [] }),
-    'a parameter beside': params({ requestState: 'x' }),
+    'a method that differs from the header': { ...payload, method: 'tools/list' },
+    'a name that differs from the header': params({ name: 'other' }),
+    'arguments that are not an object': params({ arguments: [] }),
+    'an extra parameter': params({ requestState: 'x' }),
     'no envelope': params({ _meta: undefined }),
     'another version': meta({ 'io.modelcontextprotocol/protocolVersion': '2025-11-25' }),
     'a client without a name': meta({ 'io.modelcontextprotocol/clientInfo': { version: '1' } }),
     'no capabilities': meta({ 'io.modelcontextprotocol/clientCapabilities': undefined }),
-    'a level of the log': meta({ 'io.modelcontextprotocol/logLevel': 'info' }),
+    'a log level': meta({ 'io.modelcontextprotocol/logLevel': 'info' }),
     'a batch': [payload],
     'no message': 'text'
   }

@@ -99,7 +99,7 @@ const callers = {
   'a user': token('acme'),
   'a user with the permission': token('acme', { permissions: ['people:*'] }),
   'an administrator': token('acme', { role: 'admin' }),
-  'a user of another tenant': token('globex'),
+  "another tenant's user": token('globex'),
   'a user who names its tenant': { ...token('acme'), 'x-tenant-id': 'acme' }
 }
 

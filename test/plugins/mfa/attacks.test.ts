@@ -59,7 +59,7 @@ test('attacks', async (t) => {
         await ada(`GET /mfa/backup-codes?code=${phone.code()}`)
       ]
     ) {
-      refused(t, refusal, 429, 'TOO_MANY_ATTEMPTS', 'the right code comes too late')
+      refused(t, refusal, 429, 'TOO_MANY_ATTEMPTS', 'the valid code comes too late')
       t.match(refusal, { headers: { 'retry-after': '270' }, body: { retryAfter: 270 } })
     }
     t.same((await ada('GET /mfa/status')).body, { enabled: true, backupCodesRemaining: 9 }, 'nothing is changed, and no code is used up')
@@ -263,7 +263,7 @@ test('attacks', async (t) => {
       await fay('POST /mfa/verify', { body: { code: '0123-ABCD-WXYZ' } }),
       400,
       'VALIDATION_FAILED',
-      'a backup code is no one-time password'
+      'a backup code is not a one-time password'
     )
     refused(t, await fay('POST /mfa/backup-codes/verify', { body: { code: '123456' } }), 400, 'VALIDATION_FAILED')
     refused(t, await fay('GET /mfa/backup-codes?code=1'), 400, 'VALIDATION_FAILED')

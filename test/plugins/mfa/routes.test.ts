@@ -42,7 +42,7 @@ test("each user's second factor is set up, enabled, used, replaced and disabled"
     t.equal(new Set(codes).size, 10)
     for (const code of codes) t.match(code, /^[0-9A-HJKMNP-TV-Z]{4}(-[0-9A-HJKMNP-TV-Z]{4}){2}$/)
     t.same((await ada('GET /mfa/status')).body, { enabled: true, backupCodesRemaining: 10 })
-    refused(t, await ada('POST /mfa/enable', { body: { code: phone.code() } }), 409, 'CONFLICT', 'nothing else is set up')
+    refused(t, await ada('POST /mfa/enable', { body: { code: phone.code() } }), 409, 'CONFLICT', 'no other setup begins')
 
     t.same((await ada('POST /mfa/verify', { body: { code: phone.code() } })).body, { valid: false }, 'the code that enabled it is used up')
     t.same((await ada('POST /mfa/verify', { body: { code: phone.code(1) } })).body, { valid: true })
@@ -92,7 +92,7 @@ test("each user's second factor is set up, enabled, used, replaced and disabled"
       await ada('POST /mfa/enable', { body: { code: phone.code(1) } }),
       400,
       invalid,
-      'a code of the one before does not enable the next'
+      "the previous factor's code does not enable the next"
     )
     const again = await ada('POST /mfa/enable', { body: { code: next.code() } })
     t.match(again.body, { enabled: true })

@@ -129,7 +129,7 @@ t.test('a provider that stops during its response is a 504, and is charged', asy
 })
 
 const broken: Record<string, (response: ServerResponse) => void> = {
-  'cut in the middle': (response) => {
+  'cut off midway': (response) => {
     begin(response)
     response.write(chunk('one two'), () => response.destroy())
   },
@@ -148,7 +148,7 @@ const broken: Record<string, (response: ServerResponse) => void> = {
 }
 
 t.test('a broken response is a 502, or one `error` event after the received part, and is charged', async (t) => {
-  let answer = broken['cut in the middle']!
+  let answer = broken['cut off midway']!
   const { app, post } = await openOn(t, (response) => answer(response))
   let expected = 0
   for (const [name, make] of Object.entries(broken)) {

@@ -32,8 +32,8 @@ t.test("a model gets the image of the tenant's file, and no other file", async (
     const { tokens } = await ledger(app, 'acme')
 
     for (
-      const [name, fileId, tenant] of [['of another tenant', image, 'globex'], [
-        'of another type',
+      const [name, fileId, tenant] of [["another tenant's", image, 'globex'], [
+        'another type',
         await store('application/pdf', pdf),
         'acme'
       ]] as const

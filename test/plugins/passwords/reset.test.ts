@@ -102,13 +102,13 @@ test('a link that is used, expired, of another tenant or of a deleted user gets 
       String((await opened.logIn('acme', email)).body['token']).slice(0, 200)
     ]
   ) await fails(token, 'no token')
-  refused(t, await ask('POST /auth/email/verify', { body: { token: second } }), 400, 'LINK_INVALID', 'of another kind')
+  refused(t, await ask('POST /auth/email/verify', { body: { token: second } }), 400, 'LINK_INVALID', 'another kind')
   refused(
     t,
     await ask('POST /auth/password/reset', { body: { token: second, password: 'short' } }),
     400,
     'VALIDATION_FAILED',
-    'a password that is none leaves the link'
+    'an invalid password does not use up the link'
   )
   clock.forward(30 * minute - 1)
   const answers = await Promise.all(Array.from({ length: 10 }, () => reset(opened, second)))
@@ -260,7 +260,7 @@ test("changing the password ends the user's other sessions", (t) =>
     t.equal(await me(opened, refreshed), 200)
     t.equal(await me(opened, other), 401, 'all others end')
     refused(t, await ask('POST /auth/refresh', { body: { refreshToken: other.body['refreshToken'] } }), 401, 'TOKEN_INVALID')
-    refused(t, await reset(opened, link), 400, 'LINK_INVALID', 'a link that was sent before')
+    refused(t, await reset(opened, link), 400, 'LINK_INVALID', 'an earlier link')
     refused(t, await logIn('acme', email), 401, 'CREDENTIALS_INVALID')
     t.equal((await logIn('acme', email, next)).status, 200)
 
@@ -272,7 +272,7 @@ test("changing the password ends the user's other sessions", (t) =>
       await change({ currentPassword: next }, refreshed.body['token']),
       429,
       'TOO_MANY_ATTEMPTS',
-      'the limit of logins, with the right password too'
+      'the limit of logins, with the valid password too'
     )
   }))
 

@@ -189,7 +189,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       stranger: [caller(t, app), 401],
       user: [caller(t, app, { token: signToken({ tenant_id: 'acme' }) }), 403],
       "tenant's administrator": [caller(t, app, { token: signToken({ tenant_id: 'acme', role: 'admin' }) }), 403],
-      'user of no tenant': [caller(t, app, { token: signToken({}) }), 403]
+      'user without a tenant': [caller(t, app, { token: signToken({}) }), 403]
     } as const
     for (const [who, [ask, status]] of Object.entries(callers)) {
       for (

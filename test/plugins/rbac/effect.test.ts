@@ -167,7 +167,7 @@ test('no role makes a platform administrator, and only platform administrators m
   const ofTenant = signToken({ sub: 'eve', tenant_id: 'acme' })
   const ofPlatform = signToken({ sub: 'eve' })
   t.equal((await ask('GET /tenant/secrets', { token: ofTenant })).status, 200, 'everything within its tenant')
-  refused(t, await ask('GET /tenant/secrets', { token: ofTenant, tenant: 'globex' }), 403, 'TENANT_MISMATCH', 'nothing of another')
+  refused(t, await ask('GET /tenant/secrets', { token: ofTenant, tenant: 'globex' }), 403, 'TENANT_MISMATCH', 'nothing of another tenant')
   refused(
     t,
     await ask('GET /tenant/secrets', { token: ofPlatform, tenant: 'acme' }),
@@ -184,8 +184,8 @@ test('no role makes a platform administrator, and only platform administrators m
   )
 
   const callers: Record<string, string> = {
-    'a user who holds everything': ofTenant,
-    "the platform's, who does too": ofPlatform,
+    'a user with every permission': ofTenant,
+    "the platform's user with every permission": ofPlatform,
     'an administrator of a tenant': signToken({ sub: 'a', role: 'admin', tenant_id: 'acme' }),
     'a role of that name': signToken({ sub: 'x', role: 'Admin', permissions: ['*'] })
   }
@@ -218,7 +218,7 @@ test('no role makes a platform administrator, and only platform administrators m
   // Every change is in the log of the tenant that it affects.
   for (let times = 0; times < 2; times++) t.equal((await ask('GET /cached', { token: ofTenant })).status, 200)
   await ask('DELETE /rbac/unassign', { ...platform, tenant: 'acme', body: pair })
-  refused(t, await ask('GET /cached', { token: ofTenant }), 403, 'FORBIDDEN', 'an answer that is kept is for those who may')
+  refused(t, await ask('GET /cached', { token: ofTenant }), 403, 'FORBIDDEN', 'a cached response is only for callers with the permission')
   await ask(`PUT /rbac/roles/${all}`, { ...platform, body: { name: 'all', permissions: ['*'] } })
   const { body: permission } = await ask('POST /rbac/permissions', { ...platform, body: { name: 'c:d' } })
   await ask(`DELETE /rbac/permissions/${String(permission['id'])}`, platform)
@@ -265,7 +265,7 @@ test("a deleted tenant's user roles are deleted", async (t) => {
     await ask('POST /rbac/assign', { ...platform, tenant: 'acme', body: { userId: 'late', roleId } }),
     404,
     'TENANT_UNKNOWN',
-    'nothing is written for a tenant that is being deleted'
+    'nothing is written for a tenant in deletion'
   )
   await sql`update tenantry.tenants set status = 'active' where id = 'acme'`.execute(app.db)
   t.equal((await ask('DELETE /tenants/acme', platform)).status, 200)

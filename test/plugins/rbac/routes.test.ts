@@ -52,7 +52,7 @@ async function madeAndDeleted (t: Test, { app, ask }: Opened): Promise<void> {
   refused(t, await ask(`PUT /rbac/roles/${bare.id}`, { body: { name: 'editor' } }), 409, 'CONFLICT')
 
   const lacking = await ask('POST /rbac/roles', { body: { name: 'new', permissions: ['notes:read', 'files:*', 'notes:delete'] } })
-  refused(t, lacking, 400, 'VALIDATION_FAILED', 'permissions that there are not')
+  refused(t, lacking, 400, 'VALIDATION_FAILED', 'unknown permissions')
   t.same(
     lacking.body.details,
     [1, 2].map((index) => ({
@@ -145,10 +145,10 @@ async function givenAndTaken (t: Test, { ask }: Opened): Promise<void> {
       ['no user', `DELETE /rbac/unassign?roleId=${a.id}`, {}],
       ['two users', `DELETE /rbac/unassign?userId=other&roleId=${a.id}`, { body: pair }],
       ['two roles', `DELETE /rbac/unassign?roleId=${b.id}`, { body: pair }],
-      ['an id that is none', 'DELETE /rbac/unassign?userId=u&roleId=x', {}],
+      ['an invalid id', 'DELETE /rbac/unassign?userId=u&roleId=x', {}],
       ['another member', 'DELETE /rbac/unassign', { body: { ...pair, tenant: 'globex' } }],
       ['a list of users', `DELETE /rbac/unassign?userId=${encodeURIComponent(pair.userId)}&userId=other&roleId=${a.id}`, {}],
-      ['an empty user beside one', 'DELETE /rbac/unassign?userId=', { body: pair }],
+      ['an empty user beside a valid one', 'DELETE /rbac/unassign?userId=', { body: pair }],
       ['a prototype', `DELETE /rbac/unassign?__proto__=x&roleId=${a.id}`, { body: { userId: pair.userId } }],
       ['a body that is a list', `DELETE /rbac/unassign?userId=u&roleId=${a.id}`, { body: [] }],
       ['null as a user', 'DELETE /rbac/unassign', { body: { ...pair, userId: null } }]
@@ -174,7 +174,7 @@ async function tenantUsers (t: Test, { app, ask }: Opened): Promise<void> {
       .execute(app.db)
   }
   const refusal = await ask('POST /rbac/assign', { body: { userId: ada, roleId } })
-  refused(t, refusal, 400, 'TENANT_REQUIRED', 'a user whom only a tenant has')
+  refused(t, refusal, 400, 'TENANT_REQUIRED', 'a user that only a tenant has')
   t.match(refusal.body['message'], /X-Tenant-ID: acme$/, 'the error says what to send')
   t.same((await ask(`GET /rbac/users/${ada}/roles`)).body.data, [], 'nothing is written')
   t.equal((await ask('POST /rbac/assign', { body: { userId: ada, roleId }, tenant: 'acme' })).status, 201)

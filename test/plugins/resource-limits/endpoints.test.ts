@@ -86,7 +86,7 @@ test('the endpoints of resource limits', async (t) => {
       await acme(`PUT ${path}`, { raw: `[${JSON.stringify(rule()).replace('7', '-0.0e0')},${JSON.stringify(rule())}]` }),
       400,
       'VALIDATION_FAILED',
-      'a zero of any form is one'
+      'zero in any form counts as zero'
     )
     refused(t, await acme(`PUT ${path}`, { raw: `[{"resource": "${'x'.repeat(300_000)}"}]` }), 413, 'BODY_TOO_LARGE')
     t.match(JSON.parse((await uma(`GET ${path}`)).text), [{ limit: 3 }], 'none of them was saved')
@@ -205,7 +205,7 @@ test('the endpoints of resource limits', async (t) => {
     t.equal((await reader(`POST ${path}/check`, { body: { ...tokens, userId: 'uma' } })).status, 200)
     t.equal((await reader(`GET ${path}/usage?userId=uma`)).status, 200)
     t.equal((await writer(`GET ${path}/usage?tier=pro`)).status, 200)
-    refused(t, await writer(`GET ${path}/usage?userId=uma`), 403, 'FORBIDDEN', 'who sets limits does not read usage by that')
+    refused(t, await writer(`GET ${path}/usage?userId=uma`), 403, 'FORBIDDEN', 'setting limits does not include reading usage')
     t.match(JSON.parse((await acme(`GET ${path}/usage?userId=uma&tier=pro`)).text), [{ limit: 100 }])
     for (const target of [`GET ${path}`, `PUT ${path}`, `GET ${path}/usage`, `POST ${path}/check`, `POST ${path}/track`]) {
       refused(

@@ -112,7 +112,7 @@ test('a rekey moves every value, including previous ones and one that a server w
     rekeying = rekeySecrets(before.db, cipher)
     // Limited to this database and the rekey's update, since other tests run on the same server.
     for (let waiting = false, end = Date.now() + 30_000; !waiting;) {
-      if (Date.now() > end) throw new Error('the rekey did not come to wait for the row')
+      if (Date.now() > end) throw new Error('the rekey did not start to wait for the row')
       const { rows } =
         await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock' and query like 'update "tenantry"."secrets"%'`
           .execute(before.db)

@@ -33,7 +33,7 @@ test('a plan admits exactly its number of secrets, also of twenty concurrent one
   t.match(await as('globex')('POST /tenant/secrets', { body: { key: 'a', value } }), { status: 201 }, 'another tenant has its own limit')
   await acme('DELETE /tenant/secrets/a')
   t.match(await put('new'), { status: 201 }, 'a deleted secret makes room')
-  refused(t, await put('a'), 402, 'PLAN_LIMIT', 'and takes it again where it comes back')
+  refused(t, await put('a'), 402, 'PLAN_LIMIT', 'and needs it again to come back')
 
   await app.tenants.update('acme', { plan: 'pro' })
   t.match(await put('a'), { status: 201 }, 'a larger plan applies at once')

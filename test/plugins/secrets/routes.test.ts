@@ -128,7 +128,7 @@ test('keys that look like paths are ordinary keys', async (t) => {
   t.match((await acme('GET /tenant/secrets/audit?limit=1000')).body, { pagination: { limit: 100, offset: 0 } })
   for (const key of ['rotate', 'audit', 'constructor', 'x']) t.match(await acme(`DELETE /tenant/secrets/${key}`), { status: 200 }, key)
   t.strictSame(Object.keys(await valuesOf(app, 'acme')), ['a..b'])
-  refused(t, await acme('POST /tenant/secrets/x/rotate', { body: { newValue: second } }), 404, 'NOT_FOUND', 'one that was deleted')
+  refused(t, await acme('POST /tenant/secrets/x/rotate', { body: { newValue: second } }), 404, 'NOT_FOUND', 'a deleted one')
   refused(t, await acme('POST /tenant/secrets/x/rotate', { body: { newValue: second, key: 'y' } }), 400, 'VALIDATION_FAILED')
   refused(t, await acme('POST /tenant/secrets/x%2Fy/rotate', { body: { newValue: second } }), 400, 'VALIDATION_FAILED')
 })

@@ -7,7 +7,7 @@ import { subjectOf } from '../../../plugins/sessions/sequence.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const never = () => {
-  throw new Error('nobody asked for the id')
+  throw new Error('the id was not requested')
 }
 const later = Date.now() + 1e6
 const owners = createOwners(['idp'])

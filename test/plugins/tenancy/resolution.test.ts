@@ -351,7 +351,7 @@ test('missing dependencies are named', async (t) => {
 async function until (holds: () => Promise<boolean>): Promise<void> {
   const end = Date.now() + 60_000
   while (!await holds()) {
-    if (Date.now() > end) throw new Error('it did not come to hold')
+    if (Date.now() > end) throw new Error('the condition did not become true')
     await new Promise((resolve) => setTimeout(resolve, 20))
   }
 }

@@ -118,7 +118,7 @@ test('the endpoints reject invalid requests and other callers', async (t) => {
       limits: { apiCalls: 1000, llmTokens: 10_000_000, storage: 5_368_709_120 }
     }, 'a changed plan applies at once')
     refused(t, await ask('GET /tenant/info'), 400, 'TENANT_REQUIRED')
-    refused(t, await ask('GET /tenant/info', { token: signToken({}) }), 400, 'TENANT_REQUIRED', 'a user of no tenant')
+    refused(t, await ask('GET /tenant/info', { token: signToken({}) }), 400, 'TENANT_REQUIRED', 'a user without a tenant')
     refused(t, await caller(t, app)('GET /tenant/info', { tenant: 'acme' }), 401, 'TOKEN_MISSING', 'a stranger')
   })
 })

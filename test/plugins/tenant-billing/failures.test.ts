@@ -186,7 +186,7 @@ async function answers (t: Test): Promise<void> {
   const { as, accounts, app } = await open(t, ['acme'])
   t.intercept(app.engine, 'kyselyFor', {
     value: () => {
-      throw new Error('the database is away')
+      throw new Error('the database is down')
     }
   })
   t.equal((await as('acme')('POST /billing/tenant/products', { body: product })).status, 201)

@@ -38,7 +38,7 @@ const places: Readonly<Record<string, object>> = {
   'the callback of a workflow': workflow([{ id: 'a', ...table }], { webhookOnComplete: { url: 'https://example.com/{{secret:tok}}' } }),
   'the workflow of a route': route({ workflow: { steps: [{ id: 'a', ...table, condition: guess }] } }),
   'the data of a query': insert({ title: '{{secret:tok}}' }),
-  'data in a deeper member': route({
+  'data in a nested member': route({
     queries: [{ table: 'notes', operation: 'insert', data: { title: 'x', author: 'a {{body.x}} {{\nsecret:tok}}' } }]
   }),
   'a filter of a query': route({

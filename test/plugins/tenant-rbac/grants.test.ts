@@ -38,20 +38,20 @@ test('only administrators can grant permissions that they do not have, by any ch
   for (
     const [way, exceeding, [target, body]] of [
       ['a new role', 'billing:write', ['POST /tenant/rbac/roles', role('new', ['billing:write'])]],
-      ['a wildcard over what it holds a part of', 'articles:*', ['POST /tenant/rbac/roles', role('new', ['articles:*'])]],
+      ['a wildcard over a permission that it has', 'articles:*', ['POST /tenant/rbac/roles', role('new', ['articles:*'])]],
       ['a parent', 'billing:write', ['POST /tenant/rbac/roles', role('new', [], 'strong')]],
-      ['a parent of a parent', 'billing:write', ['POST /tenant/rbac/roles', role('new', [], 'strong-heir')]],
-      ['the role that it has itself', '*', ['PUT /tenant/rbac/roles/keeper', { permissions: ['rbac:write', '*'] }]],
-      ['another parent of the role that it has itself', 'billing:write', ['PUT /tenant/rbac/roles/keeper', { parentRole: 'strong' }]],
+      ['a grandparent', 'billing:write', ['POST /tenant/rbac/roles', role('new', [], 'strong-heir')]],
+      ['its own role', '*', ['PUT /tenant/rbac/roles/keeper', { permissions: ['rbac:write', '*'] }]],
+      ['another parent of its own role', 'billing:write', ['PUT /tenant/rbac/roles/keeper', { parentRole: 'strong' }]],
       ['another parent of a role', 'billing:write', ['PUT /tenant/rbac/roles/weak-heir', { parentRole: 'strong-heir' }]],
       ['a role that others inherit from', 'secrets:write', ['PUT /tenant/rbac/roles/weak', { permissions: ['secrets:write'] }]],
-      ['more of a role that is strong already', 'billing:*', ['PUT /tenant/rbac/roles/strong', { permissions: ['billing:*'] }]],
+      ['more permissions of a strong role', 'billing:*', ['PUT /tenant/rbac/roles/strong', { permissions: ['billing:*'] }]],
       ['the default role', 'billing:write', put({ defaultRole: 'strong' })],
-      ['an heir as the default role', 'billing:write', put({ defaultRole: 'strong-heir' })],
+      ['a child role as the default role', 'billing:write', put({ defaultRole: 'strong-heir' })],
       ['the whole', 'secrets:write', put({}, role('weak', ['secrets:write']))],
-      ['a parent within the whole', 'billing:write', put({}, role('weak', [], 'strong'))],
+      ['a parent in a full replacement', 'billing:write', put({}, role('weak', [], 'strong'))],
       [
-        'a parent above the parent, within the whole',
+        'a grandparent in a full replacement',
         'billing:write',
         put({}, role('weak', ['articles:read'], 'keeper'), role('keeper', ['rbac:write'], 'strong'))
       ],
@@ -66,13 +66,13 @@ test('only administrators can grant permissions that they do not have, by any ch
 
   for (
     const [way, [target, body]] of [
-      ['what it holds', ['POST /tenant/rbac/roles', role('new', ['articles:read', 'files:read', 'files:*'], 'weak')]],
-      ['less of what it does not hold', ['PUT /tenant/rbac/roles/strong', { permissions: [] }]],
-      ['a description of a role that is strong', ['PUT /tenant/rbac/roles/strong', { description: 'Pays' }]],
+      ['its own permissions', ['POST /tenant/rbac/roles', role('new', ['articles:read', 'files:read', 'files:*'], 'weak')]],
+      ['fewer permissions that it does not have', ['PUT /tenant/rbac/roles/strong', { permissions: [] }]],
+      ['the description of a strong role', ['PUT /tenant/rbac/roles/strong', { description: 'Pays' }]],
       ['a strong role without its parent', ['PUT /tenant/rbac/roles/strong-heir', { parentRole: null }]],
-      ['the same permission by the name of what the role has', ['PUT /tenant/rbac/roles/strong-heir', { permissions: ['billing:write'] }]],
-      ['the whole as it was', put({})],
-      ['roles out of force', put({ enabled: false })]
+      ["the same permission under the role's name for it", ['PUT /tenant/rbac/roles/strong-heir', { permissions: ['billing:write'] }]],
+      ['an unchanged replacement', put({})],
+      ['disabled roles', put({ enabled: false })]
     ] as const
   ) {
     await reset()
@@ -85,13 +85,13 @@ test('disabled roles and users of deleted roles are no bypass', async (t) => {
   const admin = as({ tenant_id: 'acme', role: 'admin' })
   const keeper = as({ tenant_id: 'acme', role: 'weak', permissions: ['rbac:write'] })
   await admin('PUT /tenant/rbac', { body: { ...saved, enabled: false } })
-  refused(t, await keeper('PUT /tenant/rbac', { body: { ...saved, enabled: true } }), 403, 'GRANT_EXCEEDS', 'all roles in force')
+  refused(t, await keeper('PUT /tenant/rbac', { body: { ...saved, enabled: true } }), 403, 'GRANT_EXCEEDS', 'enabling all roles')
   refused(
     t,
     await keeper('POST /tenant/rbac/roles', { body: role('new', ['billing:write']) }),
     403,
     'GRANT_EXCEEDS',
-    'what an administrator would put in force later'
+    'roles that an administrator would enable later'
   )
 
   t.equal((await admin('PUT /tenant/rbac', { body: { ...saved, defaultRole: 'strong' } })).status, 200)
@@ -100,7 +100,7 @@ test('disabled roles and users of deleted roles are no bypass', async (t) => {
     await keeper('DELETE /tenant/rbac/roles/weak-heir'),
     403,
     'GRANT_EXCEEDS',
-    'its users would have the default role, which is stronger'
+    'its users would get the default role, which is stronger'
   )
   t.equal((await keeper('DELETE /tenant/rbac/roles/strong-heir')).status, 200, 'its users lose nothing')
   t.equal(

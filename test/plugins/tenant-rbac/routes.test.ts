@@ -86,7 +86,7 @@ test("roles grant their own and their parents' permissions from the next request
     t.same((await acme('DELETE /tenant/rbac/roles/owner')).body, { success: true })
     t.same(await of('owner'), mayNot, 'its users have the default role')
 
-    refused(t, await acme('DELETE /tenant/rbac/roles/writer'), 409, 'ROLE_IN_USE', 'the parent of another one')
+    refused(t, await acme('DELETE /tenant/rbac/roles/writer'), 409, 'ROLE_IN_USE', 'a parent of another role')
     refused(t, await acme('DELETE /tenant/rbac/roles/reader'), 409, 'ROLE_IN_USE', 'the default role')
     refused(t, await acme('DELETE /tenant/rbac/roles/owner'), 404, 'NOT_FOUND')
     refused(t, await acme('PUT /tenant/rbac/roles/owner', { body: { permissions: [] } }), 404, 'NOT_FOUND')

@@ -35,7 +35,7 @@ async function countsOnce (t: Test, { app }: Opened): Promise<void> {
       const fault = faults.shift() ?? null
       if (fault === 'before') throw new Error('the statement was not sent')
       const written = await real.write(...batch)
-      if (fault === 'after') throw new Error('the answer was lost')
+      if (fault === 'after') throw new Error('the response was lost')
       return written
     }
   }

@@ -203,7 +203,7 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
 
   for (const path of ['/large', '/large-stream']) {
     await send(head(`GET ${path}`), (received) => received.length > 200_000)
-    await until(t, `a download that was cut off, of ${path}`, async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
+    await until(t, `an aborted download of ${path}`, async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
     const { bytes } = await counted()
     // A body in one piece is handed to the connection as a whole.
     t.ok(bytes > 200_000 - 1000 && bytes <= 30_000_000, `bytes handed to the connection count: ${bytes}`)

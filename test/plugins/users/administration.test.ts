@@ -134,7 +134,7 @@ test('a user cannot grant or remove permissions that it does not have, and a ten
   const made = await admin('POST /tenant/api-keys', { name: 'k', scopes: ['users:write'] })
   const byKey: Call = (target, body) =>
     ask(target, { headers: { 'x-api-key': String(made.body['key']) }, ...body !== undefined && { body } })
-  refused(t, await byKey(`PATCH /users/${ada}`, { role: 'reader' }), 403, 'GRANT_EXCEEDS', 'a key has its scopes')
+  refused(t, await byKey(`PATCH /users/${ada}`, { role: 'reader' }), 403, 'GRANT_EXCEEDS', 'a key keeps its scopes')
   refused(t, await byKey(`DELETE /users/${second}`), 403, 'GRANT_EXCEEDS')
 
   for (const body of [{ role: 'user' }, { status: 'disabled' }]) {
@@ -256,7 +256,7 @@ test("a user is invited, and accepts with the mail's link", (t) =>
     })
     t.match((await ask('GET /auth/me', { token: String(accepted?.body['token']) })).body, { emailVerified: true, role: 'editor' })
     t.equal((await opened.logIn('acme', 'new@example.com')).status, 200)
-    refused(t, (await invite('new@example.com')).answer, 409, 'CONFLICT', 'there is a user of the address')
+    refused(t, (await invite('new@example.com')).answer, 409, 'CONFLICT', 'the address has a user already')
 
     await fails(t, opened, own, invite, accept)
     const { rows } = await sql<

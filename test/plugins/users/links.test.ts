@@ -144,7 +144,7 @@ test('links end with their recipient, and invitations with their sender', async 
       await use(opened, 'invite', mail === undefined ? '' : tokenOf(mail)),
       400,
       'LINK_INVALID',
-      `an invitation whose author is ${what}`
+      `an invitation whose sender is ${what}`
     )
     clock.forward(60 * minute)
   }
@@ -166,7 +166,7 @@ test('an invitation reveals nothing about its address to anonymous callers', asy
     await ask('POST /users/invite', { tenant: 'acme', body: { email } }),
     401,
     'TOKEN_MISSING',
-    'a stranger does not learn who is a user'
+    'an anonymous caller does not learn who is a user'
   )
   const { body: { token: ofAda } } = await opened.logIn('acme', email)
   refused(

@@ -57,7 +57,7 @@ test('a tenant receives only its own events, the platform those of all', async (
     await as('acme')(`POST /webhooks/deliveries/${id}/redeliver`, { body: { url: 'http://127.0.0.1' } }),
     400,
     'VALIDATION_FAILED',
-    'a body that it does not know'
+    'an unknown body'
   )
   refused(t, await as('acme')('GET /webhooks/deliveries?status=lost'), 400, 'VALIDATION_FAILED')
   refused(t, await as('acme')('GET /webhooks/deliveries?event=entity'), 400, 'VALIDATION_FAILED')

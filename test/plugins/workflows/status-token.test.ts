@@ -43,7 +43,7 @@ test('the statusUrl of a run without a user shows only this run to the caller wi
   })
 
   refused(t, await read(id), 401, 'TOKEN_MISSING')
-  refused(t, await read(id, otherToken), 404, 'NOT_FOUND', 'the token of another run')
+  refused(t, await read(id, otherToken), 404, 'NOT_FOUND', "another run's token")
   refused(t, await read(id, 'A'.repeat(43)), 404, 'NOT_FOUND', 'a wrong token')
   refused(t, await read(id, ''), 400, 'VALIDATION_FAILED')
   refused(t, await read(id, token, { tenant: 'b' }), 404, 'NOT_FOUND', 'another tenant')
@@ -54,16 +54,16 @@ test('the statusUrl of a run without a user shows only this run to the caller wi
     await anyone('POST /agent/workflow/cancel', { tenant: 'a', body: { workflowId: id, token } }),
     401,
     'TOKEN_MISSING',
-    'the token reads only'
+    'the token is only for reading'
   )
   refused(t, await anyone(`GET /agent/workflow/runs?token=${token ?? ''}`, { tenant: 'a' }), 401, 'TOKEN_MISSING')
 
   const anna = { token: signToken({ sub: 'anna', tenant_id: 'a' }) }
   refused(t, await read(id, undefined, anna), 404, 'NOT_FOUND', 'a user who did not start it')
-  refused(t, await read(id, token, { token: signToken({ sub: 'anna', tenant_id: 'b' }) }), 404, 'NOT_FOUND', 'a user of another tenant')
+  refused(t, await read(id, token, { token: signToken({ sub: 'anna', tenant_id: 'b' }) }), 404, 'NOT_FOUND', "another tenant's user")
   const own = (await anyone('POST /notes', { ...anna, body: { title: 'own' } })).body
   t.notMatch(own['statusUrl'], 'token', 'a user needs no token')
-  refused(t, await read(String(own['workflowId']), token), 404, 'NOT_FOUND', 'the run of a user')
+  refused(t, await read(String(own['workflowId']), token), 404, 'NOT_FOUND', "a user's run")
 
   const { rows } = await sql<{ row: string }>`select run::text as row from tenantry.workflow_runs run`.execute(app.db)
   t.equal(rows.length, 3)

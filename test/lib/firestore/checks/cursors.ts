@@ -30,7 +30,7 @@ export const cursors: Readonly<Record<string, Check>> = {
     }
   },
 
-  'neither repeats nor loses documents where others change between pages': {
+  'neither repeats nor loses documents if others change between pages': {
     gap: 'cursors',
     async run (t, { a }) {
       await fillList(a)
@@ -43,7 +43,7 @@ export const cursors: Readonly<Record<string, Check>> = {
     }
   },
 
-  'refuses cursors of other lists, orders and tenants': {
+  'rejects cursors of other lists, orders and tenants': {
     async run (t, { a, b }) {
       await fillList(a)
       const { next } = await pageAt(a, '/pages', 2, null)

@@ -48,7 +48,7 @@ export const reads: Readonly<Record<string, Check>> = {
     }
   },
 
-  'filters by groups in groups': {
+  'filters by nested groups': {
     gap: 'nested filters',
     run: async (t, { a }) => {
       t.same(await idsOf(a, '/nested'), ['n2'])
@@ -72,7 +72,7 @@ export const reads: Readonly<Record<string, Check>> = {
     }
   },
 
-  'answers pages in order, with a total': {
+  'returns pages in order, with a total': {
     async run (t, { a }) {
       const ranks = async (target: string) => {
         const { body } = await a(target)
@@ -88,7 +88,7 @@ export const reads: Readonly<Record<string, Check>> = {
     }
   },
 
-  'answers later pages': {
+  'returns later pages': {
     gap: 'offset',
     async run (t, { a }) {
       t.match((await a('GET /notes?offset=2')).body, { data: [{ rank: 3 }], pagination: { limit: 20, offset: 2, total: 3 } })
@@ -96,7 +96,7 @@ export const reads: Readonly<Record<string, Check>> = {
     }
   },
 
-  'answers the fields of `select`': {
+  'returns the fields of `select`': {
     async run (t, { a }) {
       t.same(await bodyOf(a('GET /selected/n1')), [200, { id: 'n1', kind: 'a' }])
       t.same((await a('GET /selected')).body.data, [{ id: 'n1', rank: 1, kind: 'a' }, { id: 'n2', rank: 2, kind: 'b' }, {

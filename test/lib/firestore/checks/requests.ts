@@ -16,7 +16,7 @@ export const requests: Readonly<Record<string, Check>> = {
       refused(t, await a('POST /copy/none'), 404, 'NOT_FOUND', 'the source is missing')
       refused(t, await a('GET /copies/none'), 404, 'NOT_FOUND', 'nothing is written')
       refused(t, await a('POST /both/new', { body: { other: 'none' } }), 404, 'NOT_FOUND', 'the second write has no document')
-      refused(t, await a('GET /notes/new'), 404, 'NOT_FOUND', 'the first write is undone')
+      refused(t, await a('GET /notes/new'), 404, 'NOT_FOUND', 'the first write is rolled back')
     }
   },
 
@@ -46,7 +46,7 @@ export const requests: Readonly<Record<string, Check>> = {
     }
   },
 
-  'keeps tenants apart, whatever the id and the body': {
+  'isolates tenants, whatever the id and the body': {
     async run (t, { a, b }) {
       await b('PUT /notes/n1', { body: { kind: 'of b' } })
       await a('PATCH /notes/n1', { body: { kind: 'of a', tenant_id: 'b', tenant: 'b' } })
@@ -54,7 +54,7 @@ export const requests: Readonly<Record<string, Check>> = {
       t.match((await b('GET /notes')).body.data, [], "b's list contains no document with a rank")
       t.same(await idsOf(b, '/eq?x=of%20b'), ['n1'])
       t.same(await idsOf(a, '/eq?x=of%20b'), [])
-      refused(t, await b('GET /notes/n2'), 404, 'NOT_FOUND', 'a document of a')
+      refused(t, await b('GET /notes/n2'), 404, 'NOT_FOUND', "a's document")
       for (const id of ['../b/notes/n1', '..', '.', 'x/../../b/notes/n1', '__name__', 'tenants/b/notes/n1', '%00', 'n1%2F..%2Fn2']) {
         const path = `/any?id=${encodeURIComponent(id)}`
         for (const method of ['GET', 'PATCH', 'DELETE']) {
@@ -68,7 +68,7 @@ export const requests: Readonly<Record<string, Check>> = {
     }
   },
 
-  'refuses the same bodies': {
+  'rejects the same bodies': {
     async run (t, { a }) {
       for (
         const [target, body] of [
@@ -93,7 +93,7 @@ export const requests: Readonly<Record<string, Check>> = {
     }
   },
 
-  'gives types that JSON lacks the same forms': {
+  'uses the same forms for types that JSON lacks': {
     async run (t, { a }) {
       const given = {
         at: { $timestamp: '2026-01-31T13:00:00.1234567+01:00' },

@@ -21,7 +21,7 @@ export const writes: Readonly<Record<string, Check>> = {
         body: { id: 'first', title: 'x', deep: { a: [1, { b: null }] } },
         headers: { location: '/notes/first' }
       })
-      refused(t, await a('POST /notes/first', { body: { title: 'y' } }), 409, 'CONFLICT', 'the id is taken')
+      refused(t, await a('POST /notes/first', { body: { title: 'y' } }), 409, 'CONFLICT', 'the id is in use')
       t.same((await a('GET /notes/first')).body, { id: 'first', title: 'x', deep: { a: [1, { b: null }] } })
       t.match(await a('DELETE /notes/first'), { status: 200 })
       t.same(await bodyOf(a('PUT /notes/own', { body: { a: 1, b: { c: 2 } } })), [200, { id: 'own', a: 1, b: { c: 2 } }])
@@ -46,7 +46,7 @@ export const writes: Readonly<Record<string, Check>> = {
     }
   },
 
-  'creates documents with ids of their own': {
+  'creates documents with generated ids': {
     async run (t, { a }) {
       const { status, body, headers } = await a('POST /notes', { body: { title: 'x' } })
       t.match([status, body], [201, { title: 'x', id: /^[0-9a-f-]{36}$/ }])
@@ -58,7 +58,7 @@ export const writes: Readonly<Record<string, Check>> = {
     }
   },
 
-  'merges with `merge`, and makes a document that is not there': {
+  'merges with `merge`, and creates a missing document': {
     async run (t, { a }) {
       t.same(await bodyOf(a('PUT /merged/m', { body: { a: 1, b: { c: 2 } } })), [200, { id: 'm', a: 1, b: { c: 2 } }])
       t.same(await bodyOf(a('PUT /merged/m', { body: { b: { d: 3 }, e: [1] } })), [200, { id: 'm', a: 1, b: { d: 3 }, e: [1] }])
