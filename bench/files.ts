@@ -202,7 +202,7 @@ async function compareDownloads (tenantry: Subject, handWritten: Subject, writte
     rows.push([name, compared.base, compared.other, compared.ratio, (ours / theirs).toFixed(2)])
   }
   console.log(
-    `A download of ${size / megabyte} MB on ${connections} connections, against @fastify/static.\n\n${
+    `A download of ${size / megabyte} MB on ${connections} connections, compared with @fastify/static.\n\n${
       markdownTable(['', '@fastify/static, requests/s', 'tenantry, requests/s', 'ratio (target ≥ 0.9)', 'CPU'], rows)
     }\n`
   )

@@ -96,8 +96,8 @@ async function compareRoles (off: Subject): Promise<void> {
     }
   }
   console.log(
-    `A request that needs a permission, the platform's roles on; against one whose token gives it, on a server without roles, and on this one.\n\n${
-      markdownTable(['route', 'the permission is from', 'compared, requests/s', 'this, requests/s', 'ratio', 'target ratio'], rows)
+    `A request that needs a permission, with the platform's roles on, compared with one whose token has it, on a server without roles and on this one.\n\n${
+      markdownTable(['route', 'source of the permission', 'compared, requests/s', 'this, requests/s', 'ratio', 'target ratio'], rows)
     }\n`
   )
 }
@@ -241,7 +241,7 @@ async function countLogins (server: Subject): Promise<void> {
     ])
   }
   console.log(
-    `Logins with the right password; the delay of the event loop, asked each millisecond.\n\n${
+    `Logins with the right password; the delay of the event loop, sampled each millisecond.\n\n${
       markdownTable(['connections', 'logins/s', 'p50, ms', 'p99, ms', 'refused', 'delay p50, ms', 'p99, ms', 'longest, ms'], rows)
     }\n`
   )

@@ -163,7 +163,7 @@ async function passCallers (): Promise<void> {
   }
   // The first requests warm up the code.
   await pass(server, 'addresses', callers.addresses, 1000)
-  await tell('nobody yet')
+  await tell('none yet')
   for (const kind of ['addresses', 'tenants'] as const) {
     const step = Math.ceil(callers[kind] / steps)
     for (let from = 0; from < callers[kind]; from += step) {
@@ -173,7 +173,7 @@ async function passCallers (): Promise<void> {
     }
   }
   console.log(
-    `What a process holds after callers passed that each called once, with usage, rate limits in memory and analytics.\n\n${
+    `Memory of a process after callers that each sent one request, with usage, rate limits in memory and analytics.\n\n${
       markdownTable(['passed', 'heap MB', 'resident MB'], rows)
     }\n`
   )
@@ -204,8 +204,8 @@ async function compareCaches (): Promise<void> {
     }
   }
   console.log(
-    `Answers from the cache against those that the database makes.\n\n${
-      markdownTable(['cache', 'answer', 'made, requests/s', 'cached, requests/s', 'ratio', 'CPU a request'], rows)
+    `Cached responses compared with those from the database.\n\n${
+      markdownTable(['cache', 'response', 'computed, requests/s', 'cached, requests/s', 'ratio', 'CPU a request'], rows)
     }\n`
   )
 }

@@ -65,7 +65,7 @@ try {
     ''
   ])
   await sql`truncate tenantry_queue.job`.execute(sender.app.db)
-  console.log(markdownTable(['what', 'a second', 'target'], rates))
+  console.log(markdownTable(['figure', 'a second', 'target'], rates))
 
   const { app: worker } = await start(workers)
   const waits: number[] = []

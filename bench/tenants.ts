@@ -148,7 +148,7 @@ async function compareRoutes (server: Subject): Promise<void> {
     rows.push([name, ...await compareVisits(server, name, side('/base'), side('/own')), '≥ 0.95'])
   }
   console.log(
-    `A route of a tenant against the same route of the platform.\n\n${
+    `A tenant's route compared with the same route of the platform.\n\n${
       markdownTable(['route', "platform's, requests/s", "tenant's, requests/s", 'ratio', 'target ratio'], rows)
     }\n`
   )
@@ -161,7 +161,7 @@ async function compareSecrets (server: Subject): Promise<void> {
   const side = (path: string): BenchRequest[] => [{ method: 'GET', path, headers }]
   const row = await compareVisits(server, 'reads a secret', side('/own/without-secret'), side('/own/with-secret'))
   console.log(
-    `A request that uses a secret against one that does not.\n\n${
+    `A request that uses a secret compared with one that does not.\n\n${
       markdownTable(['request', 'without, requests/s', 'with, requests/s', 'ratio', 'target ratio'], [['reads a secret', ...row, '≥ 0.95']])
     }\n`
   )
@@ -224,7 +224,7 @@ async function manyTenants (server: Subject): Promise<void> {
       rows.push([String(count), law, ...figures, '≥ 0.9', ...await memory(server)])
     }
   }
-  console.log(`Tenants of 10 routes each, all at hand (maxLoadedTenants ${settings.maxLoadedTenants}).\n\n${markdownTable(head, rows)}\n`)
+  console.log(`Tenants with 10 routes each, all loaded (maxLoadedTenants ${settings.maxLoadedTenants}).\n\n${markdownTable(head, rows)}\n`)
   await manyTenantsByHand()
 
   const small = await startServer({ maxLoadedTenants: 100 })
@@ -239,7 +239,7 @@ async function manyTenants (server: Subject): Promise<void> {
   }
   await stopServer(small)
   console.log(
-    `The same where 100 are kept at hand: memory is bounded by that, and every request makes a tenant's routes anew.\n\n${
+    `The same with 100 loaded tenants: that bounds the memory, and every request compiles a tenant's routes again.\n\n${
       markdownTable(['tenants', 'visited', 'requests/s', ...head.slice(-3)], bounded)
     }\n`
   )
@@ -260,7 +260,7 @@ async function manyTenantsByHand (): Promise<void> {
   }
   await stopServer(server)
   console.log(
-    `The same routes of a server that was written by hand.\n\n${
+    `The same routes in a hand-written server.\n\n${
       markdownTable(['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio'], rows)
     }\n`
   )
@@ -332,7 +332,7 @@ async function saves (server: Subject): Promise<void> {
     ])
   }
   console.log(
-    `Saves of a document, and how long the event loop does nothing else.\n\n${
+    `Saves of a document, and the time for which they block the event loop.\n\n${
       markdownTable(['routes', 'save, median ms', 'longest block, median ms', 'longest of all ms', 'target'], rows)
     }\n`
   )

@@ -83,7 +83,7 @@ try {
   await finished(sender)
   const rate = runs / (performance.now() - before) * 1000
   await worker.close()
-  console.log(markdownTable(['what', 'measured', 'target'], [
+  console.log(markdownTable(['figure', 'measured', 'target'], [
     ['starts a second', (started / seconds).toFixed(0), '≥ 1000'],
     ['from the start to the end of three steps, at an idle queue, p50', `${median(times).toFixed(1)} ms`, '< 100 ms'],
     [`runs of three steps a second, of a process with ${workers} workers`, rate.toFixed(0), '']

@@ -66,7 +66,7 @@ function faultsOf (programs: Record<string, string>): string[] {
   return ts.getPreEmitDiagnostics(program).map(({ messageText }) => ts.flattenDiagnosticMessageText(messageText, '\n'))
 }
 
-t.test('the client of a document compiles, and refuses what the API would refuse', async (t) => {
+t.test('the client of a document compiles, and its types reject calls that the API would reject', async (t) => {
   const out = join(folder, 'api.ts')
   t.match(await here(['client', join(folder, 'tenantry.json'), '--out', out], testEnv), {
     code: 0,
@@ -125,7 +125,7 @@ t.test('the client calls the API and reads realtime', async (t) => {
   t.match(await createApi({ baseUrl, apiKey: 'wrong' }).GET('/notes'), { error: { message: /API key/ } })
 })
 
-t.test('the client of a running server has the routes of the tenant whose token is given', async (t) => {
+t.test("the client of a running server has the routes of the token's tenant", async (t) => {
   const app = createServer(document, { env: testEnv, logger: false })
   t.teardown(() => app.close())
   const url = await app.listen({ port: 0, host: '127.0.0.1' })
@@ -144,7 +144,7 @@ t.test('the client of a running server has the routes of the tenant whose token 
   t.match(readFileSync(out, 'utf8'), '"/mine"')
 })
 
-t.test('a client that cannot be written is an error that says why', async (t) => {
+t.test('a client that cannot be written is an error with the reason', async (t) => {
   const other = createHttpServer((request, response) => {
     if (request.url === '/page/doc') return response.end('<html>')
     if (request.url === '/broken/doc') response.statusCode = 500

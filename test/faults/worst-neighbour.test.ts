@@ -93,7 +93,7 @@ test(
     } while (performance.now() < deadline && after.some((bytes, index) => bytes > mostGrowth * (before[index] ?? 0)))
     const megabytes = (values: readonly number[]) => values.map((bytes) => Math.round(bytes / megabyte)).join(' and ')
     t.comment(
-      `memory: ${megabytes(before)} MB before, ${megabytes(peak)} MB at the end, ${megabytes(after)} MB after; answers to the attacks: ${
+      `memory: ${megabytes(before)} MB before, ${megabytes(peak)} MB at the end, ${megabytes(after)} MB after; responses to the attacks: ${
         JSON.stringify(answered)
       }`
     )

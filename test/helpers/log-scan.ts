@@ -78,7 +78,7 @@ export function scanLog (t: Test, what: string): LogScan {
       const place = held.indexOf(secret)
       if (place !== -1) {
         found.add(
-          `${name} stands in ${what}: ...${held.slice(Math.max(0, place - 200), place)}>>>${held.slice(place, place + secret.length + 50)}`
+          `${name} is in ${what}: ...${held.slice(Math.max(0, place - 200), place)}>>>${held.slice(place, place + secret.length + 50)}`
         )
       }
     }

@@ -113,9 +113,9 @@ export function checked (t: Test, what: string, answer: Answer): Answer {
   }
   if (!/^TENANTRY_[A-Z_]+$/.test(String(body['code']))) faults.push(`the code ${String(body['code'])}`)
   if (!/^application\/json/.test(String(headers['content-type']))) faults.push(`the content type ${String(headers['content-type'])}`)
-  for (const leak of leaks) if (leak.test(text)) faults.push(`it tells ${leak.exec(text)?.[0]}`)
-  if (text.includes(testSecret)) faults.push('it tells the secret')
-  if (text.length > 20_000) faults.push(`a refusal of ${text.length} characters`)
+  for (const leak of leaks) if (leak.test(text)) faults.push(`it reveals ${leak.exec(text)?.[0]}`)
+  if (text.includes(testSecret)) faults.push('it reveals the secret')
+  if (text.length > 20_000) faults.push(`an error of ${text.length} characters`)
   if (faults.length > 0) t.fail(`${shown}: ${status} ${text.slice(0, 500)}`, { faults })
   return answer
 }

@@ -9,7 +9,7 @@ const withoutKey: Readonly<Record<string, string>> = {
   'POST /auth/register': 'an address registers once',
   'POST /auth/invite/accept': 'a link works once',
   'POST /files/upload': 'the body is not kept: /files/presign and resumable uploads repeat safely',
-  'POST /files/resumable': 'what is not finished is removed'
+  'POST /files/resumable': 'unfinished uploads are removed'
 }
 
 /** Tested with a payment provider: test/plugins/billing and test/plugins/tenant-billing. */

@@ -15,7 +15,7 @@ const wholes: Readonly<Record<string, string>> = {
   '/agent/embeddings/batch/{id}': 'one batch',
   '/agent/conversations/{id}': 'one conversation',
   '/agent/workflow/status': 'one run',
-  '/agent/mcp/tools': 'what other servers list',
+  '/agent/mcp/tools': 'the lists of other servers',
   '/.well-known/oauth-protected-resource/mcp': 'one resource',
   '/tenant/limits/resources': 'the limits, which are replaced as a whole',
   '/tenant/limits/resources/usage': 'one user',

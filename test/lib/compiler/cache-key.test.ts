@@ -28,7 +28,7 @@ function tenant (id: string) {
   return { tenant: { id: tenantIdOf(id), config: {} } }
 }
 
-t.test('callers with different answers have different keys', async (t) => {
+t.test('callers with different responses have different keys', async (t) => {
   const key = compile({}, [{ source: 'auth', path: ['role'] }, { source: 'headers', path: ['accept-language'] }, {
     source: 'params',
     path: ['id']

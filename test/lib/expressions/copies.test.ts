@@ -46,7 +46,7 @@ test('a response with too many copies of a value is rejected before it is built'
   for (let depth = 0; depth < 100_000; depth++) deep = [deep]
   t.doesNotThrow(
     () => check(members(2, () => ['{{body.deep}}', ...times(5, () => '{{body.text}}')]))?.({ ...noScope, body: { deep } }, 0),
-    'what nests deeper than the stack'
+    'a value that nests deeper than the stack'
   )
 })
 
@@ -59,7 +59,7 @@ test('copied results are measured by their size', async (t) => {
   }).copies?.response
   const scope = { ...noScope, results: { countries: { data: ['x'.repeat(2_000_000)] } } }
   t.throws(() => check?.(scope, 2_000_000), tooLarge)
-  t.doesNotThrow(() => check?.(scope, 1_000), 'a short answer is not looked at')
+  t.doesNotThrow(() => check?.(scope, 1_000), 'a small result is not measured')
 })
 
 test("a query's written data is bounded like a response", async (t) => {

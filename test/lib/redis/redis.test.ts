@@ -67,7 +67,7 @@ t.test('an outage of Redis uses the fallback until it returns', async t => {
   const get = () => connection.run((client) => client.get('key'), without)
   t.equal(await get(), null)
   await redis.stop()
-  await until('whoever asks has the fallback at once, without a promise', () => get() === 'without')
+  await until('callers get the fallback synchronously', () => get() === 'without')
   t.match(lines, [{ level: 'warn', text: /^Redis cannot be used/ }])
   await redis.start()
   await until('Redis is used again', async () => await get() === null)

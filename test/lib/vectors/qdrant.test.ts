@@ -19,14 +19,14 @@ const operations = [
 const must = [{ key: 'tenant', match: { value: 'acme' } }]
 const query = { query: [0, 1], filter: { must }, limit: 1, with_payload: ['document'], score_threshold: 0.5 }
 
-test('requests and responses have the form that Qdrant describes', async (t) => {
+test("requests and responses match Qdrant's description", async (t) => {
   const { url, apiKey, collections, requests } = await qdrantServer(t)
   const prism = await startPrism(t, qdrantDocument(operations), url)
   const index = await openQdrantIndex({ url: prism, apiKey, space: { model: 'a-model', dimensions: 2 } })
   const acme = tenantRef('acme')
   const version = '1b671a64-40d5-491e-99b0-da01ff1f3341'
 
-  await t.test('in all requests of the store', async (t) => {
+  await t.test('all requests of the store match it', async (t) => {
     const chunks = [{ position: 0, content: 'north', embedding: [0, 1] }, { position: 1, content: 'east', embedding: [1, 0] }]
     await index.write(acme, { id: 'a', version, contentType: 'text/plain', metadata: { pages: 3, nothing: null }, chunks }, null)
     const found = await index.nearest(acme, [0, 1], { limit: 1, threshold: 0.5, filter: { pages: 3, nothing: null } })
@@ -41,7 +41,7 @@ test('requests and responses have the form that Qdrant describes', async (t) => 
     t.same([...new Set(described)], operations)
   })
 
-  await t.test('and any other form is refused', async (t) => {
+  await t.test('a request of another form is rejected', async (t) => {
     const refusals: Readonly<Record<string, readonly unknown[]>> = {
       'PUT ': [{ vectors: { size: 2, distance: 'Near' } }, { vectors: { size: 2, distance: 'Cosine' }, hnsw: {} }],
       'PUT /index': [{ field_name: 'tenant', field_schema: { type: 'word' } }, { field_schema: 'keyword' }],
@@ -73,7 +73,7 @@ test('requests and responses have the form that Qdrant describes', async (t) => 
     t.equal(requests.length, before, 'no such request reaches the server')
   })
 
-  await t.test('and so is a response of another form', async (t) => {
+  await t.test('a response of another form is rejected', async (t) => {
     Object.assign(collections.get('tenantry') ?? {}, { size: 'two' })
     await t.rejects(index.check(), { code: 'TENANTRY_VECTOR_STORE_UNAVAILABLE' })
   })

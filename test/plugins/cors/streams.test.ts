@@ -46,7 +46,7 @@ test('streams and file protocols', async (t) => {
       t.equal(whole.text, 'hello')
       shows('a range', await ask(`GET ${path}`, { headers: { range: 'bytes=1-2' } }), 206)
       shows('a range beyond the end', await ask(`GET ${path}`, { headers: { range: 'bytes=9-' } }), 416)
-      shows('what the page has', await ask(`GET ${path}`, { headers: { 'if-none-match': String(whole.headers['etag']) } }), 304)
+      shows("the page's cached copy", await ask(`GET ${path}`, { headers: { 'if-none-match': String(whole.headers['etag']) } }), 304)
       shows('HEAD', await ask(`HEAD ${path}`), 200)
       shows('an unknown file', await ask('GET /files/download/private/none'), 404)
 

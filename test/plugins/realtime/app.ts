@@ -152,7 +152,7 @@ export class Client {
 export async function when (what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
   const end = performance.now() + 100_000
   while (!await holds()) {
-    if (performance.now() > end) throw new Error(`in vain: ${what}`)
+    if (performance.now() > end) throw new Error(`never true: ${what}`)
     await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }

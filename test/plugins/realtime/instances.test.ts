@@ -132,7 +132,7 @@ test('two processes behind nginx', async (t) => {
     await when('all have seen some', seenBy(100))
     await first.stop('SIGKILL')
     const before = written
-    await when('writes go on', () => written > before + 200)
+    await when('writes continue', () => written > before + 200)
     load.isOn = false
     await Promise.all(writers)
 

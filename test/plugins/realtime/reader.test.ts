@@ -101,7 +101,7 @@ test('a reader polls for changes from its first watch to its last', async (t) =>
   const since = live.count.looks
   await when('the other reader looks', () => live.count.looks > since + 3)
   const [looks, begin] = [ended.count.looks, live.count.looks]
-  await when('the other reader goes on', () => live.count.looks > begin + 20)
+  await when('the other reader continues', () => live.count.looks > begin + 20)
   t.equal(ended.count.looks, looks, 'no poll after the last watch')
   t.equal(never.count.looks, 0, 'no poll without a watch')
   await write('acme', 1)
@@ -204,12 +204,12 @@ test('a process polls for room messages from its first member to its last', asyn
   for (const each of [never, ended, live]) await each.bus.open()
   await Promise.all([ended.bus.hear(), live.bus.hear()])
   live.bus.send(tenantRef('acme'), { kind: 'presence', room: 'first' })
-  await when('it is heard', () => ended.heard.length === 1)
+  await when('it is received', () => ended.heard.length === 1)
   t.same(ended.heard, ['acme first'])
   t.same(never.heard, [], 'one without members receives nothing')
   ended.bus.rest()
   never.bus.send(tenantRef('acme'), { kind: 'presence', room: 'second' })
-  await when('the other hears it', () => live.heard.includes('acme second'))
+  await when('the other receives it', () => live.heard.includes('acme second'))
   const { statements } = ended.counter
   const begin = live.counter.statements
   await when('the other looks on', () => live.counter.statements > begin + 1)
@@ -217,6 +217,6 @@ test('a process polls for room messages from its first member to its last', asyn
   t.equal(ended.heard.length, 1)
   await ended.bus.hear()
   never.bus.send(tenantRef('acme'), { kind: 'presence', room: 'third' })
-  await when('it is heard again', () => ended.heard.length === 2)
+  await when('it is received again', () => ended.heard.length === 2)
   t.same(ended.heard, ['acme first', 'acme third'], 'and not the messages in between')
 })

@@ -238,7 +238,7 @@ test('the endpoints of resource limits', async (t) => {
       const [target, body] of [[`GET ${path}/usage`, undefined], [`POST ${path}/check`, tokens], [`POST ${path}/track`, tokens]] as const
     ) {
       const answer = await anyone(target, { ...platform, ...body !== undefined && { body } })
-      refused(t, answer, 400, 'VALIDATION_FAILED', `${target}: the platform's administrator is no user of the tenant`)
+      refused(t, answer, 400, 'VALIDATION_FAILED', `${target}: the platform's administrator is not a user of the tenant`)
       t.match(answer.body.details, [{ path: /userId$/, message: /is required/ }])
     }
     t.match((await anyone(`POST ${path}/check`, { ...platform, body: { ...tokens, userId: 'iris' } })).body, {

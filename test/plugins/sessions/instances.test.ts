@@ -27,7 +27,7 @@ test('servers with different clocks agree on the order', async (t) => {
   t.equal((await behind.ask('POST /auth/logout-all', last)).status, 200)
   await both(last, 401, 'the end of the server that is behind comes last')
   await both(await behind.enter(), 200, 'and a session after it')
-  for (const token of [early, late, next]) await both(token, 401, 'what was ended before')
+  for (const token of [early, late, next]) await both(token, 401, 'sessions that ended before')
 })
 
 test('a logout applies in another process, and survives a kill of its own', async (t) => {

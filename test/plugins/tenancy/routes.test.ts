@@ -119,6 +119,6 @@ test('the endpoints reject invalid requests and other callers', async (t) => {
     }, 'a changed plan applies at once')
     refused(t, await ask('GET /tenant/info'), 400, 'TENANT_REQUIRED')
     refused(t, await ask('GET /tenant/info', { token: signToken({}) }), 400, 'TENANT_REQUIRED', 'a user without a tenant')
-    refused(t, await caller(t, app)('GET /tenant/info', { tenant: 'acme' }), 401, 'TOKEN_MISSING', 'a stranger')
+    refused(t, await caller(t, app)('GET /tenant/info', { tenant: 'acme' }), 401, 'TOKEN_MISSING', 'an anonymous caller')
   })
 })

@@ -90,7 +90,7 @@ test('data that is too large is rejected, and the server continues', async (t) =
   await refused('POST', '/row', text)
   await refused('POST', '/document', text)
   await refused('POST', '/mirror', text)
-  await total(0, 'a write whose answer is refused is not made')
+  await total(0, 'a write whose response is rejected is rolled back')
   t.match(await served('POST', '/echo', { text: 'short' }), { f0: 'short', f449: 'short' })
   t.match(await served('POST', '/mirror', { text: 'short' }), { f0: 'short', f19: 'short' })
   t.equal(
