@@ -1,7 +1,7 @@
 /**
  * `npm run bench:start`: the import time of the built package, the time of `tenantry start` on PostgreSQL until it listens, and the memory
  * of the idle server. CPU time is printed beside wall time, since other programs affect it less.
- *  Also the first hour: a reload of `tenantry dev`, `npm start` of a clone after an unchanged build, and a new user's way to the first 201,
+ * Also the first hour: a reload of `tenantry dev`, `npm start` of a clone after an unchanged build, and a new user's way to the first 201,
  * most of which is npm. Arguments: the rounds (default 7), and one part to run alone: server, reload, clone or first-call.
  */
 import { spawn, type ChildProcess } from 'node:child_process'

@@ -1,4 +1,4 @@
-/** `tenantry client`: the written client compiles under strict options, and works against a server. */
+/** `tenantry client`: the generated client compiles under strict options, and works against a server. */
 import type { ConfigInput } from '../../lib/index.js'
 import { once } from 'node:events'
 import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'

@@ -88,7 +88,7 @@ test("a tenant's templates reach only the allowed settings of the platform", asy
       for (const { text: said } of answers) {
         for (
           const leak of [testSecret, setting, testMasterKey, 'function', 'native code']
-        ) { if (said.includes(leak) && !text.includes(leak)) t.fail(`${what} tells ${leak}`) }
+        ) { if (said.includes(leak) && !text.includes(leak)) t.fail(`${what} reveals ${leak}`) }
       }
     }
   }

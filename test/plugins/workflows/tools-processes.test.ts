@@ -47,7 +47,7 @@ async function open (t: Test, calls: readonly AskedCall[]) {
   }
 }
 
-test('a run of another process calls tools with the rights of its caller, and loses them when the caller does', async (t) => {
+test("a run in another process calls tools with its caller's permissions, and loses them when the caller does", async (t) => {
   const { ask, model, start, startWorker, ended, notes } = await open(t, [{ name: 'add_note', input: { body: { title: 'a note' } } }])
   const worker = await startWorker()
   const { body: { key, id } } = await ask('POST /tenant/api-keys', { token: boss(), body: { name: 'k', scopes: [] } })
@@ -59,16 +59,16 @@ test('a run of another process calls tools with the rights of its caller, and lo
   model.wait = door.opened
   model.results.length = 0
   const run = await start(headers, 'one')
-  await eventually(t, 'the model is asked', () => model.asked() === 2)
+  await eventually(t, 'the model is called', () => model.asked() === 2)
   t.match(await ask(`DELETE /tenant/api-keys/${String(id)}`, { token: boss() }), { status: 200 })
-  await until(t, 'the other process knows', async () => (await fetch(`${worker.address}/notes`, { headers })).status === 401)
+  await until(t, 'the other process is notified', async () => (await fetch(`${worker.address}/notes`, { headers })).status === 401)
   door.open()
   t.match(await ended(run), { status: 'completed' })
   t.match(model.results, [/API key not recognized/])
   t.equal(await notes(), 1)
 })
 
-test('a process that is killed after the call of a tool: no other process calls it again', { timeout: 240_000 }, async (t) => {
+test('a tool whose process is killed after the call is not called again by another process', { timeout: 240_000 }, async (t) => {
   const { app, model, start, startWorker, ended, notes } = await open(t, [{ name: 'add_note', input: { body: { title: 'a note' } } }])
   const first = await startWorker()
   const door = gate()
@@ -80,7 +80,7 @@ test('a process that is killed after the call of a tool: no other process calls 
   t.equal(await notes(), 2)
   t.equal(await first.stop('SIGKILL'), null)
 
-  // As if the time of the killed process were over.
+  // As if the killed process's claim had expired.
   await app.events.change({ topic: 'queue', tenant: '' }, async () => {
     await sql`update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'`.execute(app.db)
   })

@@ -11,7 +11,7 @@ import { boss, document, gate, open, type Opened } from './tools-app.js'
 const ada = (more: object = {}) => ({ authorization: `Bearer ${signToken({ sub: 'ada', role: 'user', tenant_id: 'acme', ...more })}` })
 const addNote = { name: 'add_note', input: { body: { title: 'of a model' } } }
 
-test('a step calls routes with the identity and the tenant of the caller, within a request and beyond it', async (t) => {
+test("a step calls routes with the caller's identity and tenant, during a request and after it", async (t) => {
   const { model, ask, start, ended, titles } = await open(t, [addNote, { name: 'who', input: {} }, { name: 'add_note', input: { body: {} } }])
   t.match(await ended(await start(ada(), ['add_note', 'who'])), { body: { status: 'completed', result: 'Done.' } })
   const expected = [/of a model/, /\\"sub\\":\\"ada\\",\\"tenant\\":\\"acme\\"/, /Validation failed.*title/]
@@ -37,12 +37,12 @@ test('a step cannot name a tool that its caller may not call, nor one of another
     t.match(body, { status: 'failed', error: { code: 'TENANTRY_BAD_REQUEST' } }, name)
     messages.add(Object(body['error']).message.replace(name, ''))
   }
-  t.equal(messages.size, 1, 'a step cannot tell whether such a tool exists')
-  t.equal(model.asked(), 0, 'the model is not asked')
+  t.equal(messages.size, 1, 'the error does not reveal whether such a tool exists')
+  t.equal(model.asked(), 0, 'the model is not called')
   t.match(await ended(await start(ada({ permissions: ['notes:write'] }), ['add_secret_note'])), { body: { status: 'completed' } })
 })
 
-test("a workflow of a tenant has its caller's rights, not those of its author", async (t) => {
+test("a tenant's workflow has its caller's permissions, not its author's", async (t) => {
   const { ask, ended, titles, model } = await open(t, [{ name: 'add_secret_note', input: { body: { title: 'stolen' } } }])
   const steps = [{ id: 'ask', type: 'llm', prompt: 'go', params: { tools: ['add_secret_note'] } }]
   t.match(await ask('POST /tenant/config', { token: boss(), body: { workflows: [{ id: 'own', steps }] } }), { status: 200 })
@@ -84,7 +84,7 @@ test('runs without a caller reach only open routes that admit a named tenant', a
 interface Change {
   readonly by: (opened: Opened) => Promise<Record<string, string>>
   readonly change: (opened: Opened, by: Record<string, string>, t: Test) => Promise<unknown>
-  /** What the model is told. */
+  /** The error that the model gets. */
   readonly told: RegExp
 }
 
@@ -157,17 +157,17 @@ const changes: Record<string, Change> = {
 }
 
 for (const [what, { by, change, told }] of Object.entries(changes)) {
-  test(`a tool call is refused when ${what} after the start of the run`, async (t) => {
+  test(`a tool call is rejected if ${what} after the start of the run`, async (t) => {
     const opened = await open(t, [addNote])
     const { app, model, start, titles } = opened
     const headers = await by(opened)
     const door = gate()
     model.wait = door.opened
     const id = await start(headers, ['add_note'])
-    await eventually(t, 'the model is asked', () => model.asked() === 1)
+    await eventually(t, 'the model is called', () => model.asked() === 1)
     await change(opened, headers, t)
     door.open()
-    await eventually(t, 'the model is told', () => model.results.length === 1)
+    await eventually(t, 'the model gets the result', () => model.results.length === 1)
     t.match(model.results[0], /error/)
     t.match(model.results[0], told)
     t.strictSame(await titles(), [])
@@ -180,7 +180,7 @@ for (const [what, { by, change, told }] of Object.entries(changes)) {
   })
 }
 
-test('a permission that a role loses is lost for the next call', async (t) => {
+test('a permission removed from a role is missing in the next call', async (t) => {
   const { model, ask, start, ended, titles } = await open(t, [{ name: 'add_secret_note', input: { body: { title: 'of an editor' } } }])
   const role = (permissions: string[]) =>
     ask('PUT /tenant/rbac', {
@@ -196,7 +196,7 @@ test('a permission that a role loses is lost for the next call', async (t) => {
   const door = gate()
   model.wait = door.opened
   const id = await start(editor, ['add_secret_note'])
-  await eventually(t, 'the model is asked', () => model.asked() === 2)
+  await eventually(t, 'the model is called', () => model.asked() === 2)
   t.match(await role([]), { status: 200 })
   door.open()
   await ended(id)
@@ -204,7 +204,7 @@ test('a permission that a role loses is lost for the next call', async (t) => {
   t.strictSame(await titles(), ['of an editor'])
 })
 
-test('a run that starts runs of itself by a tool ends at the depth of tool calls', async (t) => {
+test('a run that starts itself through a tool stops at the maximum depth of tool calls', async (t) => {
   const { app, model, ask } = await open(t, [{ name: 'again', input: {} }], {
     routes: [
       {
@@ -217,7 +217,7 @@ test('a run that starts runs of itself by a tool ends at the depth of tool calls
     ]
   })
   t.match(await ask('POST /again', { headers: ada(), body: {} }), { status: 202 })
-  await eventually(t, 'the innermost call is refused', () => model.results.some((result) => /call each other/.test(result)))
+  await eventually(t, 'the innermost call is rejected', () => model.results.some((result) => /call each other/.test(result)))
   await eventually(t, 'all runs end', async () => {
     const { rows } = await app.db.executeQuery<{ status: string }>(CompiledQuery.raw('select status from tenantry.workflow_runs'))
     return rows.every(({ status }) => status === 'completed')
@@ -225,14 +225,14 @@ test('a run that starts runs of itself by a tool ends at the depth of tool calls
   t.equal(model.asked(), 4, 'the run of the request, and three within each other')
 })
 
-test('a stored run has no token, and no document of a tenant reaches it', async (t) => {
+test("a stored run contains no token, and no tenant's document can reach it", async (t) => {
   const opened = await open(t, [addNote])
   const { app, model, ask, start, ended } = opened
   const door = gate()
   model.wait = door.opened
   const [token, key] = [ada(), await apiKey(opened)]
   const ids = [await start(token, ['add_note']), await start(key, ['add_note'])]
-  await eventually(t, 'the model is asked', () => model.asked() === 2)
+  await eventually(t, 'the model is called', () => model.asked() === 2)
   const { rows } = await app.db.executeQuery<{ scope: string }>(CompiledQuery.raw('select scope from tenantry.workflow_runs'))
   const scopes = rows.map(({ scope }) => scope).join()
   t.match(scopes, /"kind":"token".*"kind":"key"|"kind":"key".*"kind":"token"/s)
@@ -248,7 +248,7 @@ test('a stored run has no token, and no document of a tenant reaches it', async 
   for (const id of ids) t.match(await ended(id), { body: { status: 'completed' } })
 })
 
-test('a rate limit of a route counts calls of steps, requests and messages together', async (t) => {
+test("a route's rate limit counts calls of steps, requests and messages together", async (t) => {
   const [route] = document.routes ?? []
   if (route === undefined) throw new Error('the document has routes')
   const limited = { ...route, rateLimit: { max: 2, windowMs: 600_000 } }
