@@ -1,5 +1,6 @@
 /** Writes JSON with every digit of its numbers. */
-import { ExactNumber } from './exact-number.js'
+import { randomBytes } from 'node:crypto'
+import { ExactNumber, isExact } from './exact-number.js'
 
 // The characters that a JSON string escapes: quotes, backslashes, control characters and lone surrogates.
 const escaped = /["\\\u0000-\u001f\ud800-\udfff]/ // eslint-disable-line no-control-regex -- JSON has them as escapes only
@@ -15,6 +16,27 @@ export function stringifyJson (value: unknown): string | undefined {
     if (!(error instanceof TypeError)) throw error
     return write(value)
   }
+}
+
+// An exact number becomes a string with this prefix. It is secret, so no text from outside can have it.
+const mark = randomBytes(18).toString('base64url')
+const marked = new RegExp(`"${mark}([^"]*)"`, 'g')
+
+/** The text of a serializer that calls JSON.stringify for parts without a schema: bigints and ExactNumbers become JSON numbers there. */
+export function serializeExactly (serialize: (value: unknown) => string, value: unknown): string {
+  try {
+    return serialize(value)
+  } catch (error) {
+    if (!(error instanceof TypeError)) throw error
+    return serialize(withMarks(value)).replace(marked, '$1')
+  }
+}
+
+function withMarks (value: unknown): unknown {
+  if (isExact(value)) return mark + String(value)
+  if (Array.isArray(value)) return value.map(withMarks)
+  const isPlain = typeof value === 'object' && value !== null && Object.getPrototypeOf(value) === Object.prototype
+  return isPlain ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withMarks(member)])) : value
 }
 
 /** The same as stringifyJson, and faster for values that are not objects: for texts on the way of each response. */

@@ -8,6 +8,7 @@ import { LRUCache } from 'lru-cache'
 import { failure, type TenantryError } from '../errors.js'
 import { parseBounded } from '../json/bounds.js'
 import { isRecord } from '../json/plain-value.js'
+import { stringifyJson } from '../json/stringify.js'
 
 const maxLength = 32_768 // characters per schema
 const maxNodes = 1000 // objects and arrays per schema, after its references are written out
@@ -50,11 +51,12 @@ const meta = new Ajv({ strict: false })
 
 /** Throws `badRequest` for a schema that is invalid or not supported. */
 export function compileResponseFormat (given: Readonly<Record<string, unknown>>): ResponseFormat {
-  const text = JSON.stringify(given)
+  const text = stringifyJson(given)
   if (text.length > maxLength) throw refused(`it has more than ${maxLength} characters`)
   const found = known.get(text)
   if (found !== undefined) return found
-  const schema = new Expansion(given).whole()
+  // Its numbers become doubles, which Ajv compares.
+  const schema = new Expansion(Object(JSON.parse(text))).whole()
   const made = { schema, parse: parser(compile(schema)) }
   known.set(text, made)
   return made

@@ -11,6 +11,7 @@ import { Dependencies, fastifyNameOf, pathOf, refuseLater, requirePlugin } from 
 import { checkOptions, type OptionChecks } from './options.js'
 import { Type } from 'typebox'
 import { isRecord } from '../json/plain-value.js'
+import { serializeExactly } from '../json/stringify.js'
 import { buildSerializer } from '../validation/fastify-compilers.js'
 import { validatorCompiler } from '../validation/validator.js'
 
@@ -133,7 +134,7 @@ function compileLazily (app: FastifyInstance): void {
     return (data) => {
       compile ??= buildSerializer(app.getSchemas(), {})
       serialize ??= compile({ ...route, httpStatus })
-      return serialize(data)
+      return serializeExactly(serialize, data)
     }
   })
 }

@@ -6,6 +6,7 @@ import type { DocumentText, Found, Nearest, StaleDocument, StoredDocument, Vecto
 import { sql } from 'kysely'
 import { lockTenant } from '../database/tenant-lock.js'
 import { failure } from '../errors.js'
+import { stringifyJson } from '../json/stringify.js'
 import { searchText } from '../queries/search-text.js'
 import { tenantColumn } from '../database/sql.js'
 
@@ -43,7 +44,7 @@ export function createDocumentRecords (
       only?: string
     ): Promise<Replaced | null> {
       if (!await lockTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
-      const row = { version, content_type: contentType, metadata: JSON.stringify(metadata), chunks: chunks.length, ...space }
+      const row = { version, content_type: contentType, metadata: stringifyJson(metadata), chunks: chunks.length, ...space }
       const added = only === undefined && await writer.insertInto(documents).values({ tenant_id: tenant, id, ...row, created_at: at })
         .onConflict((conflict) => conflict.columns(['tenant_id', 'id']).doNothing()).returning('id').executeTakeFirst() !== undefined
       let before: string | null = null

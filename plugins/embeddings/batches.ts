@@ -13,6 +13,7 @@ import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure, TenantryError } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { markClaim } from '../../lib/database/idempotency-claim.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { contentTypes, type NewDocument } from './types.js'
@@ -113,7 +114,7 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
           tenant_id: tenant,
           batch_id: id,
           position,
-          input: JSON.stringify({ id: randomUUID(), ...document }),
+          input: stringifyJson({ id: randomUUID(), ...document }),
           status: 'waiting' as const,
           error: null
         }))).execute()

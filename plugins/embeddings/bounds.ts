@@ -1,6 +1,8 @@
 /** Limits of documents and their metadata, and the errors beyond them. */
 import type { NewDocument } from './types.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { isStorable, isStorableJson, unstorableText } from '../../lib/json/storable.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 
 export const maxTexts = 256 // in a request of POST /agent/embeddings
@@ -40,7 +42,7 @@ function checkMetadata (metadata: Readonly<Record<string, unknown>>, path: strin
   if (depthOf(metadata) > maxMetadataDepth) {
     throw invalidInput(path, `must not be nested deeper than ${maxMetadataDepth} levels`, 'maxDepth')
   }
-  const text = JSON.stringify(metadata)
+  const text = stringifyJson(metadata)
   if (Buffer.byteLength(text) > maxMetadataBytes) {
     throw invalidInput(path, `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxLength')
   }
@@ -56,6 +58,6 @@ export function checkFilter (filter: Readonly<Record<string, unknown>>, path: st
 
 /** The nesting depth of objects and lists. The JSON of a request has at most 64 levels. */
 function depthOf (value: unknown): number {
-  if (typeof value !== 'object' || value === null) return 0
+  if (!Array.isArray(value) && !isRecord(value)) return 0
   return 1 + Object.values(value).reduce((most: number, item) => Math.max(most, depthOf(item)), 0)
 }

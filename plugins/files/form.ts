@@ -5,6 +5,7 @@ import type { FilesService } from './service.js'
 import type { StoredFile, Uploader } from './types.js'
 import type { Received, UploadTenant } from './uploads.js'
 import { failure, TenantryError } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
 import { watchForm } from './body.js'
@@ -115,7 +116,7 @@ function take (fields: Fields, { fieldname, value, fieldnameTruncated, valueTrun
   if (valueTruncated) throw invalidInput(path, `must have at most ${formLimits.fieldSize} bytes`, 'maxLength')
   if (fields[name] !== undefined) throw invalidInput(path, 'must be there once', 'maxItems')
   // A field of the type application/json is already parsed.
-  fields[name] = typeof value === 'string' ? value : JSON.stringify(value)
+  fields[name] = typeof value === 'string' ? value : stringifyJson(value)
 }
 
 function saidIn ({ public: isPublic, ...fields }: Fields): Omit<Said, 'name'> {

@@ -2,6 +2,7 @@
 import type { Buckets } from './buckets.js'
 import type { Described } from './uploads.js'
 import { jsonExcess } from '../../lib/json/bounds.js'
+import { NumberTooLongError, parseSent } from '../../lib/json/parse.js'
 import { isStorableJson } from '../../lib/json/storable.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -51,10 +52,11 @@ export function describe (
   }
 }
 
-/** In NFC, so that equal names have equal forms. */
-function nameOf (name: string | undefined, path: string): string {
-  if (name === undefined || name === '') throw invalidInput(path, 'must have a file name', 'required')
-  return textOf(name.normalize('NFC'), path, maxNameLength, 'the file name ')
+/** Without folders, and in NFC, so that equal names have equal forms. */
+function nameOf (path: string | undefined, field: string): string {
+  const name = path?.slice(Math.max(path.lastIndexOf('/'), path.lastIndexOf('\\')) + 1) ?? ''
+  if (name === '' || name === '.' || name === '..') throw invalidInput(field, 'must have a file name', 'required')
+  return textOf(name.normalize('NFC'), field, maxNameLength, 'the file name ')
 }
 
 function textOf (text: string, path: string, maxLength: number, subject = ''): string {
@@ -75,8 +77,9 @@ function metadataOf (text: string): Readonly<Record<string, unknown>> {
 
 function parsed (text: string): unknown {
   try {
-    return JSON.parse(text)
-  } catch {
+    return parseSent(text)
+  } catch (error) {
+    if (error instanceof NumberTooLongError) throw invalidInput('/body/metadata', 'has a number that is too long', 'type')
     return undefined
   }
 }

@@ -219,7 +219,8 @@ const names: Readonly<Record<number, ErrorName>> = {
   410: 'notFound',
   412: 'preconditionFailed',
   413: 'fileTooLarge',
-  415: 'mediaTypeUnsupported'
+  415: 'mediaTypeUnsupported',
+  501: 'badRequest' // an extension of the protocol that this server lacks
 }
 
 /** Converts an error response of the package to an error of the catalogue. */

@@ -5,6 +5,7 @@ import type { Static } from 'typebox'
 import type { FilesService } from './service.js'
 import type { StoredFile } from './types.js'
 import { failure } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { pageOf } from '../../lib/http/page.js'
 import { Success } from '../../lib/http/schemas.js'
 import { actorOf } from '../auth/actor.js'
@@ -120,7 +121,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     }
   }, async (request, reply) => {
     const { contentType, size, metadata, ...said } = request.body
-    const described = describe({ ...said, metadata: metadata === undefined ? undefined : JSON.stringify(metadata) }, buckets)
+    const described = describe({ ...said, metadata: metadata === undefined ? undefined : stringifyJson(metadata) }, buckets)
     await requirePermissions(request, described.bucket.permissions)
     const announced = await signed.announce(uploadTenantOf(request), described, { contentType, size }, uploaderOf(request))
     const { id, method, url, headers, expiresAt } = announced

@@ -70,7 +70,12 @@ export const SignedUrl = named(
 
 export const Announcement = Type.Object({
   name: Type.String({ minLength: 1, maxLength: maxNameLength }),
-  contentType: Type.String({ minLength: 1, maxLength: 200, description: 'It counts only for text; of other files the bytes show it.' }),
+  contentType: Type.String({
+    maxLength: 200,
+    pattern: '^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+( *;[ -~]*)?$',
+    expected: 'a media type, such as `text/plain`',
+    description: 'It counts only for text; of other files the bytes show it.'
+  }),
   size: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'Bytes. Another number is refused.' }),
   bucket: Type.Optional(Type.String({ description: 'Default: `private`.' })),
   entityType: Type.Optional(Type.String({ minLength: 1, maxLength: maxEntityLength })),

@@ -10,6 +10,7 @@ import type { Signer } from './signature.js'
 import type { Entity, Files, StoredFile } from './types.js'
 import type { UploadParts } from './uploads.js'
 import { failure } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { describe } from './input.js'
 import { createFileParts } from './parts.js'
 import { createRemoval } from './removal.js'
@@ -53,7 +54,7 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
         bucket,
         entityType: entityType ?? undefined,
         entityId: entityId ?? undefined,
-        metadata: metadata === undefined ? undefined : JSON.stringify(metadata)
+        metadata: metadata === undefined ? undefined : stringifyJson(metadata)
       }, buckets)
       return await uploads.inPlace(tenant, async () => {
         const { bucket } = described

@@ -111,7 +111,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
         bucket,
         entityType: entityType ?? undefined,
         entityId: entityId ?? undefined,
-        metadata: JSON.stringify(metadata)
+        metadata: stringifyJson(metadata)
       }
       return shown(
         await make(tenant, same, size, async () => {

@@ -8,6 +8,7 @@ import type { Entity, StoredFile } from './types.js'
 import { sql } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 
 export type Writer = Transaction<SystemTables>
 type Row = Selectable<FilesTable>
@@ -75,7 +76,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
         sha256: null,
         entity_type: row.entityType,
         entity_id: row.entityId,
-        metadata: JSON.stringify(row.metadata),
+        metadata: stringifyJson(row.metadata),
         created_by: row.createdBy,
         created_at: row.createdAt,
         expires_at: row.expiresAt
@@ -98,7 +99,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
         sha256: file.sha256,
         entity_type: file.entityType,
         entity_id: file.entityId,
-        metadata: JSON.stringify(file.metadata),
+        metadata: stringifyJson(file.metadata),
         created_at: file.createdAt,
         expires_at: expiresAt,
         ...origin !== null && { origin }

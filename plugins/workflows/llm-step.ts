@@ -6,6 +6,7 @@ import { failure, type TenantryError } from '../../lib/errors.js'
 import { isCharged } from '../../lib/models/failures.js'
 import { limitedTools } from '../../lib/models/limited-tools.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { toJsonText } from '../../lib/json/stringify.js'
 import { llmStep } from '../../lib/workflows/llm-step.js'
 import { chargedOnce } from './charged-call.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
@@ -61,7 +62,7 @@ export function createLlmStep (models: Models, servers: () => McpServers | null)
 }
 
 function textOf (value: unknown): string {
-  return typeof value === 'string' ? value : JSON.stringify(value) ?? ''
+  return typeof value === 'string' ? value : toJsonText(value) ?? ''
 }
 
 function wholeOf (value: unknown): number {

@@ -45,6 +45,18 @@ for (const [name, database] of Object.entries(engines)) {
       t.same((await found(acme, { query: 'red pump' })).map(({ content }) => content), ['Only compressors.'])
     })
 
+    await t.test('metadata keeps every digit of its numbers, in lists and results too', async (t) => {
+      const hooli = as('hooli')
+      const numbers = '{"a":{"b":{"c":0.12345678901234567890123}},"id":12345678901234567890}'
+      const document = `{"id":"numbers","contentType":"text/plain","document":"Numbers.","metadata":${numbers}}`
+      t.equal((await hooli('POST /agent/embeddings/document', { raw: document })).status, 201)
+      const listed = await hooli('GET /agent/embeddings/documents')
+      const results = await hooli('POST /agent/embeddings/search', { body: { query: 'Numbers', mode: 'text' } })
+      for (const { text } of [listed, results]) t.ok(text.includes(`"metadata":${numbers}`), text)
+      t.equal((await hooli('POST /agent/embeddings/batch', { raw: `{"documents":[${document}]}` })).status, 202)
+      await app.tenants.delete('hooli')
+    })
+
     await t.test("another tenant's document is invisible to every request", async (t) => {
       t.same(await found(globex, { query: 'compressors' }), [])
       t.same(await found(globex, { query: 'compressors', mode: 'text' }), [])

@@ -39,6 +39,27 @@ test('a file name is data', async (t) => {
   )
 })
 
+test('metadata with a number that no double holds is stored, answered and listed with every digit', async (t) => {
+  const { as } = await open(t)
+  const ada = as('acme')
+  const metadata = '{"id":12345678901234567890,"share":0.12345678901234567890123,"list":[9007199254740993],"__proto__":{"x":1}}'
+  const entity = [{ name: 'entityType', value: 'notes' }, { name: 'entityId', value: '1' }]
+  const { status, text } = await ada.upload([file('a'), ...entity, { name: 'metadata', value: metadata }])
+  t.equal(status, 201, text)
+  const announcement = '{"name":"a.txt","contentType":"text/plain","size":1,"metadata":{"id":12345678901234567890}}'
+  const announced = await ada.ask('POST /files/presign', { headers: { 'content-type': 'application/json' }, body: announcement })
+  t.equal(announced.status, 201, announced.text)
+  await ada.ask(`PUT ${String(announced.body['url'])}`, { body: 'b' })
+  const confirmed = await ada.ask(`POST /files/${String(announced.body['id'])}/confirm`)
+  t.match(confirmed.text, '"metadata":{"id":12345678901234567890}')
+  const listed = await ada.ask('GET /files/entity/notes/1')
+  for (const number of ['12345678901234567890', '0.12345678901234567890123', '[9007199254740993]', '"__proto__":{"x":1}']) {
+    t.ok(text.includes(number), `${number} in ${text}`)
+    t.ok(listed.text.includes(number), `${number} in ${listed.text}`)
+  }
+  refused(t, await ada.upload([file('a'), { name: 'metadata', value: '{"a":1e400}' }]), 400, 'VALIDATION_FAILED', 'beyond a double')
+})
+
 test('a form must contain one file and its fields', async (t) => {
   const opened = await open(t, { files: { buckets: { photos: { types: ['image/*'] } } } })
   const ada = opened.as('acme')

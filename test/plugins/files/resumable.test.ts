@@ -139,6 +139,12 @@ test("other users' uploads, wrong offsets and wrong sizes are rejected", async (
   )
   refused(t, await ada.ask('POST /files/resumable', { headers: { ...version, 'upload-length': '-5' } }), 400, 'BAD_REQUEST')
   refused(t, await ada.ask('POST /files/resumable', { headers: version }), 400, 'BAD_REQUEST', 'without a size')
+  for (const extension of [{ 'upload-defer-length': '1' }, { 'upload-length': '5', 'upload-concat': 'partial' }]) {
+    const answer = await ada.ask('POST /files/resumable', {
+      headers: { ...version, ...extension, 'upload-metadata': `filename ${Buffer.from('a').toString('base64')}` }
+    })
+    refused(t, answer, 400, 'BAD_REQUEST', 'an extension that this server lacks')
+  }
   refused(t, await announce(ada, 5, { filetype: 'text/plain' }), 400, 'VALIDATION_FAILED', 'without a name')
   refused(t, await announce(ada, 5, { filename: '\0' }), 400, 'VALIDATION_FAILED')
   refused(t, await announce(ada, 5, { filename: 'a', bucket: 'none' }), 400, 'VALIDATION_FAILED')

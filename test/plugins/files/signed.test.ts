@@ -108,6 +108,19 @@ test('bytes are sent to a signed URL, and the file exists once it is confirmed',
   t.same([await storage(app, 'acme'), await onDisk(folder), await rows(app)], [{ booked: 0, reserved: 0, shown: 0 }, [], {}])
 })
 
+test('a name in an announcement loses its folders, and a type that no header can have is refused', async (t) => {
+  const { as } = await open(t)
+  const ada = as('acme')
+  const { body: { id, url } } = await announce(ada, { name: '../../etc/pass\\wd.txt' })
+  await ada.ask(`PUT ${String(url)}`, { body: 'hello' })
+  t.match((await ada.ask(`POST /files/${String(id)}/confirm`)).body, { name: 'wd.txt' })
+  refused(t, await announce(ada, { name: 'a/..' }), 400, 'VALIDATION_FAILED')
+  for (const contentType of ['text', 'text/html\r\nx: y', 'text/ä', 'text/html; a=\u0000', '']) {
+    refused(t, await announce(ada, { contentType }), 400, 'VALIDATION_FAILED', JSON.stringify(contentType))
+  }
+  t.equal((await announce(ada, { contentType: 'text/html; charset="utf-8"' })).status, 201)
+})
+
 test("announcements respect the limits, and their bytes the bucket's types", async (t) => {
   const { app, as, folder, origin } = await open(t, { files: { buckets: { photos: { types: ['image/png'] } } } })
   const seven = as('seven')

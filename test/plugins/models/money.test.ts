@@ -150,12 +150,16 @@ t.test('`responseFormat` returns an object, and a response that does not match i
     type: 'done',
     object: { colour: 'red' }
   })
+  const large = '{"type":"object","properties":{"id":{"type":"number","maximum":12345678901234567890}}}'
+  text = '{"id":7}'
+  const numbers = await post('/llm/chat', `{"messages":[{"role":"user","content":"a number"}],"responseFormat":${large}}`)
+  t.match(numbers.body, { object: { id: 7 } }, 'numbers of the schema that no double holds')
   for (const wrong of ['{"colour":"mauve"}', 'red', '{"colour":"red","more":1}', '']) {
     text = wrong
     const answer = await post('/llm/chat', ask('a colour', { responseFormat }))
     t.equal(answer.status, 502, wrong)
   }
-  t.equal((await ledger(app, 'acme')).tokens, 6 * 15)
+  t.equal((await ledger(app, 'acme')).tokens, 7 * 15)
   const asked = wire.requests.length
   const deep = {
     type: 'object',

@@ -24,6 +24,7 @@ t.test('the result is the text or the object, and is metered', async (t) => {
   const { app, post } = await open(t, agentOf('local', wire.url), {
     routes: [
       routeOf('/text', { prompt: 'A colour like {{body.like}}', params: { system: 'Be brief.', maxOutputTokens: 20 } }),
+      routeOf('/value', { prompt: '{{body.like}}' }),
       routeOf('/object', { prompt: 'A colour', responseFormat }),
       routeOf('/unknown', { prompt: 'A colour', model: '{{body.model}}' })
     ]
@@ -32,7 +33,9 @@ t.test('the result is the text or the object, and is metered', async (t) => {
   t.match(prompts[0], /Be brief.*A colour like blood/)
   t.strictSame((await post('/object', {})).body, { answer: { colour: 'red' } })
   t.equal((await post('/unknown', { model: 'gpt-unknown' })).status, 404)
-  t.strictSame(await ledger(app, 'acme'), { tokens: 30, cost: 40, open: 0 })
+  t.strictSame((await post('/value', '{"like":{"id":12345678901234567890}}')).body, { answer: 'Red.' })
+  t.match(prompts[2], /12345678901234567890/, 'a prompt keeps every digit')
+  t.strictSame(await ledger(app, 'acme'), { tokens: 45, cost: 60, open: 0 })
   t.strictSame(await ledger(app, 'globex'), { tokens: 0, cost: 0, open: 0 })
 })
 
