@@ -6,7 +6,7 @@ import { errorResponses } from '../../lib/http/error-schemas.js'
 import { Type } from 'typebox'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { createGuard } from './guard.js'
-import { JsonRpcMessage, JsonRpcResponse, ResourceMetadata } from './schemas.js'
+import { JsonRpcMessage, JsonRpcResponse, refusedMessage, ResourceMetadata } from './schemas.js'
 
 const tags = ['MCP']
 
@@ -34,7 +34,10 @@ export function mcpRoutes (app: FastifyInstance, service: McpService, { name, is
       response: {
         200: JsonRpcResponse,
         202: Type.Null({ description: 'The message was a notification.' }),
-        ...errorResponses(400, 401, 403, 406, 413, 415, 429, 500, 503)
+        ...errorResponses(401, 403, 413, 415, 429, 500, 503),
+        400: refusedMessage('The message is not valid, or its version of the protocol is unknown.'),
+        404: refusedMessage('The method would hold the connection open: `subscriptions/listen`.'),
+        406: refusedMessage('The client does not accept both `application/json` and `text/event-stream`.')
       }
     }
   }, async (request, reply) => {

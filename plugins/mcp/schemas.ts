@@ -1,5 +1,6 @@
 /** Bodies of the MCP endpoints. */
 import { Type } from 'typebox'
+import { errorSchemaId } from '../../lib/http/error-schemas.js'
 
 const Id = Type.Union([Type.String(), Type.Integer(), Type.Null()])
 
@@ -17,6 +18,17 @@ export const JsonRpcResponse = Type.Object({
   result: Type.Optional(Type.Unknown()),
   error: Type.Optional(Type.Object({ code: Type.Integer(), message: Type.String(), data: Type.Optional(Type.Unknown()) }))
 }, { description: 'The response to a request. Clients of older versions get it as one server-sent event.' })
+
+/** A message that the protocol refuses has an error of JSON-RPC; other requests have one of this server. */
+export const refusedMessage = (description: string) =>
+  Type.Union([
+    Type.Ref(`${errorSchemaId}#`),
+    Type.Object({
+      jsonrpc: Type.Literal('2.0'),
+      id: Id,
+      error: Type.Object({ code: Type.Integer(), message: Type.String(), data: Type.Optional(Type.Unknown()) })
+    })
+  ], { description })
 
 export const ResourceMetadata = Type.Object({
   resource: Type.String({ description: 'What a token must be asked for.' }),

@@ -139,7 +139,8 @@ test("other users' uploads, wrong offsets and wrong sizes are rejected", async (
   )
   refused(t, await ada.ask('POST /files/resumable', { headers: { ...version, 'upload-length': '-5' } }), 400, 'BAD_REQUEST')
   refused(t, await ada.ask('POST /files/resumable', { headers: version }), 400, 'BAD_REQUEST', 'without a size')
-  for (const extension of [{ 'upload-defer-length': '1' }, { 'upload-length': '5', 'upload-concat': 'partial' }]) {
+  const extensions: Record<string, string>[] = [{ 'upload-defer-length': '1' }, { 'upload-length': '5', 'upload-concat': 'partial' }]
+  for (const extension of extensions) {
     const answer = await ada.ask('POST /files/resumable', {
       headers: { ...version, ...extension, 'upload-metadata': `filename ${Buffer.from('a').toString('base64')}` }
     })

@@ -1,4 +1,6 @@
 import { test } from 'tap'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import { schemaWithoutReferences } from '../../helpers/openapi.js'
 import { serve, textOf, token } from './app.js'
 
 const prompts = [
@@ -172,6 +174,30 @@ test('a body that is not a single message is rejected', async (t) => {
   })
   t.ok(nested.status === 400 || nested.status === 200, `${nested.status}`)
   t.notOk((await nested.text()).includes('at '), 'no stack')
+})
+
+test('refusals of the protocol have the form that /doc describes', async (t) => {
+  const { app, post } = await serve(t)
+  const doc = (await app.inject('/doc')).json()
+  const { responses } = doc.paths['/mcp'].post
+  const message = { jsonrpc: '2.0', id: 1, method: 'ping' }
+  const refusals: Record<number, Response[]> = {
+    400: [
+      await post([message], token('acme')),
+      await post({ ...message, id: {} }, token('acme')),
+      await post(message, { ...token('acme'), 'mcp-protocol-version': '1900-01-01' })
+    ],
+    404: [await post({ ...message, method: 'subscriptions/listen' }, token('acme'))],
+    406: [await post(message, { ...token('acme'), accept: 'text/html' })]
+  }
+  for (const [status, answers] of Object.entries(refusals)) {
+    const schema = schemaWithoutReferences(doc, responses[status].content['application/json'].schema)
+    const validate = new Ajv2020({ strict: false }).compile(Object(schema))
+    for (const answer of answers) {
+      t.equal(String(answer.status), status)
+      t.ok(validate(await answer.json()), JSON.stringify(validate.errors))
+    }
+  }
 })
 
 test('nested calls are limited', async (t) => {
