@@ -62,7 +62,7 @@ test('if a key changes faster than it is read, each read answers only the calls 
   t.equal(reads.length, 6)
 })
 
-test('if a key is renewed faster than it is read, each read replaces the value before', async (t) => {
+test('if a key is renewed faster than it is read, each finished read replaces the previous value', async (t) => {
   const { reads, load, started } = source()
   const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')

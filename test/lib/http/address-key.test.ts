@@ -7,7 +7,7 @@ t.test('an IPv4 address is its own key, in every notation', async (t) => {
   t.equal(addressKey('::FFFF:10.1.2.3'), '10.1.2.3')
 })
 
-t.test('IPv4 addresses in hexadecimal or with written zeros keep their own keys', async (t) => {
+t.test('an IPv4-mapped address has the key of its IPv4 address, in every notation', async (t) => {
   for (
     const address of [
       '::ffff:505:506',
@@ -27,7 +27,7 @@ t.test('IPv4 addresses in hexadecimal or with written zeros keep their own keys'
   t.equal(addressKey('::ffff:ffff:ffff'), '255.255.255.255')
   t.equal(addressKey('::ffff:0:0'), '0.0.0.0')
   for (const address of ['::5.5.5.6', '::ffff:0:505:506', '::1:ffff:505:506', '::fffe:505:506']) {
-    t.equal(addressKey(address), '0:0:0:0::/64', `${address} has no key`)
+    t.equal(addressKey(address), '0:0:0:0::/64', `${address} is not IPv4-mapped`)
   }
   t.equal(addressKey('1::ffff:505:506'), '1:0:0:0::/64')
 })
