@@ -22,7 +22,7 @@ import { loggerOptions } from './log/options.js'
 import { logAborted, RequestLog } from './log/request-log.js'
 import { version } from './version.js'
 
-interface Assembly {
+export interface Assembly {
   readonly config: Config
   readonly env: Env
   /** The connectors of the document. */
@@ -51,20 +51,20 @@ function embeddingOptions (agent: Config['agent']) {
  * The plugins of a server. Their dependencies determine the order of registration; independent plugins keep the order of this
  * table.
  */
-export const groups: ReadonlyArray<Group<Assembly>> = [
-  group(() => import('../plugins/headers/index.js'), { options: none }),
-  group(() => import('../plugins/cors/index.js'), {
+export const groups = {
+  headers: group(() => import('../plugins/headers/index.js'), { options: none }),
+  cors: group(() => import('../plugins/cors/index.js'), {
     enabled: ({ config }) => config.cors !== undefined,
     options: ({ config }) => config.cors ?? { origins: [] }
   }),
-  group(() => import('../plugins/conventions/index.js'), {
+  conventions: group(() => import('../plugins/conventions/index.js'), {
     options: ({ config, env }) => ({ root: true, home: homeOf(config, env), pagination: config.pagination })
   }),
-  group(() => import('../plugins/responses/index.js'), {
+  responses: group(() => import('../plugins/responses/index.js'), {
     options: ({ config: { server } }) => ({ maxUnsentBytes: server.maxUnsentBytes, writeTimeoutMs: server.writeTimeoutMs })
   }),
-  group(() => import('../plugins/stop/index.js'), { options: ({ config }) => ({ delayMs: config.server.stopDelayMs }) }),
-  group(() => import('../plugins/database/index.js'), {
+  stop: group(() => import('../plugins/stop/index.js'), { options: ({ config }) => ({ delayMs: config.server.stopDelayMs }) }),
+  database: group(() => import('../plugins/database/index.js'), {
     options: ({ config }) => ({
       ...config.database,
       tables: config.tables,
@@ -73,56 +73,56 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
       firebase: config.firebase
     })
   }),
-  group(() => import('../plugins/plans/index.js'), { options: ({ config }) => ({ plans: config.plans }) }),
-  group(() => import('../plugins/rate-limit/index.js'), {
+  plans: group(() => import('../plugins/plans/index.js'), { options: ({ config }) => ({ plans: config.plans }) }),
+  'rate-limit': group(() => import('../plugins/rate-limit/index.js'), {
     options: ({ config: { cache, rateLimit } }) => ({ redis: cache.provider === 'redis' ? cache.redis : undefined, ...rateLimit })
   }),
-  group(() => import('../plugins/auth/index.js'), {
+  auth: group(() => import('../plugins/auth/index.js'), {
     options: ({ config, env }) => ({ jwt: config.jwt, authProviders: config.authProviders, apiKey: setting(env, 'API_KEY') || undefined })
   }),
-  group(() => import('../plugins/tenancy/index.js'), { options: ({ config }) => config.tenancy }),
-  group(() => import('../plugins/usage/index.js'), {
+  tenancy: group(() => import('../plugins/tenancy/index.js'), { options: ({ config }) => config.tenancy }),
+  usage: group(() => import('../plugins/usage/index.js'), {
     enabled: isOn('usage'),
     options: ({ config }) => ({ report: config.plugins.billing !== false })
   }),
-  group(() => import('../plugins/analytics/index.js'), {
+  analytics: group(() => import('../plugins/analytics/index.js'), {
     enabled: (assembly) => assembly.config.analytics.enabled && isOn('analytics')(assembly),
     options: ({ config }) => config.analytics
   }),
-  group(() => import('../plugins/metrics/index.js'), {
+  metrics: group(() => import('../plugins/metrics/index.js'), {
     enabled: isOn('system'),
     options: ({ config: { plugins: { system } } }) => (system === false ? undefined : system?.metrics) ?? {}
   }),
-  group(() => import('../plugins/idempotency/index.js'), { options: ({ env }) => keysOf(env) }),
-  group(() => import('../plugins/openapi/index.js'), {
+  idempotency: group(() => import('../plugins/idempotency/index.js'), { options: ({ env }) => keysOf(env) }),
+  openapi: group(() => import('../plugins/openapi/index.js'), {
     enabled: isOn('openapi'),
     options: ({ config }) => ({ ...config.plugins.openapi || {}, title: titleOf(config) })
   }),
   // It closes after the queue, because the last jobs may call other services.
-  group(() => import('../plugins/outbound/index.js'), { options: ({ config }) => ({ egress: config.egress }) }),
-  group(() => import('../plugins/integrations/index.js'), {
+  outbound: group(() => import('../plugins/outbound/index.js'), { options: ({ config }) => ({ egress: config.egress }) }),
+  integrations: group(() => import('../plugins/integrations/index.js'), {
     options: ({ connectors, config }) => ({ connectors, routes: config.plugins.integrations !== false })
   }),
-  group(() => import('../plugins/queue/index.js'), {
+  queue: group(() => import('../plugins/queue/index.js'), {
     options: ({ config }) => ({ ...config.queue, routes: config.plugins.system !== false })
   }),
-  group(() => import('../plugins/webhooks/index.js'), {
+  webhooks: group(() => import('../plugins/webhooks/index.js'), {
     enabled: isOn('webhooks'),
     options: ({ config, env }) => ({ ...keysOf(env), webhooks: config.webhooks, env, deliver: config.queue.workers > 0 })
   }),
-  group(() => import('../plugins/models/index.js'), {
+  models: group(() => import('../plugins/models/index.js'), {
     enabled: ({ config: { agent } }) => agent !== undefined,
     options: ({ config }) => ({ ...config.agent, routes: config.plugins.agent !== false })
   }),
-  group(() => import('../plugins/embeddings/index.js'), {
+  embeddings: group(() => import('../plugins/embeddings/index.js'), {
     enabled: ({ config: { agent } }) => agent?.embedding !== undefined,
     options: ({ config: { agent, plugins } }) => ({ ...embeddingOptions(agent), routes: plugins.agent !== false })
   }),
-  group(() => import('../plugins/workflows/index.js'), {
+  workflows: group(() => import('../plugins/workflows/index.js'), {
     options: ({ config, connectors, env }) => ({ config, connectors, env, routes: config.plugins.agent !== false })
   }),
-  group(() => import('../plugins/tools/index.js'), { options: none }),
-  group(() => import('../plugins/agent/index.js'), {
+  tools: group(() => import('../plugins/tools/index.js'), { options: none }),
+  agent: group(() => import('../plugins/agent/index.js'), {
     enabled: ({ config }) => config.agent !== undefined,
     options: ({ config: { agent, plugins } }) => ({
       chat: agent?.chat,
@@ -130,7 +130,7 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
       routes: plugins.agent !== false
     })
   }),
-  group(() => import('../plugins/mcp-client/index.js'), {
+  'mcp-client': group(() => import('../plugins/mcp-client/index.js'), {
     enabled: ({ config: { agent } }) => (agent?.mcpServers ?? []).length > 0,
     options: ({ config: { agent, plugins } }) => ({
       servers: agent?.mcpServers ?? [],
@@ -138,7 +138,7 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
       routes: plugins.agent !== false
     })
   }),
-  group(() => import('../plugins/mcp/index.js'), {
+  mcp: group(() => import('../plugins/mcp/index.js'), {
     enabled: ({ config }) => config.mcp !== undefined && config.plugins.agent !== false,
     options: ({ config }) => ({
       ...config.mcp ?? { url: '' },
@@ -146,35 +146,35 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
       issuers: Object.values(config.authProviders).map(({ issuer }) => issuer)
     })
   }),
-  group(() => import('../plugins/cache/index.js'), {
+  cache: group(() => import('../plugins/cache/index.js'), {
     options: ({ config }) => ({ ...config.cache, routes: config.plugins.system !== false })
   }),
-  group(() => import('../plugins/audit/index.js'), {
+  audit: group(() => import('../plugins/audit/index.js'), {
     options: ({ config: { plugins: { audit } } }) => audit === false ? { routes: false } : audit ?? {}
   }),
-  group(() => import('../plugins/secrets/index.js'), { enabled: isOn('secrets'), options: ({ env }) => keysOf(env) }),
-  group(() => import('../plugins/resource-limits/index.js'), { enabled: isOn('resource-limits'), options: none }),
-  group(() => import('../plugins/tenant-config/index.js'), {
+  secrets: group(() => import('../plugins/secrets/index.js'), { enabled: isOn('secrets'), options: ({ env }) => keysOf(env) }),
+  'resource-limits': group(() => import('../plugins/resource-limits/index.js'), { enabled: isOn('resource-limits'), options: none }),
+  'tenant-config': group(() => import('../plugins/tenant-config/index.js'), {
     enabled: isOn('tenant-config'),
     options: ({ config, env }) => ({ config, env })
   }),
-  group(() => import('../plugins/tenants/index.js'), { options: none }),
-  group(() => import('../plugins/billing/index.js'), { enabled: isOn('billing'), options: ({ config }) => config.billing ?? {} }),
-  group(() => import('../plugins/tenant-billing/index.js'), {
+  tenants: group(() => import('../plugins/tenants/index.js'), { options: none }),
+  billing: group(() => import('../plugins/billing/index.js'), { enabled: isOn('billing'), options: ({ config }) => config.billing ?? {} }),
+  'tenant-billing': group(() => import('../plugins/tenant-billing/index.js'), {
     enabled: (assembly) => isOn('secrets')(assembly) && isOn('tenant-billing')(assembly),
     options: ({ env }) => ({ baseUrl: setting(env, 'PAYPROV_BASE_URL')?.trim() || undefined })
   }),
-  group(() => import('../plugins/api-keys/index.js'), { enabled: isOn('api-keys'), options: none }),
-  group(() => import('../plugins/tenant-rbac/index.js'), { enabled: isOn('tenant-rbac'), options: none }),
-  group(() => import('../plugins/rbac/index.js'), {
+  'api-keys': group(() => import('../plugins/api-keys/index.js'), { enabled: isOn('api-keys'), options: none }),
+  'tenant-rbac': group(() => import('../plugins/tenant-rbac/index.js'), { enabled: isOn('tenant-rbac'), options: none }),
+  rbac: group(() => import('../plugins/rbac/index.js'), {
     enabled: ({ config }) => config.database.roleTables !== undefined,
     options: ({ config }) => ({ defaultRole: config.rbac.defaultRole })
   }),
-  group(() => import('../plugins/sessions/index.js'), {
+  sessions: group(() => import('../plugins/sessions/index.js'), {
     enabled: hasLogins,
     options: ({ config: { auth } }) => ({ refreshDays: auth.refreshDays })
   }),
-  group(() => import('../plugins/mail/index.js'), {
+  mail: group(() => import('../plugins/mail/index.js'), {
     enabled: hasLogins,
     options: ({ config: { auth }, env, deliverMail }) => ({
       mail: auth.mail,
@@ -183,43 +183,43 @@ export const groups: ReadonlyArray<Group<Assembly>> = [
       deliver: deliverMail
     })
   }),
-  group(() => import('../plugins/users/index.js'), {
+  users: group(() => import('../plugins/users/index.js'), {
     enabled: hasLogins,
     options: ({ config }) => ({ routes: config.plugins.users !== false })
   }),
-  group(() => import('../plugins/mfa/index.js'), {
+  mfa: group(() => import('../plugins/mfa/index.js'), {
     enabled: (assembly) => assembly.config.jwt !== undefined && assembly.config.mfa.enabled !== false && isOn('mfa')(assembly),
     options: ({ config, env }) => ({ ...keysOf(env), enabled: config.mfa.enabled, issuer: config.mfa.issuer ?? titleOf(config) })
   }),
-  group(() => import('../plugins/login/index.js'), {
+  login: group(() => import('../plugins/login/index.js'), {
     enabled: hasLogins,
     options: ({ config: { auth } }) => ({ registration: auth.registration })
   }),
-  group(() => import('../plugins/passwords/index.js'), { enabled: hasLogins, options: none }),
-  group(() => import('../plugins/files/index.js'), {
+  passwords: group(() => import('../plugins/passwords/index.js'), { enabled: hasLogins, options: none }),
+  files: group(() => import('../plugins/files/index.js'), {
     enabled: (assembly) => assembly.config.files.enabled !== false && isOn('files')(assembly),
     options: ({ config: { files, storageProvider, s3 }, env }) => ({ ...files, ...keysOf(env), storageProvider, s3 })
   }),
-  group(() => import('../plugins/realtime/index.js'), {
+  realtime: group(() => import('../plugins/realtime/index.js'), {
     enabled: (assembly) => assembly.config.realtime.enabled !== false && isOn('realtime')(assembly),
     options: ({ config: { cache, realtime } }) => ({
       ...cache.provider === 'redis' && cache.redis !== undefined && { redis: cache.redis },
       ...realtime
     })
   }),
-  group(() => import('../plugins/admin/index.js'), { enabled: isOn('admin'), options: none }),
-  group(() => import('../plugins/health/index.js'), { enabled: isOn('health'), options: none }),
-  group(() => import('../plugins/system/index.js'), {
+  admin: group(() => import('../plugins/admin/index.js'), { enabled: isOn('admin'), options: none }),
+  health: group(() => import('../plugins/health/index.js'), { enabled: isOn('health'), options: none }),
+  system: group(() => import('../plugins/system/index.js'), {
     enabled: isOn('system'),
     options: ({ config }) => ({ configurationVersion: () => versionOf(config), off: turnedOff(config.plugins) })
   }),
-  group(() => import('../plugins/migration/index.js'), {
+  migration: group(() => import('../plugins/migration/index.js'), {
     enabled: isOn('migration'),
     options: ({ config, env }) => ({ production: env.NODE_ENV === 'production', firestoreRules: securityRules(config) })
   }),
-  group(() => import('../plugins/publish/index.js'), { enabled: isOn('publish'), options: none }),
-  group(() => import('../plugins/config-routes/index.js'), { options: ({ config, connectors, env }) => ({ config, connectors, env }) })
-]
+  publish: group(() => import('../plugins/publish/index.js'), { enabled: isOn('publish'), options: none }),
+  'config-routes': group(() => import('../plugins/config-routes/index.js'), { options: ({ config, connectors, env }) => ({ config, connectors, env }) })
+} satisfies Record<string, Group<Assembly>>
 
 const requestTimeout = 120_000 // ms to receive the whole request; slower callers would hold a connection for nothing
 const maxParamLength = 2048 // characters of one path parameter: a document's id of 512, percent-encoded, with room to spare
@@ -269,19 +269,19 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     // Fastify itself logs errors and responses that were sent.
     if (!wasSent(reply) && reply.raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
   })
-  const assembly = {
-    config,
-    env,
-    connectors: platformConnectors(config, env, config.tenancy.overridableEnv),
-    deliverMail: options.deliverMail
-  }
+  const assembly = assemblyOf(config, env, options.deliverMail)
   app.register(fp(async () => {
     // Before the migrations: a start that is bound to fail leaves the database unchanged.
     if (config.database.provider === 'postgres' && config.plugins.secrets !== false) await openKeys('postgres', keysOf(env))
-    const enabled = await Promise.all(groups.filter(({ isEnabled }) => isEnabled(assembly)).map(async ({ load }) => await load()))
-    for (const entry of sortPlugins(enabled)) entry.register(app, assembly)
+    const enabled: Group<Assembly>[] = Object.values(groups).filter(({ isEnabled }) => isEnabled(assembly))
+    const loaded = await Promise.all(enabled.map(async ({ load }) => await load()))
+    for (const entry of sortPlugins(loaded)) entry.register(app, assembly)
   }, { name: 'tenantry' }))
   return app
+}
+
+export function assemblyOf (config: Config, env: Env, deliverMail?: Deliver): Assembly {
+  return { config, env, connectors: platformConnectors(config, env, config.tenancy.overridableEnv), deliverMail }
 }
 
 /** The name of the API, if the document sets one. */

@@ -3,6 +3,7 @@
  * test ends. Servers and programs of tests log at `trace`, so that the search covers every log line.
  */
 import type { Test } from 'tap'
+import { storable } from '../../lib/json/storable.js'
 
 const shortest = 8 // characters of a secret; a shorter one could be found by chance
 const maxHeld = 16 * 1024 * 1024 // characters of one log that are kept until the test ends; beyond them they are searched and dropped
@@ -14,7 +15,7 @@ const remembered = new Map<string, string>()
 export function secretText (value: string, name = 'a secret'): string {
   if (value.length < shortest) throw new Error(`a secret of a test has at least ${shortest} characters`)
   for (
-    const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(value), Buffer.from(value).toString('base64')]
+    const form of [value, JSON.stringify(value).slice(1, -1), encodeURIComponent(storable(value)), Buffer.from(value).toString('base64')]
   ) { remembered.set(form, name) }
   return value
 }

@@ -45,19 +45,28 @@ export async function testServer (
     env: { ...testEnv, ...env },
     logger: logger ?? { level: 'trace', stream: scanLog(t, 'the log of the server') }
   })
+  closeWithTest(t, app)
+  prepare?.(app)
+  await app.ready()
+  await addTenants(app, tenants)
+  return app
+}
+
+/** Closes the app when the test ends. The test fails if the audit log contains a secret. */
+export function closeWithTest (t: Test, app: FastifyInstance): void {
   const entries = scanLog(t, 'the audit log')
   t.teardown(async () => {
     await Promise.race([auditOf(app).then(entries.write), setTimeout(1000, undefined, { ref: false })])
     await app.close()
   })
   rememberSecrets(app)
-  prepare?.(app)
-  await app.ready()
+}
+
+export async function addTenants (app: FastifyInstance, tenants: readonly TestTenant[]): Promise<void> {
   for (const tenant of tenants) {
     const { id, plan = 'free' } = typeof tenant === 'string' ? { id: tenant } : tenant
     await app.tenants.create({ id, name: id, plan })
   }
-  return app
 }
 
 /** Two servers on one PostgreSQL, like two instances behind a load balancer. Both have the tenants. */

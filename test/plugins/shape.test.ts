@@ -2,6 +2,7 @@
 import { readdirSync } from 'node:fs'
 import t from 'tap'
 import Fastify, { type FastifyPluginAsync } from 'fastify'
+import fp from 'fastify-plugin'
 import manifest from '../../package.json' with { type: 'json' }
 import { orderOf } from '../../lib/plugin/define.js'
 import cache from '../../plugins/cache/index.js'
@@ -11,10 +12,12 @@ import rateLimit from '../../plugins/rate-limit/index.js'
 const folder = new URL('../../plugins/', import.meta.url)
 const names = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name)
 
+const load = async (name: string): Promise<{ readonly default: FastifyPluginAsync }> => await import(new URL(`${name}/index.js`, folder).href)
+
 t.test('each folder has one plugin, under its own name', async (t) => {
   t.ok(names.length > 30)
   for (const name of names) {
-    const module: { readonly default: FastifyPluginAsync } = await import(new URL(`${name}/index.js`, folder).href)
+    const module = await load(name)
     t.equal(orderOf(module.default).name, name)
     t.match(Reflect.get(module.default, Symbol.for('plugin-meta')), { name: `tenantry-${name}`, fastify: '5.x', dependencies: Array }, name)
     const others = Object.entries(module).filter(([key, value]) =>
@@ -22,6 +25,36 @@ t.test('each folder has one plugin, under its own name', async (t) => {
     )
     t.strictSame(others, [], `${name} has no second plugin`)
     t.ok(Object.hasOwn(manifest.exports, `./plugins/${name}`), `${name} can be imported`)
+  }
+})
+
+t.test('each plugin names a missing dependency, of itself or of its endpoints', async (t) => {
+  for (const name of names) {
+    const { default: plugin } = await load(name)
+    const { dependencies, routeDependencies } = orderOf(plugin)
+    const all = [...dependencies, ...routeDependencies]
+    for (const missing of new Set(all)) {
+      const app = Fastify()
+      t.teardown(() => app.close())
+      for (const other of all) if (other !== missing) app.register(fp(async () => {}, { name: `tenantry-${other}` }))
+      await t.rejects(async () => await app.register(plugin), {
+        message: `register the plugin "tenantry/plugins/${missing}" before "tenantry/plugins/${name}", which needs it`
+      })
+    }
+  }
+})
+
+t.test('each plugin refuses an unknown option, before it does anything', async (t) => {
+  for (const name of names) {
+    const { default: plugin } = await load(name)
+    const { dependencies } = orderOf(plugin)
+    const app = Fastify()
+    t.teardown(() => app.close())
+    for (const other of dependencies) app.register(fp(async () => {}, { name: `tenantry-${other}` }))
+    const options = { prefx: '/api' }
+    await t.rejects(async () => await app.register(plugin, options), {
+      message: new RegExp(`^the plugin "tenantry/plugins/${name}": unknown option "prefx"(, did you mean "prefix"|:)`)
+    })
   }
 })
 

@@ -1,18 +1,14 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import Fastify from 'fastify'
 import { CompiledQuery } from 'kysely'
 import { test } from 'tap'
-import admin from '../../../plugins/admin/index.js'
-import auth from '../../../plugins/auth/index.js'
 import cache from '../../../plugins/cache/index.js'
-import database from '../../../plugins/database/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
 import { caller, refused, type Ask } from '../../http/caller.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
-import { signToken, testSecret } from '../../helpers/tokens.js'
+import { signToken } from '../../helpers/tokens.js'
+import { testApp } from '../../helpers/app.js'
 
 const hidden = secretText('what no template may give away', 'a secret of a tenant')
 const ids = {
@@ -596,37 +592,21 @@ test('administrators can manage the rows of tables', (t) => forEachEngine(t, ser
 
 test('the endpoints work in an app with the cache registered after them', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  app.register(database, {
-    provider: 'postgres',
-    postgres: { connectionString },
-    tables: { notes: { tenantScoped: true, softDelete: true, columns: { id: { type: 'integer', primaryKey: true } } } },
-    migrate: 'auto'
+  const tables = { notes: { tenantScoped: true, softDelete: true, columns: { id: { type: 'integer', primaryKey: true } } } } as const
+  const { app, ask } = await testApp(t, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    plugins: { database: { tables }, admin: {} },
+    tenants: ['acme'],
+    claims: { role: 'admin', tenant_id: 'acme' },
+    routes: (app) => app.register(cache)
   })
-  app.register(auth, { jwt: { secret: testSecret } })
-  app.register(tenancy)
-  app.register(admin)
-  app.register(cache)
-  await app.ready()
-  await app.tenants.create({ id: 'acme', name: 'Acme' })
   await runOn(app)("insert into notes (id, tenant_id) values (1, 'acme')")
   const reads = [{ table: 'notes', scoped: true }]
   const missed = await app.cache.get('acme', 'k', reads)
   if (typeof missed === 'string') throw new Error('nothing is stored yet')
   await app.cache.set('acme', 'k', 'kept', 60_000, missed.stamp)
   t.equal(await app.cache.get('acme', 'k', reads), 'kept')
-  const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
   t.same((await ask('DELETE /admin/entities/notes/1')).body, { success: true, softDeleted: true })
   t.not(await app.cache.get('acme', 'k', reads), 'kept')
   t.match((await ask('GET /admin/entities/notes?includeDeleted=true')).body, { data: [{ id: 1, deleted: true }] })
-})
-
-test('a start without a required plugin names it', async (t) => {
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  app.register(admin)
-  await t.rejects(async () => await app.ready(), {
-    message: 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/admin", which needs it'
-  })
 })

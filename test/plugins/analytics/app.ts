@@ -1,15 +1,9 @@
 /** The plugin analytics in its own app, with its dependencies and a few routes. */
 import type { Test } from 'tap'
-import type { EngineOptions } from '../../../lib/database/index.js'
-import Fastify, { type FastifyInstance } from 'fastify'
-import analytics, { type AnalyticsOptions, type Figures } from '../../../plugins/analytics/index.js'
-import auth from '../../../plugins/auth/index.js'
-import conventions from '../../../plugins/conventions/index.js'
-import database from '../../../plugins/database/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import { scanLog } from '../../helpers/log-scan.js'
-import { signToken, testSecret } from '../../helpers/tokens.js'
-import { caller, type Ask } from '../../http/caller.js'
+import type { Ask } from '../../http/caller.js'
+import type { FastifyInstance } from 'fastify'
+import type { AnalyticsOptions, Figures } from '../../../plugins/analytics/index.js'
+import { testApp, type TestAppOptions, type TestEngine } from '../../helpers/app.js'
 
 export const [hour, day] = [3_600_000, 86_400_000] // ms
 
@@ -27,7 +21,7 @@ export function fakeClock (start = Date.parse('2026-06-01T12:30:00Z')) {
   }
 }
 
-export interface OpenOptions extends AnalyticsOptions {
+export interface OpenOptions extends AnalyticsOptions, Pick<TestAppOptions, 'routes'> {
   readonly tenants?: readonly string[]
 }
 
@@ -41,31 +35,22 @@ export interface Opened {
 }
 
 /** `GET /things/:id` returns the status in `?status=` to any caller. */
-export async function open (
-  t: Test,
-  engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
-  { tenants = [], ...options }: OpenOptions = {}
-): Promise<Opened> {
-  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
-  t.teardown(() => app.close())
-  await app.register(conventions, { root: true })
-  await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.register(analytics, options)
-  app.get<{ Querystring: { status?: string } }>(
-    '/things/:id',
-    { config: { access: 'open' } },
-    async ({ query: { status = '200' } }, reply) => reply.code(Number(status)).send({ ok: true })
-  )
-  app.get('/internal/probe', async () => ({ ok: true }))
-  for (const id of tenants) await app.tenants.create({ id, name: id })
-  return {
-    app,
-    admin: caller(t, app, { token: signToken({ role: 'admin', sub: 'ops' }) }),
-    as: (tenant) => caller(t, app, { token: signToken({ tenant_id: tenant, sub: 'ada' }) }),
-    stranger: caller(t, app)
-  }
+export async function open (t: Test, engine: TestEngine, { tenants = [], routes, ...options }: OpenOptions = {}): Promise<Opened> {
+  const { app, as, ask } = await testApp(t, {
+    engine,
+    plugins: { conventions: { root: true }, tenancy: {}, analytics: options },
+    tenants,
+    async routes (app) {
+      app.get<{ Querystring: { status?: string } }>(
+        '/things/:id',
+        { config: { access: 'open' } },
+        async ({ query: { status = '200' } }, reply) => reply.code(Number(status)).send({ ok: true })
+      )
+      app.get('/internal/probe', async () => ({ ok: true }))
+      await routes?.(app)
+    }
+  })
+  return { app, admin: as({ role: 'admin', sub: 'ops' }), as: (tenant) => as({ tenant_id: tenant, sub: 'ada' }), stranger: ask }
 }
 
 /** The response of `GET /analytics/summary`; the query may be empty. */

@@ -8,20 +8,22 @@ import { countsOf, open, summaryOf } from './app.js'
 
 test('a caller that disconnects after its body was read is counted, but not as an error', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const { app, admin } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
-    tenants: ['acme'],
-    excludePaths: ['/hidden', '/analytics/*']
-  })
   const hall = closedDoor()
   let [begun, failed] = [0, 0]
-  for (const url of ['/hall/:id', '/hidden']) {
-    app.post(url, { config: { access: 'user' } }, async () => {
-      begun++
-      await hall.opened
-      failed++
-      throw new Error('on purpose')
-    })
-  }
+  const { app, admin } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
+    tenants: ['acme'],
+    excludePaths: ['/hidden', '/analytics/*'],
+    routes (app) {
+      for (const url of ['/hall/:id', '/hidden']) {
+        app.post(url, { config: { access: 'user' } }, async () => {
+          begun++
+          await hall.opened
+          failed++
+          throw new Error('on purpose')
+        })
+      }
+    }
+  })
   const port = Number(new URL(await listen(app)).port)
   const post = (path: string) =>
     `POST ${path} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${

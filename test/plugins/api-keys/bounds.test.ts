@@ -1,31 +1,22 @@
 /** Guessed keys, and the responses of rotations. */
-import { test } from 'tap'
-import Fastify from 'fastify'
-import apiKeys from '../../../plugins/api-keys/index.js'
-import auth from '../../../plugins/auth/index.js'
-import conventions from '../../../plugins/conventions/index.js'
-import database from '../../../plugins/database/index.js'
-import rateLimit from '../../../plugins/rate-limit/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import { caller, refused } from '../../http/caller.js'
-import { signToken, testSecret } from '../../helpers/tokens.js'
 import { open, postgresSection } from '../auth/app.js'
+import { test } from 'tap'
+import conventions from '../../../plugins/conventions/index.js'
+import { refused } from '../../http/caller.js'
 import { makeKey } from './key.js'
+import { testApp } from '../../helpers/app.js'
 
 test('each guessed key costs one database lookup, however many there were', async (t) => {
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.register(rateLimit, { default: { max: 100_000, windowMs: 60_000 } })
-  await app.register(apiKeys)
-  await app.register(async (group) => {
-    await group.register(conventions)
-    group.get('/who', { config: { access: 'user' } }, async () => ({}))
+  const { app, ask: admin } = await testApp(t, {
+    plugins: { tenancy: {}, 'rate-limit': { enabled: true, default: { max: 100_000, windowMs: 60_000 } }, 'api-keys': {} },
+    tenants: ['acme'],
+    claims: { role: 'admin', tenant_id: 'acme' },
+    routes: (app) =>
+      app.register(async (group) => {
+        await group.register(conventions)
+        group.get('/who', { config: { access: 'user' } }, async () => ({}))
+      })
   })
-  await app.tenants.create({ id: 'acme', name: 'acme' })
-  const admin = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
   const [known, cold] = [await makeKey(t, admin), await makeKey(t, admin)]
   const send = async (key: string) => (await app.inject({ url: '/who', headers: { 'x-api-key': key } })).statusCode
   t.equal(await send(known.key), 200)

@@ -1,14 +1,14 @@
+import type { AuditOptions } from '../../../plugins/audit/index.js'
+import type { FastifyInstance } from 'fastify'
 import { test, type Test } from 'tap'
-import Fastify, { type FastifyInstance } from 'fastify'
 import { CompiledQuery, sql, type RootOperationNode } from 'kysely'
 import { noActor, writeAudit, type AuditEntry } from '../../../lib/database/audit.js'
 import { builtInPlans } from '../../../lib/plans/plans.js'
-import audit, { type AuditOptions } from '../../../plugins/audit/index.js'
 import { readAudit } from '../../../plugins/audit/store.js'
 import { sweepAudit } from '../../../plugins/audit/sweep.js'
-import database from '../../../plugins/database/index.js'
-import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { forEachEngine, postgresDatabase, postgresSection, type DatabaseSection } from '../../helpers/postgres.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { testApp } from '../../helpers/app.js'
 
 const day = 86_400_000 // ms
 const start = Date.parse('2026-06-01T12:00:00Z')
@@ -16,44 +16,21 @@ const everything = { limit: 100, offset: 0 }
 
 /** The plugin in its own app, with only its dependencies. */
 async function open (t: Test, engine: DatabaseSection, options: AuditOptions = {}): Promise<FastifyInstance> {
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(audit, { routes: false, ...options })
+  const { app } = await testApp(t, { engine, plugins: { audit: { routes: false, ...options } } })
   await sql`insert into tenantry.tenants (id, name, plan, status) values
     ('acme', 'acme', 'pro', 'active'), ('globex', 'globex', 'free', 'active'), ('initech', 'initech', 'enterprise', 'suspended'), ('gone', 'gone', 'free', 'deleting')`
     .execute(app.db)
   return app
 }
 
-test('the plugin needs only the database; its endpoint names its other dependencies', async (t) => {
-  const { connectionString } = await postgresDatabase(t)
-  const bare = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => bare.close())
-  await t.rejects(async () => {
-    await bare.register(audit, { routes: false })
-  }, /tenantry\/plugins\/database/)
+test('the plugin needs only the database, and bounds its option', async (t) => {
+  const engine = await postgresSection(t)
   for (const retentionDays of [0, -1, 1.5, NaN, 36_501]) {
-    const app = Fastify({ pluginTimeout: 0 })
-    t.teardown(() => app.close())
-    await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'manual' })
-    await t.rejects(
-      async () => {
-        await app.register(audit, { routes: false, retentionDays })
-      },
-      /retentionDays/,
-      String(retentionDays)
-    )
+    await t.rejects(testApp(t, { engine, plugins: { audit: { routes: false, retentionDays } } }), /retentionDays/, String(retentionDays))
   }
-  const app = await open(t, { provider: 'postgres', postgres: { connectionString } })
+  const app = await open(t, engine)
   await app.audit.record({ tenant: 'acme', action: 'user.create', actor: noActor })
   t.match(await app.audit.page({}, everything), { data: [{ action: 'user.create' }], total: 1 })
-  const unguarded = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => unguarded.close())
-  await unguarded.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'manual' })
-  await t.rejects(async () => {
-    await unguarded.register(audit)
-  }, /tenantry\/plugins\/auth/)
 })
 
 test('entries of existing tenants are stored in order, with their values made storable', (t) =>

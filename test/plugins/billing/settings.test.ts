@@ -1,10 +1,9 @@
 /** The settings of the payment providers: all faults at once, each with its name, and without secrets. */
+import type { BillingSettings, ProviderAccount } from '../../../plugins/billing/index.js'
 import t from 'tap'
-import Fastify from 'fastify'
 import { checkConfig, formatFault } from '../../../lib/configuration/index.js'
 import { FaultList } from '../../../lib/schema/faults.js'
 import { checkBilling } from '../../../lib/document/rules/billing.js'
-import billing, { type BillingSettings, type ProviderAccount } from '../../../plugins/billing/index.js'
 import { createProductMap } from '../../../plugins/billing/settings.js'
 import { faultsOn } from '../../lib/configuration/documents.js'
 
@@ -212,8 +211,4 @@ t.test('the plugin alone validates its options in the same way, by their names',
   ])
   t.strictSame(told(JSON.parse('{"provider":"stripe"}')), ['provider: expected payprov (Polar) or altprov (Stripe)'])
   t.match(told({ altprov }), [/^altprov\.productMap: "pro_monthly": expected the provider's id as a text/])
-  await t.rejects(
-    async () => await Fastify().register(billing),
-    /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/billing"/
-  )
 })

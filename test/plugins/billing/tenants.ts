@@ -1,17 +1,11 @@
 /** `app.billing` on a database, with only the plugin tenancy, and a provider of the test. */
 import type { FastifyInstance } from 'fastify'
 import type { PaymentProvider, ProviderName, Snapshot } from '../../../plugins/billing/providers/provider.js'
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import Fastify from 'fastify'
 import { sql } from 'kysely'
 import { t as root, type Test } from 'tap'
 import { builtInPlans } from '../../../lib/plans/plans.js'
-import auth from '../../../plugins/auth/index.js'
 import { createBilling, type Billing } from '../../../plugins/billing/service.js'
-import database from '../../../plugins/database/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import { scanLog } from '../../helpers/log-scan.js'
-import { testSecret } from '../../helpers/tokens.js'
+import { testApp, type TestEngine } from '../../helpers/app.js'
 import { fakeClock } from '../secrets/app.js'
 import { at, productPlans } from './month.js'
 
@@ -66,18 +60,16 @@ export interface OpenOptions {
 /** With an empty database. The embedded one is created once for all tests of a file, and emptied for each. */
 export async function open (
   t: Test,
-  engine: DatabaseSection,
+  engine: TestEngine,
   { tenants = {}, clock = fakeClock(at(29).getTime()), provider = fakeProvider(), providers = provider === null ? [] : [provider] }:
   OpenOptions = {}
 ): Promise<Opened> {
   const warnings: Record<string, unknown>[] = []
-  const scan = scanLog(t, 'the log of the app')
   const write = (line: string) => {
-    scan.write(line)
-    warnings.push(JSON.parse(line))
+    const entry = JSON.parse(line)
+    if (entry.level >= 40) warnings.push(entry)
   }
-  const app = engine.provider === 'embedded' ? await sharedApp(write) : await start(engine, write)
-  if (engine.provider !== 'embedded') t.teardown(() => app.close())
+  const app = engine.provider === 'embedded' ? await sharedApp(write) : await start(t, engine, write)
   for (const [id, plan] of Object.entries(tenants)) await addTenant(app, id, plan)
   const { db, events, log } = app
   const billing = createBilling({
@@ -94,13 +86,8 @@ export async function open (
   return { app, billing, clock, provider: provider ?? fakeProvider(), warnings }
 }
 
-async function start (engine: DatabaseSection, write: (line: string) => void): Promise<FastifyInstance> {
-  const app = Fastify({ pluginTimeout: 0, logger: { level: 'warn', stream: { write } } })
-  await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.ready()
-  return app
+async function start (t: Test, engine: TestEngine, onLog: (line: string) => void): Promise<FastifyInstance> {
+  return (await testApp(t, { engine, plugins: { tenancy: {} }, onLog })).app
 }
 
 let shared: FastifyInstance | undefined
@@ -108,10 +95,7 @@ let writeShared: (line: string) => void = () => {}
 
 async function sharedApp (write: (line: string) => void): Promise<FastifyInstance> {
   writeShared = write
-  if (shared === undefined) {
-    shared = await start({ provider: 'embedded' }, (line) => writeShared(line))
-    root.teardown(() => shared?.close())
-  }
+  shared ??= await start(root, { provider: 'embedded' }, (line) => writeShared(line))
   await sql`truncate tenantry.tenants, tenantry.deleted_tenants, tenantry.billing_unclaimed, tenantry.audit_log cascade`.execute(shared.db)
   return shared
 }

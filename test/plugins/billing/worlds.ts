@@ -3,21 +3,14 @@ import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
 import type { EventKind, World } from '../../helpers/payment-world.js'
-import Fastify from 'fastify'
-import auth from '../../../plugins/auth/index.js'
-import billing from '../../../plugins/billing/index.js'
-import database from '../../../plugins/database/index.js'
-import queue from '../../../plugins/queue/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import tenantsPlugin from '../../../plugins/tenants/index.js'
 import { altprovServer } from '../../helpers/altprov/index.js'
-import { scanLog } from '../../helpers/log-scan.js'
 import { payprovWorld } from '../../helpers/payprov/index.js'
 import { postgresDatabase, type RunSql } from '../../helpers/postgres.js'
 import { testServers } from '../../helpers/server.js'
-import { signToken, testSecret } from '../../helpers/tokens.js'
 import { caller, type Answer, type Ask } from '../../http/caller.js'
 import { deliver, envOf, optionsOf, sellAll, type Sales } from './app.js'
+import { testApp } from '../../helpers/app.js'
+import { signToken } from '../../helpers/tokens.js'
 
 const tenants = [
   'acme',
@@ -90,26 +83,12 @@ export async function alone (t: Test, name: ProviderName): Promise<Opened> {
   const { connectionString, query } = await postgresDatabase(t)
   const world = await worlds[name](t)
   const sales = sellAll(world)
-  const [logged, scan]: [string[], ReturnType<typeof scanLog>] = [[], scanLog(t, 'the log of the app')]
-  const app = Fastify({
-    pluginTimeout: 0,
-    logger: {
-      level: 'trace',
-      stream: {
-        write: (line: string) => {
-          logged.push(line)
-          scan.write(line)
-        }
-      }
-    }
+  const logged: string[] = []
+  const { app } = await testApp(t, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    plugins: { tenants: {}, queue: {}, billing: { ...optionsOf(name, world, sales), now: world.now } },
+    tenants,
+    onLog: (line) => logged.push(line)
   })
-  t.teardown(() => app.close())
-  await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.register(tenantsPlugin)
-  await app.register(queue)
-  await app.register(billing, { ...optionsOf(name, world, sales), now: world.now })
-  for (const id of tenants) await app.tenants.create({ id, name: id })
   return opened(t, { name, world, sales, apps: [app, app], query, logged })
 }

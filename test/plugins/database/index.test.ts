@@ -5,15 +5,11 @@ import configRoutes from '../../../plugins/config-routes/index.js'
 import database from '../../../plugins/database/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { testApp } from '../../helpers/app.js'
 
 test('two apps on one database both receive events of app.events as soon as they are ready', (t) =>
   forEachEngine(t, async (t, section) => {
-    const open = async () => {
-      const app = Fastify({ pluginTimeout: 0 })
-      t.teardown(() => app.close())
-      await app.register(database, { ...section, migrate: 'auto' })
-      return app
-    }
+    const open = async () => (await testApp(t, { engine: section, plugins: { database: {} } })).app
     const left = await open()
     // The embedded engine belongs to one process.
     const right = section.provider === 'postgres' ? await open() : left

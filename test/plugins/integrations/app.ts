@@ -2,31 +2,19 @@
 import type { Test } from 'tap'
 import type { Scope } from '../../../lib/expressions/types.js'
 import type { CustomIntegrations } from '../../../lib/schema/custom-integrations.js'
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
+import type { IntegrationsOptions } from '../../../plugins/integrations/index.js'
 import { FaultList } from '../../../lib/schema/faults.js'
 import { compileConnectors, type CompiledCall, type ConnectorSet } from '../../../lib/connectors/index.js'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import integrations, { type IntegrationsOptions } from '../../../plugins/integrations/index.js'
-import outbound from '../../../plugins/outbound/index.js'
-import secrets from '../../../plugins/secrets/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import { scanLog } from '../../helpers/log-scan.js'
-import { testMasterKey } from '../../helpers/server.js'
-import { testSecret } from '../../helpers/tokens.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import { testApp } from '../../helpers/app.js'
 
 /** A server on the database; tenants may call loopback addresses. */
 export async function open (t: Test, connectionString: string, options: IntegrationsOptions = {}): Promise<FastifyInstance> {
-  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
-  t.teardown(() => app.close())
-  await app.register(database, { provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.register(outbound, { egress: { allow: ['127.0.0.1'] } })
-  await app.register(integrations, { env: {}, ...options })
-  await app.register(secrets, { masterKey: testMasterKey })
-  await app.ready()
+  const { app } = await testApp(t, {
+    engine: { provider: 'postgres', postgres: { connectionString } },
+    plugins: { tenancy: {}, outbound: { egress: { allow: ['127.0.0.1'] } }, integrations: { env: {}, ...options }, secrets: {} }
+  })
   return app
 }
 

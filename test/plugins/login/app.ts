@@ -1,22 +1,13 @@
 /** The plugins users and login in their own app, with their dependencies; the clock is the test's. */
 import type { Test } from 'tap'
-import type { EngineOptions } from '../../../lib/database/index.js'
+import type { Answer, Ask } from '../../http/caller.js'
+import type { FastifyInstance } from 'fastify'
 import type { LoginOptions } from '../../../plugins/login/index.js'
 import { sql } from 'kysely'
-import Fastify, { type FastifyInstance } from 'fastify'
 import { noActor } from '../../../lib/database/audit.js'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import login from '../../../plugins/login/index.js'
-import mfa from '../../../plugins/mfa/index.js'
-import sessions from '../../../plugins/sessions/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import users from '../../../plugins/users/index.js'
-import { scanLog, secretText } from '../../helpers/log-scan.js'
-import { testMasterKey } from '../../helpers/server.js'
-import { testSecret } from '../../helpers/tokens.js'
-import { caller, type Answer, type Ask } from '../../http/caller.js'
+import { secretText } from '../../helpers/log-scan.js'
 import { fakeClock } from '../secrets/app.js'
+import { testApp, type TestEngine } from '../../helpers/app.js'
 
 export const password = secretText('correct horse battery staple', 'a password')
 export const wrong = secretText('incorrect horse battery', 'a wrong password')
@@ -36,27 +27,19 @@ export interface Opened {
   readonly logIn: (tenant: string, email: string, password: string, address?: string) => Promise<Answer>
 }
 
-export type TestEngine = Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>
-
 /** Without the plugin rate-limit: another test covers the limit per address. */
 export async function open (
   t: Test,
   engine: TestEngine,
   { tenants = [], clock = fakeClock(), registration, mfa: hasMfa = false }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ pluginTimeout: 0, trustProxy: true, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
-  t.teardown(() => app.close())
   const { now } = clock
-  await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret }, now })
-  await app.register(tenancy)
-  await app.register(sessions, { now })
-  await app.register(users, { now })
-  if (hasMfa) await app.register(mfa, { masterKey: testMasterKey, now })
-  await app.register(login, { registration, now })
-  await app.ready()
-  for (const id of tenants) await app.tenants.create({ id, name: id })
-  const ask = caller(t, app)
+  const { app, ask } = await testApp(t, {
+    engine,
+    server: { trustProxy: true },
+    plugins: { auth: { now }, tenancy: {}, sessions: { now }, users: { now }, ...hasMfa && { mfa: { now } }, login: { registration, now } },
+    tenants
+  })
   return {
     app,
     ask,

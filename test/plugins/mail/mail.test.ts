@@ -1,20 +1,16 @@
 /** Mails of a server: sent through the connector of its document. */
 import { test } from 'tap'
-import Fastify from 'fastify'
 import { sql } from 'kysely'
 import { noActor } from '../../../lib/database/audit.js'
-import database from '../../../plugins/database/index.js'
-import mail from '../../../plugins/mail/index.js'
-import queue from '../../../plugins/queue/index.js'
 import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { postgresSection } from '../../helpers/postgres.js'
 import { remote } from '../../helpers/remote.js'
 import { testServer } from '../../helpers/server.js'
 import { sendgrid } from '../../helpers/services/messages.js'
 import { caller, refused } from '../../http/caller.js'
 import { password } from '../login/app.js'
 import { settled } from '../passwords/app.js'
+import { testApp } from '../../helpers/app.js'
 
 const key = secretText('SG.a_key_of_the_tests_for_mails', 'the key of the provider')
 const address = "o'neil&co@example.com"
@@ -134,11 +130,7 @@ test('without `auth.mail` the endpoints that send mail return a 503 that names i
 })
 
 test('the plugin needs integrations, or a function that delivers', async (t) => {
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  await app.register(database, { ...await postgresSection(t) })
-  await app.register(queue, { routes: false })
-  await t.rejects(async () => await app.register(mail, { mail: { connector: 'email', from: 'a@example.com' } }), {
+  await t.rejects(testApp(t, { plugins: { queue: { routes: false }, mail: { mail: { connector: 'email', from: 'a@example.com' } } } }), {
     message: /integrations.*deliver/
   })
 })

@@ -1,31 +1,23 @@
 /** The plugin mfa in its own app, with only its dependencies; and an authenticator app. */
 import type { Test } from 'tap'
-import type { EngineOptions } from '../../../lib/database/index.js'
+import type { Ask } from '../../http/caller.js'
+import type { FastifyInstance } from 'fastify'
+import type { MfaOptions } from '../../../plugins/mfa/index.js'
 import jsQR from 'jsqr'
 import { sql } from 'kysely'
 import { PNG } from 'pngjs'
-import Fastify, { type FastifyInstance } from 'fastify'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import mfa, { type MfaOptions } from '../../../plugins/mfa/index.js'
 import { codeOf, stepSeconds } from '../../../plugins/mfa/totp.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import { scanLog, secretText } from '../../helpers/log-scan.js'
-import { testMasterKey } from '../../helpers/server.js'
-import { signToken, testSecret, type TokenClaims } from '../../helpers/tokens.js'
-import { caller, type Ask } from '../../http/caller.js'
+import { secretText } from '../../helpers/log-scan.js'
 import { fakeClock } from '../secrets/app.js'
+import { testApp, type TestApp, type TestEngine } from '../../helpers/app.js'
 
 /** The platform's key. */
 export const testApiKey = secretText('a platform key of the tests'.replaceAll(' ', '-'), 'the platform key')
 
 export type Clock = ReturnType<typeof fakeClock>
 
-export interface Opened {
-  readonly app: FastifyInstance
+export interface Opened extends TestApp {
   readonly clock: Clock
-  /** The user of the token. */
-  readonly as: (claims: TokenClaims) => Ask
 }
 
 export interface OpenOptions extends MfaOptions {
@@ -35,18 +27,11 @@ export interface OpenOptions extends MfaOptions {
 
 export async function open (
   t: Test,
-  engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
+  engine: TestEngine,
   { tenants = [], clock = fakeClock(), ...options }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
-  t.teardown(() => app.close())
-  await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret }, apiKey: testApiKey })
-  await app.register(tenancy)
-  await app.register(mfa, { masterKey: testMasterKey, now: clock.now, ...options })
-  await app.ready()
-  for (const id of tenants) await app.tenants.create({ id, name: id })
-  return { app, clock, as: (claims) => caller(t, app, { token: signToken(claims) }) }
+  const plugins = { auth: { apiKey: testApiKey }, tenancy: {}, mfa: { now: clock.now, ...options } }
+  return { clock, ...await testApp(t, { engine, plugins, tenants }) }
 }
 
 /** An authenticator app with a secret. */

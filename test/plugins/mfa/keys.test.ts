@@ -1,23 +1,20 @@
 /** The master key for secrets of second factors: missing, changed and rotated; and the sweep. */
 import type { Test } from 'tap'
 import type { DatabaseOptions, DatabaseSection } from '../../helpers/postgres.js'
-import Fastify from 'fastify'
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { createServer } from '../../../lib/server.js'
 import { createSecretCipher } from '../../../lib/secrets/cipher.js'
 import { makeMasterKey, masterKeys } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import mfa from '../../../plugins/mfa/index.js'
 import { createMfaStore } from '../../../plugins/mfa/store.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testDocument, testMasterKey, testServer } from '../../helpers/server.js'
-import { signToken, testSecret } from '../../helpers/tokens.js'
+import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
 import { enrol, open, phoneOf, scan, setUp } from './app.js'
 import { platformRef } from '../../../lib/identity/tenant-ref.js'
+import { testApp } from '../../helpers/app.js'
 
 const step = 30_000 // ms
 const day = 86_400_000 // ms
@@ -147,26 +144,13 @@ test('PostgreSQL without a master key starts without second factors, unless a us
   })
 })
 
-test('on a bare Fastify it needs only the plugins database and auth', async (t) => {
-  const bare = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => bare.close())
-  await t.rejects(async () => {
-    await bare.register(mfa)
-  }, { message: /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/mfa"/ })
-
-  const engine = await postgres(t)
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret } })
+test('the plugin works without tenancy', async (t) => {
+  const { app, ask: root, as } = await testApp(t, { plugins: { mfa: {} }, claims: { sub: 'root', role: 'admin' } })
   const clock = { now: Date.now, forward () {} }
-  await app.register(mfa, { masterKey: testMasterKey })
-  await app.ready()
-  const root = caller(t, app, { token: signToken({ sub: 'root', role: 'admin' }) })
   const { body } = await root('POST /mfa/setup')
   const phone = phoneOf(String(body['secret']), clock)
   t.match((await root('POST /mfa/enable', { body: { code: phone.code() } })).body, { enabled: true })
-  refused(t, await caller(t, app, { token: signToken({ sub: 'ada', tenant_id: 'nowhere' }) })('POST /mfa/setup'), 404, 'TENANT_UNKNOWN')
+  refused(t, await as({ sub: 'ada', tenant_id: 'nowhere' })('POST /mfa/setup'), 404, 'TENANT_UNKNOWN')
 
   const now = new Date()
   const ages = (of: string) =>

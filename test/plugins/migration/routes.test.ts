@@ -1,12 +1,11 @@
-import { test, type Test } from 'tap'
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { EngineOptions } from '../../../lib/database/index.js'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import migration, { type MigrationOptions } from '../../../plugins/migration/index.js'
+import type { MigrationOptions } from '../../../plugins/migration/index.js'
+import { test, type Test } from 'tap'
 import { nameAfterSystem } from '../../helpers/migrations.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
-import { bearer, testSecret } from '../../helpers/tokens.js'
+import { bearer } from '../../helpers/tokens.js'
+import { testApp } from '../../helpers/app.js'
 
 const tables = {
   authors: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' } } },
@@ -15,12 +14,8 @@ const tables = {
 const admin = bearer({ role: 'admin' })
 
 async function open (t: Test, options: EngineOptions, own: MigrationOptions = {}): Promise<FastifyInstance> {
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  await app.register(database, { ...options, tables })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(migration, own)
-  return app
+  const { migrate, ...engine } = options
+  return (await testApp(t, { engine, plugins: { database: { migrate, tables }, migration: own } })).app
 }
 
 test('an administrator reads the missing migrations, applies them, and applies nothing the second time', (t) =>
@@ -123,19 +118,4 @@ test('a migration that the database rejects is a 409 with the reason', async (t)
   const refused = await app.inject({ method: 'POST', url: '/migration/apply', headers: admin })
   t.equal(refused.statusCode, 409)
   t.match(refused.json(), { code: 'TENANTRY_CONFLICT', message: new RegExp(`${nameAfterSystem('create_notes')} cannot be applied`) })
-})
-
-test('the plugin names its missing dependencies', async (t) => {
-  const { connectionString } = await postgresDatabase(t, { empty: true })
-  const bare = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => bare.close())
-  await t.rejects(async () => {
-    await bare.register(migration)
-  }, /tenantry\/plugins\/database/)
-  const unprotected = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => unprotected.close())
-  await unprotected.register(database, { provider: 'postgres', postgres: { connectionString } })
-  await t.rejects(async () => {
-    await unprotected.register(migration)
-  }, /tenantry\/plugins\/auth/)
 })

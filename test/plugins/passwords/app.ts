@@ -1,27 +1,15 @@
 /** The plugins of users and their mails in their own app; its clock is the test's, and its mails are recorded. */
 import type { Test } from 'tap'
+import type { Answer, Ask } from '../../http/caller.js'
+import type { FastifyInstance } from 'fastify'
 import type { MailMessage } from '../../../plugins/mail/index.js'
-import Fastify, { type FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
-import auth from '../../../plugins/auth/index.js'
-import apiKeys from '../../../plugins/api-keys/index.js'
-import database from '../../../plugins/database/index.js'
-import login from '../../../plugins/login/index.js'
-import mail from '../../../plugins/mail/index.js'
-import passwords from '../../../plugins/passwords/index.js'
-import queue from '../../../plugins/queue/index.js'
-import sessions from '../../../plugins/sessions/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import tenantRbac from '../../../plugins/tenant-rbac/index.js'
-import users from '../../../plugins/users/index.js'
 import { until } from '../../helpers/instances.js'
-import { scanLog, secretText } from '../../helpers/log-scan.js'
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import { testSecret } from '../../helpers/tokens.js'
-import { caller, type Answer, type Ask } from '../../http/caller.js'
+import { secretText } from '../../helpers/log-scan.js'
 import { platformKey } from '../auth/app.js'
 import { password } from '../login/app.js'
 import { fakeClock } from '../secrets/app.js'
+import { testApp, type TestEngine } from '../../helpers/app.js'
 
 export interface OpenOptions {
   readonly tenants?: readonly string[]
@@ -46,35 +34,37 @@ export interface Opened {
 
 export async function open (
   t: Test,
-  engine: DatabaseSection,
+  engine: TestEngine,
   { tenants = [], clock = fakeClock(), onMail = async () => {}, workers }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ pluginTimeout: 0, trustProxy: true, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
-  t.teardown(() => app.close())
   const { now } = clock
   const mails: MailMessage[] = []
-  await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret }, apiKey: platformKey, now })
-  await app.register(tenancy)
-  await app.register(queue, { workers })
-  await app.register(apiKeys, { now })
-  await app.register(tenantRbac)
-  await app.register(sessions, { now })
-  await app.register(mail, {
-    appUrl: 'https://app.example.com/',
-    now,
-    async deliver (message) {
-      secretText(tokenOf(message), 'the token of a link')
-      await onMail(message)
-      mails.push(message)
-    }
+  const { app, ask } = await testApp(t, {
+    engine,
+    server: { trustProxy: true },
+    plugins: {
+      auth: { apiKey: platformKey, now },
+      tenancy: {},
+      queue: { workers },
+      'api-keys': { now },
+      'tenant-rbac': {},
+      sessions: { now },
+      mail: {
+        mail: undefined,
+        appUrl: 'https://app.example.com/',
+        now,
+        async deliver (message) {
+          secretText(tokenOf(message), 'the token of a link')
+          await onMail(message)
+          mails.push(message)
+        }
+      },
+      users: { now },
+      login: { registration: 'open', now },
+      passwords: { now }
+    },
+    tenants
   })
-  await app.register(users, { now })
-  await app.register(login, { registration: 'open', now })
-  await app.register(passwords, { now })
-  await app.ready()
-  for (const id of tenants) await app.tenants.create({ id, name: id })
-  const ask = caller(t, app)
   const from = (address: string, tenant: string) => ({ headers: { 'x-forwarded-for': address }, ...tenant !== '' && { tenant } })
   return {
     app,

@@ -1,14 +1,9 @@
 import type { FastifyInstance } from 'fastify'
-import Fastify from 'fastify'
 import { test } from 'tap'
-import auth from '../../../plugins/auth/index.js'
-import cache from '../../../plugins/cache/index.js'
-import database from '../../../plugins/database/index.js'
-import publish from '../../../plugins/publish/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
-import { bearer, testSecret } from '../../helpers/tokens.js'
+import { bearer } from '../../helpers/tokens.js'
+import { testApp } from '../../helpers/app.js'
 
 const tables = {
   notes: {
@@ -120,16 +115,12 @@ test('publishing works with row-level security, cached routes and webhooks, for 
 
 test('the plugin works in its own app, with its own schema, and reports a lost database', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  app.register(database, { provider: 'postgres', postgres: { connectionString, schema: 'app' }, tables, migrate: 'auto' })
-  app.register(auth, { jwt: { secret: testSecret } })
-  app.register(tenancy)
-  app.register(publish)
-  app.register(cache)
-  await app.ready()
+  const { app } = await testApp(t, {
+    engine: { provider: 'postgres', postgres: { connectionString, schema: 'app' } },
+    plugins: { database: { tables }, publish: {}, cache: {} },
+    tenants: ['acme']
+  })
   const post = poster(app)
-  await app.tenants.create({ id: 'acme', name: 'Acme' })
   t.match(await post('/publish/entity', { table: 'notes', data: { id: 1, title: 'One' } }, { ...ops, 'x-tenant-id': 'acme' }), {
     status: 201,
     body: { success: true, table: 'notes', data: { id: 1 } }
@@ -147,15 +138,4 @@ test('the plugin works in its own app, with its own schema, and reports a lost d
   })
   t.match(await post('/publish/init', { checkTables: ['notes'] }), { status: 503, body: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } })
   t.match(await post('/publish/entity', { table: 'nowhere', data: {} }), { status: 503 })
-})
-
-test('a start without a plugin that the endpoints need names it', async (t) => {
-  const messageOf = async (prepare: (app: FastifyInstance) => void) => {
-    const app = Fastify({ pluginTimeout: 0 })
-    t.teardown(() => app.close())
-    prepare(app)
-    app.register(publish)
-    return await app.ready().then(() => 'it started', (error: Error) => error.message)
-  }
-  t.equal(await messageOf(() => {}), 'register the plugin "tenantry/plugins/database" before "tenantry/plugins/publish", which needs it')
 })

@@ -1,14 +1,10 @@
 /** An app of only the plugins database and queue, for tests of the queue. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import type { DatabaseSection } from '../../helpers/postgres.js'
 import type { QueueOptions } from '../../../plugins/queue/index.js'
 import { setTimeout as sleep } from 'node:timers/promises'
-import Fastify from 'fastify'
 import { CompiledQuery } from 'kysely'
-import database from '../../../plugins/database/index.js'
-import queue from '../../../plugins/queue/index.js'
-import { scanLog } from '../../helpers/log-scan.js'
+import { testApp, type TestEngine } from '../../helpers/app.js'
 
 export interface QueueApp {
   readonly app: FastifyInstance
@@ -23,24 +19,20 @@ export interface QueueApp {
 /** `define` is called before the app is ready. The tenants are `a`, `b`, and `leaving`, which is being deleted. */
 export async function queueApp (
   t: Test,
-  engine: DatabaseSection,
+  engine: TestEngine,
   define: (app: FastifyInstance) => void,
   options: QueueOptions = {}
 ): Promise<QueueApp> {
-  const scan = scanLog(t, 'the log of the queue')
   const warnings: string[] = []
-  const write = (line: string) => {
-    scan.write(line)
-    const { level, msg } = JSON.parse(line)
-    if (level >= 40) warnings.push(msg)
-  }
-  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: { write } } })
-  app.register(database, { ...engine, migrate: 'auto' })
-  app.register(queue, { routes: false, ...options })
-  t.teardown(() => app.close())
-  await app
-  define(app)
-  await app.ready()
+  const { app } = await testApp(t, {
+    engine,
+    plugins: { queue: { routes: false, ...options } },
+    onLog (line) {
+      const { level, msg } = JSON.parse(line)
+      if (level >= 40) warnings.push(msg)
+    },
+    routes: define
+  })
   const run = async (text: string, ...values: unknown[]) =>
     (await app.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows
   for (const id of ['a', 'b', 'leaving']) {

@@ -1,12 +1,10 @@
+import type { Handler } from '../../../plugins/queue/index.js'
 import type { Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
-import type { Handler } from '../../../plugins/queue/index.js'
 import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
-import Fastify from 'fastify'
 import { CompiledQuery } from 'kysely'
 import { createServer } from '../../../lib/server.js'
-import queue from '../../../plugins/queue/index.js'
 import { caller, refused } from '../../http/caller.js'
 import { forEachEngine, type DatabaseSection } from '../../helpers/postgres.js'
 import { scanLog, secretText } from '../../helpers/log-scan.js'
@@ -270,9 +268,3 @@ function refusedBody ({ body }: { body: Record<string, unknown> }): Record<strin
 }
 
 test('the endpoints of the queue', (t) => forEachEngine(t, served))
-
-test('the plugin needs the database, and its endpoints need auth', async (t) => {
-  await t.rejects(async () => {
-    await Fastify().register(queue, { routes: false })
-  }, /"tenantry\/plugins\/database" before "tenantry\/plugins\/queue"/)
-})

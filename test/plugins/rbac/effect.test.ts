@@ -1,21 +1,17 @@
 /** The platform's roles: their permissions, users, servers and lifetime. */
 import { test, type Test } from 'tap'
-import Fastify from 'fastify'
 import { sql } from 'kysely'
 import { defaultRoleTables } from '../../../lib/database/role-tables.js'
-import auth from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions/index.js'
-import database from '../../../plugins/database/index.js'
-import rbac from '../../../plugins/rbac/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
 import { openEngine, run } from '../../lib/database/open.js'
 import { until } from '../../helpers/instances.js'
 import { testServer, testServers, type TestDocument } from '../../helpers/server.js'
-import { signToken, testSecret, type TokenClaims } from '../../helpers/tokens.js'
+import { signToken, type TokenClaims } from '../../helpers/tokens.js'
 import { caller, refused, type Ask } from '../../http/caller.js'
 import { postgresSection, statuses } from '../auth/app.js'
 import { makeRole } from './roles.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { testApp } from '../../helpers/app.js'
 
 const platform = { token: signToken({ sub: 'root', role: 'admin' }) }
 const document = {
@@ -285,29 +281,21 @@ test("a deleted tenant's user roles are deleted", async (t) => {
 
 test('the plugin works in its own app, behind a gateway that names the tenant', async (t) => {
   const engine = await postgresSection(t)
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  await app.register(database, { ...engine, migrate: 'auto', roleTables: defaultRoleTables })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy, { trustHeader: true })
-  await app.register(rbac, { defaultRole: undefined })
-  await app.register(async (group) => {
-    await group.register(conventions)
-    group.get('/read', { config: { access: 'user', permissions: ['notes:read'] } }, async () => ({}))
+  const { ask } = await testApp(t, {
+    engine,
+    plugins: { database: { roleTables: defaultRoleTables }, tenancy: { trustHeader: true }, rbac: { defaultRole: undefined } },
+    tenants: ['acme', 'globex'],
+    routes: (app) =>
+      app.register(async (group) => {
+        await group.register(conventions)
+        group.get('/read', { config: { access: 'user', permissions: ['notes:read'] } }, async () => ({}))
+      })
   })
-  for (const id of ['acme', 'globex']) await app.tenants.create({ id, name: id })
-  const ask = caller(t, app)
   const roleId = await make(t, ask, 'reader', ['notes:read'])
   t.equal((await ask('POST /rbac/assign', { ...platform, tenant: 'acme', body: { userId: 'u', roleId } })).status, 201)
   const token = signToken({ sub: 'u' })
   t.equal((await ask('GET /read', { token, tenant: 'acme' })).status, 200)
   for (const request of [{ token }, { token, tenant: 'globex' }]) refused(t, await ask('GET /read', request), 403, 'FORBIDDEN')
 
-  await t.rejects(async () => Fastify().register(rbac).ready(), /register the plugin "tenantry\/plugins\/database" before/)
-  const without = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => without.close())
-  await without.register(database, { ...engine })
-  await without.register(auth, {})
-  await without.register(tenancy)
-  await t.rejects(async () => without.register(rbac), /with the option `roleTables`/)
+  await t.rejects(testApp(t, { engine, plugins: { rbac: {} } }), /with the option `roleTables`/)
 })

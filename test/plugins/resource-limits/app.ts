@@ -1,15 +1,10 @@
 /** The plugin resource-limits in its own app, with its dependencies and plugins for other callers. */
 import type { Test } from 'tap'
-import Fastify, { type FastifyInstance } from 'fastify'
-import apiKeys from '../../../plugins/api-keys/index.js'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import resourceLimits, { type Rule } from '../../../plugins/resource-limits/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import type { EngineOptions } from '../../../lib/database/index.js'
-import { scanLog, secretText } from '../../helpers/log-scan.js'
-import { signToken, testSecret, type TokenClaims } from '../../helpers/tokens.js'
-import { caller, type Ask } from '../../http/caller.js'
+import type { Ask } from '../../http/caller.js'
+import type { FastifyInstance } from 'fastify'
+import type { Rule } from '../../../plugins/resource-limits/index.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { testApp, type TestEngine, type Who } from '../../helpers/app.js'
 
 /** The platform's key in tests. */
 export const platformKey = secretText('the-key-of-the-platform-in-tests', 'API_KEY')
@@ -22,27 +17,17 @@ export interface OpenOptions {
 
 export interface Opened {
   readonly app: FastifyInstance
-  /** The caller of a token with these claims, or of a key. */
-  readonly as: (who: TokenClaims | string) => Ask
+  readonly as: (who: Who) => Ask
   /** The administrator of a tenant, `ada`. */
   readonly admin: (tenant: string) => Ask
 }
 
-export async function open (
-  t: Test,
-  engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
-  { tenants = [], now, maxCounters }: OpenOptions = {}
-): Promise<Opened> {
-  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
-  t.teardown(() => app.close())
-  await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret }, apiKey: platformKey })
-  await app.register(tenancy)
-  await app.register(apiKeys)
-  await app.register(resourceLimits, { now, maxCounters })
-  for (const id of tenants) await app.tenants.create({ id, name: id })
-  const as = (who: TokenClaims | string) =>
-    caller(t, app, typeof who === 'string' ? { headers: { 'x-api-key': who } } : { token: signToken(who) })
+export async function open (t: Test, engine: TestEngine, { tenants = [], now, maxCounters }: OpenOptions = {}): Promise<Opened> {
+  const { app, as } = await testApp(t, {
+    engine,
+    plugins: { auth: { apiKey: platformKey }, tenancy: {}, 'api-keys': {}, 'resource-limits': { now, maxCounters } },
+    tenants
+  })
   return { app, as, admin: (tenant) => as({ role: 'admin', tenant_id: tenant, sub: 'ada' }) }
 }
 

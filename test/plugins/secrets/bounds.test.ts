@@ -24,7 +24,7 @@ test('regressions of slow, lost and misreported secrets', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const clock = fakeClock()
   const { app, as } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
-    ...clock,
+    now: clock.now,
     tenants: { acme: 'enterprise', globex: 'pro', initech: 'pro' }
   })
   const [acme, globex, initech] = [as('acme'), as('globex'), as('initech')]

@@ -1,5 +1,5 @@
-import { test, type Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
+import { test, type Test } from 'tap'
 import { sql } from 'kysely'
 import { postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
@@ -36,8 +36,8 @@ function heard (app: FastifyInstance, tenant: string): Promise<void> {
 test('a change on one server is served by the other; uses of both are counted; expiry is audited once', async (t) => {
   const engine = await section(t)
   const clock = fakeClock()
-  const { app: here, as } = await open(t, engine, { ...clock, tenants: { acme: 'pro', globex: 'pro' } })
-  const { app: there } = await open(t, engine, clock)
+  const { app: here, as } = await open(t, engine, { now: clock.now, tenants: { acme: 'pro', globex: 'pro' } })
+  const { app: there } = await open(t, engine, { now: clock.now })
   const acme = as('acme')
   t.same(await valuesOf(there, 'acme'), {})
   const steps: [target: string, body: object | undefined, values: Record<string, string>][] = [

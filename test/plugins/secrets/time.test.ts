@@ -13,7 +13,7 @@ const [one, two, three] = [secretText('the first value of it'), secretText('the 
 test('a rotation applies the new value at once, and accepts both until the grace period ends', (t) =>
   forEachEngine(t, async (t, engine) => {
     const clock = fakeClock()
-    const { app, as } = await open(t, engine, { ...clock, tenants: { acme: 'pro', globex: 'pro' } })
+    const { app, as } = await open(t, engine, { now: clock.now, tenants: { acme: 'pro', globex: 'pro' } })
     const acme = as('acme')
     await acme('POST /tenant/secrets', { body: { key: 'hook', value: one, metadata: { a: 1 } } })
     t.same(await app.secrets.accepted('acme', 'hook'), [one])
@@ -56,7 +56,7 @@ test('a rotation applies the new value at once, and accepts both until the grace
 test('each value of a secret that is rotated repeatedly is accepted until its own end, ten at most', (t) =>
   forEachEngine(t, async (t, engine) => {
     const clock = fakeClock()
-    const { app, as } = await open(t, engine, { ...clock, tenants: { acme: 'pro', globex: 'pro' } })
+    const { app, as } = await open(t, engine, { now: clock.now, tenants: { acme: 'pro', globex: 'pro' } })
     const acme = as('acme')
     const rotate = (newValue: string, gracePeriodDays: number, more: object = {}) =>
       acme('POST /tenant/secrets/hook/rotate', { body: { newValue, gracePeriodDays, ...more } })
@@ -97,7 +97,7 @@ test('an expired secret is null, which is logged and audited once, for any numbe
   forEachEngine(t, async (t, engine) => {
     const clock = fakeClock()
     const lines: string[] = []
-    const { app, as } = await open(t, engine, { ...clock, tenants: { acme: 'pro' }, onLog: (line) => lines.push(line) })
+    const { app, as } = await open(t, engine, { now: clock.now, tenants: { acme: 'pro' }, onLog: (line) => lines.push(line) })
     const acme = as('acme')
     const expiresAt = new Date(clock.now() + day).toISOString()
     await acme('POST /tenant/secrets', { body: { key: 'short', value: one, expiresAt } })
@@ -138,7 +138,7 @@ test('an expired secret is null, which is logged and audited once, for any numbe
 test('the audit log contains each change of a key with its user, and uses in batches, as long as the plan keeps it', (t) =>
   forEachEngine(t, async (t, engine) => {
     const clock = fakeClock()
-    const { app, as } = await open(t, engine, { ...clock, tenants: { acme: 'pro', globex: 'free', initech: 'enterprise' } })
+    const { app, as } = await open(t, engine, { now: clock.now, tenants: { acme: 'pro', globex: 'free', initech: 'enterprise' } })
     const acme = as('acme')
     const begun = new Date(clock.now()).toISOString()
     await acme('POST /tenant/secrets', { body: { key: 'a', value: one } })

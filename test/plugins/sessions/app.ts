@@ -1,17 +1,13 @@
 /** The plugin sessions in its own app, with its dependencies, and a route that shows whether a token is valid. */
 import type { Test } from 'tap'
 import type { Claims } from '../../../lib/expressions/types.js'
-import Fastify, { type FastifyInstance } from 'fastify'
-import auth from '../../../plugins/auth/index.js'
+import type { Answer, Request } from '../../http/caller.js'
+import type { FastifyInstance } from 'fastify'
+import type { SessionClaims } from '../../../plugins/sessions/index.js'
 import conventions from '../../../plugins/conventions/index.js'
-import database from '../../../plugins/database/index.js'
-import sessions, { type SessionClaims } from '../../../plugins/sessions/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import { scanLog, secretToken } from '../../helpers/log-scan.js'
-import { testSecret } from '../../helpers/tokens.js'
-import { caller, type Answer, type Request } from '../../http/caller.js'
+import { secretToken } from '../../helpers/log-scan.js'
 import { platformKey } from '../auth/app.js'
+import { testApp, type TestEngine } from '../../helpers/app.js'
 
 export const actor = { userId: 'ada', address: '192.0.2.1' }
 
@@ -35,23 +31,21 @@ export interface Opened {
 
 export async function open (
   t: Test,
-  engine: DatabaseSection,
+  engine: TestEngine,
   { tenants = [], now, tenancy: withTenancy = true }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
-  t.teardown(() => app.close())
-  await app.register(database, { ...engine, migrate: 'auto' })
-  // It is never called: its users have tokens of the server's own key here.
+  // No test calls this provider: the tokens of its users are signed by the server here.
   const authProviders = { idp: { issuer: 'https://idp.example', jwksUri: 'https://idp.example/keys', audience: 'api' } }
-  await app.register(auth, { jwt: { secret: testSecret }, authProviders, apiKey: platformKey, now })
-  if (withTenancy) await app.register(tenancy)
-  await app.register(sessions, { now })
-  await app.register(async (group) => {
-    await group.register(conventions)
-    group.get('/who', { config: { access: 'user' } }, async ({ auth }) => ({ auth }))
+  const { app, ask: plain } = await testApp(t, {
+    engine,
+    plugins: { auth: { authProviders, apiKey: platformKey, now }, ...withTenancy && { tenancy: {} }, sessions: { now } },
+    tenants,
+    routes: (app) =>
+      app.register(async (group) => {
+        await group.register(conventions)
+        group.get('/who', { config: { access: 'user' } }, async ({ auth }) => ({ auth }))
+      })
   })
-  for (const id of tenants) await app.tenants.create({ id, name: id, plan: 'free' })
-  const plain = caller(t, app)
   const ask: Opened['ask'] = (target, token, request) => plain(target, { token, ...request })
   return {
     app,

@@ -330,23 +330,6 @@ test('unknown ids from anonymous callers cost little', async (t) => {
   t.equal(looksOf(app) - looked, 28, 'they evict no tenant from the cache')
 })
 
-test('missing dependencies are named', async (t) => {
-  await t.rejects(
-    async () => Fastify().register(tenancy).ready(),
-    /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/tenancy"/
-  )
-  const app = Fastify({ pluginTimeout: 0 }).register(database, { provider: 'embedded', migrate: 'auto' })
-  t.teardown(() => app.close())
-  await t.rejects(
-    async () => app.register(tenancy).ready(),
-    /register the plugin "tenantry\/plugins\/auth" before "tenantry\/plugins\/tenancy"/
-  )
-  await t.rejects(
-    async () => Fastify().register(tenantsPlugin).ready(),
-    /register the plugin "tenantry\/plugins\/tenancy" before "tenantry\/plugins\/tenants"/
-  )
-})
-
 /** Notifications from other servers take up to a second. */
 async function until (holds: () => Promise<boolean>): Promise<void> {
   const end = Date.now() + 60_000

@@ -1,11 +1,9 @@
 /** Permissions, required secrets, and input that is rejected before the provider is called. */
 import { test } from 'tap'
-import Fastify from 'fastify'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken, type TokenClaims } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
-import tenantBilling from '../../../plugins/tenant-billing/index.js'
 
 const id = '7f3d4c7e-5f0e-4c9b-9a39-5f1c6f9a0b11'
 const product = { name: 'Berth', description: 'A place', prices: [{ amount: 2900, currency: 'usd', interval: 'month' }] }
@@ -24,14 +22,6 @@ const targets = [
   ['GET /billing/tenant/subscriptions'],
   [`DELETE /billing/tenant/subscriptions/${id}`]
 ] as const
-
-test('the plugin names its missing dependencies', async (t) => {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await t.rejects(async () => await app.register(tenantBilling), {
-    message: /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/tenant-billing"/
-  })
-})
 
 test('access, secrets and input are checked before the provider is called', async (t) => {
   const { connectionString, admin: sql } = await postgresDatabase(t)

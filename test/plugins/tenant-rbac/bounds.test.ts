@@ -1,16 +1,12 @@
 /** Deep role hierarchies, and roles of users whose tenant a gateway names. */
 import { test } from 'tap'
-import Fastify from 'fastify'
-import auth from '../../../plugins/auth/index.js'
 import conventions from '../../../plugins/conventions/index.js'
-import database from '../../../plugins/database/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import tenantRbac from '../../../plugins/tenant-rbac/index.js'
 import { requireRbacGrant } from '../../../plugins/tenant-rbac/grants.js'
 import { checkRbac, type RbacConfig, type Role } from '../../../plugins/tenant-rbac/roles.js'
-import { caller, refused } from '../../http/caller.js'
-import { signToken, testSecret } from '../../helpers/tokens.js'
+import { refused } from '../../http/caller.js'
+import { signToken } from '../../helpers/tokens.js'
 import { open, postgresSection } from '../auth/app.js'
+import { testApp } from '../../helpers/app.js'
 
 /** Each inherits from the previous one. */
 function chain (length: number, permissions: readonly string[] = []): RbacConfig {
@@ -57,18 +53,15 @@ test('an update without a change was written', async (t) => {
 })
 
 test('roles of the tenant that a gateway names had no effect on its users', async (t) => {
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  await app.register(database, { ...await postgresSection(t), migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy, { trustHeader: true, maxLoadedTenants: 20_000 })
-  await app.register(tenantRbac)
-  await app.register(async (group) => {
-    await group.register(conventions)
-    group.get('/read', { config: { access: 'user', permissions: ['notes:read'] } }, async () => ({}))
+  const { app, ask } = await testApp(t, {
+    plugins: { tenancy: { trustHeader: true, maxLoadedTenants: 20_000 }, 'tenant-rbac': {} },
+    tenants: ['acme', 'globex'],
+    routes: (app) =>
+      app.register(async (group) => {
+        await group.register(conventions)
+        group.get('/read', { config: { access: 'user', permissions: ['notes:read'] } }, async () => ({}))
+      })
   })
-  for (const id of ['acme', 'globex']) await app.tenants.create({ id, name: id })
-  const ask = caller(t, app)
   t.equal(
     (await ask('PUT /tenant/rbac', {
       token: signToken({ role: 'admin', tenant_id: 'acme' }),

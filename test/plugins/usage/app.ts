@@ -1,17 +1,11 @@
 /** The plugin usage in its own app, with only its dependencies. */
 import type { Test } from 'tap'
-import type { EngineOptions } from '../../../lib/database/index.js'
 import type { Plans } from '../../../lib/schema/plans.js'
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { Ask } from '../../http/caller.js'
+import type { FastifyInstance } from 'fastify'
+import type { UsageOptions } from '../../../plugins/usage/index.js'
 import { sql } from 'kysely'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import plans from '../../../plugins/plans/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import usage, { type UsageOptions } from '../../../plugins/usage/index.js'
-import { scanLog } from '../../helpers/log-scan.js'
-import { signToken, testSecret } from '../../helpers/tokens.js'
-import { caller, type Ask } from '../../http/caller.js'
+import { testApp, type TestEngine } from '../../helpers/app.js'
 
 export { fakeClock } from '../secrets/app.js'
 
@@ -38,7 +32,7 @@ function planOf (limit: number, price: number): Plans[string] {
 export interface OpenOptions extends UsageOptions {
   /** The tier by id. */
   readonly tenants?: Readonly<Record<string, string>>
-  /** Called with each line of the log, at trace. */
+  /** Called with each line of the log, at `trace`. */
   readonly onLog?: (line: string) => void
   /** Registers routes whose requests are counted. */
   readonly routes?: (app: FastifyInstance) => void
@@ -52,32 +46,18 @@ export interface Opened {
 
 export async function open (
   t: Test,
-  engine: Pick<EngineOptions, 'provider' | 'postgres' | 'embedded'>,
+  engine: TestEngine,
   { tenants = {}, onLog, routes, report, now }: OpenOptions = {}
 ): Promise<Opened> {
-  const scan = scanLog(t, 'the log of the app')
-  const app = Fastify({
-    pluginTimeout: 0,
-    forceCloseConnections: true,
-    logger: {
-      level: 'trace',
-      stream: {
-        write (line: string) {
-          scan.write(line)
-          onLog?.(line)
-        }
-      }
-    }
+  const { app, as } = await testApp(t, {
+    engine,
+    plugins: { plans: { plans: smallPlans }, tenancy: {}, usage: { report, now } },
+    tenants: Object.entries(tenants).map(([id, plan]) => ({ id, plan })),
+    server: { forceCloseConnections: true },
+    onLog,
+    routes: (app) => routes === undefined ? undefined : app.register(async (group) => routes(group))
   })
-  t.teardown(() => app.close())
-  await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(plans, { plans: smallPlans })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.register(usage, { report, now })
-  if (routes !== undefined) await app.register(async (group) => routes(group))
-  for (const [id, plan] of Object.entries(tenants)) await app.tenants.create({ id, name: id, plan })
-  return { app, as: (tenant) => caller(t, app, { token: signToken({ tenant_id: tenant, sub: 'ada', role: 'user' }) }) }
+  return { app, as: (tenant) => as({ tenant_id: tenant, sub: 'ada', role: 'user' }) }
 }
 
 /** The ledger's rows of these tenants, or of all: `tenant counter period`, and the amount; also each month, as the sum of its days. */

@@ -2,25 +2,17 @@
 import type { Test } from 'tap'
 import type { ServerResponse } from 'node:http'
 import type { OutboundWebhook } from '../../../lib/schema/webhook.js'
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { Ask } from '../../http/caller.js'
+import type { FastifyInstance } from 'fastify'
+import type { WebhooksOptions } from '../../../plugins/webhooks/index.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { compileOutboundWebhook, tenantWebhookSources } from '../../../lib/connectors/outbound-webhook.js'
 import { FaultList } from '../../../lib/schema/faults.js'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import outbound from '../../../plugins/outbound/index.js'
-import secrets from '../../../plugins/secrets/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import webhooks, { type WebhooksOptions } from '../../../plugins/webhooks/index.js'
 import { Webhook } from 'standardwebhooks'
 import { remote, type Arrived, type Remote } from '../../helpers/remote.js'
-import { scanLog } from '../../helpers/log-scan.js'
-import { testMasterKey } from '../../helpers/server.js'
 import { tenantDocuments } from '../../helpers/tenant-documents.js'
-import { signToken, testSecret } from '../../helpers/tokens.js'
-import { caller, type Ask } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
+import { testApp, type TestEngine } from '../../helpers/app.js'
 
 export type Clock = ReturnType<typeof fakeClock>
 
@@ -45,22 +37,23 @@ export interface Opened {
 
 export async function open (
   t: Test,
-  engine: DatabaseSection,
+  engine: TestEngine,
   { clock = fakeClock(Date.now()), tenants = {}, allow = ['127.0.0.1'], ...options }: OpenOptions = {}
 ): Promise<Opened> {
-  const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: scanLog(t, 'the log of the app') } })
-  t.teardown(() => app.close())
-  await app.register(database, { ...engine, migrate: 'auto' })
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.register(outbound, { egress: { allow }, now: clock.now })
-  await app.register(webhooks, { masterKey: testMasterKey, now: clock.now, env: {}, ...options })
-  await app.register(secrets, { masterKey: testMasterKey })
-  app.decorate(
-    'tenantDocuments',
-    tenantDocuments({ webhooks: async (tenant) => ({ version: 1, webhooks: (tenants[tenant] ?? []).map((one) => compiled(one)) }) })
-  )
-  await app.ready()
+  const { app, as } = await testApp(t, {
+    engine,
+    plugins: {
+      tenancy: {},
+      outbound: { egress: { allow: [...allow] }, now: clock.now },
+      webhooks: { now: clock.now, env: {}, ...options },
+      secrets: {}
+    },
+    routes: (app) =>
+      app.decorate(
+        'tenantDocuments',
+        tenantDocuments({ webhooks: async (tenant) => ({ version: 1, webhooks: (tenants[tenant] ?? []).map((one) => compiled(one)) }) })
+      )
+  })
   for (const id of Object.keys(tenants)) {
     if (await app.tenants.get(id) !== null) continue
     await app.tenants.create({ id, name: id })
@@ -69,7 +62,7 @@ export async function open (
   return {
     app,
     clock,
-    as: (tenant) => caller(t, app, { token: signToken({ role: 'admin', sub: 'ada', ...tenant !== undefined && { tenant_id: tenant } }) }),
+    as: (tenant) => as({ role: 'admin', sub: 'ada', ...tenant !== undefined && { tenant_id: tenant } }),
     async tell (tenant, ...values) {
       for (const value of values) {
         await app.db.transaction().execute((transaction) =>

@@ -1,13 +1,9 @@
 /** Tenants, the platform and several processes share the sending of webhooks. */
 import type { ServerResponse } from 'node:http'
-import Fastify from 'fastify'
 import { test } from 'tap'
 import { createSecretCipher } from '../../../lib/secrets/cipher.js'
 import { makeMasterKey, masterKeys, parseMasterKey } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
-import database from '../../../plugins/database/index.js'
-import outbound from '../../../plugins/outbound/index.js'
-import webhooks from '../../../plugins/webhooks/index.js'
 import { signToken } from '../../helpers/tokens.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
@@ -16,6 +12,7 @@ import { caller, refused } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
 import { open, receiver, until, verify, type Receiver } from './app.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { testApp } from '../../helpers/app.js'
 
 const events = ['entity.*']
 const to = ({ origin }: Receiver, name = 'out') => ({ name, url: `${origin}/`, events })
@@ -241,18 +238,7 @@ test("a new master key re-encrypts webhooks' secrets; PostgreSQL without one sen
   await until(t, 'the callback arrives', () => hears.requests.length === 1)
   if (hears.requests[0] !== undefined) t.match(verify(secret, hears.requests[0]), { type: 'workflow.completed' })
 
-  const bare = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => bare.close())
-  await t.rejects(async () => {
-    await bare.register(webhooks, { routes: false })
-  }, /register the plugin "tenantry\/plugins\/database"/)
-  const off = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => off.close())
-  await off.register(database, { ...engine, migrate: 'auto' })
-  await off.register(outbound)
-  await off.register(webhooks, { routes: false })
-  t.notOk(off.hasDecorator('webhooks'))
-  await t.rejects(async () => {
-    await off.register(webhooks, { routes: false, webhooks: [to(hears)] })
-  }, /SECRETS_MASTER_KEY is missing/)
+  const off = { routes: false, masterKey: undefined }
+  t.notOk((await testApp(t, { engine, plugins: { webhooks: off } })).app.hasDecorator('webhooks'))
+  await t.rejects(testApp(t, { engine, plugins: { webhooks: { ...off, webhooks: [to(hears)] } } }), /SECRETS_MASTER_KEY is missing/)
 })
