@@ -16,10 +16,9 @@ import { endStatusOf, wasSent, whenEnded } from './plugin/request-end.js'
 import { serverOptions } from './plugin/when-stopping.js'
 import { securityRules } from './firestore/rules.js'
 import { openKeys, type KeyOptions } from './secrets/open-keys.js'
-import { requestIds } from './http/request-id.js'
+import { requestIds } from './http/response-headers.js'
 import { buildSerializer, buildValidator } from './validation/fastify-compilers.js'
-import { loggerOptions } from './log/options.js'
-import { logAborted, RequestLog } from './log/request-log.js'
+import { loggerOptions, logAborted, RequestLog } from './log/request-log.js'
 import { version } from './version.js'
 
 export interface Assembly {

@@ -1,13 +1,11 @@
 /** Sessions for migrations, apart from the pool, and the lock that keeps two servers from migrating at once. */
 import type { ClientConfig } from 'pg'
 import type { MigrationSession } from './migrations/apply.js'
-import type { SessionSettings } from './connections.js'
-import type { Step } from './wire-query.js'
+import { type SessionSettings, setSession, setTransaction, settingsOf } from './connections.js'
+import { type Step, encodeValues } from './wire-query.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { guardAnswers } from './answer-guard.js'
-import { setSession, setTransaction, settingsOf } from './connections.js'
-import { encodeValues } from './encode.js'
+import { guardAnswers } from './result-stream.js'
 import { databaseUnavailable } from './failures.js'
 import { runRows, TransactionSession } from './session.js'
 

@@ -9,7 +9,7 @@ import { FairSemaphore, type Party } from '../concurrency/fair-semaphore.js'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
 import { databaseBusy, databaseUnavailable } from './failures.js'
 import { createHangWatch } from './hang-watch.js'
-import { AnswerReader } from './large-answers.js'
+import { AnswerReader } from './result-stream.js'
 
 type Acquired = (error: unknown, client: PoolClient | null) => void
 

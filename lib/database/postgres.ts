@@ -2,7 +2,7 @@
 import type { Static } from 'typebox'
 import type { Postgres } from '../schema/database.js'
 import pg from 'pg'
-import { guardAnswers } from './answer-guard.js'
+import { guardAnswers } from './result-stream.js'
 import { setSession, settingsOf, type Connections } from './connections.js'
 import { runRows } from './session.js'
 

@@ -1,11 +1,9 @@
 /** Statements on one connection. */
 import type { ClientBase } from 'pg'
-import type { Parameter } from './encode.js'
+import { type Parameter, encodeValues, RowsExchange, TextExchange, type RowsResult, type Step } from './wire-query.js'
 import type { Isolation, Session, Statement } from './engine.js'
 import type { SlowReads } from './slow-reads.js'
 import { platformRows, setTransaction, tenantSetting, type SessionSettings } from './connections.js'
-import { encodeValues } from './encode.js'
-import { RowsExchange, TextExchange, type RowsResult, type Step } from './wire-query.js'
 import { isTenantId, serverRef, type TenantRef, isTenant } from '../identity/tenant-ref.js'
 
 /** Creates the steps before a statement, or before the first one of a transaction. */

@@ -3,8 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Socket } from 'node:net'
 import { STATUS_CODES } from 'node:http'
 import { catalogue } from '../errors.js'
-import { requestIds } from './request-id.js'
-import { requestIdHeader, securityHeaders } from './response-headers.js'
+import { requestIds, requestIdHeader, securityHeaders } from './response-headers.js'
 
 const nextId = requestIds()
 

@@ -1,5 +1,7 @@
-/** Headers of every response. */
+/** Headers of every response, and the id of its request. */
 import type { FastifyReply } from 'fastify'
+import type { IncomingMessage } from 'node:http'
+import { randomBytes } from 'node:crypto'
 
 /** Pages of other origins read responses through CORS, which `Cross-Origin-Resource-Policy` does not affect. */
 export const securityHeaders = Object.freeze({
@@ -18,4 +20,16 @@ export function addVary (reply: FastifyReply, names: string): void {
   const before = reply.getHeader('vary')
   if (before === undefined) reply.header('vary', names)
   else if (before !== '*') reply.header('vary', `${String(before)}, ${names}`)
+}
+
+const plainWord = /^[\w.-]{1,128}$/
+
+/** The caller's `x-request-id` if it is a plain word, otherwise an id that is unique across processes. */
+export function requestIds (): (request: Pick<IncomingMessage, 'headers'>) => string {
+  const prefix = randomBytes(6).toString('base64url')
+  let count = 0
+  return ({ headers }) => {
+    const given = headers[requestIdHeader]
+    return typeof given === 'string' && plainWord.test(given) ? given : `${prefix}-${(++count).toString(36)}`
+  }
 }

@@ -1,8 +1,10 @@
-/** One log line for each request, at its end, in place of Fastify's two; and the members of all lines of a request. */
+/**
+ * The options of the server's logger. Each request has one log line, at its end, in place of Fastify's two.
+ */
 import type { Owner } from '../identity/tenant-ref.js'
-import type { FastifyReply, FastifyRequest } from 'fastify'
-import { LogController } from 'fastify'
+import { type FastifyReply, type FastifyRequest, LogController, type FastifyServerOptions } from 'fastify'
 import { parentOf, traceIdOf } from './trace-context.js'
+import { redactLine } from './redaction.js'
 
 const maxPath = 2048 // characters
 
@@ -68,7 +70,7 @@ interface RequestMembers {
 }
 
 /** The known members of the request when the line is written; empty for a logger without a request. */
-export function requestMembers (logger: object): RequestMembers {
+function requestMembers (logger: object): RequestMembers {
   const members: RequestMembers = {}
   const request: FastifyRequest | undefined = Reflect.get(logger, ofRequest)
   if (request === undefined) return members
@@ -79,4 +81,22 @@ export function requestMembers (logger: object): RequestMembers {
   const parent = parentOf(request.headers)
   if (parent !== null) members.traceId = traceIdOf(parent)
   return members
+}
+
+type Logger = FastifyServerOptions['logger']
+
+/** Each line of a request names the request, and no line contains a secret; the owner's `mixin` and `streamWrite` still work. */
+export function loggerOptions (given: Logger): Logger {
+  // Fastify's options do not accept a ready logger.
+  if (given === undefined || given === false || Reflect.has(Object(given), 'child')) return given
+  const options = given === true ? {} : given
+  const { mixin, hooks } = options
+  const streamWrite = hooks?.streamWrite
+  return {
+    ...options,
+    mixin: mixin === undefined
+      ? (_line, _level, logger) => requestMembers(logger)
+      : (line, level, logger) => ({ ...requestMembers(logger), ...mixin(line, level, logger) }),
+    hooks: { ...hooks, streamWrite: streamWrite === undefined ? redactLine : (line) => redactLine(streamWrite(line)) }
+  }
 }

@@ -9,8 +9,7 @@ import { compileValue } from '../expressions/template.js'
 import { describeType, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
 import { unknownArgument } from './function.js'
 import { refuse, requestPath } from './request-path.js'
-import type { Binder } from './sql.js'
-import type { Switch } from './statement.js'
+import type { Binder, Switch } from './sql.js'
 import { isOfUrl } from './url-value.js'
 
 export interface CallArgument {

@@ -12,8 +12,7 @@ import { declaredFunction, missingFunction, resolveFunction, type ResolvedFuncti
 import { columnOf, quote } from './identifiers.js'
 import { compilePage, type Page, writePagination } from './page.js'
 import { columnSchema } from './record-schema.js'
-import { bindTenant, noInput, type Placeholders } from './sql.js'
-import { compileVariants, numberChooser, type Switch } from './statement.js'
+import { bindTenant, noInput, type Placeholders, compileVariants, numberChooser, type Switch } from './sql.js'
 import { readsOf, unique, writesOf } from './table-use.js'
 import { uniqueReferences } from './unique-references.js'
 

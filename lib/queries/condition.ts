@@ -1,8 +1,7 @@
 /** The parts of a filter: a configured comparison, and the SQL condition that it compiles to. */
 import type { Filter } from '../schema/query.js'
 import type { Reference } from '../expressions/types.js'
-import type { Placeholders } from './sql.js'
-import type { Switch } from './statement.js'
+import type { Placeholders, Switch } from './sql.js'
 
 /** A condition on the rows of one alias; undefined if the request omits all of its comparisons. */
 export type Condition = (alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>) => string | undefined

@@ -11,8 +11,7 @@ import { partsAfter, shapeOf, valueBinders } from './keyset.js'
 import { type Operand, operandOf } from './operand.js'
 import { type CursorPage, type ReadParts, writeCursorPage } from './read.js'
 import { refuse } from './request-path.js'
-import { type Binder, noInput, type Placeholders } from './sql.js'
-import { compileVariants, type Switch } from './statement.js'
+import { type Binder, noInput, type Placeholders, compileVariants, type Switch } from './sql.js'
 
 export const maxKeys = 5 // columns of an order besides the primary key; each may add a part to the statement
 

@@ -9,7 +9,7 @@ import { type CompiledFilters, compileFilters } from './filter.js'
 import { compileGroupOrder } from './groups.js'
 import { compileOrder } from './order.js'
 import { compileCount } from './page.js'
-import type { Switch } from './statement.js'
+import type { Switch } from './sql.js'
 
 const noFilters: CompiledFilters = { conditions: [], switches: [], references: [], pinned: new Set(), always: false }
 const maxLimit = 1000

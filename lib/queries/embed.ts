@@ -2,17 +2,15 @@
 import type { QueryContext } from './context.js'
 import type { Table } from '../database/catalogue.js'
 import type { Pairs } from './relation.js'
-import type { EmbedLimit, Field, Selection } from './field.js'
+import { type EmbedLimit, type Field, type Selection, isEmbed } from './field.js'
 import { maxAnswerBytes } from '../expressions/answer.js'
 import { tooLarge } from './answer-size.js'
-import { isEmbed } from './field.js'
 import { writeConditions } from './filter.js'
 import { groupBy, type GroupOrder, groupOrder } from './groups.js'
 import { columnOf, quote, tableName } from './identifiers.js'
 import { keyColumns } from './row-key.js'
 import { rowConditions, where } from './scope.js'
-import type { Placeholders } from './sql.js'
-import type { Switch } from './statement.js'
+import type { Placeholders, Switch } from './sql.js'
 
 type Embed = Extract<Field, { kind: 'embed' }>
 type Count = Extract<Field, { kind: 'count' }>

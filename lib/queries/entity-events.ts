@@ -2,16 +2,14 @@
  * Events of written rows, for outbound webhooks. The statement that writes the rows also writes the events, so that both are
  * atomic. `w` is the part of the statement with the written rows.
  */
-import type { Catalogue, Table } from '../database/catalogue.js'
+import { type Catalogue, type Table, tenantColumn } from '../database/catalogue.js'
 import type { Scope } from '../expressions/types.js'
 import type { QueryContext, Withheld } from './context.js'
-import { tenantColumn } from '../database/catalogue.js'
 import { literal } from '../database/sql.js'
 import { eventsTable, maxEventBytes } from '../database/outbox.js'
 import { columnOf, freeName, quote, tableName } from './identifiers.js'
 import { keyColumns } from './row-key.js'
-import { type Binder, type Input, Placeholders } from './sql.js'
-import { type Bound, compileVariants, type Switch } from './statement.js'
+import { type Binder, type Input, Placeholders, type Bound, compileVariants, type Switch } from './sql.js'
 import { withoutWithheld } from './withheld.js'
 
 export type EntityEvent = 'created' | 'updated' | 'deleted'

@@ -7,7 +7,7 @@ import { noScope } from '../expressions/no-scope.js'
 import { compileReader } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
 import { isOfUrl, splitList } from './url-value.js'
-import type { Switch } from './statement.js'
+import type { Switch } from './sql.js'
 
 export interface FilterValue {
   readonly value: CompiledValue

@@ -9,8 +9,7 @@ import { compileFilterValue } from './filter-value.js'
 import type { QueryContext } from './context.js'
 import { compileJsonComparison } from './document-field.js'
 import { findOperand } from './operand.js'
-import type { Placeholders } from './sql.js'
-import type { Switch } from './statement.js'
+import type { Placeholders, Switch } from './sql.js'
 
 export interface CompiledFilters {
   readonly conditions: readonly Condition[]

@@ -1,16 +1,13 @@
 /** `insert` and `upsert`: one row, or many at once. */
-import type { Column } from '../database/catalogue.js'
-import type { Binder, Placeholders } from './sql.js'
-import type { Switch } from './statement.js'
+import { type Column, tenantColumn } from '../database/catalogue.js'
+import type { Binder, Placeholders, Switch } from './sql.js'
 import type { InputRow, WriteInput } from './write-input.js'
-import type { Form, Write, Written } from './write.js'
+import { type Form, type Write, type Written, answerWritten } from './write.js'
 import type { Withheld } from './context.js'
-import { tenantColumn } from '../database/catalogue.js'
 import { returnMade, tableEvents, upsertKind } from './entity-events.js'
 import { tenantKeys } from './foreign-keys.js'
 import { columnOf, quote, tableName, castType } from './identifiers.js'
 import { rowConditions, tenantPlaceholder, where } from './scope.js'
-import { answerWritten } from './write.js'
 
 /** A column that the query sets for every row: the key of an upsert. */
 export interface FixedColumn {

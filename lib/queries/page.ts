@@ -6,8 +6,7 @@ import { compileValue } from '../expressions/template.js'
 import type { QueryContext } from './context.js'
 import { noScope } from '../expressions/no-scope.js'
 import { refuse, requestPath } from './request-path.js'
-import type { Placeholders } from './sql.js'
-import type { Switch } from './statement.js'
+import type { Placeholders, Switch } from './sql.js'
 
 /**
  * Page sizes with a statement of their own for the start of the list; the list's own size has one for later pages too. PostgreSQL

@@ -1,17 +1,15 @@
 /** `select`: a page of records, or one record. */
 import type { Table } from '../database/catalogue.js'
-import type { CompiledFilters } from './filter.js'
+import { type CompiledFilters, writeConditions } from './filter.js'
 import type { RowOrder } from './order.js'
 import type { Selection } from './field.js'
 import { boundedRowText, boundedText } from './answer-size.js'
 import { innerConditions, selectList, hasEmbeds } from './embed.js'
-import { writeConditions } from './filter.js'
 import { groupBy, type GroupOrder } from './groups.js'
 import { tableName } from './identifiers.js'
 import { type Page, writePagination } from './page.js'
 import { rowConditions, where } from './scope.js'
-import type { Placeholders } from './sql.js'
-import type { Switch } from './statement.js'
+import type { Placeholders, Switch } from './sql.js'
 
 /** The parts of a statement that reads rows. */
 export interface ReadParts {

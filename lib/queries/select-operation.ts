@@ -1,18 +1,16 @@
 /** `select`: a page, or one record. */
 import type { Answer, Reference, Scope } from '../expressions/types.js'
 import type { CompiledOperation } from './operation.js'
-import type { RowOrder } from './order.js'
+import { type RowOrder, compileOrders } from './order.js'
 import type { Subject } from './subject.js'
 import { pointerTo } from '../schema/faults.js'
 import { compileCursorPages } from './cursor-pages.js'
 import { embedLimitOf } from './embed.js'
 import { compileGroupOrder } from './groups.js'
-import { compileOrders } from './order.js'
 import { compilePage } from './page.js'
 import { type GroupParts, type ReadParts, writeGroup, writeGroupPage, writePage, writeRecord } from './read.js'
 import { isOneRow } from './row-key.js'
-import { noInput } from './sql.js'
-import { compileVariants, numberChooser } from './statement.js'
+import { noInput, compileVariants, numberChooser } from './sql.js'
 
 /** Compiles the operation; undefined after faults. */
 export function compileSelect (subject: Subject): CompiledOperation | undefined {

@@ -1,7 +1,10 @@
-/** Collects the text of one statement, and the sources of its placeholders. */
+/** The text of one statement, its placeholders, and the variants of the text. */
 import type { Scope } from '../expressions/types.js'
+import type { Statement } from '../database/engine.js'
+import type { QueryContext } from './context.js'
 import { failure } from '../errors.js'
 import { castType } from './identifiers.js'
+import { createHash } from 'node:crypto'
 
 /** The input of a write, read from the request and checked once before its values are bound. */
 export interface Input {
@@ -46,4 +49,99 @@ export class Placeholders {
 export const bindTenant: Binder = (scope) => {
   if (scope.tenant === null) throw failure('tenantRequired')
   return scope.tenant.id
+}
+
+/**
+ * Named variants of one query: each combination of the parts that a request omits has another text, written on the first request
+ * that needs it. Connections prepare repeated statements. Without the limit, a caller could evict other queries by omitting
+ * members in ever new combinations. Further variants run without a name.
+ */
+export const maxVariants = 64
+
+/** Decides whether a request includes a part of the statement. */
+export type Switch = (scope: Scope, input: Input) => boolean
+
+/** Writes the text with the parts whose switches are on, and with the choice, if there is one. */
+export type Writer<Choice = number> = (placeholders: Placeholders, on: ReadonlySet<Switch>, chosen: Choice | undefined) => string
+
+/** A request's choice in a text, besides its switches. */
+export interface Chooser<Choice> {
+  readonly choose: (scope: Scope) => Choice | undefined
+  /** Different choices have different keys. A key must not end in `+` or `-`. */
+  readonly keyOf: (chosen: Choice) => string
+}
+
+export interface Bound {
+  readonly statement: Statement
+  readonly values: readonly unknown[]
+}
+
+interface Variant {
+  readonly statement: Statement
+  readonly binders: readonly Binder[]
+}
+
+/** The owner of the document that a text comes from. */
+type Origin = QueryContext['origin']
+
+/** The choice of a number in the text. */
+export function numberChooser (choose: (scope: Scope) => number | undefined): Chooser<number> {
+  return { choose, keyOf: String }
+}
+
+/** Returns the function that selects the variant for a request and binds its values. */
+export function compileVariants<Choice = number> (
+  origin: Origin,
+  switches: readonly Switch[],
+  write: Writer<Choice>,
+  chooser?: Chooser<Choice>
+): (scope: Scope, input: Input) => Bound {
+  if (switches.length === 0 && chooser === undefined) {
+    const { statement, binders } = writeVariant(write, new Set(), undefined, origin)
+    return (scope, input) => ({ statement, values: bindAll(binders, scope, input) })
+  }
+  const named = new Map<string, Variant>()
+  const unnamed = new Map<string, Variant>()
+  return (scope, input) => {
+    const chosen = chooser?.choose(scope)
+    let key = chosen === undefined || chooser === undefined ? '' : chooser.keyOf(chosen)
+    for (let index = 0; index < switches.length; index++) key += switches[index]!(scope, input) ? '+' : '-'
+    let variant = named.get(key) ?? unnamed.get(key)
+    if (variant === undefined) {
+      const on = new Set(switches.filter((each) => each(scope, input)))
+      variant = writeVariant(write, on, chosen, named.size < maxVariants ? origin : null)
+      if (variant.statement.name === undefined && unnamed.size === maxVariants) unnamed.clear()
+      const held = variant.statement.name === undefined ? unnamed : named
+      held.set(key, variant)
+    }
+    return { statement: variant.statement, values: bindAll(variant.binders, scope, input) }
+  }
+}
+
+/** A statement without a name, because each request writes it anew. */
+export function writeOnce (write: Writer, scope: Scope, input: Input): Bound {
+  const { statement, binders } = writeVariant(write, new Set(), undefined, null)
+  return { statement, values: bindAll(binders, scope, input) }
+}
+
+/** The prefixes of `Statement.name`, by origin. */
+const prefixes = { platform: 'p_', tenant: 't_' } as const satisfies Record<Origin, string>
+
+/** The name of a text: equal for equal texts of the same origin in all queries, and different for others (128 bits of a hash). */
+function statementName (text: string, origin: Origin): string {
+  return prefixes[origin] + createHash('sha256').update(text).digest('hex').slice(0, 32)
+}
+
+/** With a null `origin` the statement has no name. */
+function writeVariant<Choice> (write: Writer<Choice>, on: ReadonlySet<Switch>, chosen: Choice | undefined, origin: Origin | null): Variant {
+  const placeholders = new Placeholders()
+  const text = write(placeholders, on, chosen)
+  const statement = origin === null ? { text } : { text, name: statementName(text, origin) }
+  return { statement: Object.freeze(statement), binders: placeholders.binders }
+}
+
+function bindAll (binders: readonly Binder[], scope: Scope, input: Input): unknown[] {
+  const values = new Array<unknown>(binders.length)
+  for (let index = 0; index < binders.length; index++) values[index] = binders[index]!(scope, input)
+  return values
 }

@@ -2,7 +2,7 @@
 import type { Query } from '../schema/query.js'
 import type { Table } from '../database/catalogue.js'
 import type { QueryContext } from './context.js'
-import type { Switch } from './statement.js'
+import type { Switch } from './sql.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import { type CompiledFilters, compileFilters } from './filter.js'
 import { embedUses, type EmbedUses } from './embed-rows.js'

@@ -1,18 +1,15 @@
 /** `update` and `delete`. */
-import type { CompiledFilters } from './filter.js'
-import type { Placeholders } from './sql.js'
-import type { Switch } from './statement.js'
+import { type CompiledFilters, writeConditions } from './filter.js'
+import type { Placeholders, Switch } from './sql.js'
 import type { WriteInput } from './write-input.js'
-import type { Form, Written } from './write.js'
+import { type Form, type Written, answerWritten } from './write.js'
 import type { Withheld } from './context.js'
 import { tableEvents } from './entity-events.js'
 import { markFiles } from './row-files.js'
-import { writeConditions } from './filter.js'
 import { tenantKeys } from './foreign-keys.js'
 import { quote, tableName } from './identifiers.js'
 import { rowBinder } from './insert.js'
 import { rowConditions, where } from './scope.js'
-import { answerWritten } from './write.js'
 
 export interface UpdateParts {
   readonly written: Omit<Written, 'keys'>

@@ -8,7 +8,7 @@ import { parseAnswer } from '../database/parse-answer.js'
 import { stringifyJson } from '../json/stringify.js'
 import { isPlatformAdmin } from '../identity/platform-admin.js'
 import { withIndexLink } from '../firestore/failures.js'
-import { placed } from './column-errors.js'
+import { ColumnsError } from '../database/failures.js'
 
 /** The stores for the queries of one request. */
 export interface Stores {
@@ -128,4 +128,12 @@ async function documentsOf (query: FirestoreQuery, scope: Scope, { documents }: 
 function found (query: Pick<RouteQuery, 'missing'>, text: string | null): string {
   if (text === null) throw failure(query.missing)
   return text
+}
+
+/** The database knows only the columns. */
+export function placed (error: unknown, { table, answer, places }: CompiledQuery, bound: BoundQuery | null): unknown {
+  if (bound?.failure !== undefined) return bound.failure(error)
+  // For an array of records, the database does not report the record.
+  if (!(error instanceof ColumnsError) || error.table !== table || bound?.answer !== answer) return error
+  return error.at(places)
 }

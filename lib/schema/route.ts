@@ -3,11 +3,22 @@ import { Type, type Static } from 'typebox'
 import { RouteFile } from './files.js'
 import { DocumentQuery, Query } from './query.js'
 import { Integrations } from './integration.js'
-import { RouteRealtime } from './route-realtime.js'
 import { RouteRateLimit } from './rate-limit.js'
 import { RouteResourceLimit } from './resource-limit.js'
 import { RouteWebhook } from './route-webhook.js'
 import { RouteWorkflow } from './workflow.js'
+import { Section } from './annotations.js'
+
+const RouteRealtime = Section({
+  room: Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'The room, such as `chat-{{params.id}}`.' }),
+  event: Type.Optional(
+    Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'The name of the event. Default: none.' })
+  ),
+  data: Type.Unknown({ text: 'request', description: 'The data of the message, with templates.' })
+}, {
+  description:
+    'Sends a message to the members of a room of the tenant, after the commit, at most once. Not on `get` routes. A failed request sends nothing; a message that cannot be sent is logged.'
+})
 
 /** The rules of one field of a body, of the path parameters or of the query string. */
 export const Field = Type.Cyclic({

@@ -2,11 +2,10 @@
 import type { VerifyOptions } from '@fastify/jwt'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Registration } from './registration.js'
-import type { TokenStore, Verified } from './tokens.js'
+import { type TokenStore, type Verified, bearerToken } from './tokens.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { tokenMissing } from './access.js'
-import { bearerToken } from './bearer.js'
 import { tokenExpired, tokenInvalid } from './errors.js'
 import { ownProvider } from './providers/claims.js'
 

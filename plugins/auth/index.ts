@@ -17,7 +17,7 @@ import { hookWhenKnown, whenKnown } from '../../lib/concurrency/when-known.js'
 import { checkLimit } from '../rate-limit/check-limit.js'
 import { createLimit } from '../rate-limit/rules.js'
 import { accessLevels, requireCaller, requirePermissions, tokenMissing, type Access } from './access.js'
-import { bearerToken } from './bearer.js'
+import { bearerToken, createTokens, type Tokens, type TokenStore, type Verified } from './tokens.js'
 import { createCallers, type Callers } from './callers.js'
 import { createCredentials, type Credentials } from './credentials.js'
 import { applyRules } from './decorators.js'
@@ -28,7 +28,6 @@ import { createProviders } from './providers/index.js'
 import { readRegistered } from './registered.js'
 import { registerJwt, type Registration } from './registration.js'
 import { sourcesOf } from './sources.js'
-import { createTokens, type Tokens, type TokenStore, type Verified } from './tokens.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -1,19 +1,21 @@
-/** Signs and verifies tokens (JWT, RFC 7519). */
+/** Reads, signs and verifies tokens (JWT, RFC 7519). */
 import type { SignOptions as PackageOptions } from '@fastify/jwt'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { OwnKeys } from './own-key.js'
 import type { Providers } from './providers/index.js'
+import type { PartialClaims } from './partial.js'
+import type { FastifyRequest } from 'fastify'
 import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { heldAt, requireForm, requireLifetime, type Held } from './claims.js'
 import { tokenInvalid } from './errors.js'
-import type { PartialClaims } from './partial.js'
 import { ownProvider } from './providers/claims.js'
 import { readToken } from './providers/token.js'
 import { noRevocations, tokenId } from './revocations.js'
 import { noSources, type Sources } from './sources.js'
+import { tokenMissing } from './access.js'
 
 const defaultExpiresIn = 3600 // s
 const maxTokenLength = 8192 // characters; longer tokens are refused without parsing
@@ -217,4 +219,20 @@ function requireOwnKey ({ algorithm }: OwnKeys, options: Partial<PackageOptions>
 /** Without a key no token is valid. */
 function refuse (): never {
   throw tokenInvalid()
+}
+
+/**
+ * The token of the Authorization header; null without the header. Refuses other schemes than Bearer, so that a caller with
+ * credentials is not served as one without.
+ */
+export function bearerToken ({ headers: { authorization } }: Pick<FastifyRequest, 'headers'>): string | null {
+  if (authorization === undefined) return null
+  if (authorization.startsWith('Bearer ') && !authorization.includes(' ', 7)) return authorization.slice(7)
+  const [scheme = '', token, ...rest] = authorization.trim().split(/ +/)
+  if (scheme !== '' && scheme.toLowerCase() !== 'bearer') {
+    throw tokenMissing('The Authorization header has another scheme: expected the scheme Bearer')
+  }
+  if (token === undefined) throw tokenMissing()
+  if (rest.length > 0) throw tokenInvalid()
+  return token
 }

@@ -1,9 +1,9 @@
-/** `/billing/subscription`, its sync, and `/billing/upgrade`, with their schemas. */
+/** `/billing/plans`, `/billing/subscription`, its sync, and `/billing/upgrade`, with their schemas. */
 import type {} from '../rate-limit/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Plans } from '../../lib/plans/plans.js'
 import type { Billing } from './service.js'
 import type { Upgrade } from './upgrade.js'
+import { type Plans, Plan } from '../../lib/plans/plans.js'
 import { Type, type Static } from 'typebox'
 import { lazyValidator } from '../../lib/validation/validator.js'
 import { actorOf } from '../auth/actor.js'
@@ -171,4 +171,23 @@ function emailOf ({ auth }: FastifyRequest): string | undefined {
   return auth === null || isPlatformAdmin(auth) || typeof email !== 'string' || (emailFaults({ email }) ?? []).length > 0
     ? undefined
     : email
+}
+
+const List = named(
+  'Plans',
+  Type.Object({ plans: Type.Array(Plan, { description: 'From the lowest to the highest; an upgrade is one further down the list.' }) })
+)
+
+export function planRoutes (app: FastifyInstance, plans: Plans): void {
+  const answer = { plans: plans.all }
+
+  app.get('/billing/plans', {
+    config: { access: 'public' },
+    schema: {
+      tags: ['Billing'],
+      summary: 'List plans',
+      security: [],
+      response: { 200: List, ...errorResponses(429, 500) }
+    }
+  }, () => answer)
 }

@@ -3,31 +3,45 @@ import type {} from '../openapi/index.js'
 import type {} from '../tools/index.js'
 import type {} from '../usage/requests.js'
 import type {} from '../workflows/index.js'
-import type { FastifyInstance } from 'fastify'
+import type { FastifyInstance, FastifyBaseLogger } from 'fastify'
 import type { Route } from '../../lib/schema/route.js'
-import type { CompiledRoute } from '../../lib/compiler/route.js'
+import type { CompiledRoute, RouteContext } from '../../lib/compiler/route.js'
 import type { ServeCall } from '../tools/types.js'
-import type { ConfigRoutesOptions } from './options.js'
-import { documentRoute } from '../../lib/compiler/documentation.js'
+import type { Origin } from '../../lib/runtime/services.js'
+import type { Engine } from '../../lib/database/engine.js'
+import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import { setting } from '../../lib/expressions/environment.js'
-import { pointerTo } from '../../lib/schema/faults.js'
-import { checkConfig } from '../../lib/configuration/index.js'
+import { pointerTo, FaultList, formatFault } from '../../lib/schema/faults.js'
+import { checkConfig, type Config, type ConfigInput, type Env } from '../../lib/configuration/index.js'
 import { toolOf } from '../../lib/document/rules/tools.js'
 import { webhookRoutes } from '../../lib/document/webhook-routes.js'
-import { platformConnectors } from '../../lib/connectors/index.js'
+import { platformConnectors, type ConnectorSet } from '../../lib/connectors/index.js'
 import { workflowsOf } from '../../lib/workflows/index.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { requirePlugin } from '../../lib/plugin/dependencies.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { list, record } from '../../lib/plugin/options.js'
 import { acceptForms } from './forms.js'
-import { createGeneration } from './generation.js'
 import { readinessOf } from './readiness.js'
 import { receiptsOf } from './receipts.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
-import type { Origin } from '../../lib/runtime/services.js'
 import { servingCalls, servingOf, type Serving } from './serving.js'
 import { keepSignedBodies } from './signed-body.js'
+import { compileDocument, type CompiledParts } from '../../lib/compiler/document.js'
+import { readsByPath } from '../../lib/compiler/precondition.js'
+
+/** The document's sections of the same names. */
+interface ConfigRoutesOptions extends
+  Partial<
+    Pick<ConfigInput, 'routes' | 'pagination' | 'cache' | 'functions' | 'tenancy' | 'workflows' | 'credentials' | 'customIntegrations'>
+  > {
+  /** A checked configuration, instead of the sections. */
+  readonly config?: Config | undefined
+  /** The configuration's compiled connectors. Default: compiled from the configuration. */
+  readonly connectors?: ConnectorSet | undefined
+  /** The values of `{{env.NAME}}`. Default: the process's environment. */
+  readonly env?: Env | undefined
+}
 
 export default definePlugin<ConfigRoutesOptions>({
   name: 'config-routes',
@@ -174,4 +188,58 @@ function requirePlugins (app: FastifyInstance, routes: readonly CompiledRoute[])
   need('files', (route) => route.files !== null)
   need('realtime', (route) => route.realtime !== null)
   need('workflows', (route) => route.workflow?.async === true)
+}
+
+/**
+ * The compiled routes that serve now. When the database's tables change, all routes are recompiled off the request path and
+ * swapped in one step. A request in progress finishes on the routes it started with.
+ */
+interface Generation {
+  /** Each route's declaration and its first compilation, in the order of the document. */
+  readonly routes: ReadonlyArray<{ readonly declared: Route, readonly compiled: CompiledRoute }>
+  /** The route that serves now; null if it no longer fits the database. */
+  route(index: number): CompiledRoute | null
+  /** The `GET` route that serves now on the same path; null if there is none. */
+  readOnPath(index: number): CompiledRoute | null
+  /** The documentation of the route that serves now. If the route no longer fits the database, that of its last working version. */
+  documentation(index: number): RouteDocumentation | undefined
+  close(): void
+}
+
+/** Compiles every route. Throws one ConfigError with the faults of all routes. */
+function createGeneration (
+  document: CompiledParts,
+  context: Omit<RouteContext, 'faults' | 'catalogue' | 'workflows'>,
+  engine: Engine,
+  log: FastifyBaseLogger
+): Generation {
+  const faults = new FaultList()
+  let current = compileDocument(document, { ...context, catalogue: engine.catalogue, faults })
+  faults.throwIfAny()
+  const routes = document.routes.flatMap(({ value }, index) => {
+    const compiled = current[index]
+    return compiled === null || compiled === undefined ? [] : [{ declared: value, compiled }]
+  })
+  const latest = [...routes]
+
+  const end = engine.onCatalogue((catalogue) => {
+    const found = new FaultList()
+    current = compileDocument(document, { ...context, catalogue, faults: found })
+    for (const [index, compiled] of current.entries()) if (compiled !== null) latest[index] = { ...routes[index]!, compiled }
+    for (const fault of found.faults) log.error(`the database no longer fits the document: ${formatFault(fault)}`)
+  })
+
+  const reads = readsByPath(routes.keys(), (index) => routes[index]!.declared)
+  const readOf = (index: number) => reads.get(routes[index]!.declared.path) ?? -1
+
+  return {
+    routes,
+    route: (index) => current[index] ?? null,
+    readOnPath: (index) => current[readOf(index)] ?? null,
+    documentation (index) {
+      const route = latest[index]
+      return route === undefined ? undefined : documentRoute(route.declared, route.compiled, latest[readOf(index)]?.compiled)
+    },
+    close: end
+  }
 }

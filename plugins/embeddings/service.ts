@@ -1,18 +1,16 @@
 /** `app.embeddings`: documents and search. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Actor, AuditAction, AuditEntry } from '../../lib/database/audit.js'
 import type { Models, ModelUsage } from '../../lib/models/types.js'
-import type { AlsoWrite, Chunk, VectorSpace, VectorStore } from '../../lib/vectors/types.js'
+import type { AlsoWrite, Chunk, VectorSpace, VectorStore, Found } from '../../lib/vectors/types.js'
 import type { DocumentReader } from './reader.js'
 import type { DocumentCall, EmbeddingCall, Embeddings, NewDocument, PutDocument } from './types.js'
+import { type Actor, type AuditAction, type AuditEntry, noActor, writeAudit } from '../../lib/database/audit.js'
 import { randomUUID } from 'node:crypto'
-import { noActor, writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { storable } from '../../lib/json/storable.js'
 import { markCharged } from '../../lib/models/failures.js'
 import { addUsage, noUsage } from '../../lib/models/prices.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
-import { fuse } from './fusion.js'
 
 const textsPerCall = 256
 const atOnce = 16 // documents in this process
@@ -142,4 +140,21 @@ async function afterCharge<Result> (work: Promise<Result>): Promise<Result> {
     markCharged(error)
     throw error
   }
+}
+
+const k = 60
+
+/**
+ * Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): merges lists by rank, since their scores are not comparable. Best
+ * first. The score is the sum of 1 / (60 + rank) over the lists.
+ */
+function fuse (lists: readonly (readonly Found[])[]): Found[] {
+  const fused = new Map<string, Found>()
+  for (const list of lists) {
+    for (const [index, found] of list.entries()) {
+      const key = `${found.chunk} ${found.id}`
+      fused.set(key, { ...found, score: (fused.get(key)?.score ?? 0) + 1 / (k + index + 1) })
+    }
+  }
+  return [...fused.values()].sort((one, other) => other.score - one.score)
 }

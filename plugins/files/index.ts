@@ -9,9 +9,9 @@ import type {} from '../tenancy/index.js'
 import type {} from '../usage/index.js'
 import type {} from '../webhooks/webhooks.js'
 import type { FastifyInstance } from 'fastify'
-import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Files } from './types.js'
+import { type KeyOptions, openKeys } from '../../lib/secrets/open-keys.js'
 import { Files as FilesSchema, S3, StorageProvider, type Files as FilesSection } from '../../lib/schema/files.js'
 import { createLocalStore } from '../../lib/files/local.js'
 import { defaultFolder, openFileStore } from '../../lib/files/open.js'
@@ -20,7 +20,6 @@ import { bytesPerMB } from '../../lib/plans/plans.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { callback, membersOf, record, section, text, whole } from '../../lib/plugin/options.js'
-import { openKeys } from '../../lib/secrets/open-keys.js'
 import { plansOf } from '../plans/plans-of.js'
 import { createBuckets } from './buckets.js'
 import { createQuarantine, scannerAddress } from './quarantine.js'
@@ -30,7 +29,6 @@ import { createScanStore } from './scan-store.js'
 import { createFiles } from './service.js'
 import { createSigner, type Signer } from './signature.js'
 import { createFileStore } from './store.js'
-import { sweepRegularly } from './sweep.js'
 
 export type { FileDetails, Files, StoredFile, Uploader } from './types.js'
 
@@ -155,4 +153,25 @@ async function openSigner (
   }
   const { keys } = await openKeys(engine.kind, { masterKey, previousKeys, folder: engine.folder })
   return createSigner(keys)
+}
+
+/** Sweeps when the app is ready, and then every `everyMs`. */
+function sweepRegularly (app: FastifyInstance, everyMs: number, sweep: () => Promise<void>): void {
+  let running: Promise<void> | null = null
+  const run = () => {
+    running ??= sweep()
+      .catch((err: unknown) => app.log.warn({ err }, 'expired files could not be removed; the next sweep tries again'))
+      .finally(() => {
+        running = null
+      })
+  }
+  let timer: NodeJS.Timeout | undefined
+  app.addHook('onReady', async () => {
+    run()
+    timer = setInterval(run, everyMs).unref()
+  })
+  app.addHook('onClose', async () => {
+    clearInterval(timer)
+    await running
+  })
 }

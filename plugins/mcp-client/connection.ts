@@ -2,14 +2,13 @@
 import type * as Sdk from '@modelcontextprotocol/client'
 import type { FastifyBaseLogger } from 'fastify'
 import type { McpServer } from '../../lib/schema/agent.js'
+import type { ToolResult } from './types.js'
 import { failure } from '../../lib/errors.js'
 import { untilAborted } from '../../lib/concurrency/until-aborted.js'
 import { version } from '../../lib/version.js'
 import { depthMember } from '../tools/depth.js'
 import { ChildTransport } from './child.js'
-import { boundedFetch } from './http.js'
 import { compileTool, type RemoteTool } from './remote-tool.js'
-import type { ToolResult } from './types.js'
 
 export const maxResult = 1_048_576 // characters of a result as JSON
 export const defaultTimeout = 30_000 // ms
@@ -155,4 +154,25 @@ function resultOf ({ content, isError = false, structuredContent }: Sdk.CallTool
 function transportOf (sdk: typeof Sdk, { command, args = [], env = {}, url, headers = {} }: McpServer): Sdk.Transport {
   if (command !== undefined) return new ChildTransport(sdk, { command, args, env, maxBytes: maxMessage })
   return new sdk.StreamableHTTPClientTransport(new URL(url ?? ''), { requestInit: { headers }, fetch: boundedFetch(maxMessage) })
+}
+
+export type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
+
+/** @param maxBytes of one response; reading a larger one fails */
+function boundedFetch (maxBytes: number): Fetch {
+  return async (url, init) => {
+    const response = await fetch(url, init)
+    if (response.body === null) return response
+    let bytes = 0
+    const body = response.body.pipeThrough(
+      new TransformStream<Uint8Array, Uint8Array>({
+        transform (chunk, controller) {
+          bytes += chunk.byteLength
+          if (bytes > maxBytes) controller.error(new Error(`the response has more than ${maxBytes} bytes`))
+          else controller.enqueue(chunk)
+        }
+      })
+    )
+    return new Response(body, { status: response.status, statusText: response.statusText, headers: response.headers })
+  }
 }

@@ -8,7 +8,7 @@ import type { Claims } from '../../lib/expressions/types.js'
 import type { Identity } from './types.js'
 import { failure } from '../../lib/errors.js'
 import { optional } from '../../lib/plugin/optional.js'
-import { bearerToken } from '../auth/bearer.js'
+import { bearerToken } from '../auth/tokens.js'
 import { tokenMissing } from '../auth/access.js'
 import { createLimit } from '../rate-limit/rules.js'
 

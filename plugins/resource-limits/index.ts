@@ -7,7 +7,7 @@ import { callback, whole } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { resourceLimitRoutes } from './routes.js'
 import { createResourceLimits, type ResourceLimits } from './service.js'
-import { sweepUsage } from './sweep.js'
+import { sweepUsage } from './store.js'
 
 export { limitedUser } from './service.js'
 export type { ResourceLimits, Taken, Use, UsageEntry } from './service.js'

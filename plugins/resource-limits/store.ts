@@ -3,19 +3,18 @@
  * period, so that one statement counts in every period or in none. Times come from the caller, so that a single clock is
  * used.
  */
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { Transaction } from 'kysely'
 import type { Engine, Statement } from '../../lib/database/engine.js'
-import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { LimitedUser, Rule } from './rules.js'
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { type Transaction, sql, type Kysely } from 'kysely'
+import { type IdempotencyClaim, requireMark } from '../../lib/database/idempotency-claim.js'
 import { hash } from 'node:crypto'
-import { sql } from 'kysely'
-import { requireMark } from '../../lib/database/idempotency-claim.js'
 import { isStorable } from '../../lib/json/storable.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { endOf, periods, startOf, type Period } from './periods.js'
 import { clockTolerance, slotsOf, type Slots } from './usage.js'
+import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
 
 const maxUserLength = 256 // characters of an id that is stored as it is
 const kept = 32 * 86_400_000 // ms that a row with an unused `total` stays: as long as for any other period
@@ -221,4 +220,24 @@ const usedStatement: Statement = {
   text: `select json_agg(json_build_array(u.resource, u.metric, ${
     values('u')
   }))::text from tenantry.resource_usage u where u.tenant_id = $1 and u.user_id = $2`
+}
+
+const after = 86_400_000 // ms that a row stays after its last period, for servers whose clocks differ
+
+/** Sweeps once; false if another server is sweeping now. */
+export function sweepUsage (db: Kysely<SystemTables>, at: Date): Promise<boolean> {
+  return sweep(db, 'tenantry.resource_usage.sweep', [(transaction) => deleteEnded(transaction, new Date(at.getTime() - after))])
+}
+
+async function deleteEnded (db: Kysely<SystemTables>, before: Date): Promise<number> {
+  const { rows: [row] } = await sql<{ count: number }>`with ended as (
+    select tenant_id, user_id, resource, metric from tenantry.resource_usage where ends_at <= ${before} limit ${maxRows} for update skip locked
+  ), gone as (
+    delete from tenantry.resource_usage u using ended e
+    where u.tenant_id = e.tenant_id and u.user_id = e.user_id and u.resource = e.resource and u.metric = e.metric returning u.tenant_id
+  ), counted as (
+    update tenantry.resource_limits l set counters = greatest(0, l.counters - g.rows)
+    from (select tenant_id, count(*)::int as rows from gone group by tenant_id) g where l.tenant_id = g.tenant_id
+  ) select count(*)::int as count from gone`.execute(db)
+  return row?.count ?? 0
 }

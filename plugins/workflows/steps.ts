@@ -9,7 +9,7 @@ import { formOf, maxAnswerBytes } from '../../lib/expressions/answer.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { placed } from '../../lib/runtime/column-errors.js'
+import { placed } from '../../lib/runtime/answer.js'
 import { overdue, within } from './step-time.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 

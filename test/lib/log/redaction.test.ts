@@ -1,7 +1,7 @@
 import Fastify from 'fastify'
 import pino from 'pino'
 import t from 'tap'
-import { loggerOptions } from '../../../lib/log/options.js'
+import { loggerOptions } from '../../../lib/log/request-log.js'
 import { redactLine } from '../../../lib/log/redaction.js'
 
 const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg'

@@ -1,4 +1,3 @@
-import type { ConfigRoutesOptions } from '../../../plugins/config-routes/options.js'
 import Fastify, { type FastifyInstance } from 'fastify'
 import tap, { test, type Test } from 'tap'
 import { ConfigError } from '../../../lib/configuration/index.js'
@@ -32,7 +31,7 @@ async function startOf (t: Test, names: readonly Service[], options: object, wit
   if (withDatabase) decorateDatabase(app)
   for (const name of names) services[name](app)
   // The options are deliberately invalid.
-  const given: ConfigRoutesOptions = Object.assign({ routes: [], env: {} }, options)
+  const given: Parameters<typeof configRoutes>[1] = Object.assign({ routes: [], env: {} }, options)
   app.register(configRoutes, given)
   return await app.ready().then(() => null, (error: Error) => error)
 }

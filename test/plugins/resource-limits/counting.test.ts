@@ -1,7 +1,7 @@
 import type { Rule } from '../../../plugins/resource-limits/index.js'
 import { test } from 'tap'
 import { sql } from 'kysely'
-import { sweepUsage } from '../../../plugins/resource-limits/sweep.js'
+import { sweepUsage } from '../../../plugins/resource-limits/store.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { day, fakeClock } from '../secrets/app.js'
 import { open, rule, use, user } from './app.js'

@@ -1,6 +1,6 @@
 /** Two servers, and two processes, on one database. */
 import { test } from 'tap'
-import { sweepUsage } from '../../../plugins/resource-limits/sweep.js'
+import { sweepUsage } from '../../../plugins/resource-limits/store.js'
 import { startInstances } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'

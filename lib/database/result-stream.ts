@@ -1,8 +1,6 @@
-/**
- * Reads large results of the database in turns, because the driver copies each chunk and makes one string of a large value. The
- * bytes of smaller results are only counted.
- */
+/** The bytes of results on a connection, before pg parses them in a listener of the socket's `data`. */
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
+import type { EventEmitter } from 'node:events'
 
 const largeAnswer = 524_288 // bytes
 const copies = 3 // of each byte: the buffer of pg grows by doubling, and becomes a string
@@ -19,7 +17,10 @@ export interface AnswerStream {
   resume(): unknown
 }
 
-/** Tracks the results on one connection. */
+/**
+ * Reads large results in turns, because the driver copies each chunk and makes one string of a large value. The bytes of smaller
+ * results are only counted.
+ */
 export class AnswerReader {
   readonly #stream: AnswerStream
   readonly #yielderOf: () => Yielder
@@ -59,5 +60,27 @@ export class AnswerReader {
       read()
       this.#stream.resume()
     }, () => {})
+  }
+}
+
+/** The parts of a stream that are used here: a socket, TLS, or the embedded database's own stream. */
+type GuardedStream = Pick<EventEmitter, 'listeners' | 'removeListener' | 'on'> & { destroy(error: Error): unknown }
+
+type Guarded = (this: unknown, chunk: unknown) => void
+
+/**
+ * From here on, an exception of a `data` listener ends the connection and fails its pending statements. It would end the process
+ * otherwise. Some results throw: one above 512 MB is longer than a string can be.
+ */
+export function guardAnswers (stream: GuardedStream): void {
+  for (const listener of stream.listeners('data') as Guarded[]) {
+    stream.removeListener('data', listener)
+    stream.on('data', function (this: unknown, chunk: unknown) {
+      try {
+        listener.call(this, chunk)
+      } catch (error) {
+        stream.destroy(new Error('Connection terminated: an answer of the database cannot be read', { cause: error }))
+      }
+    })
   }
 }

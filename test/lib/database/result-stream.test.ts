@@ -1,11 +1,14 @@
 import { test } from 'tap'
-import { EventEmitter } from 'node:events'
-import { AnswerReader, type AnswerStream } from '../../../lib/database/large-answers.js'
+import { EventEmitter, once } from 'node:events'
+import { AnswerReader, type AnswerStream, guardAnswers } from '../../../lib/database/result-stream.js'
 import { startPaces } from '../concurrency/paces.js'
 import { openEngine } from './open.js'
 import { holdInPause } from '../../helpers/pauses.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { PassThrough } from 'node:stream'
+import pg from 'pg'
+import { connectPostgres } from '../../../lib/database/postgres.js'
 
 /** A flowing stream whose chunks the test hands over one by one. */
 class Chunks extends EventEmitter {
@@ -93,4 +96,40 @@ test('a large response of a tenant with long work waits, and other responses do 
   t.notOk(isRead)
   pause.end()
   t.equal(await waiting, 'x'.repeat(3_000_000))
+})
+
+test('an error thrown by a response listener ends its connection, not the process', async (t) => {
+  const stream = new PassThrough()
+  const heard: string[] = []
+  stream.on('data', (chunk) => {
+    heard.push(String(chunk))
+    if (heard.length === 2) throw new RangeError('Cannot create a string longer than 0x1fffffe8 characters')
+  })
+  guardAnswers(stream)
+  const ended = once(stream, 'error')
+  stream.write('one')
+  stream.write('two')
+  const [error] = await ended
+  t.match(error, { message: /^Connection terminated/, cause: { name: 'RangeError' } })
+  t.strictSame(heard, ['one', 'two'])
+})
+
+test('a statement with an unreadable response fails, and the next one gets another connection', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const { pool } = connectPostgres({ connectionString })
+  t.teardown(() => pool.end())
+  const client = await pool.connect()
+  client.on('error', () => {})
+  // pg's own parsing of the response throws, as it does if the response is longer than a string can be.
+  const query = new pg.Query('select 1')
+  Object.assign(query, {
+    handleDataRow () {
+      throw new RangeError('Cannot create a string longer than 0x1fffffe8 characters')
+    }
+  })
+  const failed = once(query, 'error')
+  client.query(query)
+  t.match((await failed)[0], { message: /^Connection terminated/ })
+  client.release(true)
+  t.strictSame((await pool.query('select 2 as n')).rows, [{ n: 2 }])
 })
