@@ -1,7 +1,7 @@
 /** `tenantry client`: the generated client compiles under strict options, and works against a server. */
 import type { ConfigInput } from '../../lib/index.js'
 import { once } from 'node:events'
-import { existsSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, realpathSync, rmSync, writeFileSync } from 'node:fs'
 import { createServer as createHttpServer } from 'node:http'
 import { dirname, join } from 'node:path'
 import { pathToFileURL } from 'node:url'
@@ -41,7 +41,9 @@ const document: ConfigInput = {
 }
 
 // Below the project, where the packages are found.
-const folder = mkdtempSync(join(dirname(realpathSync(join(root, 'package.json'))), '.tap-client-'))
+const fixtures = join(dirname(realpathSync(join(root, 'package.json'))), '.tap', 'fixtures')
+mkdirSync(fixtures, { recursive: true })
+const folder = mkdtempSync(join(fixtures, 'client-'))
 t.teardown(() => rmSync(folder, { recursive: true, force: true }))
 writeFileSync(join(folder, 'package.json'), '{ "type": "module" }')
 writeFileSync(join(folder, 'tenantry.json'), JSON.stringify(document))
