@@ -31,7 +31,7 @@ import { compileDocument, type CompiledParts } from '../../lib/compiler/document
 import { readsByPath } from '../../lib/compiler/precondition.js'
 
 /** The document's sections of the same names. */
-interface ConfigRoutesOptions extends
+export interface ConfigRoutesOptions extends
   Partial<
     Pick<ConfigInput, 'routes' | 'pagination' | 'cache' | 'functions' | 'tenancy' | 'workflows' | 'credentials' | 'customIntegrations'>
   > {
