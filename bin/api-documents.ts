@@ -13,7 +13,7 @@ export interface ApiDocuments {
 /** The documents of a server that would serve the configuration document. It reads the database, and changes nothing in it. */
 export async function documentsOfDocument (path: string | undefined, env: Env): Promise<ApiDocuments> {
   const config = await loadDocument(path, env)
-  if (config.plugins.openapi === false) throw new CommandError('the document turns the plugin "openapi" off')
+  if (config.plugins.openapi === false) throw new CommandError('the document disables the plugin "openapi"')
   return await served(config)
 }
 

@@ -12,9 +12,9 @@ export function parseCall (
 ): Pick<Call, 'text' | 'flag' | 'document'> {
   const { values, positionals } = parse(name, options, words)
   const [document, ...more] = positionals
-  if (more.length > 0) throw new UsageError(`unexpected "${more[0]}": "tenantry ${name}" takes one document`)
+  if (more.length > 0) throw new UsageError(`unexpected "${more[0]}": "tenantry ${name}" accepts only one document`)
   const valueOf = (option: string) => {
-    if (!Object.hasOwn(options, option)) throw new Error(`"tenantry ${name}" declares no option "${option}"`)
+    if (!Object.hasOwn(options, option)) throw new Error(`"tenantry ${name}" does not declare an option "${option}"`)
     return values[option]
   }
   return {

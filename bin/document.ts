@@ -16,7 +16,9 @@ export function findDocument (named: string | undefined): string | undefined {
 export function requireDocument (named: string | undefined): string {
   const path = findDocument(named)
   if (path === undefined) {
-    throw new CommandError(`no document: there is no ${names.slice(0, -1).join(', ')} or ${names.at(-1)} in this folder; name one`)
+    throw new CommandError(
+      `no document: there is no ${names.slice(0, -1).join(', ')} or ${names.at(-1)} in this folder; give the path of one`
+    )
   }
   return path
 }

@@ -31,7 +31,7 @@ export function namedPort (call: Call): number | undefined {
 
 function portOf (text: string): number {
   const port = Number(text)
-  if (!/^\d{1,5}$/.test(text) || port > 65_535) throw new CommandError(`the port "${text}" is no number from 0 to 65535`)
+  if (!/^\d{1,5}$/.test(text) || port > 65_535) throw new CommandError(`the port "${text}" is invalid: expected a number from 0 to 65535`)
   return port
 }
 
@@ -52,12 +52,12 @@ export function explainListening (error: unknown, { host, port }: ListenAt): unk
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   switch (code) {
     case 'EADDRINUSE':
-      return new CommandError(`the port ${port} is in use by another program: stop that one, or choose another port with --port`)
+      return new CommandError(`the port ${port} is used by another program: stop that program, or choose another port with --port`)
     case 'EACCES':
-      return new CommandError(`this process may not listen on the port ${port}: choose one above 1023 with --port`)
+      return new CommandError(`this process is not allowed to listen on the port ${port}: choose a port above 1023 with --port`)
     case 'EADDRNOTAVAIL':
     case 'ENOTFOUND':
-      return new CommandError(`this machine has no address "${host}" to listen on`)
+      return new CommandError(`this machine does not have the address "${host}"`)
     default:
       return error
   }

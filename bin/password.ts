@@ -13,7 +13,7 @@ export async function readPassword (): Promise<string> {
   const prompt = openPrompt(stdin)
   try {
     const first = await prompt.ask('Password: ')
-    if (await prompt.ask('The same again: ') !== first) throw new CommandError('the two are not the same')
+    if (await prompt.ask('Repeat the password: ') !== first) throw new CommandError('the passwords are not the same')
     return first
   } finally {
     prompt.close()
@@ -28,11 +28,11 @@ export async function readLine (input: AsyncIterable<Buffer | string>): Promise<
     const bytes = Buffer.from(chunk)
     chunks.push(bytes)
     length += bytes.length
-    if (length > maxInput) throw new CommandError('standard input is longer than a password can be')
+    if (length > maxInput) throw new CommandError('standard input is longer than the maximum length of a password')
   }
   const line = utf8(Buffer.concat(chunks)).replace(/\r?\n$/, '')
   if (line === '') throw new CommandError('there is no password on standard input: pipe one line into the command, or run it at a terminal')
-  if (/[\r\n]/.test(line)) throw new CommandError('standard input holds more than one line: expected the password alone')
+  if (/[\r\n]/.test(line)) throw new CommandError('standard input has more than one line: expected only the password')
   return line
 }
 

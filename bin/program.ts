@@ -93,7 +93,7 @@ function overview (): string {
   const lines = Object.entries(commands).map(([name, { summary }]) => `  ${name.padEnd(width)}  ${summary}`)
   return `tenantry ${version}: JSON APIs from a document\n\nusage: tenantry <command>\n\n${
     lines.join('\n')
-  }\n\n"tenantry <command> --help" says more; "tenantry --version" prints the version.`
+  }\n\n"tenantry <command> --help" shows the help of a command; "tenantry --version" prints the version.`
 }
 
 function helpOf (name: string, { usage, summary, details }: Command): string {
@@ -102,9 +102,9 @@ function helpOf (name: string, { usage, summary, details }: Command): string {
 
 function unknown (name: string): string {
   const group = Object.keys(commands).filter((known) => known.startsWith(`${name} `))
-  if (group.length > 0) return `"tenantry ${name}" needs another word; there is ${group.map((known) => `"tenantry ${known}"`).join(', ')}`
+  if (group.length > 0) return `"tenantry ${name}" requires another word: ${group.map((known) => `"tenantry ${known}"`).join(', ')}`
   const suggestion = nearest(name, Object.keys(commands))
   return `there is no command "${name}"${
-    suggestion === undefined ? `; there are ${Object.keys(commands).join(', ')}` : `, did you mean "${suggestion}"?`
+    suggestion === undefined ? `: expected one of ${Object.keys(commands).join(', ')}` : `, did you mean "${suggestion}"?`
   }`
 }

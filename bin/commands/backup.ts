@@ -8,17 +8,17 @@ import { UsageError } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 
-const keyNote = 'secrets are encrypted under SECRETS_MASTER_KEY, which is in no backup: keep it apart from them'
+const keyNote = 'secrets are encrypted with SECRETS_MASTER_KEY, which is not part of a backup: store it in a separate place'
 
 export const backup: Command = {
-  summary: 'Dumps the database, and checks that the dump has every row.',
+  summary: 'Back up the database, and check that the backup is complete.',
   usage: '[document] --to FOLDER [--pg-bin FOLDER]',
-  details: `Runs pg_dump, of the server's version or later, as the role of the document's connection, while servers serve. The
-folder gets database.dump and manifest.json, which has the rows of each table at the moment of the dump. Needs a folder
-that is new or empty. Of an embedded database, stop the server and copy its folder.
+  details: `Runs pg_dump, with the version of the server or a later one, as the role of the document's connection. Servers can keep
+running. Writes database.dump and manifest.json, which has the number of rows of each table. The folder must be new or
+empty. To back up an embedded database, stop the server and copy its folder.
 
-  --to FOLDER       where the backup is written
-  --pg-bin FOLDER   where pg_dump and pg_restore are (default: PATH)`,
+  --to FOLDER       the folder for the backup
+  --pg-bin FOLDER   the folder of pg_dump and pg_restore (default: PATH)`,
   options: { to: { type: 'string' }, 'pg-bin': { type: 'string' } },
 
   async run (call) {
@@ -31,14 +31,14 @@ that is new or empty. Of an embedded database, stop the server and copy its fold
 }
 
 export const restoreBackup: Command = {
-  summary: 'Restores a backup into an empty database, and checks that every row is there.',
+  summary: 'Restore a backup into an empty database, and check that it is complete.',
   usage: '[document] --from FOLDER [--pg-bin FOLDER]',
   details: `Runs pg_restore in one transaction as the role of the document's connection, which then owns the tables. The
-database must have no tables. Roles that the backup grants rights to must exist. Ends with 1 where a table does not have
-the rows that it had, naming each.
+database must not have tables. Roles with permissions in the backup must exist. Ends with 1 and names the table if a table
+lacks rows of the backup.
 
   --from FOLDER     the folder of the backup
-  --pg-bin FOLDER   where pg_restore is (default: PATH)`,
+  --pg-bin FOLDER   the folder of pg_restore (default: PATH)`,
   options: { from: { type: 'string' }, 'pg-bin': { type: 'string' } },
 
   async run (call) {
@@ -52,7 +52,7 @@ the rows that it had, naming each.
 
 function folderOf (call: Call, option: 'to' | 'from'): BackupOptions {
   const folder = call.text(option)
-  if (folder === undefined || folder === '') throw new UsageError(`--${option} is missing: it names the folder of the backup`)
+  if (folder === undefined || folder === '') throw new UsageError(`--${option} is missing: expected the folder of the backup`)
   return { folder: resolve(folder), programs: call.text('pg-bin') }
 }
 
@@ -62,8 +62,8 @@ async function postgresOf (call: Call): Promise<PostgresOptions> {
   const folder = database.embedded?.dbPath
   throw new CommandError(
     folder === undefined
-      ? 'the database is in memory, and ends with its server: there is nothing to back up'
-      : `the database is embedded: stop the server, then copy the folder ${folder} as a whole, and its file secrets.key to another place; to restore, put the copy in its place`
+      ? 'the database is in memory and is lost when its server stops: there is nothing to back up'
+      : `the database is embedded: stop the server, then copy the folder ${folder} as a whole, and its file secrets.key to a separate place; to restore, put the copy in its place`
   )
 }
 

@@ -11,26 +11,26 @@ import { namedPort } from '../listening.js'
 const endMs = 15_000 // for a stop: running requests have 10 s
 
 export const dev: Command = {
-  summary: 'Serves a document, and serves it anew after each change.',
+  summary: 'Serve a document, and reload it after each change.',
   usage: '[document] [--port N] [--host ADDRESS] [--seed FILE]',
-  details: `It watches the folder of the document (JSON files, modules and .env, but not node_modules) and modules elsewhere that
-the document imports. A document with faults is not served: the faults are printed, and the previous version serves on.
-Data of an embedded database stay, those in memory until the command ends. Mails of users are printed instead of sent.
-The address and tokens to try the API with are printed once; log lines are for people, and errors have their causes.
+  details: `Watches the folder of the document (JSON files, modules and .env, but not node_modules) and modules elsewhere that
+the document imports. If a document has faults, they are printed, and the previous version stays active.
+Data of an embedded database is kept; data in memory is kept until the command ends. Mails to users are printed, not sent.
+The address and tokens for trying the API are printed once. Log lines are formatted, and errors include their causes.
 
   --port N        the port (the setting PORT; default 3000)
   --host ADDRESS  the address to listen on (the setting HOST; default 127.0.0.1)
-  --seed FILE     fills an empty database: SQL, or JSON with a list of rows for each table; a database that has rows in
-                  any table is left as it is
+  --seed FILE     fills an empty database: SQL, or JSON with a list of rows for each table; a database with rows in any
+                  table is not changed
 
-SIGTERM and SIGINT end it with 0; a second one ends at once.`,
+SIGTERM and SIGINT end the command with 0; a second signal ends it immediately.`,
   options: { port: { type: 'string' }, host: { type: 'string' }, seed: { type: 'string' } },
 
   async run (call) {
     const document = requireDocument(call.document)
     namedPort(call)
     if (call.env['NODE_ENV'] === 'production') {
-      throw new CommandError('NODE_ENV is "production", and this command is for development: use "tenantry start"')
+      throw new CommandError('NODE_ENV is "production", but this command is for development: use "tenantry start"')
     }
     const stopped = stopSignal()
     // A document that is a module reads it too.

@@ -7,12 +7,12 @@ import { CommandError } from '../failure.js'
 const maxNamed = 20 // files listed of each kind
 
 export const repairFilesCommand: Command = {
-  summary: 'Restores missing copies of files, and deletes objects without a file.',
+  summary: 'Restore missing copies of files, and delete objects without a file.',
   usage: '[document]',
-  details: `With storageProvider "both", copies each file that the disk or S3 lacks from the other one. With every provider, deletes
-objects that are older than a day and belong to no file. Servers may serve meanwhile (of an embedded database the server is
-stopped first). It can be repeated. Prints how many files are complete and how many it copied; ends with 1 if files are in
-no store or could not be copied, and names them.`,
+  details: `With storageProvider "both", copies each file that is missing on the disk or in S3 from the other storage. With every
+provider, deletes objects that are older than a day and do not belong to a file. Servers can keep running; stop the server
+of an embedded database first. The command can be repeated. Prints the numbers of complete and copied files; ends with 1
+and names the files if files are missing in every storage or could not be copied.`,
   options: {},
 
   async run (call) {
@@ -30,7 +30,9 @@ no store or could not be copied, and names them.`,
       call.print(
         `${counted(complete, 'file')} complete, ${copied} copied, ${lost.length} lost; ${counted(deleted, 'object')} without a file deleted`
       )
-      for (const key of lost.slice(0, maxNamed)) call.note(`the file ${key} is in no store: restore it from a backup, or delete it`)
+      for (const key of lost.slice(0, maxNamed)) {
+        call.note(`the file ${key} is missing in every storage: restore it from a backup, or delete it`)
+      }
       for (const { key, error } of failed.slice(0, maxNamed)) {
         call.note(`the file ${key} could not be repaired: ${error instanceof Error ? error.message : String(error)}`)
       }

@@ -7,10 +7,10 @@ import { CommandError } from '../failure.js'
 import { projectFiles } from '../project.js'
 
 export const init: Command = {
-  summary: 'Writes a first project.',
+  summary: 'Create a project.',
   usage: '[folder]',
-  details: `Writes into the folder, by default this one: tenantry.json with two routes on a table of notes, .env with a secret for
-tokens, package.json, .gitignore, and a test of the routes. It overwrites no file.
+  details: `Creates a project in the folder, by default the current one: tenantry.json with two routes on a table of notes, .env with
+a secret for tokens, package.json, .gitignore, and a test of the routes. Existing files are not overwritten.
 
 Then "npm install && npm start" serves the API on an embedded database in the folder .data.`,
   options: {},
@@ -18,12 +18,12 @@ Then "npm install && npm start" serves the API on an embedded database in the fo
   async run ({ document = '.', print }) {
     const folder = resolve(document)
     if (statSync(folder, { throwIfNoEntry: false })?.isDirectory() === false) {
-      throw new CommandError(`${document} is a file: name a new folder, as in "tenantry init my-api"`)
+      throw new CommandError(`${document} is a file: choose a new folder, as in "tenantry init my-api"`)
     }
     const files = projectFiles(folder)
     const present = Object.keys(files).filter((name) => existsSync(join(folder, name)))
     if (present.length > 0) {
-      throw new CommandError(`${document} has ${present.join(', ')} already: name a new folder, as in "tenantry init my-api"`)
+      throw new CommandError(`${document} already has ${present.join(', ')}: choose a new folder, as in "tenantry init my-api"`)
     }
     for (const [name, text] of Object.entries(files)) {
       const file = join(folder, name)

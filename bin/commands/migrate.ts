@@ -9,23 +9,22 @@ import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 
 export const migrate: Command = {
-  summary: 'Brings the database to what the server and the document need.',
+  summary: 'Apply the database changes that the server and the document need.',
   usage: '[document] [--print | --print-rules]',
-  details: `Makes what the database lacks: the server's own tables, the tables that the document declares, their indexes and
-policies. It never drops or narrows anything, and servers may serve meanwhile. Prints the name of each migration when it
-is applied; a migration of several steps, and a wait for a lock, is a line on standard error. After a failure, run it again:
-it continues where it stopped.
+  details: `Creates the missing tables of the server and of the document, with their indexes and policies. Never drops or narrows
+anything. Servers can keep running. Prints the name of each applied migration; the steps of a long migration and waits
+for locks are printed on standard error. After a failure, run the command again: it continues where it stopped.
 
-  --print        write the SQL to standard output and change nothing
+  --print        write the SQL to standard output without changing anything
   --print-rules  write security rules for the document's Firestore to standard output, and do nothing else`,
   options: { print: { type: 'boolean' }, 'print-rules': { type: 'boolean' } },
 
   async run (call) {
-    if (call.flag('print') && call.flag('print-rules')) throw new UsageError('give one of --print and --print-rules')
+    if (call.flag('print') && call.flag('print-rules')) throw new UsageError('use only one of --print and --print-rules')
     const config = await loadDocument(call.document, call.env)
     if (call.flag('print-rules')) {
       const rules = securityRules(config)
-      if (rules === undefined) throw new CommandError('the document has no Firestore: security rules need the section `firebase`')
+      if (rules === undefined) throw new CommandError('the document has no Firestore: security rules require the section `firebase`')
       call.print(rules)
       return 0
     }
@@ -35,7 +34,7 @@ it continues where it stopped.
     try {
       const plan = await engine.migration.plan()
       for (const warning of plan.warnings) call.note(`note: ${warning}`)
-      if (plan.migrations.length === 0) call.note('nothing is lacking')
+      if (plan.migrations.length === 0) call.note('nothing is missing')
       else if (call.flag('print')) call.print(planSql(plan).trimEnd())
       else await engine.migration.apply(undefined, (progress) => tell(call, progress))
       return 0

@@ -3,9 +3,9 @@ import type { Command } from '../command.js'
 import { documentsOfDocument } from '../api-documents.js'
 
 export const openapi: Command = {
-  summary: 'Prints the OpenAPI 3.1 document, which GET /doc answers.',
+  summary: 'Print the OpenAPI 3.1 document of GET /doc.',
   usage: '[document]',
-  details: 'Reads the database and changes nothing in it. With the embedded database only declared tables are known.',
+  details: 'Reads the database without changing it. With the embedded database only declared tables are included.',
   options: {},
 
   async run (call) {

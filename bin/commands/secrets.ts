@@ -7,11 +7,11 @@ import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 
 export const rekey: Command = {
-  summary: 'Encrypts every stored secret under the current master key.',
+  summary: 'Encrypt all stored secrets with the current master key.',
   usage: '[document]',
-  details: `Needs SECRETS_MASTER_KEY, the key to move to, and SECRETS_PREVIOUS_KEYS, those that secrets are encrypted under
-now, separated by commas. Servers may serve and write meanwhile (of an embedded database the server is stopped first). It
-can be repeated. Prints how many secrets it moved; ends with 1 where one could not be read, naming it and the reason.`,
+  details: `Requires SECRETS_MASTER_KEY, the new key, and SECRETS_PREVIOUS_KEYS, the current keys of the secrets, separated by
+commas. Servers can keep running; stop the server of an embedded database first. The command can be repeated. Prints how
+many secrets it encrypted again; ends with 1 and names the secret and the reason if a secret could not be read.`,
   options: {},
 
   async run (call) {
@@ -34,10 +34,10 @@ can be repeated. Prints how many secrets it moved; ends with 1 where one could n
       const { moved, unreadable, unfinished } = await rekeySecrets(engine.kysely, createSecretCipher(keys))
       call.print(`${moved} ${moved === 1 ? 'secret' : 'secrets'} moved to the master key ${keys.current.id}`)
       for (const { tenant, key, reason } of unreadable) {
-        call.note(`the secret "${key}" of ${tenant === '' ? 'the platform' : `the tenant "${tenant}"`} was left as it is: ${reason}`)
+        call.note(`the secret "${key}" of ${tenant === '' ? 'the platform' : `the tenant "${tenant}"`} was not changed: ${reason}`)
       }
       if (unfinished) {
-        call.note('servers are still storing secrets under another key: give them the new SECRETS_MASTER_KEY, then run this again')
+        call.note('servers still store secrets with another key: set the new SECRETS_MASTER_KEY for them, then run this again')
       }
       return unreadable.length > 0 || unfinished ? 1 : 0
     } catch (error) {

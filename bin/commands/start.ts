@@ -6,17 +6,17 @@ import { checkAddress, defaultHost, defaultPort, explainListening, listenAt, mai
 import { listenToSignals } from '../signals.js'
 
 export const start: Command = {
-  summary: 'Serves a document.',
+  summary: 'Serve a document.',
   usage: '[document] [--port N] [--host ADDRESS] [--print-mail]',
-  details: `Without a document it looks for tenantry.json, tenantry.jsonc, tenantry.js and tenantry.ts in this folder. A file .env
-beside the document is read. The address is printed as "listening on http://...".
+  details: `Without a document, the command looks for tenantry.json, tenantry.jsonc, tenantry.js and tenantry.ts in the current folder.
+A file .env beside the document is read. The address is printed as "listening on http://...".
 
-  --port N        the port; 0 takes a free one (the setting PORT; default ${defaultPort})
-  --host ADDRESS  the address to listen on; 0.0.0.0 is all (the setting HOST; default ${defaultHost})
-  --print-mail    mails of users are printed instead of sent, also without \`auth.mail\`; for development
+  --port N        the port; 0 selects a free port (the setting PORT; default ${defaultPort})
+  --host ADDRESS  the address to listen on; 0.0.0.0 is every address (the setting HOST; default ${defaultHost})
+  --print-mail    print mails to users instead of sending them, even without \`auth.mail\`; for development
 
-SIGTERM and SIGINT let running requests finish, at most 10 seconds, and end with 0; a second one ends at once. SIGTERM
-serves on before that for as long as \`server.stopDelayMs\` of the document says, while GET /health answers 503.`,
+SIGTERM and SIGINT let running requests finish within 10 seconds, and end with 0; a second signal ends immediately.
+After SIGTERM the server first keeps serving for \`server.stopDelayMs\` of the document, while GET /health responds with 503.`,
   options: { port: { type: 'string' }, host: { type: 'string' }, 'print-mail': { type: 'boolean' } },
 
   async run (call) {

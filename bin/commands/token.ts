@@ -12,15 +12,15 @@ import { findDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 
 export const token: Command = {
-  summary: "Prints a token of the document's own key.",
+  summary: "Print a token signed with the document's key.",
   usage: '[document] --sub ID [--role R] [--tenant T] [--permissions A,B] [--expires SECONDS]',
   details: `Signs with the key of the document's section jwt; without a document, with the setting JWT_SECRET.
 
-  --sub ID             the user
-  --role R             the role; admin without --tenant is the platform's administrator
-  --tenant T           the tenant that the user belongs to
-  --permissions A,B    permissions that the token itself gives, such as notes:write
-  --expires SECONDS    how long it lives (default: jwt.expiresIn, 3600 without it; at most jwt.maxLifetime)`,
+  --sub ID             the id of the user
+  --role R             the role; admin without --tenant is an administrator of the platform
+  --tenant T           the tenant of the user
+  --permissions A,B    permissions granted by the token itself, such as notes:write
+  --expires SECONDS    the lifetime (default: jwt.expiresIn, or 3600; at most jwt.maxLifetime)`,
   options: {
     sub: { type: 'string' },
     role: { type: 'string' },
@@ -32,14 +32,14 @@ export const token: Command = {
   async run (call) {
     const [sub, role, tenant] = [call.text('sub'), call.text('role'), call.text('tenant')]
     if (sub === undefined || sub === '') throw new UsageError('--sub is missing: a token belongs to a user')
-    if (tenant !== undefined && !isTenantId(tenant)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
+    if (tenant !== undefined && !isTenantId(tenant)) throw new UsageError('--tenant must be 1 to 64 characters of A-Z a-z 0-9 _ -')
     const permissions = call.text('permissions')?.split(',').map((name) => name.trim()).filter((name) => name !== '')
     const lifetime = lifetimeOf(call.text('expires'))
 
     const path = findDocument(call.document)
     const { jwt } = path === undefined ? await withoutDocument(call.env) : await loadConfig(path, { env: call.env })
     if (jwt === undefined) {
-      throw new CommandError('there is no key to sign with: expected a section jwt in the document, or the setting JWT_SECRET')
+      throw new CommandError('there is no signing key: expected a section jwt in the document, or the setting JWT_SECRET')
     }
     const claims = {
       sub,
@@ -48,7 +48,7 @@ export const token: Command = {
       ...permissions !== undefined && { permissions }
     }
     if (lifetime !== undefined && jwt.maxLifetime !== undefined && lifetime > jwt.maxLifetime) {
-      throw new UsageError(`--expires is more than the document's jwt.maxLifetime: expected at most ${jwt.maxLifetime} seconds`)
+      throw new UsageError(`--expires exceeds the document's jwt.maxLifetime: expected at most ${jwt.maxLifetime} seconds`)
     }
     call.print(await sign(jwt, claims, lifetime ?? jwt.expiresIn))
     return 0
@@ -63,7 +63,7 @@ async function withoutDocument (env: Env): Promise<Config> {
 async function sign (jwt: NonNullable<Config['jwt']>, claims: Claims, expiresIn: number): Promise<string> {
   const app = Fastify()
   await app.register(auth, { jwt })
-  if (!app.auth.canSign) throw new CommandError('there is no key to sign with: the document has a jwt.publicKey, and no jwt.privateKey')
+  if (!app.auth.canSign) throw new CommandError('there is no signing key: the document has a jwt.publicKey, but no jwt.privateKey')
   const token = app.auth.sign(claims, { expiresIn })
   await app.close()
   return token
@@ -72,6 +72,6 @@ async function sign (jwt: NonNullable<Config['jwt']>, claims: Claims, expiresIn:
 function lifetimeOf (text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const seconds = Number(text)
-  if (!/^\d+$/.test(text) || seconds < 1) throw new UsageError('--expires takes a number of seconds, 1 or more')
+  if (!/^\d+$/.test(text) || seconds < 1) throw new UsageError('--expires must be a number of seconds, at least 1')
   return seconds
 }

@@ -10,23 +10,23 @@ import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 
 export const createUser: Command = {
-  summary: 'Makes a user, who logs in with a password.',
+  summary: 'Create a user with a password.',
   usage: '[document] --email E [--role R] [--tenant T]',
-  details: `Asks for the password twice, without showing it. If standard input is not a terminal, reads one line from it. A
-password has 8 to 256 characters. Prints the user's id, which is the sub of its tokens. Servers on PostgreSQL can keep
-running; stop the server of an embedded database first.
+  details: `Asks for the password twice without displaying it. If standard input is not a terminal, reads one line from it. A
+password has 8 to 256 characters. Prints the id of the user, which is the sub of the user's tokens. Servers on PostgreSQL
+can keep running; stop the server of an embedded database first.
 
-  --email E    the address that the user logs in with
-  --role R     the role (default: user); admin without --tenant is the platform's administrator
+  --email E    the e-mail address for logging in
+  --role R     the role (default: user); admin without --tenant is an administrator of the platform
   --tenant T   the tenant of the user, created if it is missing, unless tenancy.provisioning is "explicit"
                (default: none, a user of the platform)`,
   options: { email: { type: 'string' }, role: { type: 'string' }, tenant: { type: 'string' } },
 
   async run (call) {
     const [email, role, named] = [call.text('email'), call.text('role'), call.text('tenant')]
-    if (email === undefined) throw new UsageError('--email is missing: it is what the user logs in with')
+    if (email === undefined) throw new UsageError('--email is missing: expected the address for logging in')
     // Refuses an empty value, such as an unset shell variable: it would create a user of the platform by mistake.
-    if (named !== undefined && !isTenantId(named)) throw new UsageError('--tenant takes 1 to 64 characters of A-Z a-z 0-9 _ -')
+    if (named !== undefined && !isTenantId(named)) throw new UsageError('--tenant must be 1 to 64 characters of A-Z a-z 0-9 _ -')
     const [{ identityFaults }, { passwordFault }, { readPassword }] = await Promise.all([
       import('../../plugins/users/index.js'),
       import('../../lib/secrets/passwords.js'),
@@ -57,7 +57,7 @@ running; stop the server of an embedded database first.
 /** Only the plugins for users and tenants, without a server. */
 async function open ({ database, tables, migrate, tenancy, plans }: Config): Promise<FastifyInstance> {
   if (database.provider === 'embedded' && database.embedded?.dbPath === undefined) {
-    throw new CommandError('the database is in memory, and ends with this command: name a folder with embedded.dbPath')
+    throw new CommandError('the database is in memory and is lost when this command ends: set a folder with embedded.dbPath')
   }
   const [{ default: Fastify }, ...plugins] = await Promise.all([
     import('fastify'),
@@ -90,7 +90,7 @@ async function isMissingTenant (app: FastifyInstance, { tenancy }: Config, id: s
   if (tenant?.status === 'deleting') throw new CommandError(`the tenant "${id}" is being deleted`)
   if (tenant === null && tenancy.provisioning === 'explicit') {
     throw new CommandError(
-      `there is no tenant "${id}", and tenancy.provisioning is "explicit": make it with POST /tenants, then run this again`
+      `there is no tenant "${id}", and tenancy.provisioning is "explicit": create it with POST /tenants, then run this again`
     )
   }
   return tenant === null
@@ -106,5 +106,5 @@ async function makeTenant ({ tenants }: FastifyInstance, id: string): Promise<vo
 }
 
 function explained (error: unknown, email: string): unknown {
-  return isFailure(error, 'conflict') ? new CommandError(`there is a user of the address ${email} already`) : error
+  return isFailure(error, 'conflict') ? new CommandError(`there is already a user with the address ${email}`) : error
 }

@@ -7,25 +7,27 @@ import { CommandError } from '../failure.js'
 import { listenToSignals } from '../signals.js'
 
 export const worker: Command = {
-  summary: 'Runs background jobs, without a port.',
+  summary: 'Run background jobs, without listening on a port.',
   usage: '[document] [--workers N]',
-  details: `Takes the document of the servers whose jobs it runs, beside them or in their place: with \`queue.workers: 0\` a
-server only sends them. Without a document it looks for tenantry.json, tenantry.jsonc, tenantry.js and tenantry.ts in this folder.
-A file .env beside the document is read. When it works it prints "working on up to N jobs at a time".
+  details: `Runs the background jobs of the servers with this document, beside the servers or, with \`queue.workers: 0\`, instead of
+them. Without a document, the command looks for tenantry.json, tenantry.jsonc, tenantry.js and tenantry.ts in the current
+folder. A file .env beside the document is read. When it is ready it prints "working on up to N jobs at a time".
 
-  --workers N  jobs at a time, 1 to ${maxWorkers} (default: \`queue.workers\` of the document)
+  --workers N  the number of concurrent jobs, 1 to ${maxWorkers} (default: \`queue.workers\` of the document)
 
-SIGTERM and SIGINT let running jobs finish, some 8 seconds; the others are handed back, and another process runs them.
-It ends with 0; a second signal ends it at once.`,
+SIGTERM and SIGINT let running jobs finish for about 8 seconds, hand the others back to other processes, and end with 0; a
+second signal ends immediately.`,
   options: { workers: { type: 'string' } },
 
   async run (call) {
     const stopOnSignal = listenToSignals()
     const named = workersOf(call.text('workers'))
     const document = await loadDocument(call.document, call.env)
-    if (document.database.provider === 'embedded') throw new CommandError('an embedded database has one process: the server runs its jobs')
+    if (document.database.provider === 'embedded') {
+      throw new CommandError('an embedded database can be used by one process only: the server runs its jobs')
+    }
     const workers = named ?? document.queue.workers
-    if (workers === 0) throw new CommandError("the document's `queue.workers` is 0: say with --workers how many jobs run at a time")
+    if (workers === 0) throw new CommandError("the document's `queue.workers` is 0: set the number of concurrent jobs with --workers")
     const config = withSections(document, { queue: { ...document.queue, workers } })
     // Imported here so that other commands and help start fast.
     const { createServer } = await import('../../lib/server.js')
@@ -51,7 +53,7 @@ function workersOf (text: string | undefined): number | undefined {
   if (text === undefined) return undefined
   const workers = Number(text)
   if (!/^\d{1,3}$/.test(text) || workers < 1 || workers > maxWorkers) {
-    throw new CommandError(`--workers "${text}" is no number from 1 to ${maxWorkers}`)
+    throw new CommandError(`--workers "${text}" is invalid: expected a number from 1 to ${maxWorkers}`)
   }
   return workers
 }

@@ -66,7 +66,7 @@ async function runStatements (db: Kysely<never>, file: string, statements: Retur
 }
 
 function tablesOf (document: unknown, file: string): TableRows {
-  const expected = 'expected an object that has a list of rows for each table, as in {"notes": [{"tenant_id": "acme", "text": "Buy milk"}]}'
+  const expected = 'expected an object with a list of rows for each table, as in {"notes": [{"tenant_id": "acme", "text": "Buy milk"}]}'
   if (!isRecord(document)) throw new CommandError(`--seed ${file}: ${expected}`)
   return Object.entries(document).map(([table, rows]) => {
     if (!Array.isArray(rows) || !rows.every(isRecord)) {

@@ -71,7 +71,7 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
   async function fill (app: FastifyInstance): Promise<void> {
     const table = await seed?.fill(app)
     if (table !== undefined && isFirstFill) {
-      call.note(`--seed: the table "${table}" has rows, and only an empty database is filled: nothing was written`)
+      call.note(`--seed: the table "${table}" already has rows, and only an empty database is filled: nothing was written`)
     }
     isFirstFill = false
   }
@@ -112,7 +112,7 @@ export function createDevServer ({ call, document, reader, env, memoryFolder, se
       }
       const previous = current
       if (previous !== undefined && isSame(previous.config, config)) {
-        if (hadFaults) call.note('no faults, and no change of what is served')
+        if (hadFaults) call.note('no faults, and no change to the served document')
         hadFaults = false
         return
       }

@@ -21,14 +21,13 @@ export interface BackupOptions {
 export async function backUp (options: PostgresOptions, { folder, programs }: BackupOptions): Promise<Counts> {
   const [dump, restore] = [await findProgram('pg_dump', programs), await findProgram('pg_restore', programs)]
   await mkdir(folder, { recursive: true, mode: 0o700 })
-  if ((await readdir(folder)).length > 0) throw new Error(`${folder} is not empty: name a new folder`)
+  if ((await readdir(folder)).length > 0) throw new Error(`${folder} is not empty: choose a new folder`)
   const file = join(folder, dumpFile)
   return withSession(options, async ({ client, env, server }) => {
     try {
       if (dump.major < server) {
         throw new Error(
-          `pg_dump ${dump.major} cannot back up PostgreSQL ${server}: install the client programs of version ${server} or later, ` +
-            'or name their folder with --pg-bin'
+          `pg_dump ${dump.major} cannot back up PostgreSQL ${server}: install the client programs of version ${server} or later, or set their folder with --pg-bin`
         )
       }
       await refuseHidden(client)

@@ -53,9 +53,9 @@ export async function refuseHidden (client: ClientBase): Promise<void> {
   const hidden = await namesOf(client, hiddenText)
   if (hidden.length > 0) {
     throw new Error(
-      `policies of your own may hide rows of ${
+      `your own policies can hide rows of ${
         hidden.join(', ')
-      } from this role: use a role with BYPASSRLS, for example by another DATABASE_URL`
+      } from this role: use a role with BYPASSRLS, for example with another DATABASE_URL`
     )
   }
 }

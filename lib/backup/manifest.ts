@@ -28,12 +28,12 @@ export async function writeManifest (folder: string, manifest: Manifest): Promis
 /** Throws if the folder has no complete backup. */
 export async function readManifest (folder: string): Promise<Manifest> {
   const text = await readFile(join(folder, manifestFile), 'utf8').catch(() => {
-    throw new Error(`${folder} holds no finished backup: ${manifestFile} is missing`)
+    throw new Error(`${folder} does not contain a complete backup: ${manifestFile} is missing`)
   })
   const manifest: unknown = parsed(text)
   if (!isManifest(manifest)) throw new Error(`${join(folder, manifestFile)} is not the manifest of a backup`)
   if (await hashOf(join(folder, dumpFile)) !== manifest.sha256) {
-    throw new Error(`${join(folder, dumpFile)} is damaged: its SHA-256 is not that of the manifest`)
+    throw new Error(`${join(folder, dumpFile)} is damaged: its SHA-256 differs from the manifest`)
   }
   return manifest
 }

@@ -22,7 +22,7 @@ export async function findProgram (name: PgProgram['name'], folder: string | und
     throw new Error(
       `${name} is missing ${
         folder === undefined ? 'on PATH' : `in ${folder}`
-      }: install PostgreSQL's client programs (Debian: postgresql-client, macOS: libpq), or name their folder with --pg-bin`
+      }: install PostgreSQL's client programs (Debian: postgresql-client, macOS: libpq), or set their folder with --pg-bin`
     )
   }
   return { name, path, major }

@@ -13,15 +13,13 @@ export async function restore (options: PostgresOptions, { folder, programs }: B
   const manifest = await readManifest(folder)
   if (program.major < manifest.pgDump) {
     throw new Error(
-      `pg_restore ${program.major} cannot read a dump of pg_dump ${manifest.pgDump}: install the client programs of version ` +
-        `${manifest.pgDump} or later, or name their folder with --pg-bin`
+      `pg_restore ${program.major} cannot read a dump of pg_dump ${manifest.pgDump}: install the client programs of version ${manifest.pgDump} or later, or set their folder with --pg-bin`
     )
   }
   return withSession(options, async ({ client, env, server }) => {
     if (server < manifest.server) {
       throw new Error(
-        `the backup is of PostgreSQL ${manifest.server}, and the database is PostgreSQL ${server}: ` +
-          `restore it into version ${manifest.server} or later`
+        `the backup is from PostgreSQL ${manifest.server}, but the database is PostgreSQL ${server}: restore it into version ${manifest.server} or later`
       )
     }
     const [first, ...more] = await tablesOf(client)

@@ -65,7 +65,7 @@ export function pdfModules (
     return { module, worker: new URL('pdf.worker.mjs', module).href, maps: new URL('../../cmaps/', module).pathname }
   } catch (cause) {
     throw failure('documentUnreadable', {
-      message: 'PDF files are not read here: the operator must install the package "pdfjs-dist@~5.6.205"',
+      message: 'This server does not support PDF files: the operator must install the package "pdfjs-dist@~5.6.205"',
       cause
     })
   }
@@ -99,8 +99,8 @@ export async function pdfText (
     const { text, excess, error } = await new Promise<Outcome>((resolve, reject) => {
       worker.once('message', resolve)
       worker.once('error', (cause) => resolve({ error: String(cause) }))
-      worker.once('exit', () => resolve({ error: 'the thread ended' }))
-      timer = setTimeout(() => resolve({ error: 'it takes too long' }), timeout)
+      worker.once('exit', () => resolve({ error: 'the thread has ended' }))
+      timer = setTimeout(() => resolve({ error: 'it took too long' }), timeout)
       abort = () => reject(signal.reason)
       signal.addEventListener('abort', abort, { once: true })
     })

@@ -44,7 +44,7 @@ export function checkPromises (
     comparePromises(response.schema, isWhole ? schema : data, pointer, (at, name, known) => {
       if (reported.has(at)) return
       reported.add(at)
-      if (known.includes(name)) faults.add(at, `"${name}" is not among the \`properties\`, so that the response leaves it out`)
+      if (known.includes(name)) faults.add(at, `"${name}" is not among the \`properties\`, so the response omits it`)
       else faults.add(at, `the response has no member "${name}"`, nearest(name, known))
     })
   }
@@ -66,9 +66,9 @@ export function checkCursorMembers (
   if (hidden.length > 0) {
     faults.add(
       pointer,
-      `the cursor of the list tells the values of ${
+      `the cursor of the list reveals the values of ${
         hidden.join(', ')
-      }, which the response leaves out: name them in \`properties\`, or order by other columns`
+      }, which the response omits: add them to \`properties\`, or order by other columns`
     )
   }
 }
@@ -124,7 +124,7 @@ const cursorPaginationSchema = named(
   'CursorPagination',
   objectOf({
     limit: { type: 'integer' },
-    next: { type: ['string', 'null'], description: 'The `cursor` of the next page; null on the last one.' }
+    next: { type: ['string', 'null'], description: 'The `cursor` of the next page; null on the last page.' }
   })
 )
 

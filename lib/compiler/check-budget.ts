@@ -25,7 +25,7 @@ export class CheckBudget {
   spend (count: number): void {
     this.#left -= count
     if (this.#left < 0) {
-      throw invalidInput('', 'the request holds too much to check by the rules of its fields: send less at once', 'limit')
+      throw invalidInput('', 'the request has too much data to validate: send less at once', 'limit')
     }
   }
 }

@@ -38,7 +38,7 @@ function compileWorkflows (workflows: readonly DeclaredWorkflow[], context: Omit
     if (workflow?.tenantScoped === true && value.schedule !== undefined) {
       context.faults.add(
         `${pointer}/schedule`,
-        'a run by schedule has no tenant here, and the workflow works with rows of tenants: give it a schedule in documents of tenants'
+        'a scheduled run has no tenant here, but the workflow uses rows of tenants: move the schedule to the documents of tenants'
       )
     }
   }

@@ -65,7 +65,7 @@ export interface DocumentedParts extends AnswerParts {
   readonly firestore: CompiledRoute['firestore']
 }
 
-const inFirestore = 'Its documents are in Firestore: their changes send no `entity.*` events to webhooks, and cannot be watched.'
+const inFirestore = 'The documents are in Firestore: changes send no `entity.*` events to webhooks, and cannot be watched.'
 
 const received: JsonSchema = { type: 'object', properties: { received: { const: true } }, required: ['received'] }
 
@@ -133,7 +133,7 @@ function answersOf (route: Route, parts: DocumentedParts): Readonly<Record<numbe
   if (webhook === null) return { [status]: schemaName(answer) === undefined ? { description: 'Success', ...answer } : answer }
   // 200 is also the response to a repeated delivery.
   if (status === 200) return { 200: { description: 'Success', anyOf: [answer, received] } }
-  return { [status]: { description: 'Success', ...answer }, 200: { description: 'The delivery was handled before', ...received } }
+  return { [status]: { description: 'Success', ...answer }, 200: { description: 'The delivery was already processed.', ...received } }
 }
 
 function bodySchema ({ method, request, queries, files }: DocumentedParts): JsonSchema | undefined {

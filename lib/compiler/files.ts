@@ -35,7 +35,7 @@ export function compileFiles (
 ): readonly CompiledFile[] | null {
   const declared = route.request?.files
   if (route.multipart !== true) {
-    if (declared !== undefined) faults.add(`${pointer}/request/files`, 'only a route with `multipart: true` takes files')
+    if (declared !== undefined) faults.add(`${pointer}/request/files`, 'only a route with `multipart: true` accepts files')
     return null
   }
   checkMultipart(route, pointer, rules, faults)
@@ -43,10 +43,10 @@ export function compileFiles (
     Object.entries(declared ?? {}).map(([name, { maxSizeMB, types, required = false, bucket = 'private' }]) => {
       const at = pointerTo(`${pointer}/request/files`, name)
       if (!partName.test(name) || name in Object.prototype) {
-        faults.add(at, 'is no name of a file: expected a letter, then at most 63 of a-z A-Z 0-9 _ -')
+        faults.add(at, 'is not a valid file name: expected a letter, then at most 63 of a-z A-Z 0-9 _ -')
       }
       if (route.request?.body !== undefined && Object.hasOwn(route.request.body, name)) {
-        faults.add(at, 'is a field of the body already: give the file another name')
+        faults.add(at, 'is already a field of the body: give the file another name')
       }
       if (rules && !rules.buckets.has(bucket)) {
         faults.add(`${at}/bucket`, `there is no bucket "${bucket}": declare it in \`files.buckets\``, nearest(bucket, rules.buckets))
@@ -68,14 +68,14 @@ function checkMultipart (route: Route, pointer: string, rules: FileRules | null 
   const count = Object.keys(route.request?.files ?? {}).length
   const at = `${pointer}/multipart`
   if (rules === null) {
-    faults.add(at, 'the server keeps no files: in its document, take `enabled: false` from `files`, and `"files": false` from `plugins`')
+    faults.add(at, 'the server does not store files: in its document, remove `enabled: false` from `files`, and `"files": false` from `plugins`')
   }
-  if (!methods.has(methodOf(route))) faults.add(at, 'a form comes with `post`, `put` or `patch`: expected one of these as `method`')
-  if (route.webhook !== undefined) faults.add(at, 'a webhook takes no forms with files: leave out `multipart` or `webhook`')
+  if (!methods.has(methodOf(route))) faults.add(at, 'a form requires the `method` `post`, `put` or `patch`')
+  if (route.webhook !== undefined) faults.add(at, 'a webhook does not accept forms with files: remove `multipart` or `webhook`')
   if (count === 0) {
     faults.add(at, 'the form has no files: declare them in `request.files`, such as `"files": { "avatar": { "required": true } }`')
   }
-  if (count > maxFiles) faults.add(`${pointer}/request/files`, `a form has at most ${maxFiles} files; this one has ${count}`)
+  if (count > maxFiles) faults.add(`${pointer}/request/files`, `a form can have at most ${maxFiles} files, but this form has ${count}`)
 }
 
 /** The form in the documentation: the fields of the body, and a binary string for each file. */

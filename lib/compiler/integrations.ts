@@ -57,7 +57,7 @@ export function compileIntegrations (
     results.add(key)
     const condition = integration.condition === undefined ? null : compileCondition(integration.condition, `${at}/condition`, templates)
     if (connectors === undefined) {
-      context.faults.add(at, 'nothing runs integrations here')
+      context.faults.add(at, 'integrations are not available here')
       return []
     }
     const call = connectors.call(integration, at, templates)

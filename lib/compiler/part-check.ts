@@ -113,7 +113,7 @@ class Walk {
     const written = !isTooLong && isRecord(then) ? then['pattern'] : undefined
     if (typeof written !== 'string' || this.#done()) return
     const pattern = this.#options.patterns.get(written)
-    if (pattern === undefined) throw new Error('a pattern that was not compiled')
+    if (pattern === undefined) throw new Error('the pattern was not compiled')
     this.#budget.spend(steps.pattern + pattern.stepsOn(value))
     if (!pattern.test(value)) this.#fail('pattern', { pattern: written }, schema)
   }
@@ -234,7 +234,7 @@ function testOf (format: unknown): (text: string) => boolean {
   if (format instanceof RegExp) return (text) => format.test(text)
   const { validate = format }: { validate?: unknown } = Object(format)
   if (validate instanceof RegExp) return (text) => validate.test(text)
-  if (typeof validate !== 'function') throw new Error('a format without a check')
+  if (typeof validate !== 'function') throw new Error('the format has no check')
   return (text) => validate(text) === true
 }
 

@@ -35,13 +35,13 @@ export function compileRouteMessage (
   if (realtime === undefined) return null
   const { faults } = context
   const at = `${pointer}/realtime`
-  if (methodOf(route) === 'GET') faults.add(at, 'a `get` route sends no message: use another method')
+  if (methodOf(route) === 'GET') faults.add(at, 'a `get` route cannot send a message: use another method')
   if (route.workflow !== undefined) faults.add(at, 'the route runs a workflow: send the message in a step of the type `realtime`')
-  if (canSend === false) faults.add(at, 'the document turns realtime off')
+  if (canSend === false) faults.add(at, 'the document disables realtime')
   if (!hasTemplate(realtime.room) && !isRoomName(realtime.room)) {
-    faults.add(`${at}/room`, 'is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -')
+    faults.add(`${at}/room`, 'is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -')
   }
-  const templates: TemplateContext = { ...context, secretsRefusedIn: 'a message of a room, which its members read' }
+  const templates: TemplateContext = { ...context, secretsRefusedIn: 'a message of a room, which is visible to its members' }
   const room = compileTemplate(realtime.room, `${at}/room`, templates)
   const event = realtime.event === undefined ? null : compileTemplate(realtime.event, `${at}/event`, templates)
   const data = compileValue(realtime.data, `${at}/data`, templates)

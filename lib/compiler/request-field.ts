@@ -44,7 +44,7 @@ export function objectSchema (
 ): JsonSchema {
   const properties: Record<string, JsonSchema> = {}
   for (const [name, field] of Object.entries(fields)) {
-    if (name === '__proto__') context.faults.add(pointerTo(pointer, name), 'no field can be named "__proto__"')
+    if (name === '__proto__') context.faults.add(pointerTo(pointer, name), 'a field cannot have the name "__proto__"')
     else properties[name] = fieldSchema(field, pointerTo(pointer, name), context, depth + 1)
   }
   const required = Object.keys(properties).filter((name) => fields[name]?.required === true)
@@ -59,7 +59,7 @@ export function objectSchema (
 export function fieldSchema (field: Field, pointer: string, context: FieldContext, depth: number): JsonSchema {
   const { faults } = context
   if (depth > maxDepth) {
-    faults.add(pointer, `fields nest at most ${maxDepth} deep`)
+    faults.add(pointer, `fields can be nested at most ${maxDepth} levels deep`)
     return {}
   }
   checkRules(field, pointer, faults)
@@ -99,7 +99,7 @@ function patternSchema (pattern: string, longest: number | undefined, pointer: s
   try {
     new RegExp(pattern, 'u').test('')
   } catch (error) {
-    faults.add(at, `no regular expression: ${error instanceof Error ? error.message : String(error)}`)
+    faults.add(at, `invalid regular expression: ${error instanceof Error ? error.message : String(error)}`)
     return {}
   }
   return { pattern }
@@ -117,7 +117,7 @@ function linearSchema (pattern: string, longest: number | undefined, pointer: st
   if (context.patternWeight > maxPatternWeight) {
     context.faults.add(
       pointer,
-      `the patterns of this route are too large together: at most ${maxPatternWeight} characters and classes, with repeats written out and ${patternWeight} for each pattern`
+      `the patterns of this route are too large in total: at most ${maxPatternWeight} characters and classes, with repeats written out and ${patternWeight} for each pattern`
     )
   }
   const { maxLength, compiled } = check
@@ -134,7 +134,7 @@ function checkRules (field: Field, pointer: string, faults: FaultList): void {
       if (types !== undefined && !types.includes(type)) {
         faults.add(
           `${pointer}/${rule}`,
-          `\`${rule}\` is for ${types.join(' or ')}, and this field is ${
+          `\`${rule}\` is for ${types.join(' or ')}, but this field is ${
             type === 'integer' || type === 'array' || type === 'object' ? 'an' : 'a'
           } ${type}`
         )
@@ -142,11 +142,11 @@ function checkRules (field: Field, pointer: string, faults: FaultList): void {
     }
     for (const [index, value] of (field.enum ?? []).entries()) {
       if (!hasType(value, type) && !(value === null && field.nullable === true)) {
-        faults.add(pointerTo(pointer, 'enum', index), `the value is no ${type}, and would never be accepted`)
+        faults.add(pointerTo(pointer, 'enum', index), `the value is not of the type ${type}, and would never be accepted`)
       }
     }
   } else if (field.additionalFields !== undefined && field.properties === undefined) {
-    faults.add(`${pointer}/additionalFields`, '`additionalFields` goes with `properties`')
+    faults.add(`${pointer}/additionalFields`, '`additionalFields` requires `properties`')
   }
   checkRange(field.minLength, field.maxLength, `${pointer}/minLength`, faults)
   checkRange(field.minimum, field.maximum, `${pointer}/minimum`, faults)
@@ -156,14 +156,14 @@ function checkRules (field: Field, pointer: string, faults: FaultList): void {
 function checkPlainEnum ({ enum: values = [] }: Field, pointer: string, faults: FaultList): void {
   for (const [index, value] of values.entries()) {
     if (typeof value === 'object' && value !== null) {
-      faults.add(pointerTo(pointer, 'enum', index), 'the values of an enum are texts, numbers, booleans and null: no objects and no arrays')
+      faults.add(pointerTo(pointer, 'enum', index), 'the values of an enum must be strings, numbers, booleans or null, not objects or arrays')
     }
   }
 }
 
 function checkRange (least: number | undefined, most: number | undefined, pointer: string, faults: FaultList): void {
   if (least !== undefined && most !== undefined && least > most) {
-    faults.add(pointer, `${least} is over the maximum of ${most}: nothing would be accepted`)
+    faults.add(pointer, `${least} exceeds the maximum of ${most}: no value would be accepted`)
   }
 }
 

@@ -101,7 +101,7 @@ function paramsSchema (
   names: readonly string[]
 ): JsonSchema | undefined {
   for (const name of Object.keys(map ?? {})) {
-    if (!names.includes(name)) context.faults.add(pointerTo(pointer, name), 'the path has no parameter of this name', nearest(name, names))
+    if (!names.includes(name)) context.faults.add(pointerTo(pointer, name), 'the path has no parameter with this name', nearest(name, names))
   }
   if (names.length === 0) return undefined
   const text: Field = { type: 'string' }
@@ -120,10 +120,10 @@ function querySchema (
 ): JsonSchema | undefined {
   const known: Record<string, Field> = {}
   if (route.paginated) {
-    known['limit'] = { type: 'integer', minimum: 0, maximum: maxInteger, description: 'Records a page.' }
-    known['offset'] = { type: 'integer', minimum: 0, maximum: maxInteger, description: 'Records to skip.' }
+    known['limit'] = { type: 'integer', minimum: 0, maximum: maxInteger, description: 'The maximum number of records per page.' }
+    known['offset'] = { type: 'integer', minimum: 0, maximum: maxInteger, description: 'The number of skipped records.' }
   }
-  if (route.hardDelete) known['hard'] = { type: 'boolean', description: 'Remove the record instead of marking it.' }
+  if (route.hardDelete) known['hard'] = { type: 'boolean', description: 'Permanently remove the record instead of marking it as deleted.' }
   const fields = { ...known, ...map }
   for (const [name, field] of Object.entries(route.parameters ?? {})) {
     fields[name] = { ...field, ...map !== undefined && Object.hasOwn(map, name) ? map[name] : undefined }

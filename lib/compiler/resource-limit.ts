@@ -58,5 +58,5 @@ function placeOf ([reference]: readonly Reference[]): string {
 }
 
 function amountRefused (path: string): Error {
-  return invalidInput(path, `must be a whole number from 1 to ${maxAmount}: it is how much the request uses`, 'resourceLimit')
+  return invalidInput(path, `must be a whole number from 1 to ${maxAmount}, the amount that the request uses`, 'resourceLimit')
 }

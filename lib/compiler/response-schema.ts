@@ -60,16 +60,16 @@ export function isResponseSchema (response: unknown): response is JsonSchema {
 export function compileWriter (schema: unknown, pointer: string, faults: FaultList, depth = 0): Writer {
   if (schema === true) return writeAll
   if (!isRecord(schema)) {
-    faults.add(pointer, 'a schema is an object')
+    faults.add(pointer, 'a schema must be an object')
     return writeAll
   }
   if (depth > maxDepth) {
-    faults.add(pointer, `schemas nest at most ${maxDepth} deep`)
+    faults.add(pointer, `schemas can be nested at most ${maxDepth} levels deep`)
     return writeAll
   }
   for (const keyword of Object.keys(schema)) {
     if (!keywords.has(keyword)) {
-      faults.add(pointerTo(pointer, keyword), 'a response schema knows no such member', nearest(keyword, keywords))
+      faults.add(pointerTo(pointer, keyword), 'a response schema does not have this member', nearest(keyword, keywords))
     }
   }
   checkType(schema, pointer, faults)
@@ -99,13 +99,13 @@ function writeAll (value: unknown): string {
 function compileProperties (schema: JsonSchema, pointer: string, faults: FaultList, depth: number): Writer {
   const { properties, additionalProperties } = schema
   if (!isRecord(properties)) {
-    faults.add(`${pointer}/properties`, '`properties` is an object of schemas')
+    faults.add(`${pointer}/properties`, '`properties` must be an object of schemas')
     return writeAll
   }
   const members: { readonly name: string, readonly key: string, readonly write: Writer }[] = []
   for (const [name, property] of Object.entries(properties)) {
     const at = pointerTo(`${pointer}/properties`, name)
-    if (name === '__proto__') faults.add(at, 'no member can be named "__proto__"')
+    if (name === '__proto__') faults.add(at, 'a member cannot have the name "__proto__"')
     members.push({ name, key: `${JSON.stringify(name)}:`, write: compileWriter(property, at, faults, depth + 1) })
   }
   const declared = new Set(members.map(({ name }) => name))
@@ -133,7 +133,7 @@ function checkType ({ type }: JsonSchema, pointer: string, faults: FaultList): v
     if (name !== undefined && !typeNames.includes(name)) {
       faults.add(
         `${pointer}/type`,
-        `no type of JSON: ${typeNames.join(', ')} are`,
+        `not a JSON type: expected one of ${typeNames.join(', ')}`,
         typeof name === 'string' ? nearest(name, typeNames.map(String)) : undefined
       )
     }

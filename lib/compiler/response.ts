@@ -27,7 +27,7 @@ export function compileResponse (response: unknown, pointer: string, context: Te
     return Object.freeze({ kind: 'schema', schema: response, serialize: serializer(response, write) })
   }
   const meant = nearSchema(response)
-  if (meant !== undefined) faults.add(`${pointer}/type`, 'a schema has the `type` of JSON that it describes', meant)
+  if (meant !== undefined) faults.add(`${pointer}/type`, 'a schema must have the JSON `type` that it describes', meant)
   const value = compileValue(response, pointer, within)
   if (faults.faults.length > before) return null
   return Object.freeze({ kind: 'mapping', value, serialize: compileMapping(response, within) })

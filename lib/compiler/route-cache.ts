@@ -40,7 +40,7 @@ export function compileCache (
     context.faults.add(`${pointer}/cache`, 'only a `get` route can be cached')
     return null
   }
-  if (writes(route)) context.faults.add(`${pointer}/cache`, 'a route that writes cannot be cached: a kept answer would leave out the write')
+  if (writes(route)) context.faults.add(`${pointer}/cache`, 'a route that writes cannot be cached: a cached response would skip the write')
   const key = compileCacheKey(cache, references, `${pointer}/cache`, context, `${method} ${route.path}`)
   if (!cache.enabled || !document.enabled) return null
   // Computed for the first request, because not every compiled route serves one.

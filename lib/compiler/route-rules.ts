@@ -9,22 +9,22 @@ import { checkWorkflowRules } from './workflow.js'
 
 /** Adds a fault for each part without effect, and for secrets in the documentation. */
 export function checkRouteRules (route: Route, pointer: string, faults: FaultList): void {
-  if (route.request?.body !== undefined && methodOf(route) === 'GET') faults.add(`${pointer}/request/body`, 'a `get` request has no body')
+  if (route.request?.body !== undefined && methodOf(route) === 'GET') faults.add(`${pointer}/request/body`, 'a `get` request cannot have a body')
   if (route.transform !== undefined) checkTransform(route, route.transform, `${pointer}/transform`, faults)
   checkWebhookRules(route, pointer, faults)
   checkWorkflowRules(route, pointer, faults)
   refuseSecrets(route.description, `${pointer}/description`, faults, 'a description')
   refuseSecrets(route.tags, `${pointer}/tags`, faults, 'a description')
-  refuseSecrets(route.request, `${pointer}/request`, faults, 'the rules of a request, which are documented')
+  refuseSecrets(route.request, `${pointer}/request`, faults, 'the rules of a request, which appear in the documentation')
 }
 
 /** Reports a transform that computes nothing, or has no data to compute from. */
 function checkTransform (route: Route, transform: NonNullable<Route['transform']>, pointer: string, faults: FaultList): void {
   const names = [transform, ...transform.operations ?? []].flatMap(({ fields }) => Object.keys(fields ?? {}))
-  if (names.length === 0) faults.add(pointer, 'the transform computes nothing: expected `fields`')
+  if (names.length === 0) faults.add(pointer, 'the transform does not compute anything: expected `fields`')
   else if (
     route.queries === undefined && route.firebaseQueries === undefined && route.integrations === undefined && route.workflow === undefined
-  ) faults.add(pointer, 'there is no answer to compute from: templates in `response` say the rest')
+  ) faults.add(pointer, 'the response has nothing to compute from: `response` uses templates')
 }
 
 export type FirestoreUse = 'none' | 'reads' | 'writes'
@@ -39,7 +39,7 @@ export function firestoreUse (queries: readonly RouteQuery[]): FirestoreUse {
 export function checkStores (queries: readonly RouteQuery[], pointer: string, faults: FaultList): void {
   const writes = queries.filter(({ write }) => write)
   if (new Set(writes.map(({ store }) => store)).size > 1) {
-    faults.add(pointer, 'the route writes to the SQL database and to Firestore, and no transaction spans both: write to one of them')
+    faults.add(pointer, 'the route writes to the SQL database and to Firestore, but a transaction cannot span both: write to one of them')
   }
   const written = new Set<string>()
   for (const { store, table, write, key, answer } of queries) {
@@ -48,7 +48,7 @@ export function checkStores (queries: readonly RouteQuery[], pointer: string, fa
     else if ((answer === 'page' || answer === 'cursorPage') && written.has(table)) {
       faults.add(
         pointer,
-        `the \`query\` "${key}" cannot see what the route writes to "${table}" before it, since Firestore writes at the end of a transaction: put it first`
+        `the \`query\` "${key}" cannot see the route's earlier writes to "${table}", because Firestore writes at the end of a transaction: move it before them`
       )
     }
   }

@@ -265,7 +265,7 @@ function compileQueries (route: Route, pointer: string, context: RouteContext, t
     if (query !== null) compiled.push(query)
     if (key === undefined || key.trim() === '') return
     // A query with faults keeps its key, so that references to its result are not reported too.
-    if (keys.has(key)) context.faults.add(at, `two queries answer under the name "${key}": give one of them an \`alias\``)
+    if (keys.has(key)) context.faults.add(at, `two queries have the result name "${key}": give one of them an \`alias\``)
     keys.add(key)
   }
   for (const [index, query] of (route.queries ?? []).entries()) {
@@ -308,7 +308,7 @@ function checkCached ({ cache }: Route, integrations: readonly CompiledIntegrati
   if (cache === undefined) return
   for (const [index, { call }] of integrations.entries()) {
     if (call.method !== 'GET') {
-      faults.add(pointerTo(pointer, 'integrations', index), 'a route that is cached makes calls of the method GET only')
+      faults.add(pointerTo(pointer, 'integrations', index), 'a cached route can only make calls with the method GET')
     }
   }
 }

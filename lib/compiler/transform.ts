@@ -56,7 +56,7 @@ export function compileTransform (
   const take = (expressions: Readonly<Record<string, string>> | undefined, at: string) => {
     for (const [name, text] of Object.entries(expressions ?? {})) {
       const field = pointerTo(at, name)
-      if (name === '__proto__') context.faults.add(field, 'no field can be named "__proto__"')
+      if (name === '__proto__') context.faults.add(field, 'a field cannot have the name "__proto__"')
       const expression = compileExpression(text, field, within, ['item', 'result'])
       if (expression !== null) checkItem(expression, field)
       if (expression !== null) fields.push({ name, expression, once: expression.locals.has('result') && !expression.locals.has('item') })
@@ -67,7 +67,7 @@ export function compileTransform (
     if (several && locals.has('item')) {
       context.faults.add(
         at,
-        'the route answers several queries, so that there is no `item`: read `result`, which has the result of each query under its name'
+        'the route returns the results of several queries, so there is no `item`: use `result`, which has the result of each query by name'
       )
     }
     if (names === null) return

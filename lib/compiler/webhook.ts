@@ -34,7 +34,7 @@ export function compileWebhook (
   const scheme = schemeOf(webhook, at, context.faults)
   const secret = compileTemplate(webhook.secret, `${at}/secret`, { ...context, sources })
   const keys = secretKeysOf(secret.references)
-  if (keys.length > 1) context.faults.add(`${at}/secret`, 'expected one secret at most: while it is rotated, each of its values can sign')
+  if (keys.length > 1) context.faults.add(`${at}/secret`, 'expected at most one secret: during a rotation, each of its values can sign')
   if (scheme === null) return null
   const { provider, acknowledges }: SignatureMembers = webhook
   return Object.freeze({ path, provider, scheme, secret, key: keys[0] ?? null, acknowledges: acknowledges === true })
@@ -43,19 +43,19 @@ export function compileWebhook (
 /** Adds a fault for each part of the route that needs a token, because webhook requests have none. */
 export function checkWebhookRules (route: Route, pointer: string, faults: FaultList): void {
   if (route.webhook === undefined) return
-  if (methodOf(route) !== 'POST') faults.add(`${pointer}/method`, 'other services send their webhooks with `post`')
+  if (methodOf(route) !== 'POST') faults.add(`${pointer}/method`, 'other services send webhooks with `post`')
   const unsigned = ['requireAuth', 'requiredPermissions', 'authProvider', 'resourceLimit'] as const
   for (const member of unsigned) {
     const value = route[member]
     if (value === undefined || value === false || value === 'jwt' || (Array.isArray(value) && value.length === 0)) continue
-    faults.add(`${pointer}/${member}`, 'a webhook is called with a signature, and without a token: leave this out')
+    faults.add(`${pointer}/${member}`, 'a webhook is called with a signature, not with a token: remove this')
   }
 }
 
 function schemeOf ({ provider, header, algorithm, encoding }: RouteWebhook, pointer: string, faults: FaultList): Scheme | null {
   if (provider !== 'custom') {
     for (const [member, value] of Object.entries({ header, algorithm, encoding })) {
-      if (value !== undefined) faults.add(`${pointer}/${member}`, `only of \`custom\`: ${provider} signs in one way`)
+      if (value !== undefined) faults.add(`${pointer}/${member}`, `only for \`custom\`: ${provider} has a fixed signature`)
     }
     return schemes[provider]
   }

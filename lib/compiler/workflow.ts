@@ -88,26 +88,26 @@ export function checkWorkflowRules (route: Route, pointer: string, faults: Fault
   if (workflow === undefined) return
   const at = `${pointer}/workflow`
   for (const member of ['queries', 'firebaseQueries', 'integrations'] as const) {
-    if (route[member] !== undefined) faults.add(`${pointer}/${member}`, `the route runs a workflow: make its \`${member}\` steps of it`)
+    if (route[member] !== undefined) faults.add(`${pointer}/${member}`, `the route runs a workflow: move its \`${member}\` to steps of the workflow`)
   }
   for (const member of ['excludeFields', 'softDelete'] as const) {
     if (route[member] !== undefined) {
-      faults.add(`${pointer}/${member}`, 'the route runs a workflow, whose steps have none of it from their route')
+      faults.add(`${pointer}/${member}`, 'the route runs a workflow, whose steps do not use this member of the route')
     }
   }
-  if (route.cache?.enabled === true) faults.add(`${pointer}/cache`, 'the answer of a workflow is not kept: its steps would not run')
-  if (workflow.steps === undefined && workflow.ref === undefined) faults.add(at, 'the workflow does nothing: expected `steps` or `ref`')
+  if (route.cache?.enabled === true) faults.add(`${pointer}/cache`, 'the response of a workflow cannot be cached: its steps would not run')
+  if (workflow.steps === undefined && workflow.ref === undefined) faults.add(at, 'the workflow has no steps: expected `steps` or `ref`')
   if (workflow.ref !== undefined) {
     for (const member of ['steps', 'id'] as const) {
-      if (workflow[member] !== undefined) faults.add(`${at}/${member}`, '`ref` names a workflow, which has its own')
+      if (workflow[member] !== undefined) faults.add(`${at}/${member}`, '`ref` refers to a workflow, which has its own')
     }
   }
   if (workflow.async === true) {
     for (const member of ['response', 'transform'] as const) {
-      if (route[member] !== undefined) faults.add(`${pointer}/${member}`, 'the answer of an asynchronous workflow comes before its result')
+      if (route[member] !== undefined) faults.add(`${pointer}/${member}`, 'the response of an asynchronous workflow is sent before its result exists')
     }
   } else if (workflow.webhookOnComplete !== undefined) {
-    faults.add(`${at}/webhookOnComplete`, 'needs `async: true`: without it the answer of the route is the end of the workflow')
+    faults.add(`${at}/webhookOnComplete`, 'requires `async: true`: otherwise the response of the route is the end of the workflow')
   }
 }
 
@@ -115,16 +115,24 @@ export function checkWorkflowRules (route: Route, pointer: string, faults: Fault
 export function workflowAnswerSchema ({ async }: CompiledRouteWorkflow, response: CompiledResponse | null): JsonSchema | undefined {
   if (response?.kind === 'mapping') return undefined
   if (response !== null && describesAnswer(response.schema)) return response.schema
-  const id = { type: 'string', description: 'The run.' }
+  const id = { type: 'string', description: 'The id of the run.' }
   return async
     ? {
         type: 'object',
-        properties: { workflowId: id, status: { const: 'queued' }, statusUrl: { type: 'string', description: 'The URL of its status.' } },
+        properties: {
+          workflowId: id,
+          status: { const: 'queued' },
+          statusUrl: { type: 'string', description: "The URL of the run's status." }
+        },
         required: ['workflowId', 'status', 'statusUrl']
       }
     : {
         type: 'object',
-        properties: { workflowId: id, status: { const: 'completed' }, result: response?.schema ?? { description: 'That of its last step.' } },
+        properties: {
+          workflowId: id,
+          status: { const: 'completed' },
+          result: response?.schema ?? { description: "The result of the workflow's last step." }
+        },
         required: ['workflowId', 'status', 'result']
       }
 }
@@ -147,7 +155,7 @@ function compileInput ({ input }: RouteWorkflow, pointer: string, values: Templa
   if (input === undefined) return null
   return compileValue(input, `${pointer}/input`, {
     ...values,
-    secretsRefusedIn: 'the input of a workflow, which is stored with its run: let the step name it'
+    secretsRefusedIn: 'the input of a workflow, which is stored with its run: use the secret in the step instead'
   })
 }
 
@@ -188,7 +196,7 @@ const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie', 'x-
 function refuseCredentials ({ sources: { headers } }: CompiledWorkflow, pointer: string, faults: FaultList): void {
   for (const name of headers) {
     if (credentialHeaders.includes(name)) {
-      faults.add(pointer, `an asynchronous workflow cannot read the header ${name}: what it reads is stored`)
+      faults.add(pointer, `an asynchronous workflow cannot read the header ${name}, because its input is stored`)
     }
   }
 }

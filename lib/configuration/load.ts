@@ -53,7 +53,7 @@ async function importModule (file: string): Promise<Readonly<Record<string, unkn
     try {
       loader = createRequire(file).resolve('tsx')
     } catch (cause) {
-      throw new Error(`Node.js ${process.version} does not read TypeScript: run "npm i -D tsx", or use Node.js 22.18 or later`, { cause })
+      throw new Error(`Node.js ${process.version} cannot load TypeScript: run "npm i -D tsx", or use Node.js 22.18 or later`, { cause })
     }
     // Registers tsx for the rest of the process. Node caches the failed import under its URL.
     await import(pathToFileURL(loader).href)

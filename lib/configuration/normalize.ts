@@ -190,7 +190,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const mcp = sections.get('mcp', Mcp)
   if (mcp !== undefined) checkMcp(mcp, faults)
   if (mcp?.documents === true && agentSettings?.embedding === undefined) {
-    faults.add('/mcp/documents', 'documents are kept with `agent.embedding`, which is missing')
+    faults.add('/mcp/documents', 'documents require `agent.embedding`, which is missing')
   }
   if (realtime !== undefined) {
     checkRealtime(realtime, faults)

@@ -69,7 +69,7 @@ export function compileAction (
   const computed = compileComputed(definition.compute ?? {}, pointer, context)
   const fixedMethod = method.constant ? String(method.evaluate(noScope)).toUpperCase() : null
   if (definition.body !== undefined && (fixedMethod === 'GET' || fixedMethod === 'HEAD')) {
-    faults.add(`${pointer}/body`, `a ${fixedMethod} has no body`)
+    faults.add(`${pointer}/body`, `a ${fixedMethod} request cannot have a body`)
   }
   if (faults.faults.length > before || path === null || result === null) return null
 
@@ -84,7 +84,7 @@ export function compileAction (
     check: definition.params === undefined ? readCheck(references, path.references) : schemaCheck(definition.params),
     complete: (params: Readonly<Record<string, unknown>>, scope: Scope) => {
       if (!new CopyBudget().take(params, copies, 'request')) {
-        throw failure('answerTooLarge', { message: 'The call would be larger than this server makes' })
+        throw failure('answerTooLarge', { message: 'The request to the service would be too large' })
       }
       return computed.length === 0 ? params : withComputed(params, computed, scope)
     },
@@ -92,7 +92,7 @@ export function compileAction (
       const value = body.evaluate(scope)
       const sent = methodOf(method, scope)
       const parameters = queryOf(membersOf(query.evaluate(scope), '/params/query'))
-      if (value !== undefined && (sent === 'GET' || sent === 'HEAD')) throw invalidInput('/params/body', `a ${sent} has no body`, 'method')
+      if (value !== undefined && (sent === 'GET' || sent === 'HEAD')) throw invalidInput('/params/body', `a ${sent} request cannot have a body`, 'method')
       return {
         method: sent,
         path: path.evaluate(scope),
@@ -137,7 +137,7 @@ function compileHeaders (
       for (const [name, given] of Object.entries(membersOf(value.evaluate(scope), '/params/headers'))) {
         if (given === null || given === '') continue
         if (typeof given === 'object' && !(given instanceof ExactNumber)) {
-          throw invalidInput('/params/headers', `the header "${name.slice(0, 64)}" must be a text`, 'type')
+          throw invalidInput('/params/headers', `the header "${name.slice(0, 64)}" must be a string`, 'type')
         }
         setHeader(headers, name, String(given))
       }

@@ -70,7 +70,7 @@ export function addressOf (base: string, path: string, query: string): string {
 }
 
 export function addressTooLong (): Error {
-  return refused(`the address is longer than ${maxAddressLength} characters`)
+  return refused(`the URL is longer than ${maxAddressLength} characters`)
 }
 
 function refused (why: string): Error {
@@ -87,7 +87,7 @@ function faultOfParts (parts: readonly Part[], kind: AddressKind): string | null
   if (
     kind === 'path' && first !== undefined && !(typeof first === 'string' && /^[/?]/.test(first))
   ) { return 'expected a path that begins with "/"' }
-  if (endsHost(parts)) return 'a template directly after the host would make another host of it: begin the path with "/" before it'
+  if (endsHost(parts)) return 'a template directly after the host would change the host: begin the path with "/" before it'
   return faultOf(parts.filter((part) => typeof part === 'string').join('x'))
 }
 
@@ -127,7 +127,7 @@ function compileParts (parts: readonly Part[], kind: AddressKind): CompiledAddre
 function whole (value: CompiledValue, scope: Scope): string {
   const text = value.evaluate(scope)
   if (typeof text === 'string' && text !== '') return text
-  throw missing(value, 'must be an address')
+  throw missing(value, 'must be a URL')
 }
 
 function encoded ({ value, query }: Exclude<Part, string>, scope: Scope): string {
@@ -135,23 +135,23 @@ function encoded ({ value, query }: Exclude<Part, string>, scope: Scope): string
   if (query && (given === undefined || given === null)) return ''
   // Some servers read `%2F` as a slash.
   if (!query && typeof given === 'string' && given.split(/[/\\]/).some(isDots)) {
-    throw missing(value, 'must not hold "." or ".." as a segment of a path')
+    throw missing(value, 'must not contain "." or ".." as a path segment')
   }
   if (isNumber(given) || typeof given === 'boolean' || (typeof given === 'string' && (query || given !== ''))) {
     try {
       return encodeURIComponent(String(given))
     } catch {
-      throw missing(value, 'must be text that UTF-8 can write')
+      throw missing(value, 'must not contain half of a surrogate pair')
     }
   }
-  throw missing(value, 'must be a text, a number or a boolean that is not empty: it stands in the address')
+  throw missing(value, 'must be a string, a number or a boolean that is not empty, because it is part of the URL')
 }
 
 /** The message contains the caller's value. */
 function missing ({ references }: CompiledValue, message: string): Error {
   const [reference] = references
   if (reference === undefined || reference.source === 'secret' || reference.source === 'credentials') {
-    return failure('credentialsRequired', { message: 'A credential that stands in the address of the call is missing' })
+    return failure('credentialsRequired', { message: 'A credential that is part of the URL is missing' })
   }
   return invalidInput(`/${[reference.source, ...reference.path].join('/')}`, message, 'type')
 }
@@ -159,10 +159,10 @@ function missing ({ references }: CompiledValue, message: string): Error {
 const unwritable = /[\u0000-\u0020\u007f\\]/ // eslint-disable-line no-control-regex -- a URL parser removes some of them, or reads a slash
 
 function faultOf (text: string): string | null {
-  if (unwritable.test(text)) return 'an address has no white space, control characters or backslashes'
-  if (text.includes('#')) return 'an address has no fragment'
+  if (unwritable.test(text)) return 'a URL cannot contain white space, control characters or backslashes'
+  if (text.includes('#')) return 'a URL cannot have a fragment'
   const [path = ''] = text.split('?', 1)
-  return path.split('/').some(isDots) ? 'an address has no segments "." or ".."' : null
+  return path.split('/').some(isDots) ? 'a URL cannot contain the segments "." or ".."' : null
 }
 
 function isDots (segment: string): boolean {
@@ -170,8 +170,8 @@ function isDots (segment: string): boolean {
 }
 
 function faultOfUrl (text: string): string | null {
-  if (!URL.canParse(text)) return 'expected an absolute address, with http: or https:'
+  if (!URL.canParse(text)) return 'expected an absolute URL with http: or https:'
   const { protocol, username, password } = new URL(text)
-  if (protocol !== 'http:' && protocol !== 'https:') return 'expected an address with http: or https:'
-  return username !== '' || password !== '' ? 'an address holds no user or password' : null
+  if (protocol !== 'http:' && protocol !== 'https:') return 'expected a URL with http: or https:'
+  return username !== '' || password !== '' ? 'a URL cannot contain a user name or password' : null
 }

@@ -48,7 +48,7 @@ export function compileAuth (connector: string, auth: ConnectorAuth, pointer: st
   const textOf = (value: CompiledValue, name: string, scope: Scope): string => {
     const text = value.evaluate(scope)
     if (typeof text === 'string' && text !== '') return text
-    throw failure('credentialsRequired', { message: `The integration ${connector} has no credentials: \`${name}\` comes to nothing` })
+    throw failure('credentialsRequired', { message: `The integration ${connector} has no credentials: the value of \`${name}\` is empty` })
   }
   switch (auth.type) {
     case 'bearer': {

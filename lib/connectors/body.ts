@@ -35,7 +35,7 @@ function prunedPart (value: unknown, pointer: string, context: TemplateContext, 
     return compiled
   }
   if (depth === maxDepth) {
-    context.faults.add(pointer, `objects and arrays nest at most ${maxDepth} deep`)
+    context.faults.add(pointer, `objects and arrays can be nested at most ${maxDepth} levels deep`)
     return compileValue(undefined, pointer, context)
   }
   if (Array.isArray(value)) {
@@ -45,7 +45,7 @@ function prunedPart (value: unknown, pointer: string, context: TemplateContext, 
   const members = Object.entries(value).flatMap(([name, member]: [string, unknown]): [string, Part][] => {
     const at = pointerTo(pointer, name)
     if (name !== '__proto__' && !name.includes('{{')) return [[name, prunedPart(member, at, context, references, depth + 1)]]
-    context.faults.add(at, name === '__proto__' ? 'no member can be named "__proto__"' : 'the name of a member is no template')
+    context.faults.add(at, name === '__proto__' ? 'a member cannot have the name "__proto__"' : 'the name of a member cannot be a template')
     return []
   })
   return prunedMembers(members, depth === 0)
@@ -115,18 +115,18 @@ function jsonText (value: unknown): string {
   try {
     return stringifyJson(value)
   } catch {
-    throw invalidInput('/params', 'nests deeper than can be written', 'depth')
+    throw invalidInput('/params', 'is nested too deeply', 'depth')
   }
 }
 
 /** A form in the style of Stripe: `a[b]=c` for members, `a[0]=c` for items. */
 function formText (value: unknown): string {
   if (typeof value === 'string') return value
-  if (!isRecord(value)) throw invalidInput('/params', 'a form is made of an object', 'type')
+  if (!isRecord(value)) throw invalidInput('/params', 'a form must be an object', 'type')
   const form: Parameters = {
     list: new URLSearchParams(),
     left: maxAnswerBytes,
-    tooLong: () => failure('answerTooLarge', { message: 'The call would be larger than this server makes' })
+    tooLong: () => failure('answerTooLarge', { message: 'The request to the service would be too large' })
   }
   for (const [name, member] of Object.entries(value)) appendTo(form, name, member, 0)
   return form.list.toString()
@@ -151,7 +151,7 @@ function appendTo (form: Parameters, name: string, value: unknown, depth: number
     append(form, name, String(value))
     return
   }
-  if (depth === maxDepth) throw invalidInput('/params', `nests more than ${maxDepth} levels deep, which no form does`, 'depth')
+  if (depth === maxDepth) throw invalidInput('/params', `is nested more than ${maxDepth} levels deep, which is not supported in forms`, 'depth')
   for (const [member, inner] of Object.entries(value)) appendTo(form, `${name}[${member}]`, inner, depth + 1)
 }
 

@@ -55,7 +55,7 @@ function compileParams (declared: unknown, action: CompiledAction, pointer: stri
   const given = declared ?? {}
   if (typeof given === 'string' && hasTemplate(given)) return { ...compileValue(given, pointer, context), hostFixed: false }
   if (!isRecord(given)) {
-    context.faults.add(pointer, 'expected an object, or a template that gives one')
+    context.faults.add(pointer, 'expected an object, or a template that returns one')
     return null
   }
   action.check.declared(given, pointer, context)

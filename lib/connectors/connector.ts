@@ -102,7 +102,9 @@ export function builtInConnector (
       if (ofParams) return { url, trusted: origin === 'platform' && hostFixed }
       // If a tenant's secret sets the address, no key of the platform may be sent there.
       if (origin === 'platform' && url !== fixed && !ownedBy(scope)) {
-        throw failure('addressRefused', { message: `The address of the integration ${name} is the tenant's, and its credentials are not` })
+        throw failure('addressRefused', {
+          message: `The address of the integration ${name} belongs to the tenant, but its credentials do not`
+        })
       }
       return { url, trusted: origin === 'platform' && url === fixed }
     }

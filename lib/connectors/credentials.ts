@@ -49,7 +49,7 @@ export function compileCredentials (
         if (isText(given)) record[name] = given
         else if (name !== address) {
           throw failure('credentialsRequired', {
-            message: `The integration ${connector} has no credentials: \`credentials.${connector}.${name}\` comes to nothing`
+            message: `The integration ${connector} has no credentials: the value of \`credentials.${connector}.${name}\` is empty`
           })
         }
       }

@@ -27,10 +27,10 @@ export function faultOfName (name: string): string | null {
 
 /** The fault of a header's value; null if it is valid. */
 export function faultOfHeader (value: string): string | null {
-  if (value.length > maxValue) return `a header has at most ${maxValue} characters`
+  if (value.length > maxValue) return `a header can have at most ${maxValue} characters`
   return /^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(value)
     ? null
-    : 'a header holds no line breaks, other control characters, or characters past U+00FF'
+    : 'a header cannot contain line breaks, other control characters, or characters past U+00FF'
 }
 
 /** Sets a header from the params; throws `validationFailed`. */
@@ -43,7 +43,7 @@ export function setHeader (headers: Record<string, string>, name: string, value:
 /** Sets a header with a credential, which messages never show. */
 export function setSecretHeader (headers: Record<string, string>, name: string, value: string): void {
   if (faultOfHeader(value) !== null) {
-    throw failure('credentialsRequired', { message: 'A credential of the integration holds characters that no header can have' })
+    throw failure('credentialsRequired', { message: 'A credential of the integration contains characters that are not allowed in headers' })
   }
   headers[name.toLowerCase()] = value
 }

@@ -69,7 +69,7 @@ export function compileConnectors (document: ConnectorsDocument, context: Connec
     for (const name of names) entries.set(name, entry)
     const [first, second] = Object.keys(document.credentials ?? {}).filter((name) => names.includes(name))
     if (second !== undefined && context.checked !== true) {
-      context.faults.add(pointerTo('/credentials', second), `it is another name of "${first}", which is there too: keep one of them`)
+      context.faults.add(pointerTo('/credentials', second), `is an alias of "${first}", which is also present: keep one of them`)
     }
     if (context.checked !== true && entry.missing === null && definition.secrets !== undefined) entry.compiled()
   }
@@ -113,7 +113,7 @@ function callOf (
   if (entry === undefined) {
     faults.add(
       `${pointer}/${typeMember}`,
-      `there is no connector "${declared.type.slice(0, 64)}": known are ${namesIn(entries)}`,
+      `there is no connector "${declared.type.slice(0, 64)}": expected one of ${namesIn(entries)}`,
       nearest(declared.type, entries.keys())
     )
     return null
@@ -123,7 +123,7 @@ function callOf (
     const known = Object.keys(definition.actions)
     faults.add(
       `${pointer}/action`,
-      `the connector ${definition.name} has no action "${declared.action.slice(0, 64)}": known are ${listed(known)}`,
+      `the connector ${definition.name} has no action "${declared.action.slice(0, 64)}": expected one of ${listed(known)}`,
       nearest(declared.action, known)
     )
     return null

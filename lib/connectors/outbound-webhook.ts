@@ -53,7 +53,7 @@ export function faultOfUrl (text: unknown): string | null {
   if (typeof text !== 'string' || !URL.canParse(text)) return 'expected an absolute URL'
   const { protocol, username, password } = new URL(text)
   if (protocol !== 'https:' && protocol !== 'http:') return 'expected an http or https URL'
-  return username === '' && password === '' ? null : 'a URL with a user or password is refused: a signature tells who sends'
+  return username === '' && password === '' ? null : 'a URL with a user name or password is rejected: the signature identifies the sender'
 }
 
 /** The address without its query string, which may contain tokens. */

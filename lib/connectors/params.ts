@@ -47,10 +47,10 @@ export function readCheck (references: readonly Reference[], required: readonly 
     params: Readonly<Record<string, unknown>>,
     wrong: (name: string, message: string, keyword: string, suggestion?: string) => void
   ) => {
-    for (const name of needed) if (!Object.hasOwn(params, name)) wrong(name, 'is required: it stands in the address', 'required')
+    for (const name of needed) if (!Object.hasOwn(params, name)) wrong(name, 'is required, because it is part of the URL', 'required')
     if (any) return
     for (const name of Object.keys(params)) {
-      if (!names.has(name)) wrong(name, 'no template of the action reads it', 'additionalProperties', nearest(name, names))
+      if (!names.has(name)) wrong(name, 'is not used by any template of the action', 'additionalProperties', nearest(name, names))
     }
   }
   return {

@@ -33,10 +33,10 @@ function valueOf ({ headers, body }: OutboundAnswerLike): unknown {
   const text = utf8.decode(body)
   if (!/^[^;]*[/+]json\s*(?:;|$)/i.test(headers['content-type'] ?? '')) return text
   const excess = jsonExcess(text)
-  if (excess !== null) throw failure('providerAnswerTooComplex', { message: `The JSON that the provider answered ${excess}` })
+  if (excess !== null) throw failure('providerAnswerTooComplex', { message: `The JSON in the provider's response ${excess}` })
   try {
     return parseJson(text)
   } catch {
-    throw failure('providerFailed', { message: 'The provider answered what is no JSON' })
+    throw failure('providerFailed', { message: 'The response of the provider is not valid JSON' })
   }
 }

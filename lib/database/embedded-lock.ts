@@ -22,7 +22,7 @@ export async function takeLock (folder: string): Promise<() => Promise<void>> {
     const holder = await readHolder(path)
     if (holder !== null && isAlive(holder)) {
       throw new Error(
-        `the embedded database in ${folder} is in use by process ${holder.pid}: stop that process, or give this one another embedded.dbPath`
+        `the embedded database in ${folder} is in use by process ${holder.pid}: stop that process, or set another embedded.dbPath for this one`
       )
     }
     await writeFile(path, JSON.stringify(own))

@@ -23,7 +23,7 @@ function unpack (archive: Buffer, folder: string): void {
     const header = archive.subarray(offset, offset + blockSize)
     const path = join(folder, textOf(header, 345, 155), textOf(header, 0, 100))
     const size = Number.parseInt(textOf(header, 124, 12), 8)
-    if (Number.isNaN(size)) throw new Error('the archive is broken')
+    if (Number.isNaN(size)) throw new Error('the archive is damaged')
     offset += blockSize
     if (textOf(header, 156, 1) === directory) mkdirSync(path, { recursive: true, mode: 0o700 })
     else writeSparse(path, archive.subarray(offset, offset + size))

@@ -56,7 +56,7 @@ export function createEvents ({ writer, notices, notify, log }: EventsOptions): 
   }
 
   async function change<T> ({ topic, tenant }: Notice, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T> {
-    if (!isNoticed(tenant)) throw new Error('not the id of a tenant')
+    if (!isNoticed(tenant)) throw new Error('not a valid tenant id')
     const number = ++changes
     let done = false
     try {

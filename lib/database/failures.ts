@@ -122,7 +122,7 @@ function withoutValue (error: unknown, state: string): Error {
     const value = fieldOf(error, field)
     return value === undefined ? [] : [`${field} ${value}`]
   })
-  const refusal = new DatabaseRefusal(`PostgreSQL answered ${state}${place.length === 0 ? '' : `: ${place.join(', ')}`}`, state)
+  const refusal = new DatabaseRefusal(`PostgreSQL responded with ${state}${place.length === 0 ? '' : `: ${place.join(', ')}`}`, state)
   if (error instanceof Error) fullTexts.set(refusal, error.message)
   return refusal
 }
@@ -154,10 +154,10 @@ function translateState (state: string, error: unknown, constraints: ConstraintR
         cause,
         constraints,
         'foreignKey',
-        (columns, table) => `the reference by ${columns} of ${table} would lead nowhere`
+        (columns, table) => `the reference by ${columns} has no matching row in ${table}`
       )
     case '23514':
-      return broken(catalogue.constraintViolated, error, cause, constraints, 'check', (columns) => `${columns} breaks a rule of the table`)
+      return broken(catalogue.constraintViolated, error, cause, constraints, 'check', (columns) => `${columns} does not satisfy a constraint of the table`)
     case '23P01':
       return broken(
         catalogue.constraintViolated,
@@ -165,7 +165,7 @@ function translateState (state: string, error: unknown, constraints: ConstraintR
         cause,
         constraints,
         'exclusion',
-        (columns) => `${columns} collides with another record`
+        (columns) => `${columns} conflicts with another record`
       )
     case '23502':
       return required(error, cause)

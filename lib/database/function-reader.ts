@@ -64,11 +64,11 @@ function functionOf (row: Row): DatabaseFunction {
 }
 
 function reasonOf (row: Row, given: Row['arguments'], columns: readonly unknown[] | null): string | null {
-  if (row.definer) return 'it is SECURITY DEFINER and would run with the rights of its owner: make it SECURITY INVOKER'
-  if (row.scopes) return `it sets ${tenantSetting}, which keeps tenants apart: take that setting from the function`
-  if (!row.allowed) return 'the role of the server may not execute it: grant EXECUTE on it'
+  if (row.definer) return 'it is SECURITY DEFINER and would run with the permissions of its owner: make it SECURITY INVOKER'
+  if (row.scopes) return `it sets ${tenantSetting}, which separates tenants: remove that setting from the function`
+  if (!row.allowed) return "the server's role cannot execute it: grant EXECUTE on it"
   if (row.variadic) return 'it is VARIADIC: write a function that takes an array'
   if (given.some(({ name }) => name === '')) return 'it has an argument without a name: name each of them'
-  if (row.type === 'trigger' || row.type === 'event_trigger') return 'it is a function of triggers'
+  if (row.type === 'trigger' || row.type === 'event_trigger') return 'it is a trigger function'
   return columns?.length === 0 ? 'it returns records without columns: write RETURNS TABLE' : null
 }

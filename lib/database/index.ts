@@ -48,7 +48,7 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
   const migrate = options.migrate ?? (provider === 'embedded' ? 'auto' : 'manual')
   const schema = provider === 'postgres' ? options.postgres?.schema ?? 'public' : 'public'
   if (/^(tenantry|information_schema|pg_.*)$/.test(schema)) {
-    throw new Error(`the schema "${schema}" cannot hold the application's tables: choose another postgres.schema`)
+    throw new Error(`the schema "${schema}" is reserved: choose another postgres.schema for the application's tables`)
   }
   const connections = provider === 'postgres' ? connectPostgres(requirePostgres(options)) : await connectEmbedded(options.embedded)
   const engine = createPoolEngine(connections, {
@@ -75,7 +75,7 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
 function providerOf ({ provider, postgres, embedded }: EngineOptions): 'postgres' | 'embedded' {
   if (provider === undefined) {
     if (postgres !== undefined && embedded !== undefined) {
-      throw new Error('the database has the sections "postgres" and "embedded": name one of them as `provider`')
+      throw new Error('the database has the sections "postgres" and "embedded": set one of them as `provider`')
     }
     return postgres === undefined ? 'embedded' : 'postgres'
   }
@@ -84,7 +84,7 @@ function providerOf ({ provider, postgres, embedded }: EngineOptions): 'postgres
   }
   if (provider === 'embedded' && postgres !== undefined) {
     throw new Error(
-      'the database provider is "embedded", and the section "postgres" is given too: remove the section, or name the provider "postgres"'
+      'the database provider is "embedded", but there is also a section "postgres": remove the section, or set the provider "postgres"'
     )
   }
   return provider
@@ -119,7 +119,7 @@ async function refuseBypass (engine: Engine): Promise<void> {
     }))
   if (role?.bypasses !== false) {
     throw new Error(
-      `postgres.rowLevelSecurity is on and the database role "${role?.name}" bypasses row-level security: connect as a role without SUPERUSER and BYPASSRLS`
+      `postgres.rowLevelSecurity is on, but the database role "${role?.name}" bypasses row-level security: connect with a role without SUPERUSER and BYPASSRLS`
     )
   }
 }
@@ -128,7 +128,7 @@ function requirePostgres ({ postgres }: EngineOptions): PostgresOptions {
   const { connectionString } = postgres ?? {}
   if (!connectionString) {
     throw new Error(
-      'the database provider "postgres" needs the section "postgres" with a connectionString: give it the address of the database, such as postgres://user@host/name'
+      'the database provider "postgres" needs the section "postgres" with a connectionString, such as postgres://user@host/name'
     )
   }
   return { ...postgres, connectionString }

@@ -97,7 +97,7 @@ class PoolConnection implements DatabaseConnection {
   }
 
   async * streamQuery<R> (): AsyncIterableIterator<QueryResult<R>> {
-    throw new Error('rows are not streamed: read them in pages')
+    throw new Error('streaming of rows is not supported: read them in pages')
   }
 
   private run (steps: Parameters<typeof runRows>[1]): ReturnType<typeof runRows> {

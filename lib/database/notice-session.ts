@@ -140,7 +140,7 @@ export class NoticeSession {
   /** A silent connection is lost. A connection that responds without the notice never delivers it. */
   private async missing (arrived: Promise<void>): Promise<void> {
     await within(this.client.query('select'), this.options.times.answerMs)
-    if (!await settles(arrived, 0)) throw new Unheard('a notice was sent and did not arrive')
+    if (!await settles(arrived, 0)) throw new Unheard('a notification was sent and did not arrive')
   }
 
   private async watch (): Promise<void> {
@@ -150,7 +150,7 @@ export class NoticeSession {
       if (this.ended.signal.aborted) return
       const question = this.client.query<{ listening: boolean }>('select $1 in (select pg_listening_channels()) as listening', [channel])
       const { rows } = await within(question, times.answerMs)
-      if (rows[0]?.listening !== true) throw new Unheard('the session does not listen any more')
+      if (rows[0]?.listening !== true) throw new Unheard('the session no longer listens')
     }
   }
 
@@ -167,7 +167,7 @@ async function within<T> (promise: Promise<T>, ms: number): Promise<T> {
   let timer: NodeJS.Timeout | undefined
   const late = new Promise<never>((_resolve, reject) => {
     // A busy process checks the clock before it reads data that has arrived meanwhile.
-    timer = setTimeout(() => setImmediate(() => reject(new Error('Connection terminated: the database does not answer'))), ms)
+    timer = setTimeout(() => setImmediate(() => reject(new Error('Connection terminated: the database does not respond'))), ms)
     timer.unref()
   })
   return Promise.race([promise, late]).finally(() => clearTimeout(timer))

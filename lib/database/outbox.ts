@@ -46,6 +46,6 @@ export async function writeEvent (db: Kysely<SystemTables>, { tenant, type, subj
 export function eventText (data: object): string {
   const text = storableJson(stringifyJson(data))
   const bytes = Buffer.byteLength(text)
-  if (bytes > maxEventBytes) throw new Error(`the data of an event have ${bytes} bytes: at most ${maxEventBytes}`)
+  if (bytes > maxEventBytes) throw new Error(`the data of an event has ${bytes} bytes: the maximum is ${maxEventBytes}`)
   return text
 }

@@ -52,7 +52,7 @@ export function createPoolAccess (
     isBusy: () => running > 0,
     ended: () => ended,
     onHang () {
-      warn(new Error('the database does not answer "select 1" in time'), 'the database hangs: what needs it is refused until it answers')
+      warn(new Error('the database does not respond to "select 1" in time'), 'the database hangs: what needs it is refused until it answers')
       gate.close()
       for (const abandon of [...connecting]) abandon(databaseUnavailable())
     },

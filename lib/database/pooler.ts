@@ -4,7 +4,7 @@ import pg from 'pg'
 
 /** The remedy for a pooler that loses the settings of a session. */
 export const poolerAdvice =
-  'set "preparedStatements": false in the section "postgres", which sends the settings with each transaction, or connect to the database itself or through a pooler of sessions'
+  'set "preparedStatements": false in the section "postgres", which sends the settings with each transaction, or connect directly to the database or through a session pooler'
 
 /**
  * Throws if the pool leads through a transaction pooler: settings of a connection, such as the visible tenant, would end with the session
@@ -19,7 +19,7 @@ export async function refuseTransactionPooler (pool: Pool, config: ClientConfig)
     if (announced === session) return
     if (await isShared(client, session, config)) {
       throw new Error(
-        `postgres.connectionString leads through a transaction pooler, such as PgBouncer with pool_mode=transaction, which loses the settings of a session: ${poolerAdvice}`
+        `postgres.connectionString uses a transaction pooler, such as PgBouncer with pool_mode=transaction, which loses the settings of a session: ${poolerAdvice}`
       )
     }
   } finally {
@@ -46,6 +46,6 @@ async function isShared (client: PoolClient, session: number, config: ClientConf
 
 async function sessionOf (client: PoolClient | pg.Client): Promise<number> {
   const { rows: [row] } = await client.query<{ session: number }>('select pg_backend_pid() as session')
-  if (row === undefined) throw new Error('the database names no session')
+  if (row === undefined) throw new Error("the database did not return the session's id")
   return row.session
 }

@@ -79,7 +79,7 @@ export function guardAnswers (stream: GuardedStream): void {
       try {
         listener.call(this, chunk)
       } catch (error) {
-        stream.destroy(new Error('Connection terminated: an answer of the database cannot be read', { cause: error }))
+        stream.destroy(new Error('Connection terminated: a response of the database cannot be read', { cause: error }))
       }
     })
   }

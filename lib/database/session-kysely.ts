@@ -60,6 +60,6 @@ class SessionConnection implements DatabaseConnection {
   }
 
   async * streamQuery<Row> (): AsyncIterableIterator<QueryResult<Row>> {
-    throw new Error('rows of a session are not streamed')
+    throw new Error("streaming of a session's rows is not supported")
   }
 }

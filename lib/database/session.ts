@@ -28,7 +28,7 @@ export function createPreludes ({ rowLevelSecurity, transaction }: SessionSettin
   return (tenant) => {
     if (tenant === serverRef) return own
     if (!isTenant(tenant)) return platform
-    if (!isTenantId(tenant)) throw new Error('not the id of a tenant')
+    if (!isTenantId(tenant)) throw new Error('not a valid tenant id')
     return scope(tenant)
   }
 }
@@ -104,7 +104,7 @@ export class TransactionSession implements Session {
     this.ended = true
     if (!this.begun) return
     const { tag } = await runRows(this.client, [{ text: 'commit', values: [] }], this.settings.silenceMs)
-    if (tag !== 'COMMIT') throw new Error('a statement of the transaction failed and its error was ignored: nothing was committed')
+    if (tag !== 'COMMIT') throw new Error('a statement of the transaction failed but its error was ignored: nothing was committed')
   }
 
   async rollback (): Promise<void> {

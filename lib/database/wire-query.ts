@@ -37,7 +37,7 @@ const watched = new WeakSet<Socket>()
 function expectAnswer (socket: Socket, withinMs: number): void {
   if (!watched.has(socket)) {
     watched.add(socket)
-    socket.on('timeout', () => socket.destroy(new Error('Connection terminated: the database does not answer')))
+    socket.on('timeout', () => socket.destroy(new Error('Connection terminated: the database does not respond')))
   }
   socket.setTimeout(withinMs)
 }

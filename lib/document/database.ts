@@ -27,10 +27,10 @@ export function databaseOf (sections: Sections, provider: Provider, faults: Faul
   const named = sections.get('databaseProvider', DatabaseProvider)
   if (sections.has('postgres') && sections.has('supabase')) {
     if (!sections.has('databaseProvider')) {
-      faults.add('/databaseProvider', 'missing: the document has the sections `postgres` and `supabase`; name one of them')
+      faults.add('/databaseProvider', 'missing: the document has the sections `postgres` and `supabase`; select one of them')
     }
     if (named === 'firebase') {
-      faults.add('/supabase', 'the document has the section `postgres` too: with `databaseProvider: "firebase"` one of them has the tables')
+      faults.add('/supabase', 'the document also has the section `postgres`: with `databaseProvider: "firebase"`, only one section can have the tables')
     }
   }
   if (provider === 'embedded') return { provider, embedded: sections.get('embedded', Embedded) ?? {} }
@@ -45,12 +45,12 @@ export function databaseOf (sections: Sections, provider: Provider, faults: Faul
   }
   const { pool, ...rest } = filled(section, 'connectionString', 'schema', 'pool', 'preparedStatements', 'rowLevelSecurity')
   if (['tenantry', 'tenantry_queue'].includes(rest.schema) || rest.schema.startsWith('pg_') || rest.schema === 'information_schema') {
-    faults.add(`/${provider}/schema`, `"${rest.schema}" is not the application's own`)
+    faults.add(`/${provider}/schema`, `"${rest.schema}" is reserved: choose another schema for the application`)
   }
   return { provider: 'postgres', postgres: { ...rest, pool: filled(pool, 'max', 'acquireTimeoutMs', 'statementTimeoutMs') } }
 }
 
-const addressMissing = 'missing: expected the address of the database, here or as the setting DATABASE_URL'
+const addressMissing = 'missing: expected the URL of the database, here or as the setting DATABASE_URL'
 
 /** `auto` outside production, and always for the embedded engine, which other programs cannot migrate. */
 export function migrateOf (named: 'auto' | 'manual' | undefined, provider: Provider, env: Env): 'auto' | 'manual' {
@@ -62,7 +62,7 @@ export function firebaseOf (sections: Sections, faults: FaultList): FirebaseConf
   const isDefault = sections.get('databaseProvider', DatabaseProvider) === 'firebase'
   if (!sections.has('firebase')) {
     if (isDefault) {
-      faults.add('/firebase/projectId', 'missing: expected the id of the Google Cloud project whose Firestore has the documents')
+      faults.add('/firebase/projectId', 'missing: expected the id of the Google Cloud project with the Firestore documents')
     }
     return undefined
   }
@@ -72,7 +72,7 @@ export function firebaseOf (sections: Sections, faults: FaultList): FirebaseConf
   for (const [index, name] of rest.sharedCollections.entries()) {
     const at = `/firebase/sharedCollections/${index}`
     if (!isPathSegment(name)) faults.add(at, `the name of a collection ${pathSegmentRule}`)
-    else if (name === tenantsCollection) faults.add(at, `"${tenantsCollection}" has the collections of all tenants: choose another name`)
+    else if (name === tenantsCollection) faults.add(at, `"${tenantsCollection}" is reserved for the collections of tenants: choose another name`)
   }
   return {
     ...rest,

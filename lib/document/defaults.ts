@@ -6,7 +6,7 @@ export function filled<Section extends object, Member extends keyof Section & st
   section: Section,
   ...members: Member[]
 ): Filled<Section, Member> {
-  if (!has(section, members)) throw new Error(`the schema has no default for one of ${members.join(', ')}`)
+  if (!has(section, members)) throw new Error(`the schema lacks a default for one of ${members.join(', ')}`)
   return section
 }
 

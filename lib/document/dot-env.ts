@@ -16,7 +16,7 @@ export async function withDotEnv (folder: string, env: Env): Promise<Env> {
     throw unreadable(file, error)
   }
   const line = unreadableLine(text)
-  if (line !== null) throw unreadable(file, `line ${line} is no setting: expected NAME=value, or a comment that starts with #`)
+  if (line !== null) throw unreadable(file, `line ${line} is not a setting: expected NAME=value, or a comment that starts with #`)
   const settings = Object.entries(env).filter(([, value]) => value !== undefined)
   return Object.freeze({ ...parseEnv(text), ...Object.fromEntries(settings) })
 }

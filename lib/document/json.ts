@@ -18,8 +18,8 @@ const expectations: Readonly<Record<string, string>> = {
   UnexpectedEndOfString: 'the string is not closed: expected a double quote',
   UnexpectedEndOfNumber: 'the number is not complete',
   InvalidUnicode: 'expected four hexadecimal digits after `\\u`',
-  InvalidEscapeCharacter: 'unknown escape; \\n \\r \\t \\b \\f \\\\ \\/ \\" and \\u are known',
-  InvalidCharacter: 'a string holds no line breaks and control characters as they are: escape them'
+  InvalidEscapeCharacter: 'unknown escape: expected one of \\n \\r \\t \\b \\f \\\\ \\/ \\" and \\u',
+  InvalidCharacter: 'a string cannot contain unescaped line breaks and control characters'
 }
 
 /**
@@ -36,12 +36,12 @@ export function parseJson (text: string, source: string): unknown {
     return { pointer: '', location: at(offset), message: expectations[name] ?? name }
   })
   if (root === undefined && faults.length === 0) {
-    faults.push({ pointer: '', location: at(0), message: 'expected a document: the file is empty' })
+    faults.push({ pointer: '', location: at(0), message: 'expected a document, but the file is empty' })
   }
   if (root === undefined || faults.length > 0) throw new ConfigError(faults)
   const value = valueOf(
     root,
-    (node, name) => faults.push({ pointer: '', location: at(node.offset), message: `the member "${name}" is given twice` })
+    (node, name) => faults.push({ pointer: '', location: at(node.offset), message: `the member "${name}" is duplicated` })
   )
   if (faults.length > 0) throw new ConfigError(faults)
   return value
@@ -52,7 +52,7 @@ function parseTree (text: string, errors: ParseError[], source: string): Node | 
   try {
     return jsonc.parseTree(text, errors, { allowTrailingComma: true })
   } catch (error) {
-    if (error instanceof RangeError) throw new ConfigError([{ pointer: '', location: source, message: 'nested too deep' }])
+    if (error instanceof RangeError) throw new ConfigError([{ pointer: '', location: source, message: 'nested too deeply' }])
     throw error
   }
 }

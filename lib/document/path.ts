@@ -16,13 +16,13 @@ export function parsePath (path: string): readonly Segment[] | string {
   const segments: Segment[] = []
   const names = new Set<string>()
   for (const text of path.slice(1).split('/')) {
-    if (text === '') return path.endsWith('/') ? 'a path ends without "/"' : 'a path has no empty segments'
-    if (text === '.' || text === '..') return 'a path has no "." and ".." segments'
-    if (text.includes('*')) return 'a path has no wildcards; `:name` stands for one segment'
+    if (text === '') return path.endsWith('/') ? 'a path cannot end with "/"' : 'a path cannot have empty segments'
+    if (text === '.' || text === '..') return 'a path cannot have the segments "." and ".."'
+    if (text.includes('*')) return 'a path cannot have wildcards; `:name` matches one segment'
     if (text.startsWith(':')) {
       const name = text.slice(1)
-      if (!parameterName.test(name)) return `"${text}" is no parameter: expected ":" and a name of letters, digits and underscores`
-      if (names.has(name)) return `the parameter "${text}" stands twice in the path`
+      if (!parameterName.test(name)) return `"${text}" is not a valid parameter: expected ":" and a name of letters, digits and underscores`
+      if (names.has(name)) return `the parameter "${text}" appears twice in the path`
       names.add(name)
       segments.push({ kind: 'parameter', text: name })
     } else if (plainSegment.test(text)) {
@@ -30,7 +30,7 @@ export function parsePath (path: string): readonly Segment[] | string {
     } else if (text.includes(':')) {
       return `in "${text}" the parameter must be the whole segment`
     } else {
-      return `"${text}" holds a character that a path does not take as it is`
+      return `"${text}" contains a character that must be percent-encoded in a path`
     }
   }
   return segments

@@ -15,11 +15,11 @@ const forbiddenNames: ReadonlySet<string> = new Set(['__proto__'])
  */
 export function toPlain (value: unknown, faults: FaultList, pointer = '', around: object[] = []): unknown {
   if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
-  if (typeof value === 'number') return Number.isFinite(value) ? value : refuse(pointer, `${value} is no number that JSON has`, faults)
+  if (typeof value === 'number') return Number.isFinite(value) ? value : refuse(pointer, `${value} is not a valid JSON number`, faults)
   if (typeof value !== 'object') {
-    return refuse(pointer, `expected what JSON can say, got ${value === undefined ? 'undefined' : `a ${typeof value}`}`, faults)
+    return refuse(pointer, `expected a JSON value, got ${value === undefined ? 'undefined' : `a ${typeof value}`}`, faults)
   }
-  if (around.includes(value)) return refuse(pointer, 'the value holds itself', faults)
+  if (around.includes(value)) return refuse(pointer, 'the value contains itself', faults)
   if (around.length === maxDepth) return refuse(pointer, `nested more than ${maxDepth} levels deep`, faults)
   if (!Array.isArray(value) && !isPlain(value)) {
     return refuse(pointer, `expected an object, array, string, number, boolean or null, got ${describeInstance(value)}`, faults)
@@ -37,7 +37,7 @@ function plainObject (value: object, faults: FaultList, pointer: string, around:
   for (const [name, member] of Object.entries(value)) {
     if (member === undefined) continue
     const at = pointerTo(pointer, name)
-    if (forbiddenNames.has(name)) refuse(at, `"${name}" is no name for a member`, faults)
+    if (forbiddenNames.has(name)) refuse(at, `"${name}" is not allowed as the name of a member`, faults)
     else copy[name] = toPlain(member, faults, at, around)
   }
   return copy

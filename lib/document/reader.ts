@@ -51,7 +51,7 @@ function readNode (written: SchemaNode, given: unknown, pointer: string, around:
   if (typeof given === 'string' && hasTemplate(given) && !walk.resolved && !keepsText(node)) {
     if (walk.settings !== false) return readResolved(node, given, pointer, walk)
     if (!isPlainText(given)) {
-      walk.faults.add(pointer, 'a template cannot stand here')
+      walk.faults.add(pointer, 'a template is not allowed here')
       return undefined
     }
   }
@@ -95,7 +95,7 @@ function dereference (node: SchemaNode, walk: Walk): [SchemaNode, Walk] {
   const inside = node.$defs === undefined ? walk : { ...walk, definitions: new Map([...walk.definitions, ...Object.entries(node.$defs)]) }
   if (node.$ref === undefined) return [node, inside]
   const target = inside.definitions.get(node.$ref)
-  if (target === undefined) throw new Error(`the schema refers to "${node.$ref}", which it does not define`)
+  if (target === undefined) throw new Error(`the schema refers to "${node.$ref}", which is not defined`)
   return dereference(target, inside)
 }
 
@@ -183,7 +183,7 @@ function readArray (node: SchemaNode, value: readonly unknown[], pointer: string
 function refuseRepeated (value: readonly unknown[], pointer: string, { faults }: Walk): void {
   const seen = new Set<unknown>()
   for (const [index, item] of value.entries()) {
-    if (seen.has(item)) faults.add(pointerTo(pointer, index), 'given twice')
+    if (seen.has(item)) faults.add(pointerTo(pointer, index), 'duplicate value')
     seen.add(item)
   }
 }
@@ -297,5 +297,5 @@ function kindOf (value: unknown): string {
   if (Array.isArray(value)) return 'array'
   if (typeof value === 'number') return Number.isInteger(value) ? 'integer' : 'number'
   if (typeof value === 'bigint') return 'integer beyond 9007199254740991'
-  return value instanceof ExactNumber ? 'number of more digits than are kept here' : typeof value
+  return value instanceof ExactNumber ? 'number with more digits than supported' : typeof value
 }

@@ -16,7 +16,7 @@ function reasonOf (error: unknown): string {
     case 'EISDIR':
       return 'it is a folder'
     case 'EACCES':
-      return 'this process may not read it'
+      return 'this process has no permission to read it'
     default:
       return error instanceof Error ? error.message : String(error)
   }

@@ -29,7 +29,7 @@ function routeOf ({ name, path, actions, workflow, provider, secret, header, alg
   return {
     path,
     method: 'post',
-    description: `The webhook ${name}`,
+    description: `Receives the webhook ${name}.`,
     webhook,
     ...actions !== undefined && { integrations: actions },
     ...workflow !== undefined && { workflow },

@@ -25,7 +25,7 @@ export function absenceOf (rules: RequestRules | undefined, { source, path }: Pi
     if (field === undefined) {
       const named = [source, ...path].join('.')
       return {
-        message: `the request has no \`${named}\`, since its \`${source}\` rules do not declare "${name}"`,
+        message: `the request has no \`${named}\`, because its \`${source}\` rules do not declare "${name}"`,
         suggestion: nearest(name, Object.keys(fields))
       }
     }

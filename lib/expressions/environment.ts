@@ -43,7 +43,7 @@ function resolve ({ alternatives }: TemplateNode, env: Env, pointer: string, fau
     } else {
       const [name] = alternative.path
       if (alternative.source !== 'env' || alternative.path.length !== 1 || typeof name !== 'string') {
-        faults.add(pointer, `\`${alternative.text}\` is not known here: only settings are, as \`{{env.NAME}}\``)
+        faults.add(pointer, `\`${alternative.text}\` is not allowed here: expected a setting, \`{{env.NAME}}\``)
         return undefined
       }
       last = setting(env, name)

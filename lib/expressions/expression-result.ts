@@ -40,7 +40,7 @@ function ofInt (value: bigint): number | bigint {
 function ofObject (value: object, budget: Budget, depth: number): unknown {
   budget.spend(1)
   budget.allocate(valueBytes)
-  if (depth === maxDepth) throw new ExpressionLimit('the result nests too deep')
+  if (depth === maxDepth) throw new ExpressionLimit('the result is nested too deeply')
   if (Array.isArray(value)) {
     budget.allocate(valueBytes * value.length)
     budget.spend(value.length)

@@ -48,7 +48,7 @@ export function toCel (source: string): CelText {
     for (position += quote.length; !source.startsWith(quote, position);) {
       if (position >= source.length) throw new TemplateSyntaxError(`the string that starts with ${quote} is not closed`, start)
       if (source.startsWith('{{', position)) {
-        if (!isPlain) throw new TemplateSyntaxError('a template cannot stand in a raw, bytes or triple-quoted string', position)
+        if (!isPlain) throw new TemplateSyntaxError('a template is not allowed in a raw, bytes or triple-quoted string', position)
         if (piece !== '') pieces.push(quote + piece + quote)
         piece = ''
         pieces.push(takeTemplate(true))

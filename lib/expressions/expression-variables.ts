@@ -116,7 +116,7 @@ class Collector {
         return node.args.forEach((item) => this.walk(item, bound))
       case '.?':
       case '[?]':
-        return this.#fault(node, 'optional access is not known here; a path that leads nowhere is null anyway')
+        return this.#fault(node, 'optional access is not supported; a path that does not exist is null')
       case '||':
       case '&&':
       case '==':
@@ -168,7 +168,7 @@ class Collector {
     if (
       name === 'duration' && !(argument?.op === 'value' && typeof argument.args === 'string' && argument.args.length <= maxDurationText)
     ) {
-      this.#fault(node, `\`duration()\` takes a string literal of at most ${maxDurationText} characters`)
+      this.#fault(node, `\`duration()\` requires a string literal of at most ${maxDurationText} characters`)
     }
     args.forEach((item) => this.walk(item, bound))
   }
@@ -176,10 +176,10 @@ class Collector {
   #method (node: ASTNode, name: string, receiver: ASTNode, args: readonly ASTNode[], bound: ReadonlySet<string>): void {
     const isMacro = macros.has(name)
     if (this.#context.bounded === true && (isMacro || name === 'matches')) {
-      return this.#fault(node, `\`${name}()\` is not allowed in a tenant's document, since its cost has no bound`)
+      return this.#fault(node, `\`${name}()\` is not allowed in a tenant's document, because its cost is not bounded`)
     }
     // A pattern comes from the document, never from a caller.
-    if (name === 'matches' && args[0]?.op !== 'value') this.#fault(node, '`matches()` takes its pattern as a string literal')
+    if (name === 'matches' && args[0]?.op !== 'value') this.#fault(node, 'the pattern of `matches()` must be a string literal')
     if (!(name === 'bind' && receiver.op === 'id' && receiver.args === 'cel')) this.walk(receiver, bound)
     const [variable, ...rest] = args
     if (isMacro && variable?.op === 'id') {
@@ -235,7 +235,7 @@ class Collector {
   /** Lists and texts have no members. A record, or the body, may have a field of that name. */
   #length (node: ASTNode, of: ASTNode): void {
     const text = this.#cel.source.slice(this.#cel.origin(of.range.start), this.#cel.origin(of.range.end))
-    this.#fault(node, `a list and a text have no \`length\`; a field of that name is written \`${text}["length"]\``, `size(${text})`)
+    this.#fault(node, `a list and a string have no \`length\`; write a field with that name as \`${text}["length"]\``, `size(${text})`)
   }
 
   #templateReader (template: ExpressionTemplate, path: Path): ExpressionReader {
@@ -253,7 +253,7 @@ class Collector {
     ) {
       this.#context.faults.add(
         this.#pointer,
-        `\`${template.text}\`: a list and a text have no \`length\`; write \`size(...)\` without braces`
+        `\`${template.text}\`: a list and a string have no \`length\`; write \`size(...)\` without braces`
       )
     }
     const { evaluate } = value
@@ -266,7 +266,7 @@ class Collector {
 
   #unknown (node: ASTNode, name: string): void {
     const known = [...this.#locals, ...this.#context.sources]
-    this.#fault(node, `nothing is named \`${name}\` here; known are ${known.join(', ')}`, nearest(name, known))
+    this.#fault(node, `nothing is named \`${name}\` here: expected one of ${known.join(', ')}`, nearest(name, known))
   }
 
   #fault (node: ASTNode, message: string, suggestion?: string): void {

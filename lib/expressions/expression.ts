@@ -75,7 +75,7 @@ export function compileExpression (
 ): CompiledExpression | null {
   const { faults } = context
   if (text.length > maxLength) {
-    faults.add(pointer, `an expression has at most ${maxLength} characters; this one has ${text.length}`)
+    faults.add(pointer, `an expression can have at most ${maxLength} characters, but this one has ${text.length}`)
     return null
   }
   const before = faults.faults.length
@@ -116,7 +116,7 @@ function evaluator ({ run, steps, slots }: CompiledCel, pointer: string) {
       const limit = limitIn(error, budget)
       if (limit === null) throw error
       const message =
-        `The expression at ${pointer} takes more time or memory than an expression may: send or select less data, or compute less`
+        `The expression at ${pointer} exceeds the limit of time or memory: send or select less data, or compute less`
       throw failure('expressionLimit', {
         message,
         extras: { details: [{ path: pointer, message: limit.message, keyword: 'expressionLimit' }] }

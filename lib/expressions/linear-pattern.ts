@@ -15,7 +15,7 @@ const usualLength = 10_000 // characters of a text for a field without `maxLengt
 /** Compiling writes out repeats, and Unicode classes have hundreds of ranges. */
 const unicodeClassWeight = 50
 
-const notRe2 = "no regular expression of RE2's syntax, which has neither look-around nor back-references"
+const notRe2 = "not a regular expression of RE2's syntax, which has neither look-around nor back-references"
 
 const load = createRequire(import.meta.url)
 
@@ -41,12 +41,12 @@ export type PatternCheck = { readonly fault: string } | {
 
 /** Checks a pattern for texts of at most `longest` characters; without it, for the longest text within the bound. */
 export function checkPattern (pattern: string, longest: number | undefined): PatternCheck {
-  if (pattern.length > maxLength) return { fault: `a pattern has at most ${maxLength} characters; this one has ${pattern.length}` }
+  if (pattern.length > maxLength) return { fault: `a pattern can have at most ${maxLength} characters, but this one has ${pattern.length}` }
   const weight = weightOf(pattern)
   if (weight > maxWeight) {
     return {
       fault:
-        `the pattern is too large when its repeats are written out: at most ${maxWeight} characters and classes, of which one of Unicode such as \\p{L} counts ${unicodeClassWeight}`
+        `the pattern is too large with its repeats written out: at most ${maxWeight} characters and classes, where a Unicode class such as \\p{L} counts ${unicodeClassWeight}`
     }
   }
   // In RE2 this JavaScript syntax would match as plain text.
@@ -60,7 +60,7 @@ export function checkPattern (pattern: string, longest: number | undefined): Pat
   }
   const most = Math.floor(maxSteps / size)
   if (longest !== undefined && longest > most) {
-    return { fault: `the pattern takes too long on a text of ${longest} characters: set a \`maxLength\` of at most ${most}` }
+    return { fault: `the pattern takes too long on a string of ${longest} characters: set a \`maxLength\` of at most ${most}` }
   }
   return { fault: null, weight, maxLength: longest ?? Math.min(most, usualLength), compiled: linearPattern(pattern, size) }
 }

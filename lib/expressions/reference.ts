@@ -51,7 +51,7 @@ export function resolvePath (node: PathNode, pointer: string, context: TemplateC
   const source = templateSources.find((known) => known === node.source)
   if (source === undefined) {
     const suggestion = nearest(node.source, context.sources)
-    faults.add(pointer, `\`${node.text}\` names no source of templates: ${sourceNames(context)}`, suggestion)
+    faults.add(pointer, `\`${node.text}\` is not a source of templates: ${sourceNames(context)}`, suggestion)
     return undefined
   }
   if (source === 'secret' && context.secretsRefusedIn !== undefined) {
@@ -59,12 +59,12 @@ export function resolvePath (node: PathNode, pointer: string, context: TemplateC
     return undefined
   }
   if (!context.sources.has(source)) {
-    faults.add(pointer, `\`${node.text}\`: there is no \`${source}\` here; ${sourceNames(context)}`)
+    faults.add(pointer, `\`${node.text}\`: \`${source}\` is not available here: ${sourceNames(context)}`)
     return undefined
   }
   const isFunction = source === 'now' || source === 'uuid'
   if (isFunction !== node.call || (isFunction && node.path.length > 0)) {
-    faults.add(pointer, isFunction ? `\`${node.text}\` is written \`${source}()\`` : `\`${node.text}\`: \`${source}\` is no function`)
+    faults.add(pointer, isFunction ? `\`${node.text}\` must be written \`${source}()\`` : `\`${node.text}\`: \`${source}\` is not a function`)
     return undefined
   }
   const reference: Reference = Object.freeze({ source, path: Object.freeze(memberPath(source, node.path)) })
@@ -190,20 +190,20 @@ function checkMember (
 ): boolean {
   const first = path[0] === undefined ? undefined : String(path[0])
   if (source === 'env' && path.length !== 1) {
-    faults.add(pointer, `\`${text}\`: an environment setting is written \`env.NAME\``)
+    faults.add(pointer, `\`${text}\`: an environment setting must be written \`env.NAME\``)
     return false
   }
   if (source === 'env' && envNames !== undefined && !envNames.has(String(first))) {
     // The message does not say whether it is set.
     faults.add(
       pointer,
-      `\`${text}\`: a tenant's document may read a setting only if the platform lists it in \`tenancy.env\``,
+      `\`${text}\`: a tenant's document can read a setting only if the platform lists it in \`tenancy.env\``,
       nearest(String(first), envNames)
     )
     return false
   }
   if (source === 'secret' && !secretKey.test(String(first ?? ''))) {
-    faults.add(pointer, `\`${text}\`: a secret is written \`secret:KEY\`, the key ${secretKeyForm}`)
+    faults.add(pointer, `\`${text}\`: a secret must be written \`secret:KEY\`, the key ${secretKeyForm}`)
     return false
   }
   if (first === undefined) return true
@@ -212,7 +212,7 @@ function checkMember (
     return false
   }
   if (source === 'results' && results !== undefined && !results.has(first)) {
-    faults.add(pointer, `\`${text}\`: no query before this one makes a result "${first}"`, nearest(first, results))
+    faults.add(pointer, `\`${text}\`: no earlier query has a result "${first}"`, nearest(first, results))
     return false
   }
   if (source === 'files' && files !== undefined && !files.has(first)) {
@@ -222,19 +222,19 @@ function checkMember (
   if (source === 'files' && path[1] !== undefined && !fileMembers.includes(String(path[1]))) {
     faults.add(
       pointer,
-      `\`${text}\`: a file has no \`${String(path[1])}\`; it has ${fileMembers.join(', ')}`,
+      `\`${text}\`: a file has no \`${String(path[1])}\`: expected one of ${fileMembers.join(', ')}`,
       nearest(String(path[1]), fileMembers)
     )
     return false
   }
   if (source === 'steps' && steps !== undefined && !steps.has(first)) {
-    faults.add(pointer, `\`${text}\`: no step that has ended by then has the id "${first}"`, nearest(first, steps))
+    faults.add(pointer, `\`${text}\`: no earlier step has the id "${first}"`, nearest(first, steps))
     return false
   }
   if (source === 'steps' && path[1] !== undefined && path[1] !== 'result' && path[1] !== 'error') {
     faults.add(
       pointer,
-      `\`${text}\`: a step has \`steps.${first}.result\` and, where it failed, \`steps.${first}.error\``,
+      `\`${text}\`: a step has \`steps.${first}.result\` and, if it failed, \`steps.${first}.error\``,
       nearest(String(path[1]), ['result', 'error'])
     )
     return false
@@ -260,5 +260,5 @@ function lowerFirst ([first, ...rest]: readonly (string | number)[]): (string | 
 }
 
 function sourceNames ({ sources }: TemplateContext): string {
-  return `known are ${[...sources].map((source) => source === 'now' || source === 'uuid' ? `${source}()` : source).join(', ')}`
+  return `expected one of ${[...sources].map((source) => source === 'now' || source === 'uuid' ? `${source}()` : source).join(', ')}`
 }

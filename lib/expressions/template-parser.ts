@@ -138,7 +138,7 @@ class Scanner {
     if (this.takes('}}')) throw new TemplateSyntaxError('the template is empty', opening)
     for (;;) {
       if (alternatives.length === maxAlternatives) {
-        throw new TemplateSyntaxError(`a template has at most ${maxAlternatives} alternatives`, this.position)
+        throw new TemplateSyntaxError(`a template can have at most ${maxAlternatives} alternatives`, this.position)
       }
       alternatives.push(this.alternative(opening))
       this.space()
@@ -187,7 +187,7 @@ class Scanner {
     if (this.takes('()')) return done([], true)
     const path: (string | number)[] = []
     for (;;) {
-      if (path.length > maxPathMembers) throw new TemplateSyntaxError(`a path has at most ${maxPathMembers} members`, this.position)
+      if (path.length > maxPathMembers) throw new TemplateSyntaxError(`a path can have at most ${maxPathMembers} members`, this.position)
       if (this.takes('.')) {
         const member = this.match(name)
         if (member === null) throw new TemplateSyntaxError('expected a name after "."', this.position)
@@ -230,7 +230,7 @@ class Scanner {
         continue
       }
       const escaped = escapes.get(this.text.charAt(++this.position))
-      if (escaped === undefined) throw new TemplateSyntaxError('unknown escape; \\n \\r \\t \\\\ \\" and \\\' are known', this.position)
+      if (escaped === undefined) throw new TemplateSyntaxError('unknown escape: expected one of \\n \\r \\t \\\\ \\" and \\\'', this.position)
       value += escaped
     }
     throw new TemplateSyntaxError(`the string that starts with ${quote} is not closed`, start)
@@ -265,5 +265,5 @@ function refuseStrayBraces (text: string, segments: readonly Segment[]): void {
   if (!plain.includes('}}')) return
   const opened = plain.split('{').length
   const closed = plain.split('}').length
-  if (closed > opened) throw new TemplateSyntaxError('`}}` closes no `{{`', text.lastIndexOf('}}'))
+  if (closed > opened) throw new TemplateSyntaxError('`}}` has no matching `{{`', text.lastIndexOf('}}'))
 }

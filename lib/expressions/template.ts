@@ -71,7 +71,7 @@ export function toText (value: unknown): string {
 }
 
 function reportExcess (pointer: string, { templates, context }: Compilation): void {
-  if (templates > maxTemplates) context.faults.add(pointer, `a value holds at most ${maxTemplates} templates; this one has ${templates}`)
+  if (templates > maxTemplates) context.faults.add(pointer, `a value can have at most ${maxTemplates} templates, but this one has ${templates}`)
 }
 
 const nothing: Part = { constant: true, value: undefined }
@@ -103,12 +103,12 @@ function compilePart (value: unknown, pointer: string, compilation: Compilation,
     case 'object':
       break
     default:
-      faults.add(pointer, `a ${typeof value} is no JSON value`)
+      faults.add(pointer, `a ${typeof value} is not a JSON value`)
       return nothing
   }
   if (value === null || value instanceof ExactNumber) return { constant: true, value }
   if (depth === maxDepth) {
-    faults.add(pointer, `objects and arrays nest at most ${maxDepth} deep`)
+    faults.add(pointer, `objects and arrays can be nested at most ${maxDepth} levels deep`)
     return nothing
   }
   if (Array.isArray(value)) {
@@ -122,8 +122,8 @@ function compilePart (value: unknown, pointer: string, compilation: Compilation,
   const members: [string, Part][] = []
   for (const [name, item] of Object.entries(value)) {
     const at = pointerTo(pointer, name)
-    if (name === '__proto__') faults.add(at, 'no member can be named "__proto__"')
-    else if (name.includes('{{')) faults.add(at, 'the name of a member is no template')
+    if (name === '__proto__') faults.add(at, 'a member cannot have the name "__proto__"')
+    else if (name.includes('{{')) faults.add(at, 'the name of a member cannot be a template')
     else members.push([name, compilePart(item, at, compilation, depth + 1)])
   }
   return objectOf(members)

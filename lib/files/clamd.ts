@@ -32,7 +32,7 @@ export async function scan (address: ScannerAddress, bytes: Readable, signal?: A
 /** Resolves if the scanner answers in time. */
 export async function ping (address: ScannerAddress, timeoutMs: number): Promise<void> {
   const reply = await ask(address, 'PING', timeoutMs)
-  if (reply !== 'PONG') throw new ScannerUnavailable(`the scanner answered "${reply}" to PING`)
+  if (reply !== 'PONG') throw new ScannerUnavailable(`the scanner responded with "${reply}" to PING`)
 }
 
 async function ask (
@@ -49,7 +49,7 @@ async function ask (
   const end = () => socket.destroy(new Error('the scan was ended'))
   signal?.addEventListener('abort', end, { once: true })
   try {
-    socket.setTimeout(Math.min(connectTime, silenceMs), () => socket.destroy(new Error('the scanner does not answer')))
+    socket.setTimeout(Math.min(connectTime, silenceMs), () => socket.destroy(new Error('the scanner does not respond')))
     await once(socket, 'connect')
     socket.setTimeout(silenceMs)
     socket.write(`z${command}\0`)
@@ -87,7 +87,7 @@ function readReply (socket: Socket): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = ''
     const end = () => {
-      if (text === '') reject(new Error('the scanner closed the connection without an answer'))
+      if (text === '') reject(new Error('the scanner closed the connection without a response'))
       else resolve(text.replace(/\0[^]*$/, '').trim())
     }
     socket.on('data', (chunk) => {
@@ -103,5 +103,5 @@ function verdictOf (reply: string): Verdict {
   if (reply.startsWith('INSTREAM size limit exceeded')) return { status: 'tooLarge' }
   const signature = /^stream: (.+) FOUND$/.exec(reply)?.[1]
   if (signature !== undefined) return { status: 'infected', signature }
-  throw new Error(`the scanner answered "${reply}"`)
+  throw new Error(`the scanner responded with "${reply}"`)
 }

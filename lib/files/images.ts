@@ -18,20 +18,26 @@ export const imageQuery = {
     Type.Integer({
       minimum: 1,
       maximum: maxSide,
-      description: 'Of the result, in pixels. Default: by the height, or that of the original.'
+      description: 'The width of the image in pixels. Default: derived from the height, or the original width.'
     })
   ),
   height: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: maxSide, description: 'Of the result, in pixels. Default: by the width, or that of the original.' })
+    Type.Integer({
+      minimum: 1,
+      maximum: maxSide,
+      description: 'The height of the image in pixels. Default: derived from the width, or the original height.'
+    })
   ),
   fit: Type.Optional(
     Type.Enum(['cover', 'contain', 'fill', 'inside', 'outside'], {
-      description: 'How an image of other proportions fills `width` and `height`. Default: `cover`, which cuts.'
+      description: 'How the image fits `width` and `height` if its proportions differ. Default: `cover`, which crops the image.'
     })
   ),
-  format: Type.Optional(Type.Enum(['jpeg', 'png', 'webp', 'avif'], { description: 'Default: that of the original, and png for a GIF.' })),
+  format: Type.Optional(
+    Type.Enum(['jpeg', 'png', 'webp', 'avif'], { description: 'The format of the image. Default: the original format, or png for a GIF.' })
+  ),
   quality: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, description: 'Of a jpeg, webp or avif. Default: 80, and 50 for an avif.' })
+    Type.Integer({ minimum: 1, maximum: 100, description: 'The quality of a jpeg, webp or avif image. Default: 80, or 50 for avif.' })
   )
 }
 export const ImageTransform = Type.Object(imageQuery)
@@ -72,7 +78,7 @@ export async function transformImage (
     return { bytes: await result.toBuffer(), contentType: `image/${target}` }
   } catch (error) {
     if (error instanceof Error && 'statusCode' in error) throw error
-    throw failure('badRequest', { message: 'The file is no image that can be transformed', cause: error })
+    throw failure('badRequest', { message: 'The file is not an image that can be transformed', cause: error })
   }
 }
 
@@ -100,7 +106,10 @@ function loadSharp (): Promise<typeof Sharp> {
     return sharp
   }, (error: unknown) => {
     loaded = undefined
-    throw failure('badRequest', { message: 'Images are not transformed here: the operator must install the package "sharp"', cause: error })
+    throw failure('badRequest', {
+      message: 'This server does not transform images: the operator must install the package "sharp"',
+      cause: error
+    })
   })
   return loaded
 }

@@ -54,7 +54,7 @@ export async function createS3Store (
       async function * counted () {
         try {
           for await (const chunk of bytes) {
-            if (!(chunk instanceof Uint8Array)) throw new TypeError('the stream of a file must be of bytes')
+            if (!(chunk instanceof Uint8Array)) throw new TypeError('the stream of a file must contain bytes')
             size += chunk.length
             isSuspended = true
             yield chunk

@@ -58,6 +58,6 @@ const objectKey = /^[A-Za-z0-9_-]{1,64}\/[A-Za-z0-9_-]{1,128}$/
 
 /** Rejects a key that is not `<tenant>/<id>`. Only this package creates keys, and they become file paths. */
 export function checkKey (key: string): string {
-  if (!objectKey.test(key)) throw new TypeError(`"${key}" is no key of an object`)
+  if (!objectKey.test(key)) throw new TypeError(`"${key}" is not a valid key of an object`)
   return key
 }

@@ -51,13 +51,13 @@ export function translate (error: unknown): unknown {
   if (error instanceof TenantryError || !(error instanceof Error)) return error
   switch (grpcCodeOf(error)) {
     case alreadyExists:
-      return failure('conflict', { message: 'A document with this id exists already', cause: error })
+      return failure('conflict', { message: 'A document with this id already exists', cause: error })
     case aborted:
       return failure('documentContention', { headers: retryAfter, cause: error })
     case invalidArgument:
       return failure('invalidValue', {
         message:
-          'Firestore does not take this query or these values: a document has at most 1 MiB, and a text that is filtered by at most 1,500 bytes',
+          'Firestore rejected the query or its values: a document can have at most 1 MiB, and a string used in filters at most 1,500 bytes',
         cause: error
       })
     case failedPrecondition:

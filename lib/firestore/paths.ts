@@ -16,7 +16,7 @@ const maxLength = 512 // characters, as in the SQL database
 
 /** The rule of a segment, for messages. */
 export const pathSegmentRule =
-  `has 1 to ${maxLength} characters and at most 1,500 bytes, holds no \`/\`, and is neither \`.\` nor \`..\` nor of the form \`__name__\``
+  `has 1 to ${maxLength} characters and at most 1,500 bytes, contains no \`/\`, and is neither \`.\` nor \`..\` nor of the form \`__name__\``
 
 /** The place of a collection. */
 export interface CollectionPlace {
@@ -40,19 +40,19 @@ export function isReserved (name: string): boolean {
 /** `tenants/acme`. Throws for an invalid id of a tenant. */
 export function rootOf (owner: Owner): string {
   if (owner === platformRef) return `${tenantsCollection}/${platformId}`
-  if (!isTenantId(owner)) throw new Error('not the id of a tenant')
+  if (!isTenantId(owner)) throw new Error('not a valid tenant id')
   return `${tenantsCollection}/${isReserved(owner) ? platformId : ''}${owner}`
 }
 
 /** The place of a collection of the tenant, or with `shared` of the platform. */
 export function placeOf (owner: Owner, collection: string, shared: boolean): CollectionPlace {
-  if (!isPathSegment(collection)) throw new Error('not the name of a collection')
+  if (!isPathSegment(collection)) throw new Error('not a valid collection name')
   const root = rootOf(owner)
   return { path: shared ? collection : `${root}/${collection}`, root }
 }
 
 /** The path of a document. Throws for an invalid id. */
 export function documentPath ({ path }: CollectionPlace, id: string): string {
-  if (!isPathSegment(id)) throw new Error('not the id of a document')
+  if (!isPathSegment(id)) throw new Error('not a valid document id')
   return `${path}/${id}`
 }

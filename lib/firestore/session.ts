@@ -85,7 +85,7 @@ export class TransactionSession implements DocumentSession {
     for (const fields of documents) {
       const own = id ?? newId()
       const path = documentPath(place, own)
-      if ((this.#known.get(path) ?? null) !== null) throw failure('conflict', { message: 'A document with this id exists already' })
+      if ((this.#known.get(path) ?? null) !== null) throw failure('conflict', { message: 'A document with this id already exists' })
       const reference = client.doc(path)
       const isGone = this.#known.has(path)
       this.#write(path, fields, (transaction) => {
@@ -124,7 +124,7 @@ export class TransactionSession implements DocumentSession {
 
   #write (path: string, fields: Fields | null, write: Write): void {
     if (this.#writes.length === maxWrites) {
-      throw failure('badRequest', { message: `One request writes at most ${maxWrites} documents of Firestore: send fewer at a time` })
+      throw failure('badRequest', { message: `A request can write at most ${maxWrites} documents of Firestore: send fewer at a time` })
     }
     this.#known.set(path, fields)
     this.#writes.push(write)

@@ -6,7 +6,7 @@ import { failure } from '../errors.js'
 export function leftOf ({ raw }: FastifyReply): AbortSignal {
   const left = new AbortController()
   const leave = () => {
-    if (!raw.writableFinished) left.abort(failure('stopping', { message: 'The caller is gone' }))
+    if (!raw.writableFinished) left.abort(failure('stopping', { message: 'The caller disconnected' }))
   }
   if (raw.destroyed) leave()
   else raw.once('close', leave)

@@ -48,6 +48,6 @@ function refusalOf (code: string | undefined): [status: number, message: string]
     case 'ERR_HTTP_REQUEST_TIMEOUT':
       return [408, 'The request took too long to arrive']
     default:
-      return [400, 'This is no HTTP/1.1 request that can be read']
+      return [400, 'This is not a valid HTTP/1.1 request']
   }
 }

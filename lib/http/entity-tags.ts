@@ -45,7 +45,7 @@ export function ifMatchOf ({ headers: { 'if-match': header } }: Pick<FastifyRequ
   if (header === undefined) return undefined
   const tags = parse(header)
   if (tags === null) {
-    throw failure('badRequest', { message: 'If-Match must be "*" or a list of entity tags as ETag gives them, such as "3"' })
+    throw failure('badRequest', { message: 'If-Match must be "*" or a list of entity tags, such as "3"' })
   }
   return tags
 }

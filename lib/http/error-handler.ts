@@ -85,7 +85,7 @@ function forCaller (error: TenantryError, { auth, server }: Pick<FastifyRequest,
   const isAsked = error.code === catalogue.tenantRequired.code && error.message === catalogue.tenantRequired.message
   if (!isAsked || (auth ?? null) === null || auth?.role === 'admin' || trustsTenantHeader(server)) return error
   return failure('tenantRequired', {
-    message: "This resource belongs to a tenant: the caller's token must name one in its claim tenant_id"
+    message: "This resource belongs to a tenant: the caller's token must have the tenant in its claim tenant_id"
   })
 }
 

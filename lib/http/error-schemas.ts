@@ -9,21 +9,21 @@ export const errorSchemaId = 'TenantryError'
 export const errorSchema = {
   $id: errorSchemaId,
   type: 'object',
-  description: 'The body of every error.',
+  description: 'The body of every error response.',
   properties: {
     error: { type: 'string', description: 'The short name of the status.' },
-    message: { type: 'string', description: 'What is wrong, and what to do about it.' },
+    message: { type: 'string', description: 'A description of the error, and what to do about it.' },
     code: { type: 'string', description: 'The stable code of the error: `TENANTRY_...`.' },
-    requestId: { type: 'string', description: "The request's id in the log." },
+    requestId: { type: 'string', description: 'The id of the request in the log.' },
     details: {
       type: 'array',
-      description: 'Each fault, if there are several.',
+      description: 'The individual errors, if there are several.',
       items: named('ErrorDetail', {
         type: 'object',
         properties: {
-          path: { type: 'string', description: 'A JSON Pointer to its place: `/body/title`.' },
-          message: { type: 'string', description: 'What was expected.' },
-          keyword: { type: 'string', description: 'The rule that was broken.' }
+          path: { type: 'string', description: 'A JSON Pointer to the location of the error: `/body/title`.' },
+          message: { type: 'string', description: 'A description of the error.' },
+          keyword: { type: 'string', description: 'The violated rule.' }
         },
         required: ['path', 'message', 'keyword']
       })
@@ -46,31 +46,31 @@ function saysMore ($id: string, description: string, members: Readonly<Record<st
 
 const allowed = { type: 'boolean', enum: [false] }
 
-const planLimitSchema = saysMore('TenantryPlanLimitError', 'The plan of the tenant does not include it (402).', {
+const planLimitSchema = saysMore('TenantryPlanLimitError', 'The plan of the tenant does not include this (402).', {
   allowed,
   upgrade: {
     type: ['object', 'null'],
-    description: 'The lowest plan that has room; null where none has.',
+    description: 'The lowest plan with a sufficient limit; null if no plan has one.',
     properties: {
-      plan: { type: 'string', description: 'Its tier.' },
-      limit: { type: 'number', description: 'What it includes; -1 is unlimited.' }
+      plan: { type: 'string', description: 'The tier of the plan.' },
+      limit: { type: 'number', description: 'The limit of the plan; -1 means unlimited.' }
     },
     required: ['plan', 'limit']
   }
 })
 
-const resourceLimitSchema = saysMore('TenantryResourceLimitError', 'A limit that the tenant sets for its users has no room (402).', {
+const resourceLimitSchema = saysMore('TenantryResourceLimitError', 'A limit set by the tenant for its users has been reached (402).', {
   allowed,
-  gateAction: { type: 'string', description: 'What the tenant wants done at the limit: `block`, `upgrade` or `login`.' },
+  gateAction: { type: 'string', description: 'The action at the limit: `block`, `upgrade` or `login`.' },
   usage: {
     type: 'object',
-    properties: { current: { type: 'integer', description: 'What was used in the period so far.' }, limit: { type: 'integer' } },
+    properties: { current: { type: 'integer', description: 'The amount used in the current period.' }, limit: { type: 'integer' } },
     required: ['current', 'limit']
   }
 })
 
-export const rateLimitSchema = saysMore('TenantryRateLimitError', 'A limit of requests refuses it.', {
-  retryAfter: { type: 'integer', minimum: 1, description: 'Seconds until the window ends.' }
+export const rateLimitSchema = saysMore('TenantryRateLimitError', 'A rate limit has been exceeded.', {
+  retryAfter: { type: 'integer', minimum: 1, description: 'The number of seconds until the window ends.' }
 })
 
 /** The component of `/doc` by the `$id` of each schema. */

@@ -150,10 +150,10 @@ function asksForCaller ({ access, permissions = [], permission }: Asked): boolea
 }
 
 function tooEarly (route: string, guard: Guard): string {
-  return `the route ${route} was registered before the plugin "tenantry/plugins/${guard}", which does not guard it: register and await the plugin first`
+  return `the route ${route} was registered before the plugin "tenantry/plugins/${guard}", which therefore does not guard it: register and await the plugin first`
 }
 
 function outside (route: string, { access, permissions, permission }: Asked): string {
   const asked = JSON.stringify({ access, permissions, permission })
-  return `the route ${route} has the config ${asked}, and the plugin "tenantry/plugins/auth" does not guard it: register and await the plugin before the route, in the same context or in one above it`
+  return `the route ${route} has the config ${asked}, but the plugin "tenantry/plugins/auth" does not guard it: register and await the plugin before the route, in the same context or in a parent`
 }

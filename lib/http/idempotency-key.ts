@@ -5,7 +5,7 @@ import { invalidInput } from '../validation/detail.js'
 
 export const idempotencyHeader = 'idempotency-key'
 const keyPattern = '^[\\x21-\\x7E]{1,255}$'
-const expected = '1 to 255 visible characters of ASCII, sent once'
+const expected = '1 to 255 visible ASCII characters, sent once'
 const accepted = new RegExp(keyPattern)
 
 /** The headers of an endpoint that passes the key on. */
@@ -28,6 +28,6 @@ export const idempotencyParameter = {
   name: 'Idempotency-Key',
   required: false,
   description:
-    'Names this request. Sent again within 24 hours with the same key and body, it is not done again: the answer is the first one, with `Idempotency-Replayed: true`.',
+    'A key that identifies this request. If the same key and body are sent again within 24 hours, the request is not repeated: the response is the first one, with `Idempotency-Replayed: true`.',
   schema: { type: 'string', pattern: keyPattern }
 }

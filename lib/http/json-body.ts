@@ -49,7 +49,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
     if (bytes.length === 0) {
       // An empty body often has a content type, since clients send one with every request.
       if (request.method === 'DELETE' || request.routeOptions.schema?.bodyOptional === true) done(null, undefined)
-      else done(failure('badRequest', { message: 'The body is empty: send JSON, or leave out the Content-Type header' }))
+      else done(failure('badRequest', { message: 'The body is empty: send JSON, or omit the Content-Type header' }))
       return
     }
     // Decoding would replace invalid UTF-8 with U+FFFD and so change the caller's text.
@@ -68,7 +68,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
       else {
         done(
           failure('badRequest', {
-            message: isJson(text) ? 'The body holds a key that is not accepted: "__proto__" or "constructor"' : notJson(text)
+            message: isJson(text) ? 'The body contains the forbidden key "__proto__" or "constructor"' : notJson(text)
           })
         )
       }
@@ -87,7 +87,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
     if (yielder.waiting >= maxWaiting) {
       return done(
         failure('responsesBusy', {
-          message: 'Too many large bodies of this tenant wait to be read: try again',
+          message: 'Too many large bodies of this tenant are waiting: try again',
           extras: { retryAfter },
           headers: { 'retry-after': String(retryAfter) }
         })
@@ -110,7 +110,7 @@ function finish (text: string, body: unknown, done: (error: Error | null, body?:
     if (!(error instanceof NumberTooLongError)) throw error
     done(
       failure('badRequest', {
-        message: `The body holds a number of more than ${maxNumberLength} characters, or with an exponent beyond 308`
+        message: `The body contains a number of more than ${maxNumberLength} characters, or with an exponent above 308`
       })
     )
     return

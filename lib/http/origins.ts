@@ -16,9 +16,9 @@ export function faultOfOrigin (text: string): string | undefined {
     text.includes('*') && (rest === undefined || rest.includes('*'))
   ) { return 'expected "*" in place of the first label of the host only, such as "https://*.example.com"' }
   const origin = originOf(rest === undefined ? text : `${scheme}x.${rest}`)
-  if (origin === null) return 'expected an origin as browsers send it, such as "https://app.example.com"'
+  if (origin === null) return 'expected an origin as sent by browsers, such as "https://app.example.com"'
   const written = rest === undefined ? origin : origin.replace('//x.', '//*.')
-  if (written !== text) return `expected an origin as browsers send it, without a path or default port and in lower case: "${written}"`
+  if (written !== text) return `expected an origin as sent by browsers, without a path or default port and in lower case: "${written}"`
   if (
     rest !== undefined && !isNamed(new URL(`${scheme}${rest}`).hostname)
   ) { return 'expected at least two labels after "*.", such as "https://*.example.com"' }

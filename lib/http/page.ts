@@ -32,11 +32,15 @@ export function pageQuery (items: string, maxOffset: number = Number.MAX_SAFE_IN
       Type.Integer({
         minimum: 1,
         description:
-          `${items} a page. Default: \`pagination.defaultLimit\` of the document, 20. A number above \`pagination.maxLimit\`, 100, is lowered to it.`
+          `${items} per page. Default: \`pagination.defaultLimit\` of the document, 20. A number above \`pagination.maxLimit\`, 100, is reduced to it.`
       })
     ),
     offset: Type.Optional(
-      Type.Integer({ minimum: 0, maximum: maxOffset, description: `${items} to skip. Default: \`pagination.defaultOffset\`, 0.` })
+      Type.Integer({
+        minimum: 0,
+        maximum: maxOffset,
+        description: `${items} to skip before the first one of the page. Default: \`pagination.defaultOffset\`, 0.`
+      })
     )
   }
 }

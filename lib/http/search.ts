@@ -11,7 +11,7 @@ export function searchQuery (names: string) {
         minLength: 1,
         maxLength,
         pattern: '^[^\\u0000]*$',
-        description: `Only entries with this text in ${names}, in upper or lower case.`
+        description: `Text that ${names} of the listed entries must contain, ignoring case.`
       })
     )
   }

@@ -61,7 +61,7 @@ const number = (value: number) => value.toLocaleString('en')
 
 const excesses = {
   depth: ({ depth }: Bounds) => `is nested deeper than ${depth} levels`,
-  keys: ({ keys }: Bounds) => `has more than ${number(keys)} different keys, where a key counts again after other keys`,
+  keys: ({ keys }: Bounds) => `has more than ${number(keys)} different keys, where a key after other keys counts again`,
   members: ({ members }: Bounds) => `has more than ${number(members)} members, objects and arrays`,
   items: ({ items }: Bounds) => `has more than ${number(items)} items in its arrays`
 }

@@ -6,7 +6,7 @@ const eachUnstorable = /[\0\p{Surrogate}]/gu
 const escapes = /\\(?:u0000|ud[89a-f][\da-f]{2}|.)/g
 
 /** The fault of a value with such a character, for messages. */
-export const unstorableText = 'must not hold the character NUL (U+0000) or half of a surrogate pair'
+export const unstorableText = 'must not contain the character NUL (U+0000) or half of a surrogate pair'
 
 export function isStorable (text: string): boolean {
   return !unstorable.test(text)

@@ -21,7 +21,7 @@ const forms = {
   $timestamp: { normalise: timestamp, expected: 'a date and time of the years 1 to 9999, such as "2026-01-31T12:00:00Z"' },
   $reference: { normalise: reference, expected: 'the collection and the id of a document, such as "notes/n1"' },
   $geoPoint: { normalise: geoPoint, expected: 'an object with a `latitude` from -90 to 90 and a `longitude` from -180 to 180' },
-  $bytes: { normalise: bytes, expected: 'a text in Base64' },
+  $bytes: { normalise: bytes, expected: 'a Base64 string' },
   $number: {
     normalise: (value) => value === 'NaN' || value === 'Infinity' || value === '-Infinity' ? value : undefined,
     expected: '"NaN", "Infinity" or "-Infinity"'

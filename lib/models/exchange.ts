@@ -127,10 +127,10 @@ function openExchange (
         try {
           const { done, value } = await chunks.next()
           if (done === true) return controller.close()
-          if (!(value instanceof Uint8Array)) throw new TypeError('the body of an answer is not of bytes')
+          if (!(value instanceof Uint8Array)) throw new TypeError('the body of a response must be bytes')
           idle?.refresh()
           bytes += value.length
-          if (bytes > maxBytes) abort(failure('providerFailed', { message: 'The answer of the provider is too large' }))
+          if (bytes > maxBytes) abort(failure('providerFailed', { message: 'The response of the provider is too large' }))
           ending.signal.throwIfAborted()
           controller.enqueue(value)
         } catch (cause) {
@@ -157,7 +157,7 @@ function openExchange (
       if (idle !== null) clearTimeout(idle)
       signal.removeEventListener('abort', left)
       isOver = true
-      if (!ending.signal.aborted) ending.abort(new Error('the exchange is over'))
+      if (!ending.signal.aborted) ending.abort(new Error('the exchange has ended'))
     }
   }
   return {

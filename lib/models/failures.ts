@@ -27,16 +27,16 @@ export function statusFailure (status: number, retryAfter: string | undefined, o
     case 402:
     case 403:
       if (owner === 'tenant') return failure('providerKeyRefused')
-      return failure('providerFailed', { message: "The provider refuses the server's key: its operator must renew the key" })
+      return failure('providerFailed', { message: "The provider rejected the server's key: the operator must renew it" })
     case 404:
       return failure('providerFailed', {
-        message: 'The provider does not know the model: the operator of the server must change its document'
+        message: "The provider does not know the model: the operator must correct the server's document"
       })
     case 400:
     case 413:
     case 422:
       return failure('providerFailed', {
-        message: 'The provider refuses the request: a message, an image, a parameter or `responseFormat` is not one that the model takes'
+        message: 'The provider rejected the request: the model does not support a message, an image, a parameter or `responseFormat`'
       })
     case 429:
     case 529: {
@@ -73,7 +73,7 @@ export function unreadable (error: unknown): TenantryError {
   if (error instanceof TenantryError) return error
   const name = error instanceof Error ? error.name : typeof error
   return failure('providerFailed', {
-    message: 'The answer of the provider cannot be read',
-    cause: new Error(`the answer of the provider cannot be read: ${name.slice(0, 100)}`)
+    message: 'The response of the provider cannot be read',
+    cause: new Error(`the response of the provider cannot be read: ${name.slice(0, 100)}`)
   })
 }

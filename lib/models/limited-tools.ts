@@ -12,7 +12,7 @@ export function limitedTools (tools: Iterable<ModelTool>): ModelTool[] {
   return Array.from(byName.values(), (tool) => ({
     ...tool,
     async run (input, signal) {
-      if (++calls > maxCalls) throw failure('badRequest', { message: `At most ${maxCalls} tools run for one answer` })
+      if (++calls > maxCalls) throw failure('badRequest', { message: `At most ${maxCalls} tool calls are allowed per response` })
       return await tool.run(input, signal)
     }
   }))

@@ -20,17 +20,17 @@ export function checkMessages (messages: readonly ModelMessage[]): ModelMessage[
   let characters = 0
   let images = 0
   const checked = messages.map(({ role, content }, index): ModelMessage => {
-    if (role === 'system' && index > first) throw refused('messages of the role `system` come before all others')
+    if (role === 'system' && index > first) throw refused('messages of the role `system` must come before all others')
     if (typeof content === 'string') {
       characters += content.length
       return { role, content: storable(content) }
     }
-    if (content.length > maxParts) throw refused(`a message has at most ${maxParts} parts`)
+    if (content.length > maxParts) throw refused(`a message can have at most ${maxParts} parts`)
     return {
       role,
       content: content.map((part): MessagePart => {
         if (part.type === 'image') {
-          if (role !== 'user') throw refused('images stand in messages of the role `user`')
+          if (role !== 'user') throw refused('images are allowed only in messages of the role `user`')
           images++
           return part
         }

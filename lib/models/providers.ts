@@ -69,7 +69,7 @@ const loaders: Readonly<Record<Provider, (fetch: Fetch, baseURL: string | undefi
     return {
       chat: ({ model, apiKey }) => createAnthropic({ baseURL, fetch, apiKey })(model),
       embedding: () => {
-        throw new Error('the provider "anthropic" has no models that embed texts')
+        throw new Error('the provider "anthropic" has no embedding models')
       },
       chatOptions: {},
       embeddingOptions: () => ({})

@@ -91,12 +91,12 @@ function parser (validate: ValidateFunction): ResponseFormat['parse'] {
     try {
       value = parseBounded(answer)
     } catch {
-      throw failure('providerFailed', { message: 'The answer of the model is not the JSON that `responseFormat` asks for' })
+      throw failure('providerFailed', { message: 'The response of the model is not the JSON requested by `responseFormat`' })
     }
     if (validate(value)) return value
     const path = validate.errors?.[0]?.instancePath ?? ''
     throw failure('providerFailed', {
-      message: `The answer of the model does not match \`responseFormat\`${path === '' ? '' : ` at ${path.slice(0, maxErrorLength)}`}`
+      message: `The response of the model does not match \`responseFormat\`${path === '' ? '' : ` at ${path.slice(0, maxErrorLength)}`}`
     })
   }
 }
@@ -125,9 +125,9 @@ class Expansion {
     const { $ref: reference, ...rest } = value
     if (reference === undefined) return this.#members(value)
     if (typeof reference !== 'string' || Object.keys(rest).some((name) => name !== 'description' && name !== 'title')) {
-      throw refused('a `$ref` stands alone')
+      throw refused('a `$ref` cannot have other members')
     }
-    if (this.#open.has(reference)) throw refused(`\`${reference.slice(0, 100)}\` refers to itself, which is not possible here`)
+    if (this.#open.has(reference)) throw refused(`\`${reference.slice(0, 100)}\` refers to itself, which is not supported`)
     this.#open.add(reference)
     const expanded = this.#schema(this.#find(reference))
     this.#open.delete(reference)
@@ -138,7 +138,7 @@ class Expansion {
     this.#count()
     return Object.fromEntries(
       Object.entries(schema).map(([name, value]) => {
-        if (refusedKeywords.has(name)) throw refused(`the keyword \`${name}\` is not known here`)
+        if (refusedKeywords.has(name)) throw refused(`the keyword \`${name}\` is not supported`)
         if (dataKeywords.has(name) || (name === 'required' && Array.isArray(value))) return [name, value]
         return [name, mapKeywords.has(name) ? this.#map(value) : this.#schema(value)]
       })
@@ -155,17 +155,17 @@ class Expansion {
     const [, map = '', name = ''] = /^#\/(\$defs|definitions)\/([^/~%]+)$/.exec(reference) ?? []
     const definitions = this.#root[map]
     if (!isRecord(definitions) || !Object.hasOwn(definitions, name)) {
-      throw refused(`\`${reference.slice(0, 100)}\` is no definition of it: expected \`#/$defs/name\``)
+      throw refused(`\`${reference.slice(0, 100)}\` is not a definition of the schema: expected \`#/$defs/name\``)
     }
     return definitions[name]
   }
 
   #count (): void {
     this.#nodes++
-    if (this.#nodes > maxNodes) throw refused(`it has more than ${maxNodes} objects and arrays, references written out`)
+    if (this.#nodes > maxNodes) throw refused(`it has more than ${maxNodes} objects and arrays after references are replaced`)
   }
 }
 
 function refused (message: string): TenantryError {
-  return failure('badRequest', { message: `\`responseFormat\` is no JSON Schema that can be used: ${message.slice(0, maxErrorLength)}` })
+  return failure('badRequest', { message: `\`responseFormat\` is not a supported JSON Schema: ${message.slice(0, maxErrorLength)}` })
 }

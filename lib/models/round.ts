@@ -73,7 +73,7 @@ export class Received {
         this.finishReason = part.finishReason.unified === 'other' && part.finishReason.raw === undefined ? null : part.finishReason.unified
         break
       case 'error':
-        throw failure('providerFailed', { message: 'The provider ended its answer with an error' })
+        throw failure('providerFailed', { message: 'The provider ended its response with an error' })
     }
   }
 
@@ -131,6 +131,6 @@ export async function * readRound (
     if (value.type === 'text-delta' && value.delta !== '') yield value.delta
   }
   if (received.finishReason === null || received.finishReason === 'error') {
-    throw failure('providerFailed', { message: 'The answer of the provider was cut off' })
+    throw failure('providerFailed', { message: 'The response of the provider was cut off' })
   }
 }

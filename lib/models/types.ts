@@ -4,10 +4,10 @@ import { Type, type Static } from 'typebox'
 
 /** The usage of a call. `cost` is in USD. */
 export const ModelUsage = Type.Object({
-  inputTokens: Type.Integer({ minimum: 0, description: 'Tokens of the prompt.' }),
-  outputTokens: Type.Integer({ minimum: 0, description: 'Tokens of the answer.' }),
+  inputTokens: Type.Integer({ minimum: 0, description: 'The number of tokens of the prompt.' }),
+  outputTokens: Type.Integer({ minimum: 0, description: 'The number of tokens of the response.' }),
   totalTokens: Type.Integer({ minimum: 0 }),
-  cost: Type.Number({ minimum: 0, description: 'In USD, by the prices of the document; 0 for a model without a price.' })
+  cost: Type.Number({ minimum: 0, description: 'The cost in USD, by the prices in the document; 0 for a model without a price.' })
 })
 export type ModelUsage = Static<typeof ModelUsage>
 
@@ -16,10 +16,10 @@ export const ModelInfo = Type.Object({
   provider: Type.Enum(['openai', 'anthropic', 'google', 'local']),
   kind: Type.Enum(['chat', 'embedding']),
   contextTokens: Type.Union([Type.Integer(), Type.Null()], {
-    description: 'Tokens of prompt and answer together; null if the document does not say.'
+    description: 'The maximum number of tokens of prompt and response together; null if the document does not set it.'
   }),
   price: Type.Union([
-    Type.Object({ input: Type.Number(), output: Type.Number() }, { description: 'USD for a million tokens.' }),
+    Type.Object({ input: Type.Number(), output: Type.Number() }, { description: 'The price in USD for a million tokens.' }),
     Type.Null()
   ])
 })

@@ -3,7 +3,8 @@ import { Type } from 'typebox'
 import { unlimited } from './plans.js'
 
 export const Percentage = Type.Number({
-  description: 'Of the limit, with two decimals. 0 where that is unlimited; 100 where it is 0 and something is there.'
+  description:
+    'The used percentage of the limit, with two decimals. 0 if the limit is unlimited; 100 if the limit is 0 and something is used.'
 })
 
 /** The figure that `Percentage` describes. */

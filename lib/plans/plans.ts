@@ -9,39 +9,39 @@ export const unlimited = -1
 
 export const bytesPerMB = 1_048_576
 
-const limit = (description: string) => Type.Number({ description: `${description} -1: unlimited.` })
-const price = (description: string) => Type.Number({ description: `${description} -1: by agreement.` })
+const limit = (description: string) => Type.Number({ description: `${description} -1 means unlimited.` })
+const price = (description: string) => Type.Number({ description: `${description} -1 means a price by agreement.` })
 
 export const Plan = Type.Object({
-  tier: Type.String({ description: 'What names the plan.' }),
-  name: Type.String({ description: 'What people read.' }),
+  tier: Type.String({ description: 'The id of the plan.' }),
+  name: Type.String({ description: 'The display name.' }),
   description: Type.String(),
   price: Type.Object({
-    monthly: price('For a month.'),
-    yearly: price('For a year.'),
-    currency: Type.String({ description: 'ISO 4217.' })
+    monthly: price('The price per month.'),
+    yearly: price('The price per year.'),
+    currency: Type.String({ description: 'The ISO 4217 code of the currency.' })
   }),
   limits: Type.Object({
     websocket: Type.Object({
-      maxConnections: limit('Connections at a time.'),
-      maxEntitiesWatched: limit('Entities that are watched at a time.'),
-      maxRooms: limit('Rooms at a time.')
+      maxConnections: limit('The number of concurrent connections.'),
+      maxEntitiesWatched: limit('The number of concurrently watched entities.'),
+      maxRooms: limit('The number of concurrent rooms.')
     }),
     fileStorage: Type.Object({
-      maxStorageMB: limit('Megabytes (1,048,576 bytes) of files.'),
-      maxFileSizeMB: limit('Megabytes of one file.')
+      maxStorageMB: limit('The total size of files in megabytes (1,048,576 bytes).'),
+      maxFileSizeMB: limit('The size of one file in megabytes.')
     }),
     api: Type.Object({
-      requestsPerMinute: limit('Requests a minute; they are counted unless the document has `rateLimit.enabled` false.')
+      requestsPerMinute: limit('The number of requests per minute. Requests are counted unless the document has `rateLimit.enabled` false.')
     }),
     ai: Type.Object({
-      llmTokensPerMonth: limit('Tokens of language models a month.'),
-      maxCostPerMonth: limit('What these may cost a month, in USD.')
+      llmTokensPerMonth: limit('The number of tokens of language models per month.'),
+      maxCostPerMonth: limit('The cost of language models per month, in USD.')
     }),
     tenantConfig: Type.Object({
-      maxSecrets: limit('Secrets.'),
-      rotation: Type.Boolean({ description: 'Whether secrets can be rotated.' }),
-      auditRetentionDays: limit('Days for which audit entries are kept.')
+      maxSecrets: limit('The number of secrets.'),
+      rotation: Type.Boolean({ description: 'True if secrets can be rotated.' }),
+      auditRetentionDays: limit('The number of days for which audit entries are kept.')
     })
   })
 })

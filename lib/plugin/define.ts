@@ -99,7 +99,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
 /** The place of a plugin that `definePlugin` returned. */
 export function orderOf (plugin: object): Order {
   const order = orders.get(plugin)
-  if (order === undefined) throw new Error('the plugin was not made by definePlugin')
+  if (order === undefined) throw new Error('the plugin was not created by definePlugin')
   return order
 }
 

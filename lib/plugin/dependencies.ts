@@ -45,11 +45,11 @@ export function refuseLater (app: FastifyInstance, name: string, wanting: string
   if (app.hasPlugin(fastifyNameOf(name))) return
   app.addHook('onReady', async () => {
     if (app.hasPlugin(fastifyNameOf(name))) {
-      throw new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}", which does not use it otherwise`)
+      throw new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}", which otherwise does not use it`)
     }
   })
 }
 
 function missing (name: string, wanting: string, cause?: unknown): Error {
-  return new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}", which needs it`, { cause })
+  return new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}", which requires it`, { cause })
 }

@@ -52,5 +52,5 @@ export function resultType (name: AggregateName, { type, labels }: Pick<Column, 
 
 /** The accepted columns, for messages. */
 export function describeArgument (name: AggregateName): string {
-  return name === 'sum' || name === 'avg' ? 'numbers or intervals' : 'numbers, texts, dates, times, enums or arrays'
+  return name === 'sum' || name === 'avg' ? 'numbers or intervals' : 'numbers, strings, dates, times, enums or arrays'
 }

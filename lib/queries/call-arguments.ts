@@ -40,7 +40,7 @@ export function compileArguments (
     return argument === undefined || context.faults.faults.length > before ? [] : [compileArgument(argument, value, at, context)]
   })
   for (const { name, hasDefault } of known ?? []) {
-    if (!Object.hasOwn(values, name) && !hasDefault) context.faults.add(pointer, `the function needs the argument "${name}" too`)
+    if (!Object.hasOwn(values, name) && !hasDefault) context.faults.add(pointer, `the function also needs the argument "${name}"`)
   }
   return given
 }
@@ -48,7 +48,7 @@ export function compileArguments (
 function compileArgument (argument: FunctionArgument, value: CompiledValue, pointer: string, context: QueryContext): CallArgument {
   const { name, type, hasDefault } = argument
   const encode = encoderFor(type, value)
-  const message = `the argument "${name}" takes ${describeType({ type })}`
+  const message = `the argument "${name}" must be ${describeType({ type })}`
   const path = requestPath(value, `/${name}`)
   const { references } = value
   if (value.constant) {

@@ -32,21 +32,21 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
   if (found.volatile && context.reads === true) {
     faults.add(
       pointerTo(pointer, 'function'),
-      `"${found.name}" is VOLATILE: it may write, and a \`get\` route only reads. Declare the function STABLE or IMMUTABLE, or use another method`
+      `"${found.name}" is VOLATILE, so it can write, but a \`get\` route can only read. Declare the function STABLE or IMMUTABLE, or use another method`
     )
   }
   if (holdsSecrets(context)) {
-    faults.add(pointerTo(pointer, 'function'), 'the route writes from a secret, which the function could return: call it in another route')
+    faults.add(pointerTo(pointer, 'function'), 'the route writes a value of a secret, which the function could return: call it in another route')
   }
   const excluded = excludedOf(query, found, pointer, context)
   const one = !found.many || query.single === true
-  if (query.single === true && !found.many) faults.add(pointerTo(pointer, 'single'), 'the function returns one result in any case')
+  if (query.single === true && !found.many) faults.add(pointerTo(pointer, 'single'), 'the function always returns one result')
   if (one) {
     for (const member of ['limit', 'offset'] as const) {
-      if (query[member] !== undefined) { faults.add(pointerTo(pointer, member), 'one result has no pages') }
+      if (query[member] !== undefined) { faults.add(pointerTo(pointer, member), 'a single result has no pages') }
     }
   }
-  if (query.select !== undefined) faults.add(pointerTo(pointer, 'select'), 'a `call` answers what its function returns')
+  if (query.select !== undefined) faults.add(pointerTo(pointer, 'select'), 'the response of a `call` is the result of the function')
   if (faults.faults.length > before) return null
 
   const parts: CallParts = { schema: context.catalogue.schema, resolved, given, excluded }
@@ -112,7 +112,7 @@ function findFunction (name: string | undefined, pointer: string, context: Query
   if (!('reason' in resolved)) return resolved
   faults.add(
     at,
-    origin === 'tenant' ? `"${name}" cannot be called at present: ask the platform` : `"${name}" cannot be called: ${resolved.reason}`
+    origin === 'tenant' ? `"${name}" cannot be called at the moment: contact the platform` : `"${name}" cannot be called: ${resolved.reason}`
   )
   return undefined
 }

@@ -16,7 +16,7 @@ export function boundOf ({ maxLength, precision, scale = 0 }: BoundedColumn): Co
   if (maxLength !== undefined) {
     return {
       fits: itemsFit((value) => typeof value !== 'string' || isWithin(value, maxLength)),
-      description: `a text of at most ${maxLength} characters`,
+      description: `a string of at most ${maxLength} characters`,
       keyword: 'maxLength'
     }
   }

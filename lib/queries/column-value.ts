@@ -104,7 +104,7 @@ export function describeType ({ type, labels }: Pick<Column, 'type' | 'labels'>)
     case 'json':
       return 'any JSON value'
     case 'text':
-      return type === 'text' ? 'a text' : formOf(type)?.description ?? `a text (${type})`
+      return type === 'text' ? 'a string' : formOf(type)?.description ?? `a string (${type})`
   }
 }
 

@@ -50,7 +50,7 @@ export function compileComparison (
     const instead = operator === 'array-contains' ? 'contains' : 'overlaps'
     context.faults.add(
       pointerTo(pointer, 'operator'),
-      `\`${operator}\` compares fields of documents that are arrays; "${column.name}" is no such field`,
+      `\`${operator}\` is for array fields of documents, but "${column.name}" is not one`,
       instead
     )
     return undefined
@@ -85,14 +85,14 @@ function checkOperator (operator: Operator, { name, type }: Column, pointer: str
   const kind = kindOf(type)
   const isRange = /range$/.test(type)
   if (!isOrdered(type) && !textOperators.has(operator)) {
-    faults.add(pointer, `the column "${name}" is of type ${type}, which PostgreSQL cannot compare${orderedInstead(type)}`)
+    faults.add(pointer, `the column "${name}" has the type ${type}, which PostgreSQL cannot compare${orderedInstead(type)}`)
   } else if (operator === 'fts' && type !== 'tsvector' && !textTypes.has(type)) {
-    faults.add(pointer, `\`fts\` needs a text or tsvector column; "${name}" is ${type}`)
+    faults.add(pointer, `\`fts\` requires a text or tsvector column, but "${name}" is ${type}`)
   } else if (operator === 'in' && kind === 'array') faults.add(pointer, `"${name}" is an array (${type}): use \`contains\` or \`overlaps\``)
   else if (operator === 'contains' && kind !== 'array' && type !== 'jsonb' && !isRange) {
-    faults.add(pointer, `\`contains\` needs an array, jsonb or range column; "${name}" is ${type}`)
+    faults.add(pointer, `\`contains\` requires an array, jsonb or range column, but "${name}" is ${type}`)
   } else if (operator === 'overlaps' && kind !== 'array' && !isRange) {
-    faults.add(pointer, `\`overlaps\` needs an array or range column; "${name}" is ${type}`)
+    faults.add(pointer, `\`overlaps\` requires an array or range column, but "${name}" is ${type}`)
   }
 }
 
@@ -163,19 +163,19 @@ function misfit (operator: Operator, column: Column): string {
   switch (operator) {
     case 'like':
     case 'ilike':
-      return `the column "${column.name}" is compared with a text, which cannot end in a single backslash`
+      return `the column "${column.name}" is compared with a string, which cannot end in a single backslash`
     case 'fts':
       return `the column "${column.name}" is searched for ${searchExpectation}`
     case 'in':
-      return `the column "${column.name}" is compared with a list, each item ${describeType(column)}`
+      return `the column "${column.name}" is compared with a list, where each item must be ${describeType(column)}`
     case 'contains':
       return `the column "${column.name}" is compared with ${
-        column.type === 'jsonb' ? 'JSON, and this text is not valid JSON' : describeType(column)
+        column.type === 'jsonb' ? 'JSON, but this text is not valid JSON' : describeType(column)
       }`
     case 'is':
       return `the column "${column.name}" is compared with ${column.type === 'boolean' ? 'null, true, false or "unknown"' : 'null'}`
     default:
-      return `the column "${column.name}" takes ${describeType(column)}`
+      return `the column "${column.name}" must be ${describeType(column)}`
   }
 }
 

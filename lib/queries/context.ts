@@ -58,7 +58,7 @@ export function findTable (name: string, pointer: string, context: QueryContext,
   if (!isVisible(table, context)) {
     faults.add(
       pointer,
-      `the table "${name}" has no tenant_id column: a tenant's route cannot use it unless the platform lists it in \`tenancy.sharedTables\``
+      `the table "${name}" has no tenant_id column: a tenant's route can use it only if the platform lists it in \`tenancy.sharedTables\``
     )
     return undefined
   }

@@ -24,11 +24,11 @@ export function compileCursorPages (
 ): (parts: ReadParts, switches: readonly Switch[]) => Omit<CompiledOperation, 'missing' | 'references'> {
   const { query, table, context } = subject
   const { faults, listRoute } = context
-  if (listRoute === undefined) faults.add(pointer, 'the query string of a route has one `cursor`: use it in a route with one query')
-  if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key, which tells where a page ended`)
-  if (query.limit === 0) faults.add(pointer, 'a page that a cursor can continue has at least one row: set `limit`')
+  if (listRoute === undefined) faults.add(pointer, 'the query string of a route can have only one `cursor`: use it in a route with one query')
+  if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key to mark the end of a page`)
+  if (query.limit === 0) faults.add(pointer, 'a page with a cursor must have at least one row: set `limit`')
   if (Array.isArray(query.order) && query.order.length > maxKeys) {
-    faults.add(pointer, `a cursor holds at most ${maxKeys} columns of an order; this one has ${query.order.length}`)
+    faults.add(pointer, `a cursor can contain at most ${maxKeys} columns of an order, but this order has ${query.order.length}`)
   }
   const members = checkVisible(subject, orders, pointer)
   return (parts, switches) => {
@@ -52,7 +52,7 @@ export function compileCursorPages (
 export function cursorLimit (page: Page, scope: Scope): number {
   const asked = page.limit(scope)
   if (asked === 0) {
-    throw refuse({ path: '/query/limit', message: 'must be at least 1: a cursor continues after a row', keyword: 'minimum' })
+    throw refuse({ path: '/query/limit', message: 'must be at least 1 with a cursor, which continues after a row', keyword: 'minimum' })
   }
   return asked
 }
@@ -93,12 +93,12 @@ interface Chosen {
 }
 
 export const cursorParameters: Readonly<Record<string, Field>> = {
-  limit: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'Records a page.' },
+  limit: { type: 'integer', minimum: 1, maximum: 2_147_483_647, description: 'The maximum number of records per page.' },
   cursor: {
     type: 'string',
     minLength: 1,
     maxLength: maxCursorLength,
-    description: '`pagination.next` of the page before. Without it the list starts.'
+    description: 'The `pagination.next` of the previous page. Default: the first page.'
   }
 }
 
@@ -118,7 +118,7 @@ function checkVisible ({ reduced, table, context }: Subject, orders: Orders, poi
     const names = hidden.map((name) => `"${name}"`).join(', ')
     context.faults.add(
       pointer,
-      `a cursor tells the values of the order and of the primary key of "${table.name}", so every record must show them: add ${names} to \`select\`, or take ${names} from \`excludeFields\``
+      `a cursor reveals the values of the order and of the primary key of "${table.name}", so every record must include them: add ${names} to \`select\`, or remove ${names} from \`excludeFields\``
     )
   }
   return [...new Set(operands.flatMap((operand) => memberOf(operand) ?? []))]

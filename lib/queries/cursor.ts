@@ -53,7 +53,7 @@ export function finishPage (text: string, { tag }: Position): string {
   if (cursor.length > maxCursorLength) {
     throw refuse({
       path: '/query/limit',
-      message: 'the last row of this page has too long a value to continue after it: ask for another limit or order',
+      message: 'the last row of this page has too long a value for a cursor: use another limit or order',
       keyword: 'maxLength'
     })
   }
@@ -70,7 +70,7 @@ function parseCursor (given: unknown, { keys }: RowOrder, tag: string): readonly
   if (typeof given !== 'string' || given.length > maxCursorLength || !/^[\w-]+$/.test(given)) throw unknownCursor()
   const text = Buffer.from(given, 'base64url').toString()
   if (!text.startsWith(tag)) {
-    throw refuse({ path, message: 'is no cursor of this list and this order: start without one', keyword: 'format' })
+    throw refuse({ path, message: 'is not a cursor of this list and this order: start without one', keyword: 'format' })
   }
   const values = valuesIn(text.slice(tagLength))
   const misfits = values?.length !== keys.length || keys.some(({ operand }, index) => operand.column.notNull && values[index] === null)
@@ -91,5 +91,5 @@ function valuesIn (text: string): (string | null)[] | null {
 
 /** The error for a text that is not a cursor of this list. */
 export function unknownCursor (): Error {
-  return refuse({ path, message: 'is no cursor: send the text of `pagination.next` as it is, or start without one', keyword: 'format' })
+  return refuse({ path, message: 'is not a valid cursor: send `pagination.next` unchanged, or start without one', keyword: 'format' })
 }

@@ -33,10 +33,10 @@ export function compileDocumentCursors (
   if (query.operation !== 'query' || query.pagination !== 'cursor') return undefined
   const { faults, listRoute } = context
   const at = pointerTo(pointer, 'pagination')
-  if (listRoute === undefined) faults.add(at, 'the query string of a route has one `cursor`: use it in a route with one query')
-  if (query.limit === 0) faults.add(at, 'a page that a cursor can continue has at least one document: set `limit`')
+  if (listRoute === undefined) faults.add(at, 'the query string of a route can have only one `cursor`: use it in a route with one query')
+  if (query.limit === 0) faults.add(at, 'a page with a cursor must have at least one document: set `limit`')
   const given = query.order === undefined ? [] : [query.order].flat()
-  if (given.length > maxKeys) faults.add(at, `a cursor holds at most ${maxKeys} fields of an order; this one has ${given.length}`)
+  if (given.length > maxKeys) faults.add(at, `a cursor can contain at most ${maxKeys} fields of an order, but this order has ${given.length}`)
   const order = orderOf(given)
   const members = [...new Set([...given.map(({ column }) => column.split('.')[0] ?? column), 'id'])]
   const hidden = members.filter((name) => excluded.includes(name) || (name !== 'id' && select !== null && !select.includes(name)))
@@ -44,7 +44,7 @@ export function compileDocumentCursors (
     const names = hidden.map((name) => `"${name}"`).join(', ')
     faults.add(
       at,
-      `a cursor tells the values of the order and the id, so every document must show them: add ${names} to \`select\`, or take ${names} from \`excludeFields\``
+      `a cursor reveals the values of the order and the id, so every document must include them: add ${names} to \`select\`, or remove ${names} from \`excludeFields\``
     )
   }
   const read = positionReader(`${listRoute ?? ''} ${query.alias ?? query.collection ?? ''}`, () => order)

@@ -52,7 +52,7 @@ export function compileDocumentData (
     if (hasId && given.id !== id) {
       throw refuse({
         path: pointerTo(at, 'id'),
-        message: 'the id of a document is not one of its fields: it is given by the path, or by the server',
+        message: 'the id of a document is not one of its fields: it is set by the path, or by the server',
         keyword: 'readOnly'
       })
     }
@@ -79,7 +79,7 @@ export function compileDocumentData (
     read: (scope, id) => {
       const given = evaluate(scope)
       if (!options.many || !Array.isArray(given)) return { documents: [readOne(given, path, id, scope.fullAccess)], many: false }
-      if (given.length > maxRows) throw refuse({ path, message: `must hold at most ${maxRows} records`, keyword: 'maxItems' })
+      if (given.length > maxRows) throw refuse({ path, message: `must contain at most ${maxRows} records`, keyword: 'maxItems' })
       return { documents: given.map((each, index) => readOne(each, pointerTo(path, index), null, scope.fullAccess)), many: true }
     }
   }

@@ -33,7 +33,7 @@ export function isFieldPath (path: string): boolean {
 /** The names of a path into a document; undefined after a fault. */
 export function fieldNamesOf (path: string, pointer: string, { faults }: QueryContext): string[] | undefined {
   if (isFieldPath(path)) return path.split('.')
-  faults.add(pointer, `"${path}" is no field: expected letters, digits, \`_\` and \`-\`, with \`.\` between the names of a path`)
+  faults.add(pointer, `"${path}" is not a valid field: expected letters, digits, \`_\` and \`-\`, with \`.\` between the names of a path`)
   return undefined
 }
 
@@ -177,7 +177,7 @@ function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, nam
       const texts = jsonTexts(item)
       // For other operators, a string that starts like JSON is compared as a string.
       if (texts === undefined && operator === 'contains') {
-        throw refuse({ path, message: `the field "${name}" is compared with JSON, and this text is not valid JSON`, keyword: 'type' })
+        throw refuse({ path, message: `the field "${name}" is compared with JSON, but this text is not valid JSON`, keyword: 'type' })
       }
       return texts ?? [stringifyJson(item)]
     })
@@ -185,8 +185,8 @@ function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, nam
 }
 
 const expectations: Partial<Record<Operator, string>> = {
-  like: 'expected a text, which cannot end in a single backslash',
-  ilike: 'expected a text, which cannot end in a single backslash',
+  like: 'expected a string, which cannot end in a single backslash',
+  ilike: 'expected a string, which cannot end in a single backslash',
   fts: `expected ${searchExpectation}`,
   is: 'expected null, true, false or "unknown"'
 }

@@ -36,10 +36,10 @@ const maxNotValues = 10 // values of `not-in`
 
 /** Operators that Firestore lacks, with an equivalent operator or the reason. */
 const lacking: Partial<Record<Operator, string>> = {
-  like: 'Firestore finds no patterns: compare with `eq`, or with `gte` and `lt`',
-  ilike: 'Firestore finds no patterns: compare with `eq`, or with `gte` and `lt`',
-  fts: 'Firestore has no search of texts',
-  contains: 'Firestore has no `contains`: use `array-contains`'
+  like: 'Firestore does not support patterns: compare with `eq`, or with `gte` and `lt`',
+  ilike: 'Firestore does not support patterns: compare with `eq`, or with `gte` and `lt`',
+  fts: 'Firestore does not support full-text search',
+  contains: 'Firestore does not support `contains`: use `array-contains`'
 }
 
 const comparisons = { gt: '>', gte: '>=', lt: '<', lte: '<=' } as const
@@ -50,13 +50,13 @@ export function compileFirestoreFilters (filters: readonly Filter[], pointer: st
 
   const compile = (filter: Filter, at: string, depth: number): Evaluate => {
     if (depth > maxDepth) {
-      context.faults.add(at, `filters nest at most ${maxDepth} deep`)
+      context.faults.add(at, `filters can be nested at most ${maxDepth} levels deep`)
       return () => null
     }
     if ('or' in filter) return either(filter.or.map((each, index) => compile(each, pointerTo(at, 'or', index), depth + 1)))
     if ('and' in filter) return all(filter.and.map((each, index) => compile(each, pointerTo(at, 'and', index), depth + 1)))
     if ('not' in filter) {
-      context.faults.add(pointerTo(at, 'not'), 'Firestore has no `not`: use `neq`')
+      context.faults.add(pointerTo(at, 'not'), 'Firestore does not support `not`: use `neq`')
       return () => null
     }
     return compileComparison(filter, at, context, references)
@@ -110,11 +110,11 @@ function compileComparison (filter: ComparisonFilter, pointer: string, context: 
   const names = fieldNamesOf(filter.column, pointerTo(pointer, 'column'), context)
   const isId = filter.column === 'id'
   const reserved = names?.find(isReserved)
-  if (reserved !== undefined) faults.add(pointerTo(pointer, 'column'), `"${reserved}" is a name of Firestore's own`)
+  if (reserved !== undefined) faults.add(pointerTo(pointer, 'column'), `"${reserved}" is reserved by Firestore`)
   const reason = lacking[operator]
   if (reason !== undefined) faults.add(pointerTo(pointer, 'operator'), reason)
   else if (isId && (operator === 'is' || operator === 'overlaps' || operator.startsWith('array'))) {
-    faults.add(pointerTo(pointer, 'operator'), `the id of a document is a text: \`${operator}\` has no meaning for it`)
+    faults.add(pointerTo(pointer, 'operator'), `the id of a document is a string: \`${operator}\` is not supported for it`)
   }
   const value = compileFilterValue(filter, pointer, context)
   if (names === undefined || value === undefined || faults.faults.length > before) return () => null
@@ -165,7 +165,7 @@ function comparisonOf (
   const [first, ...others] = values
   if (first === undefined) return null
   const most = operator === 'neq' ? maxNotValues : maxValues
-  if (values.length > most) throw refuse({ path, message: `Firestore compares with at most ${most} values`, keyword: 'maxItems' })
+  if (values.length > most) throw refuse({ path, message: `Firestore can compare with at most ${most} values`, keyword: 'maxItems' })
   const isOne = others.length === 0
   switch (operator) {
     case 'eq':
@@ -213,6 +213,6 @@ function idsOf (items: readonly unknown[], operator: Operator, path: string): st
     const id = typeof item === 'string' ? item : stringifyJson(item)
     if (isPathSegment(id)) return [id]
     if (operator === 'eq' || operator === 'in') return []
-    throw refuse({ path, message: 'the id of a document is compared with what can be one', keyword: 'type' })
+    throw refuse({ path, message: 'the id of a document is compared with an invalid id', keyword: 'type' })
   })
 }

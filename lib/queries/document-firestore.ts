@@ -37,7 +37,7 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
   if (shared && origin === 'tenant' && operation !== 'get' && operation !== 'query') {
     faults.add(pointer, `the collection "${collection}" is shared by all tenants: a tenant's route can only read it`)
   }
-  for (const name of select ?? []) if (isReserved(name)) faults.add(pointerTo(pointer, 'select'), `"${name}" is a name of Firestore's own`)
+  for (const name of select ?? []) if (isReserved(name)) faults.add(pointerTo(pointer, 'select'), `"${name}" is reserved by Firestore`)
   const filters = compileFirestoreFilters(query.filters ?? [], pointerTo(pointer, 'filters'), context)
   const order = compileOrder(query.order, pointerTo(pointer, 'order'), context)
 
@@ -136,11 +136,11 @@ function compileOrder (order: DocumentQuery['order'], pointer: string, context: 
     if (nullsFirst !== undefined) {
       context.faults.add(
         pointerTo(at, 'nullsFirst'),
-        'Firestore has one order: null before all other values, and no documents without the field'
+        'Firestore has a fixed order of null: null comes before all other values, and documents without the field are omitted'
       )
     }
     const names = fieldNamesOf(column, pointerTo(at, 'column'), context)
-    if (names?.some(isReserved) === true) context.faults.add(pointerTo(at, 'column'), `"${column}" is a name of Firestore's own`)
+    if (names?.some(isReserved) === true) context.faults.add(pointerTo(at, 'column'), `"${column}" is reserved by Firestore`)
     return names === undefined ? [] : [{ field: column === 'id' ? null : names, descending: !ascending }]
   })
 }
@@ -153,7 +153,11 @@ function bindWrite (
   scope: Scope
 ): BoundOperation {
   const { documents, many, id } = input.read(scope)
-  if (documents.length > maxBatch) throw refuse({ path: '/body', message: `must hold at most ${maxBatch} documents`, keyword: 'maxItems' })
+  if (documents.length > maxBatch) {
+    throw refuse(
+      { path: '/body', message: `must contain at most ${maxBatch} documents`, keyword: 'maxItems' }
+    )
+  }
   const unfit = documents.flatMap((document, index) => unfitFields(document, many ? `/body/${index}` : '/body'))
   if (unfit.length > 0) throw refuse(...unfit.slice(0, maxDetails))
   if (id !== null && !isPathSegment(id)) {

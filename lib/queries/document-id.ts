@@ -31,7 +31,7 @@ export function compileId (configured: unknown, pointer: string, context: QueryC
       const given = value.evaluate(scope)
       if (given === undefined || given === null) return null
       if ((typeof given !== 'string' && !isNumber(given)) || given === '' || String(given).length > maxIdLength) {
-        throw refuse({ path, message: `the id of a document is a text of 1 to ${maxIdLength} characters`, keyword: 'type' })
+        throw refuse({ path, message: `the id of a document must be a string of 1 to ${maxIdLength} characters`, keyword: 'type' })
       }
       return String(given)
     }

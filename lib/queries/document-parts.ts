@@ -60,15 +60,15 @@ export function checkMembers (query: DocumentQuery, pointer: string, { faults }:
     if (required.includes(member) && !isThere) {
       faults.add(
         pointer,
-        `\`${query.operation}\` needs a \`${member}\`${query.operation === 'get' ? '; `query` reads many documents' : ''}`
+        `\`${query.operation}\` requires a \`${member}\`${query.operation === 'get' ? '; `query` reads many documents' : ''}`
       )
     }
     if (isThere && !required.includes(member) && !optional.includes(member)) {
-      faults.add(pointerTo(pointer, member), `\`${query.operation}\` has no use for it`)
+      faults.add(pointerTo(pointer, member), `is not used by \`${query.operation}\``)
     }
   }
   if (query.pagination === 'cursor' && query.offset !== undefined) {
-    faults.add(pointerTo(pointer, 'offset'), 'pages that follow a cursor have no offset')
+    faults.add(pointerTo(pointer, 'offset'), 'pages with a cursor have no offset')
   }
 }
 
@@ -80,7 +80,7 @@ export function selectOf (select: string | undefined, pointer: string, { faults 
   const names = select.split(',').map((name) => name.trim())
   for (const name of names) {
     if (!fieldName.test(name)) {
-      faults.add(pointer, `"${name}" is no field: expected names of fields at the top level with \`,\` between them, or \`*\``)
+      faults.add(pointer, `"${name}" is not a valid field: expected names of top-level fields separated by \`,\`, or \`*\``)
     }
   }
   return names.filter((name) => name !== 'id')
@@ -107,7 +107,11 @@ export function compileInput (operation: Operation, data: DocumentData, id: Docu
     read (scope) {
       const own = id?.read(scope) ?? null
       const { documents, many } = data.read(scope, own)
-      if (many && own !== null) throw refuse({ path: '/body', message: 'must be an object: one id is one document', keyword: 'type' })
+      if (many && own !== null) {
+        throw refuse(
+          { path: '/body', message: 'must be an object, because one id identifies one document', keyword: 'type' }
+        )
+      }
       if (operation === 'set' && own === null) {
         throw refuse({ path: '/docId', message: 'the id of the document is missing', keyword: 'required' })
       }

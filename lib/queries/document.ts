@@ -33,15 +33,15 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
   const before = faults.faults.length
   const { operation, collection } = query
   checkMembers(query, pointer, context)
-  if (collection === undefined) faults.add(pointer, 'a document query needs a `collection`')
+  if (collection === undefined) faults.add(pointer, 'a document query requires a `collection`')
   else if (collection === '' || collection.length > 255 || collection.includes('{{') || collection.includes('\0')) {
     faults.add(pointerTo(pointer, 'collection'), 'expected a name of 1 to 255 characters, without templates')
   }
   if (operation === 'delete' && context.softDelete?.enabled === true) {
-    faults.add(pointer, "documents have no `deleted` field of the database: the route's `softDelete` cannot apply")
+    faults.add(pointer, "documents have no `deleted` column, so the route's `softDelete` cannot apply")
   }
   if (query.store === 'firestore' && firestore === null) {
-    faults.add(pointerTo(pointer, 'store'), 'there is no Firestore: the document of the platform needs the section `firebase`')
+    faults.add(pointerTo(pointer, 'store'), "Firestore is not available: the platform's document requires the section `firebase`")
   }
 
   const excluded = [...new Set([...context.excludeFields, ...query.excludeFields ?? []])]

@@ -28,7 +28,7 @@ export function compileEmbedRows (
   const isList = many && selection !== null
   for (const member of ['order', 'limit'] as const) {
     if (options[member] !== undefined && !isList) {
-      context.faults.add(pointerTo(pointer, member), `${many ? 'a count' : 'one record'} has no \`${member}\``)
+      context.faults.add(pointerTo(pointer, member), `${many ? 'a count' : 'a single record'} has no \`${member}\``)
     }
   }
   const filters = compileFilters(options.filters, table, pointerTo(pointer, 'filters'), context)

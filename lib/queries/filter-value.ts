@@ -25,15 +25,15 @@ export function compileFilterValue (
   at = pointerTo(pointer, 'value')
 ): FilterValue | undefined {
   if (!Object.hasOwn(filter, 'value')) {
-    context.faults.add(pointer, 'a filter needs a `value`')
+    context.faults.add(pointer, 'a filter requires a `value`')
     return undefined
   }
   const before = context.faults.faults.length
   const value = compileValue(filter.value, at, context)
   if (context.faults.faults.length > before) return undefined
   if (value.constant) {
-    if (value.evaluate(noScope) === undefined) context.faults.add(at, 'the value resolves to nothing: the filter would match nothing')
-    else if (value.evaluate(noScope) === null && filter.operator !== 'is') context.faults.add(at, 'nothing equals null', 'operator: is')
+    if (value.evaluate(noScope) === undefined) context.faults.add(at, 'the value is always empty, so the filter would match nothing')
+    else if (value.evaluate(noScope) === null && filter.operator !== 'is') context.faults.add(at, 'no value equals null', 'operator: is')
     else return { value, read: value.evaluate }
     return undefined
   }

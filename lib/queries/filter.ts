@@ -51,7 +51,7 @@ export function compileConditions (filters: readonly Filter[], pointer: string, 
 
   const conditionOf = (filter: Filter, at: string, depth: number): Condition | undefined => {
     if (depth > maxDepth) {
-      context.faults.add(at, `filters nest at most ${maxDepth} deep`)
+      context.faults.add(at, `filters can be nested at most ${maxDepth} levels deep`)
       return undefined
     }
     if ('or' in filter) return group(filter.or.map((each, index) => conditionOf(each, pointerTo(at, 'or', index), depth + 1)), ' or ')

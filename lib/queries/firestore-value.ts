@@ -32,9 +32,9 @@ export function unfitFor (value: unknown): string | undefined {
 
 function look (value: unknown, path: readonly (string | number)[], depth: number, inArray: boolean, report: Report): void {
   if (value instanceof ExactNumber || (typeof value === 'bigint' && !fitsInt64(value))) {
-    report(path, 'must be an integer of 64 bits, or a number that a double holds: Firestore keeps no others')
+    report(path, 'must be a 64-bit integer or a double, the numbers that Firestore supports')
   } else if (Array.isArray(value)) {
-    if (inArray) report(path, 'must not be an array in an array: Firestore keeps none')
+    if (inArray) report(path, 'must not be an array within an array, which Firestore does not support')
     else if (depth === maxDepth) report(path, tooDeep)
     else for (const [index, item] of value.entries()) look(item, [...path, index], depth + 1, true, report)
   } else if (isRecord(value) && typedNameOf(value) === undefined) {

@@ -25,7 +25,7 @@ interface Fault {
   readonly suggestion?: string | undefined
 }
 
-export const missingFunction = 'a `call` needs a `function`'
+export const missingFunction = 'a `call` requires a `function`'
 export const unknownArgument = (name: string): string => `the function is declared without an argument "${name}"`
 
 /** Adds a fault for each function that is missing in the database, differs from its declaration, or cannot be called by a request. */
@@ -46,8 +46,8 @@ export function declaredFunction (
   faults.add(
     pointer,
     origin === 'tenant'
-      ? `the platform lets documents of tenants call no function "${name}"`
-      : `the document declares no function "${name}": name it in \`functions\``,
+      ? `the platform does not allow documents of tenants to call a function "${name}"`
+      : `the document does not declare a function "${name}": add it to \`functions\``,
     nearest(name, Object.keys(functions))
   )
   return undefined
@@ -69,7 +69,7 @@ export function resolveFunction (name: string, declared: SqlFunction, catalogue:
   if (fitting.length > 1) {
     return {
       at: ['arguments'],
-      reason: `several functions fit: ${fitting.map(signature).join(', ')}. Name all arguments of the one that is meant`
+      reason: `several functions match: ${fitting.map(signature).join(', ')}. List all arguments of one of them`
     }
   }
   if (found.refused !== null) return { at: [], reason: `${signature(found)} cannot be called: ${found.refused}` }
@@ -89,7 +89,7 @@ export function resolveFunction (name: string, declared: SqlFunction, catalogue:
     return {
       at: [],
       reason:
-        'without `postgres.rowLevelSecurity` the function sees the rows of every tenant: set that, let the function take the tenant as `tenantArgument`, or declare `tenantScoped: false` if it reads and writes no rows of tenants'
+        'without `postgres.rowLevelSecurity` the function sees the rows of every tenant: enable it, pass the tenant to the function as `tenantArgument`, or declare `tenantScoped: false` if it uses no rows of tenants'
     }
   }
   const isTenant = (argument: FunctionArgument): boolean => argument.name === declared.tenantArgument
@@ -119,23 +119,23 @@ function mismatch (name: string, { arguments: declared = {}, tenantArgument }: S
     for (const [argument, type] of Object.entries(declared)) {
       const found = only.arguments.find((each) => each.name === argument)
       if (argument === tenantArgument) {
-        return { at: ['arguments', argument], reason: 'the server gives this argument, `tenantArgument`: leave it out here' }
+        return { at: ['arguments', argument], reason: 'the server sets this argument, `tenantArgument`: remove it here' }
       }
       if (found === undefined) {
         return {
           at: ['arguments', argument],
-          reason: `the function has no argument of this name: ${known}`,
+          reason: `the function has no argument with this name: ${known}`,
           suggestion: nearest(argument, only.arguments.map((each) => each.name))
         }
       }
-      if (found.type !== typeOf(type)) return { at: ['arguments', argument], reason: `the argument is of the type ${found.type}: ${known}` }
+      if (found.type !== typeOf(type)) return { at: ['arguments', argument], reason: `the argument has the type ${found.type}: ${known}` }
     }
     const tenant = only.arguments.find((each) => each.name === tenantArgument)
     if (tenantArgument !== undefined && tenant === undefined) {
-      return { at: ['tenantArgument'], reason: `the function has no argument of this name: ${known}` }
+      return { at: ['tenantArgument'], reason: `the function has no argument with this name: ${known}` }
     }
     if (tenant !== undefined && tenant.type !== 'text' && tenant.type !== 'character varying') {
-      return { at: ['tenantArgument'], reason: `the id of a tenant is a text, and the argument is of the type ${tenant.type}` }
+      return { at: ['tenantArgument'], reason: `the id of a tenant is a string, but the argument has the type ${tenant.type}` }
     }
   }
   return { at: ['arguments'], reason: `no function "${name}" has these arguments: ${known}` }

@@ -31,7 +31,7 @@ export function compileGroupOrder (order: Query['order'], selection: Selection, 
     const at = Array.isArray(order) ? pointerTo(pointer, index, 'column') : pointerTo(pointer, 'column')
     faults.add(
       at,
-      `groups have no member "${key.column}": an order names one of ${names.map((each) => `"${each}"`).join(', ')}`,
+      `groups have no member "${key.column}": expected one of ${names.map((each) => `"${each}"`).join(', ')}`,
       nearest(key.column, names)
     )
     return []

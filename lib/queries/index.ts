@@ -49,7 +49,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
   }
   if (kind === 'call') return compileCall(query, pointer, context)
   if (query.table === undefined) {
-    faults.add(pointer, 'a query needs a `table`')
+    faults.add(pointer, 'a query requires a `table`')
     return null
   }
   const table = findTable(query.table, `${pointer}/table`, context, kind)

@@ -122,7 +122,7 @@ function fixedColumns (
     if (reason !== undefined || (table.tenantScoped && name === tenantColumn)) {
       context.faults.add(
         at,
-        reason === undefined ? `"${name}" is always the tenant of the request: leave it out` : `the column "${name}" ${reason}`
+        reason === undefined ? `"${name}" is always the tenant of the request: remove it` : `the column "${name}" ${reason}`
       )
       continue
     }
@@ -151,7 +151,7 @@ function conflictColumns (
   const { faults } = context
   const at = pointerTo(pointer, 'onConflict')
   if (named === undefined) {
-    if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key: name the unique columns in \`onConflict\``)
+    if (table.primaryKey.length === 0) faults.add(pointer, `"${table.name}" has no primary key: set the unique columns in \`onConflict\``)
     return table.primaryKey
   }
   for (const [index, name] of named.entries()) {
@@ -193,7 +193,9 @@ function groupRows (rows: readonly InputRow[], input: WriteInput): readonly RowG
     }
   }
   if (groups.size > maxGroups) {
-    throw refuse({ path: input.path, message: `must hold records with at most ${maxGroups} different sets of fields`, keyword: 'maxItems' })
+    throw refuse(
+      { path: input.path, message: `must contain records with at most ${maxGroups} different sets of fields`, keyword: 'maxItems' }
+    )
   }
   return [...groups.values()].map((group) => ({ ...group, json: rowsAsJson(group.rows, input) }))
 }
@@ -205,7 +207,7 @@ function rowsOf (rows: readonly InputRow[], row: readonly unknown[], input: Writ
   if (rows.length * row.length > maxValues) {
     throw refuse({
       path: input.path,
-      message: `must hold at most ${maxValues} values when its records have different fields`,
+      message: `must contain at most ${maxValues} values if its records have different fields`,
       keyword: 'maxItems'
     })
   }

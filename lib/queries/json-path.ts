@@ -43,7 +43,7 @@ export function readPath (text: string, position: number): ReadPath | PathFault 
     const place = quoted === null ? match(index, text, at) : null
     const found = quoted ?? place
     if (found === null) {
-      return { expected: "a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0`", position: at }
+      return { expected: "a key in single quotes, such as `->>'city'`, or the index of an item, such as `->0`", position: at }
     }
     if (!isStorable(found[0])) return { expected: 'a key without the character NUL (U+0000) or half of a surrogate pair', position: at }
     keys.push(quoted === null ? Number(found[0]) : quoted[1]!.replaceAll("''", "'"))

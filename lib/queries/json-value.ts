@@ -43,7 +43,7 @@ export function misfitOf (column: Column, value: unknown): { readonly message: s
   const { description, keyword } = bound !== undefined && encoderOf(column)(value) !== unfit
     ? bound
     : { description: type, keyword: 'type' }
-  return { message: `the column "${column.name}" takes ${description}`, keyword }
+  return { message: `the column "${column.name}" must be ${description}`, keyword }
 }
 
 const any: Fits = () => true

@@ -32,7 +32,7 @@ export function pathOperand (
   if (source.type !== 'json' && source.type !== 'jsonb') {
     faults.add(
       pointer,
-      `\`${text}\` is a path in JSON, and the column "${source.name}" of "${table.name}" is of type ${source.type}: paths need json or jsonb`
+      `\`${text}\` is a path in JSON, but the column "${source.name}" of "${table.name}" has the type ${source.type}: paths require json or jsonb`
     )
     return undefined
   }
@@ -59,7 +59,7 @@ export function findOperand (table: Table, text: string, pointer: string, contex
     context.faults.add(
       pointer,
       startsPath(text, read.end)
-        ? '`->>` gives text, which has no members: write `->` before it'
+        ? '`->>` returns text, which has no members: write `->` before it'
         : `expected \`->\`, \`->>\` or the end at character ${read.end + 1}`
     )
   } else if (column !== undefined) return pathOperand(column, read.path, text, table, pointer, context)

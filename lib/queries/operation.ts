@@ -22,28 +22,28 @@ export interface CompiledOperation {
 
 /** The members without a use for an operation, with the reason. A member without effect is never ignored silently. */
 const refused = {
-  select: { data: 'a `select` writes nothing', onConflict: 'only an `upsert` has conflicts' },
+  select: { data: 'a `select` does not write', onConflict: 'only an `upsert` has conflicts' },
   insert: {
-    embeds: 'only a `select` filters the rows that it embeds',
+    embeds: 'only a `select` can filter embedded rows',
     filters: 'an `insert` has no rows to filter',
     order: 'an `insert` has no order',
     orderBy: 'an `insert` has no order',
     pagination: 'an `insert` has no pages',
     limit: 'an `insert` has no pages',
     offset: 'an `insert` has no pages',
-    onConflict: 'only an `upsert` has conflicts: make it one'
+    onConflict: 'only an `upsert` has conflicts: change the operation'
   },
   update: {
-    embeds: 'only a `select` filters the rows that it embeds',
+    embeds: 'only a `select` can filter embedded rows',
     order: 'an `update` has no order',
     orderBy: 'an `update` has no order',
     pagination: 'an `update` has no pages',
-    limit: 'an `update` changes all rows that match',
-    offset: 'an `update` changes all rows that match',
+    limit: 'an `update` changes all matching rows',
+    offset: 'an `update` changes all matching rows',
     onConflict: 'only an `upsert` has conflicts'
   },
   upsert: {
-    embeds: 'only a `select` filters the rows that it embeds',
+    embeds: 'only a `select` can filter embedded rows',
     order: 'an `upsert` has no order',
     orderBy: 'an `upsert` has no order',
     pagination: 'an `upsert` has no pages',
@@ -51,30 +51,30 @@ const refused = {
     offset: 'an `upsert` has no pages'
   },
   delete: {
-    embeds: 'a `delete` answers no record',
-    data: 'a `delete` writes nothing',
-    select: 'a `delete` answers no record',
+    embeds: 'a `delete` returns no records',
+    data: 'a `delete` does not write values',
+    select: 'a `delete` returns no records',
     order: 'a `delete` has no order',
     orderBy: 'a `delete` has no order',
     pagination: 'a `delete` has no pages',
-    limit: 'a `delete` removes all rows that match',
-    offset: 'a `delete` removes all rows that match',
+    limit: 'a `delete` removes all matching rows',
+    offset: 'a `delete` removes all matching rows',
     onConflict: 'only an `upsert` has conflicts'
   }
 } as const satisfies Record<TableOperation, Partial<Record<keyof Query, string>>>
 
-const ofFunction = 'a `call` has what its function returns'
+const ofFunction = 'the result of a `call` depends on its function'
 const refusedInCall = {
   embeds: ofFunction,
-  table: 'a `call` is on no table',
+  table: 'a `call` does not use a table',
   filters: ofFunction,
   order: ofFunction,
   orderBy: ofFunction,
   id: ofFunction,
-  data: 'a `call` takes `arguments`',
+  data: 'a `call` uses `arguments`',
   onConflict: 'only an `upsert` has conflicts'
 } as const satisfies Partial<Record<keyof Query, string>>
-const ofCall = { function: 'only a `call` names a function', arguments: 'only a `call` has arguments' } as const satisfies Partial<
+const ofCall = { function: 'only a `call` has a function', arguments: 'only a `call` has arguments' } as const satisfies Partial<
   Record<keyof Query, string>
 >
 
@@ -94,7 +94,7 @@ export function checkMembers (query: Query, pointer: string, { faults }: QueryCo
     if (Object.hasOwn(query, member)) faults.add(pointerTo(pointer, member), reason)
   }
   if (query.operation === 'call' && query.pagination === 'cursor') {
-    faults.add(pointerTo(pointer, 'pagination'), 'the rows of a function have an offset: no cursor continues them')
+    faults.add(pointerTo(pointer, 'pagination'), 'the rows of a function have pages by offset, not by cursor')
   }
   const isOne = query.single === true || query.id !== undefined
   if (query.operation === 'select' && isOne) {
@@ -102,14 +102,14 @@ export function checkMembers (query: Query, pointer: string, { faults }: QueryCo
       if (query[member] !== undefined) faults.add(pointerTo(pointer, member), 'a `select` of one record has no pages')
     }
     if (query.orderBy !== undefined) {
-      faults.add(pointerTo(pointer, 'orderBy'), 'a `select` of one record has no order that a caller chooses')
+      faults.add(pointerTo(pointer, 'orderBy'), 'a `select` of one record has no order for the caller to choose')
     }
     if (query.id !== undefined && query.order !== undefined) {
-      faults.add(pointerTo(pointer, 'order'), '`id` names one row: there is nothing to order')
+      faults.add(pointerTo(pointer, 'order'), '`id` selects one row, which has no order')
     }
   }
   if (query.pagination === 'cursor' && query.offset !== undefined) {
-    faults.add(pointerTo(pointer, 'offset'), 'pages that follow a cursor have no offset')
+    faults.add(pointerTo(pointer, 'offset'), 'pages with a cursor have no offset')
   }
   const changes = query.operation === 'update' || query.operation === 'delete'
   if (changes && query.id === undefined && (query.filters ?? []).length === 0) {

@@ -56,7 +56,7 @@ export function compileOrders (query: Pick<Query, 'order' | 'orderBy'>, table: T
       context.faults.add(
         place,
         name.includes('.')
-          ? 'a caller sends the direction after a dot: a column with a dot in its name cannot be chosen'
+          ? 'a caller sends the direction after a dot, so a column with a dot in its name cannot be chosen'
           : `"${name}" is listed twice`
       )
       continue
@@ -99,7 +99,7 @@ export function compileFrom (from: string, pointer: string, context: QueryContex
   if (!value.constant) return value
   context.faults.add(
     pointer,
-    'every caller would have the same order: expected a template such as {{query.sort}}, or `order` in place of `orderBy`'
+    'the order would be the same for all callers: expected a template such as {{query.sort}}, or `order` instead of `orderBy`'
   )
   return undefined
 }
@@ -130,7 +130,7 @@ function rowOrder (order: readonly Order[], table: Table, placeOf: (index: numbe
     if (operand === undefined) return []
     const { type } = operand.column
     if (!isOrdered(type)) {
-      context.faults.add(placeOf(index), `the column "${name}" is of type ${type}, which PostgreSQL cannot order${orderedInstead(type)}`)
+      context.faults.add(placeOf(index), `the column "${name}" has the type ${type}, which PostgreSQL cannot order${orderedInstead(type)}`)
     }
     return [{ operand, ascending, nullsFirst }]
   })

@@ -97,7 +97,7 @@ export function compileCount (configured: number | string | undefined, pointer: 
   if (context.faults.faults.length > before) return { read: () => undefined, references: [] }
   if (!value.constant) return { read: (scope) => countOf(value.evaluate(scope), requestPath(value, pointer)), references: value.references }
   const constant = asCount(value.evaluate(noScope))
-  if (constant === undefined) context.faults.add(pointer, 'expected a whole number from 0, or a template that gives one')
+  if (constant === undefined) context.faults.add(pointer, 'expected a whole number of at least 0, or a template that returns one')
   return { read: () => constant, references: [] }
 }
 
@@ -108,7 +108,7 @@ function given (scope: Scope, name: 'limit' | 'offset'): number | undefined {
 function countOf (value: unknown, path: string): number | undefined {
   if (value === undefined || value === null) return undefined
   const count = asCount(value)
-  if (count === undefined) throw refuse({ path, message: 'must be a whole number from 0', keyword: 'type' })
+  if (count === undefined) throw refuse({ path, message: 'must be a whole number of at least 0', keyword: 'type' })
   return count
 }
 

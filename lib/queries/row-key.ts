@@ -26,7 +26,7 @@ export function keyValues (
   const columns = keyColumns(table)
   const [only] = columns
   if (only === undefined) {
-    faults.add(pointer, `"${table.name}" has no primary key: name the row with \`filters\``)
+    faults.add(pointer, `"${table.name}" has no primary key: select the row with \`filters\``)
     return []
   }
   if (columns.length === 1 && !isRecord(id)) return [{ column: only, value: id, pointer }]
@@ -43,7 +43,7 @@ export function keyValues (
       )
     }
   }
-  for (const name of columns) if (!Object.hasOwn(id, name)) faults.add(pointer, `the primary key of "${table.name}" has "${name}" too`)
+  for (const name of columns) if (!Object.hasOwn(id, name)) faults.add(pointer, `the primary key of "${table.name}" also has "${name}"`)
   return columns.filter((name) => Object.hasOwn(id, name)).map((name) => ({
     column: name,
     value: id[name],
@@ -95,7 +95,7 @@ export function asValues (
     if ('column' in filter && (filter.operator ?? 'eq') === 'eq' && filter.optional !== true) {
       return [{ column: filter.column, value: filter.value, pointer: pointerTo(at, 'value') }]
     }
-    faults.add(at, 'an `upsert` takes filters of the operator `eq` only: they are the values that its row is found by')
+    faults.add(at, 'an `upsert` can have only filters with the operator `eq`, whose values identify its row')
     return []
   })
 }

@@ -26,7 +26,7 @@ export function refuseSameKeys (
       continue
     }
     const message = names.length === 0
-      ? 'the route gives all records one key: send one record'
+      ? 'all records of the request have the same key from the route: send one record'
       : `record ${first} of this request has the same ${names.join(', ')}: send each key once`
     throw refuse(...(names.length === 0 ? [undefined] : names).map((name) => ({
       path: name === undefined ? pointerTo(path, index) : pointerTo(path, index, name),

@@ -88,12 +88,12 @@ function compileGroups (
   { query, table, pointer, context, full, selection, accessSwitches, filters }: Subject
 ): CompiledOperation | undefined {
   const before = context.faults.faults.length
-  if (query.id !== undefined) context.faults.add(pointerTo(pointer, 'id'), '`id` names one row: there is nothing to aggregate')
+  if (query.id !== undefined) context.faults.add(pointerTo(pointer, 'id'), '`id` selects one row, which cannot be aggregated')
   if (query.orderBy !== undefined) {
-    context.faults.add(pointerTo(pointer, 'orderBy'), 'groups have the order of `order`: no caller chooses it')
+    context.faults.add(pointerTo(pointer, 'orderBy'), 'groups have the order of `order`, which a caller cannot choose')
   }
   if (query.pagination === 'cursor') {
-    context.faults.add(pointerTo(pointer, 'pagination'), 'a cursor continues lists of rows, not of groups: leave it out, and read pages of groups with `limit` and `offset`')
+    context.faults.add(pointerTo(pointer, 'pagination'), 'a cursor works with lists of rows, not of groups: remove it, and use `limit` and `offset`')
   }
   const groupOrder = compileGroupOrder(query.order, full, pointerTo(pointer, 'order'), context)
   const page = compilePage(query, pointer, context)

@@ -60,7 +60,7 @@ class SelectParser {
   }
 
   #item (depth: number): SelectItem {
-    if (++this.#count > maxItems) throw new SelectSyntaxError(`a select holds at most ${maxItems} items`)
+    if (++this.#count > maxItems) throw new SelectSyntaxError(`a select can have at most ${maxItems} items`)
     this.#skipSpace()
     const start = this.#position
     if (this.#take('*')) return { name: '*', text: '*' }
@@ -99,7 +99,7 @@ class SelectParser {
       const name = this.#name()
       if (name === 'inner' && !isQuoted && inner === undefined) inner = true
       else if (hint === undefined) hint = name
-      else throw new SelectSyntaxError(`an embed follows one foreign key: leave out \`!${hint}\` or \`!${name}\``)
+      else throw new SelectSyntaxError(`an embed uses one foreign key: remove \`!${hint}\` or \`!${name}\``)
     }
     return { ...hint !== undefined && { hint }, ...inner !== undefined && { inner } }
   }
@@ -112,7 +112,7 @@ class SelectParser {
     }
     this.#position = read.end
     if (startsPath(this.text, this.#position)) {
-      throw new SelectSyntaxError(`\`->>\` gives text, which has no members: write \`->\` before it (character ${this.#position + 1})`)
+      throw new SelectSyntaxError(`\`->>\` returns text, which has no members: write \`->\` before it (character ${this.#position + 1})`)
     }
     return read.path
   }
@@ -138,7 +138,7 @@ class SelectParser {
   }
 
   #embedded (depth: number): SelectItem[] {
-    if (depth > maxSelectDepth) throw new SelectSyntaxError(`tables are embedded at most ${maxSelectDepth} deep`)
+    if (depth > maxSelectDepth) throw new SelectSyntaxError(`tables can be embedded at most ${maxSelectDepth} levels deep`)
     const items = this.#list(depth)
     if (!this.#take(')')) throw this.#expected('`,` or `)`')
     return items

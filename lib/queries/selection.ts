@@ -56,7 +56,7 @@ function resolve (
       if (known !== undefined && !(known.kind === 'column' && field.kind === 'column' && known.column === field.column)) {
         faults.add(
           pointer,
-          `two members of "${table.name}" are named "${field.name}": give one of them another name, \`other_name:${item.text}\``
+          `two members of "${table.name}" have the name "${field.name}": rename one of them, \`other_name:${item.text}\``
         )
       }
       fields.set(field.name, field)
@@ -78,7 +78,7 @@ function checkOptions ({ embeds = {}, at }: Options, fields: readonly Field[], {
     const isTable = suggestion === undefined && catalogue.tables.has(name)
     faults.add(
       pointerTo(at, name),
-      `the \`select\` embeds nothing under the name "${name}"${isTable ? `: write \`${name}(*)\` in it` : ''}`,
+      `the \`select\` has no embedded table "${name}"${isTable ? `: add \`${name}(*)\` to it` : ''}`,
       suggestion
     )
   }
@@ -88,11 +88,11 @@ function checkOptions ({ embeds = {}, at }: Options, fields: readonly Field[], {
 function checkGroups (fields: readonly Field[], pointer: string, { faults }: QueryContext): void {
   for (const field of fields) {
     if (isEmbed(field)) {
-      faults.add(pointer, `a \`select\` with aggregates answers groups of rows, which embed no tables: leave out "${field.name}"`)
+      faults.add(pointer, `a \`select\` with aggregates returns groups of rows, which cannot embed tables: remove "${field.name}"`)
     } else if (isGroupKey(field)) {
       const type = field.kind === 'path' ? field.operand.column.type : columnShownBy(field)!.type
       if (!isOrdered(type)) {
-        faults.add(pointer, `rows cannot be grouped by "${field.name}", which is of type ${type}${orderedInstead(type)}`)
+        faults.add(pointer, `rows cannot be grouped by "${field.name}", which has the type ${type}${orderedInstead(type)}`)
       }
     }
   }
@@ -145,9 +145,9 @@ function aggregateOf (
   if (type !== undefined) return [{ kind: 'aggregate', name, aggregate, operand, type }]
   context.faults.add(
     pointer,
-    `\`${item.text}\`: \`${aggregate}\` takes ${describeArgument(aggregate)}, and ${
+    `\`${item.text}\`: \`${aggregate}\` takes ${describeArgument(aggregate)}, but ${
       item.path === undefined ? `the column "${item.name}"` : 'the value at this path'
-    } is of type ${operand.column.type}`
+    } has the type ${operand.column.type}`
   )
   return []
 }
@@ -187,12 +187,12 @@ function embedOf (
   const inner = item.inner === true
   const [only] = items
   if (only !== undefined && items.length === 1 && isCount(only) && !relation.table.columns.has('count')) {
-    if (own?.embeds !== undefined) faults.add(pointerTo(at, 'embeds'), 'a count embeds nothing')
+    if (own?.embeds !== undefined) faults.add(pointerTo(at, 'embeds'), 'a count cannot embed tables')
     return [{ kind: 'count', name, relation, rows: compileEmbedRows(own, inner, relation, null, at, context) }]
   }
   const selection = resolve(items, relation.table, { embeds: own?.embeds, at: pointerTo(at, 'embeds') }, pointer, context)
   if (selection?.grouped === true && !relation.many) {
-    faults.add(pointer, `"${name}" is one record, which has no aggregates: name its columns`)
+    faults.add(pointer, `"${name}" is one record, which has no aggregates: select its columns`)
     return []
   }
   return selection === undefined

@@ -76,7 +76,7 @@ function refuseReading ({ operation }: Query, { grouped, fields }: Selection, po
   const inner = fields.find((field) => isEmbed(field) && field.rows.inner)
   const refused = grouped === true ? 'aggregates need' : inner === undefined ? undefined : `\`!inner\` of "${inner.name}" needs`
   if (refused !== undefined) {
-    faults.add(pointerTo(pointer, 'select'), `an \`${operation}\` answers the rows that it writes: ${refused} \`operation: select\``)
+    faults.add(pointerTo(pointer, 'select'), `an \`${operation}\` returns the rows that it writes: ${refused} \`operation: select\``)
   }
 }
 

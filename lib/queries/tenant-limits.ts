@@ -31,13 +31,13 @@ const maxNames = 200 // per list of names: excludeFields of a query, varyBy, onC
 export function checkBounds (route: Route, pointer: string, faults: FaultList): boolean {
   const before = faults.faults.length
   const bound = (at: string, count: number, most: number, what: string): void => {
-    if (count > most) faults.add(at, `${what} at most ${most}; this one has ${count}`)
+    if (count > most) faults.add(at, `${what} at most ${most}, got ${count}`)
   }
   checkQueries(route, pointer, bound)
   checkRequest(route, pointer, bound)
   checkTransform(route, pointer, bound)
   checkIntegrations(route, pointer, bound)
-  bound(`${pointer}/cache/varyBy`, route.cache?.varyBy?.length ?? 0, maxNames, 'the list holds names:')
+  bound(`${pointer}/cache/varyBy`, route.cache?.varyBy?.length ?? 0, maxNames, 'too many names in the list:')
   return faults.faults.length === before
 }
 
@@ -47,14 +47,14 @@ const maxDatabaseSteps = 50 // per workflow
 export function checkStepBounds (steps: readonly Step[], pointer: string, faults: FaultList): boolean {
   const before = faults.faults.length
   const bound = (at: string, count: number, most: number, what: string): void => {
-    if (count > most) faults.add(at, `${what} at most ${most}; this one has ${count}`)
+    if (count > most) faults.add(at, `${what} at most ${most}, got ${count}`)
   }
   const counts = { filters: 0, embeds: 0 }
   let queries = 0
   let expressions = 0
   const visit = (step: Step, at: string): void => {
     for (const text of [step.condition, step.value]) {
-      bound(at, text?.length ?? 0, maxExpression, 'an expression holds characters:')
+      bound(at, text?.length ?? 0, maxExpression, 'too many characters in an expression:')
       expressions += text?.length ?? 0
     }
     if (step.type === 'database' || step.table !== undefined) {
@@ -65,10 +65,10 @@ export function checkStepBounds (steps: readonly Step[], pointer: string, faults
     for (const [index, inner] of (step.parallel ?? []).entries()) visit(inner, pointerTo(at, 'parallel', index))
   }
   for (const [index, step] of steps.entries()) visit(step, pointerTo(pointer, index))
-  bound(pointer, queries, maxDatabaseSteps, "a tenant's workflow has steps of the kind `database`:")
-  bound(pointer, counts.filters, maxRouteFilters, "a tenant's workflow holds filters:")
-  bound(pointer, counts.embeds, maxRouteEmbeds, "a tenant's workflow embeds tables:")
-  bound(pointer, expressions, maxExpressions, 'the expressions of a workflow hold characters:')
+  bound(pointer, queries, maxDatabaseSteps, "too many steps of the kind `database` in a tenant's workflow:")
+  bound(pointer, counts.filters, maxRouteFilters, "too many filters in a tenant's workflow:")
+  bound(pointer, counts.embeds, maxRouteEmbeds, "too many embedded tables in a tenant's workflow:")
+  bound(pointer, expressions, maxExpressions, 'too many characters in the expressions of a workflow:')
   return faults.faults.length === before
 }
 
@@ -94,7 +94,7 @@ export function withBoundedFaults<Result> (faults: FaultList, compile: (faults: 
 type Bound = (at: string, count: number, most: number, what: string) => void
 
 function checkQueries ({ queries = [], firebaseQueries = [] }: Route, pointer: string, bound: Bound): void {
-  bound(pointer, queries.length + firebaseQueries.length, maxQueries, "a tenant's route holds queries:")
+  bound(pointer, queries.length + firebaseQueries.length, maxQueries, "too many queries in a tenant's route:")
   const counts = { filters: 0, embeds: 0 }
   for (const [index, query] of queries.entries()) {
     const at = pointerTo(pointer, 'queries', index)
@@ -102,8 +102,8 @@ function checkQueries ({ queries = [], firebaseQueries = [] }: Route, pointer: s
     checkSelect(query, at, bound, counts)
   }
   for (const [index, query] of firebaseQueries.entries()) checkQuery(query, pointerTo(pointer, 'firebaseQueries', index), bound, counts)
-  bound(pointer, counts.filters, maxRouteFilters, "a tenant's route holds filters:")
-  bound(pointer, counts.embeds, maxRouteEmbeds, "a tenant's route embeds tables:")
+  bound(pointer, counts.filters, maxRouteFilters, "too many filters in a tenant's route:")
+  bound(pointer, counts.embeds, maxRouteEmbeds, "too many embedded tables in a tenant's route:")
 }
 
 function checkSelect (
@@ -112,14 +112,14 @@ function checkSelect (
   bound: Bound,
   counts: { embeds: number }
 ): void {
-  bound(`${at}/select`, select?.length ?? 0, maxSelectLength, 'a `select` holds characters:')
+  bound(`${at}/select`, select?.length ?? 0, maxSelectLength, 'too many characters in a `select`:')
   const { items, same, paths, embeds } = countsOf((select?.length ?? 0) > maxSelectLength ? undefined : select)
   counts.embeds += embeds
-  bound(`${at}/select`, items, maxSelected, 'a `select` of a tenant has columns and tables:')
-  bound(`${at}/select`, same, maxSame, 'a `select` of a tenant shows one column under names:')
-  bound(`${at}/select`, paths, maxPaths, 'a `select` of a tenant shows paths in one column:')
-  bound(`${at}/select`, embeds, maxEmbeds, 'a `select` embeds tables:')
-  bound(`${at}/onConflict`, onConflict?.length ?? 0, maxNames, 'the list holds names:')
+  bound(`${at}/select`, items, maxSelected, "too many columns and tables in a tenant's `select`:")
+  bound(`${at}/select`, same, maxSame, "too many names for one column in a tenant's `select`:")
+  bound(`${at}/select`, paths, maxPaths, "too many paths in one column in a tenant's `select`:")
+  bound(`${at}/select`, embeds, maxEmbeds, 'too many embedded tables in a `select`:')
+  bound(`${at}/onConflict`, onConflict?.length ?? 0, maxNames, 'too many names in the list:')
 }
 
 function checkQuery (
@@ -129,22 +129,22 @@ function checkQuery (
   counts: { filters: number }
 ): void {
   const ofEmbeds = embedsOf(embeds, pointer)
-  bound(`${pointer}/embeds`, ofEmbeds.length, maxEmbeds, 'a query says of embeds which rows they have:')
+  bound(`${pointer}/embeds`, ofEmbeds.length, maxEmbeds, 'too many `embeds` in a query:')
   for (const { embed, at } of ofEmbeds) {
-    bound(`${at}/order`, Array.isArray(embed.order) ? embed.order.length : 0, maxOrder, 'an order holds keys:')
+    bound(`${at}/order`, Array.isArray(embed.order) ? embed.order.length : 0, maxOrder, 'too many keys in an order:')
   }
   const all = [...filters ?? [], ...ofEmbeds.flatMap(({ embed }) => embed.filters ?? [])].flatMap(allFilters)
   counts.filters += all.length
-  bound(`${pointer}/filters`, all.length, maxFilters, 'a query holds filters:')
+  bound(`${pointer}/filters`, all.length, maxFilters, 'too many filters in a query:')
   for (const filter of all) {
     if ('column' in filter && Array.isArray(filter.value)) {
-      bound(`${pointer}/filters`, filter.value.length, maxListed, 'a filter lists values:')
+      bound(`${pointer}/filters`, filter.value.length, maxListed, 'too many values in a filter:')
     } else if ('column' in filter && typeof filter.value === 'string' && filter.operator === 'in') {
-      bound(`${pointer}/filters`, filter.value.split(',').length, maxListed, 'a filter lists values:')
+      bound(`${pointer}/filters`, filter.value.split(',').length, maxListed, 'too many values in a filter:')
     }
   }
-  bound(`${pointer}/order`, Array.isArray(order) ? order.length : 0, maxOrder, 'an order holds keys:')
-  bound(`${pointer}/excludeFields`, excludeFields?.length ?? 0, maxNames, 'the list holds names:')
+  bound(`${pointer}/order`, Array.isArray(order) ? order.length : 0, maxOrder, 'too many keys in an order:')
+  bound(`${pointer}/excludeFields`, excludeFields?.length ?? 0, maxNames, 'too many names in the list:')
 }
 
 /** Includes nested embeds. */
@@ -210,32 +210,32 @@ function checkRequest ({ request }: Route, pointer: string, bound: Bound): void 
     for (const member of Object.values(field.properties ?? {})) visit(member)
   }
   for (const part of [request?.params, request?.query, request?.body]) for (const field of Object.values(part ?? {})) visit(field)
-  bound(`${pointer}/request`, counts.fields, maxFields, "the request of a tenant's route declares fields:")
+  bound(`${pointer}/request`, counts.fields, maxFields, "too many fields in the request of a tenant's route:")
   bound(
     `${pointer}/request/query`,
     Object.keys(request?.query ?? {}).length,
     maxUrlFields,
-    "the query string of a tenant's route declares fields:"
+    "too many fields in the query string of a tenant's route:"
   )
-  bound(`${pointer}/request`, counts.values, maxEnum, "the enums of a tenant's route hold values:")
+  bound(`${pointer}/request`, counts.values, maxEnum, "too many values in the enums of a tenant's route:")
 }
 
 function checkIntegrations ({ integrations = [] }: Route, pointer: string, bound: Bound): void {
   const at = `${pointer}/integrations`
   const texts = integrations.flatMap(({ condition }) => condition ?? [])
-  for (const text of texts) bound(at, text.length, maxExpression, 'an expression holds characters:')
-  bound(at, texts.reduce((sum, text) => sum + text.length, 0), maxExpressions, 'the conditions of integrations hold characters:')
+  for (const text of texts) bound(at, text.length, maxExpression, 'too many characters in an expression:')
+  bound(at, texts.reduce((sum, text) => sum + text.length, 0), maxExpressions, 'too many characters in the conditions of integrations:')
 }
 
 function checkTransform ({ transform }: Route, pointer: string, bound: Bound): void {
   const maps = [transform?.fields, ...(transform?.operations ?? []).map(({ fields }) => fields)]
   const texts = maps.flatMap((fields) => Object.values(fields ?? {}))
-  bound(`${pointer}/transform`, texts.length, maxComputed, 'a transform computes fields:')
-  for (const text of texts) bound(`${pointer}/transform`, text.length, maxExpression, 'an expression holds characters:')
+  bound(`${pointer}/transform`, texts.length, maxComputed, 'too many fields in a transform:')
+  for (const text of texts) bound(`${pointer}/transform`, text.length, maxExpression, 'too many characters in an expression:')
   bound(
     `${pointer}/transform`,
     texts.reduce((sum, text) => sum + text.length, 0),
     maxExpressions,
-    'the expressions of a transform hold characters:'
+    'too many characters in the expressions of a transform:'
   )
 }

@@ -11,7 +11,7 @@ const maxLength = 1000 // characters of a search
 const standard = 'simple'
 
 /** For messages. */
-export const searchExpectation = `a text of at most ${maxLength} characters`
+export const searchExpectation = `a string of at most ${maxLength} characters`
 
 export const encodeSearch: Encoder = (value) => {
   const text = typeof value === 'number' ? String(value) : value

@@ -110,7 +110,7 @@ function checkFilters ({ query, table, pointer, context, filters }: Subject): bo
     const verb = query.operation === 'update' ? 'change' : 'delete'
     context.faults.add(
       pointerTo(pointer, 'single'),
-      `this \`${query.operation}\` would ${verb} every row that matches, and not one: give \`id\`, or \`eq\` filters on all columns of a primary or unique key that are not \`optional\``
+      `this \`${query.operation}\` would ${verb} all matching rows instead of one: set \`id\`, or \`eq\` filters on all columns of a primary or unique key that are not \`optional\``
     )
     return false
   }
@@ -119,7 +119,7 @@ function checkFilters ({ query, table, pointer, context, filters }: Subject): bo
   if (hasFilters) {
     context.faults.add(
       pointerTo(pointer, 'filters'),
-      `every filter of this \`${query.operation}\` is optional: without them it would reach every row`
+      `all filters of this \`${query.operation}\` are optional: without them it would affect all rows`
     )
   }
   return false

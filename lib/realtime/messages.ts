@@ -7,18 +7,18 @@ export const maxRefLength = 128
 export const maxStateBytes = 1024
 
 const ref = Type.Union([Type.String({ maxLength: maxRefLength }), Type.Integer()], {
-  description: 'Comes back in the response to this message.'
+  description: 'A value that is returned in the response to this message.'
 })
 const optionalRef = Type.Optional(ref)
-const position = Type.Integer({ description: 'Grows with every change of the tenant.' })
-const watchId = Type.String({ maxLength: 64, description: 'The watch, as its `ack` names it.' })
+const position = Type.Integer({ description: 'The position of the change, which grows with every change of the tenant.' })
+const watchId = Type.String({ maxLength: 64, description: 'The id of the watch from its `ack`.' })
 const room = Type.String({
   pattern: '^[\\w.:@/-]{1,128}$',
   expected: '1 to 128 of A-Z a-z 0-9 _ . : @ / -',
   description: 'The name of a room.'
 })
-const event = Type.String({ minLength: 1, maxLength: 128, description: 'The name of an event, which the sender chooses.' })
-const json = Type.Unknown({ description: 'Any JSON.' })
+const event = Type.String({ minLength: 1, maxLength: 128, description: 'The name of the event, chosen by the sender.' })
+const json = Type.Unknown({ description: 'Any JSON value.' })
 const closed = { additionalProperties: false }
 
 export const Auth = Type.Object({
@@ -33,14 +33,14 @@ export const Watch = Type.Object({
   filter: Type.Optional(
     Type.Record(Type.String({ maxLength: 63 }), Type.Unknown(), {
       maxProperties: maxFilterColumns,
-      description: 'Columns and their values, all of which a row must have.'
+      description: 'Columns with the values that a row must have.'
     })
   ),
   since: Type.Optional(
     Type.Integer({
       minimum: 0,
       maximum: Number.MAX_SAFE_INTEGER,
-      description: 'The position of the last change that the client has: later ones are sent first.'
+      description: 'The position of the last change that the client received. The stream starts with the changes after it.'
     })
   ),
   ref: optionalRef
@@ -49,7 +49,9 @@ export const Unwatch = Type.Object({ type: Type.Literal('unwatch'), watch: watch
 export const Join = Type.Object({
   type: Type.Literal('join'),
   room,
-  state: Type.Optional(Type.Unknown({ description: `What the other members see of this one, at most ${maxStateBytes} bytes of JSON.` })),
+  state: Type.Optional(
+    Type.Unknown({ description: `The state of this member shown to other members, at most ${maxStateBytes} bytes of JSON.` })
+  ),
   ref: optionalRef
 }, closed)
 export const Leave = Type.Object({ type: Type.Literal('leave'), room, ref: optionalRef }, closed)
@@ -81,30 +83,32 @@ export const serverMessages = {
   error: Type.Object({
     type: Type.Literal('error'),
     ref: optionalRef,
-    status: Type.Integer({ description: 'As of an HTTP response.' }),
-    code: Type.String({ description: 'As of an HTTP error.' }),
+    status: Type.Integer({ description: 'The status, as in an HTTP response.' }),
+    code: Type.String({ description: 'The code, as in an HTTP error.' }),
     message: Type.String(),
-    upgrade: Type.Optional(Type.Unknown({ description: 'The lowest plan that has room; null where none has.' }))
+    upgrade: Type.Optional(Type.Unknown({ description: 'The lowest plan with a sufficient limit; null if no plan has one.' }))
   }),
   change: Type.Object({
     type: Type.Literal('change'),
     watch: watchId,
     table: Type.String(),
     action: Type.Enum([...changeActions]),
-    id: Type.Unknown({ description: 'The key of the row; an object where it has several columns.' }),
+    id: Type.Unknown({ description: 'The key of the row; an object if the key has several columns.' }),
     record: Type.Unknown({ description: 'The row after the change; null for `deleted` and `left`.' }),
-    truncated: Type.Optional(Type.Literal(true, { description: 'The row has more than 256 KB: its long columns are missing.' })),
+    truncated: Type.Optional(Type.Literal(true, { description: 'True if the row has more than 256 KB; its long columns are omitted.' })),
     position
   }),
   gap: Type.Object({ type: Type.Literal('gap'), watch: watchId, position }, {
-    description: 'Changes since the given position are not kept any more: read the rows again.'
+    description: 'True if changes after the given position are no longer available: read the rows again.'
   }),
   message: Type.Object({
     type: Type.Literal('message'),
     room,
     event: Type.Optional(event),
     data: json,
-    from: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], { description: 'The connection that sent it; null for the server.' })
+    from: Type.Union([Type.String({ format: 'uuid' }), Type.Null()], {
+      description: 'The id of the connection that sent the message; null for the server.'
+    })
   }),
   presence: Type.Object({
     type: Type.Literal('presence'),

@@ -27,10 +27,10 @@ export function readMessage (text: string): Read {
   if (!isRecord(value)) return refuse('The message is not an object')
   const ref = refOf(value['ref'])
   const validate = validators.get(String(value['type']))
-  if (validate === undefined) return refuse(`The message has no known type: expected one of ${types.join(', ')}`, ref)
+  if (validate === undefined) return refuse(`The type of the message is unknown: expected one of ${types.join(', ')}`, ref)
   const errors = validate(value)
   if (errors !== null) return { error: validationError(errors, 'body'), ref }
-  return isMessage(value) ? { message: value } : refuse('The message cannot be read', ref)
+  return isMessage(value) ? { message: value } : refuse('The message is invalid', ref)
 }
 
 function refuse (message: string, ref?: Ref): Read {

@@ -285,7 +285,7 @@ function firstConnection (client: Redis): Promise<void> {
 /** The address without the password. */
 function addressOf (url: string): string {
   const read = readRedisUrl(url)
-  if (read === null) throw new Error('the address of Redis cannot be read: expected redis://user:password@host:port/database')
+  if (read === null) throw new Error('the URL of Redis is invalid: expected redis://user:password@host:port/database')
   const { protocol, host, pathname } = read
   return `${protocol}//${host}${pathname}`
 }

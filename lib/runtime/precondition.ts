@@ -33,7 +33,7 @@ export function guardingOf (
   const read = origin.readOnPath()
   if (read === null || !honoursIfMatch(write, read)) {
     throw failure('badRequest', {
-      message: 'This route does not take If-Match, since no GET route on its path shows a version: send the request without it'
+      message: 'This route does not support If-Match, because no GET route on its path returns a version: send the request without it'
     })
   }
   const asked = { params: { ...Object(request.params) }, query: { ...Object(request.query) }, body: undefined }

@@ -12,12 +12,12 @@ const apiKey = Type.Optional(
 const baseUrl = Type.Optional(
   Type.String({
     pattern: '^https?://',
-    expected: 'an address, `https://host/v1`',
-    description: "The address of the provider's interface, with `/v1` or `/v1beta`. Default: the provider's own; `local` needs one."
+    expected: 'a URL such as `https://host/v1`',
+    description: "The base URL of the provider's API, with `/v1` or `/v1beta`. Default: the provider's own; required for `local`."
   })
 )
 const provider = Type.Enum(['openai', 'anthropic', 'google', 'local'], {
-  description: 'The provider; `local` is any server with an OpenAI-compatible interface.'
+  description: 'The provider; `local` is any server with an OpenAI-compatible API.'
 })
 const model = (description: string) => Type.String({ minLength: 1, maxLength: 200, description })
 const timeoutMs = Type.Optional(
@@ -26,14 +26,14 @@ const timeoutMs = Type.Optional(
     maximum: 600_000,
     default: 60_000,
     unit: 'ms',
-    description: 'The time of a call; in a stream, the time without a byte.'
+    description: 'The maximum time of a call; in a stream, the maximum time without data.'
   })
 )
 const price = (description: string) => Type.Number({ minimum: 0, maximum: 1_000_000, unit: 'USD', description })
 
 export const Llm = Section({
   provider,
-  model: model('The chat model of calls that name none.'),
+  model: model('The default chat model.'),
   apiKey,
   baseUrl,
   maxOutputTokens: Type.Optional(
@@ -41,7 +41,7 @@ export const Llm = Section({
       minimum: 1,
       maximum: 1_000_000,
       default: 1000,
-      description: 'The highest number of tokens in a response. A request may ask for fewer.'
+      description: 'The maximum number of tokens in a response. A request can set fewer.'
     })
   ),
   timeoutMs
@@ -50,40 +50,42 @@ export type Llm = Static<typeof Llm>
 
 export const Embedding = Section({
   provider: Type.Enum(['openai', 'google', 'local'], {
-    description: 'The provider; `local` is any server with an OpenAI-compatible interface.'
+    description: 'The provider; `local` is any server with an OpenAI-compatible API.'
   }),
-  model: model('The model that embeds texts.'),
-  dimensions: Type.Optional(Type.Integer({ minimum: 1, maximum: 2000, description: 'Numbers of a vector. Default: 1536.' })),
+  model: model('The embedding model.'),
+  dimensions: Type.Optional(
+    Type.Integer({ minimum: 1, maximum: 2000, description: 'The number of dimensions of a vector. Default: 1536.' })
+  ),
   reindex: Type.Optional(
     Type.Boolean({
       default: false,
       description:
-        'Start although another model embedded documents: `POST /agent/embeddings/reindex` embeds them again. Otherwise the start fails.'
+        'Start even if documents were embedded with another model: `POST /agent/embeddings/reindex` embeds them again. Otherwise the start fails.'
     })
   ),
   apiKey,
   baseUrl,
   timeoutMs
-}, { description: 'The model that embeds texts.' })
+}, { description: 'The embedding model.' })
 export type Embedding = Static<typeof Embedding>
 
 export const Model = Section({
-  id: model('The name by which the provider knows it.'),
+  id: model('The name of the model at the provider.'),
   provider,
-  kind: Type.Enum(['chat', 'embedding'], { description: 'The use: by `llm`, or by `embedding`.' }),
+  kind: Type.Enum(['chat', 'embedding'], { description: 'The section that uses the model: `llm` or `embedding`.' }),
   contextTokens: Type.Optional(
     Type.Integer({
       minimum: 1,
       maximum: 100_000_000,
-      description: 'Tokens of prompt and answer together. A longer prompt is refused before the call.'
+      description: 'The maximum number of tokens of prompt and response together. A longer prompt is refused before the call.'
     })
   ),
   price: Type.Optional(
-    Section({ input: price('A million tokens of prompts.'), output: price('A million tokens of answers.') }, {
-      description: 'The prices of the provider.'
+    Section({ input: price('The price of a million tokens of prompts.'), output: price('The price of a million tokens of responses.') }, {
+      description: 'The prices of the model.'
     })
   )
-}, { description: 'A model that callers may name, with its price.' })
+}, { description: 'A model that callers can choose, with its price.' })
 export type Model = Static<typeof Model>
 
 export const Chat = Section({
@@ -92,11 +94,11 @@ export const Chat = Section({
     Type.Array(Type.String({ maxLength: 200 }), {
       maxItems: 100,
       uniqueItems: true,
-      description: 'Tools that `POST /agent/chat` may use: names of routes with `mcp`. Default: all tools of the caller, at most 128.'
+      description: 'The tools available to `POST /agent/chat`: names of routes with `mcp`. Default: all tools of the caller, at most 128.'
     })
   ),
   maxRounds: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 20, default: 5, description: 'The highest number of model calls for one response.' })
+    Type.Integer({ minimum: 1, maximum: 20, default: 5, description: 'The maximum number of model calls for one response.' })
   ),
   timeoutMs: Type.Optional(
     Type.Integer({
@@ -104,7 +106,7 @@ export const Chat = Section({
       maximum: 1_800_000,
       default: 300_000,
       unit: 'ms',
-      description: 'The time of a response, with searches and tools.'
+      description: 'The maximum time of a response, including searches and tools.'
     })
   )
 }, { description: 'Chat with documents and tools.' })
@@ -115,25 +117,27 @@ export const McpServer = Section({
     pattern: '^[A-Za-z0-9_-]{1,32}$',
     expected: '1 to 32 of A-Z a-z 0-9 _ -',
     text: 'literal',
-    description: 'The name: the tool `read` of the server `files` is `files.read`.'
+    description: 'The name of the server. The tool `read` of the server `files` is `files.read`.'
   }),
   command: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: 1000,
-      description: 'The program of a server over standard input and output. Each tenant has its own process.'
+      description: 'The program that runs the server over standard input and output. Each tenant has its own process.'
     })
   ),
-  args: Type.Optional(Type.Array(Type.String({ maxLength: 4000 }), { maxItems: 100, description: 'Its arguments.' })),
+  args: Type.Optional(Type.Array(Type.String({ maxLength: 4000 }), { maxItems: 100, description: 'The arguments of the program.' })),
   env: Type.Optional(
     MapOf(Type.String({ maxLength: 10_000 }), {
-      description: 'Its environment, besides PATH. It gets no other variable of this server.'
+      description: 'The environment variables of the program, in addition to PATH. It receives no other variables of this server.'
     })
   ),
   shared: Type.Optional(
-    Type.Boolean({ default: false, description: 'One process for all tenants. For servers that store no data of their callers.' })
+    Type.Boolean(
+      { default: false, description: 'Run one process for all tenants. Use this only for servers that store no data of their callers.' }
+    )
   ),
-  url: Type.Optional(Type.String({ minLength: 1, maxLength: 2000, description: 'The address of a server over streamable HTTP.' })),
+  url: Type.Optional(Type.String({ minLength: 1, maxLength: 2000, description: 'The URL of a server over streamable HTTP.' })),
   headers: Type.Optional(
     MapOf(Type.String({ maxLength: 10_000 }), {
       description: 'Headers of requests to `url`, such as `Authorization`. The token of a caller is never sent.'
@@ -143,7 +147,7 @@ export const McpServer = Section({
     Type.Array(Type.String({ minLength: 1, maxLength: 200, text: 'literal' }), {
       maxItems: 500,
       uniqueItems: true,
-      description: 'The tools that may be called. Default: all of the server.'
+      description: 'The tools that can be called. Default: all tools of the server.'
     })
   ),
   timeoutMs: Type.Optional(
@@ -152,10 +156,10 @@ export const McpServer = Section({
       maximum: 600_000,
       default: 30_000,
       unit: 'ms',
-      description: 'The time for the server to start, and for a tool to respond.'
+      description: 'The maximum time for the server to start, and for a tool to respond.'
     })
   )
-}, { description: 'A server of the Model Context Protocol: a program with `command`, or an address with `url`.' })
+}, { description: 'A server of the Model Context Protocol: a program with `command`, or a URL with `url`.' })
 export type McpServer = Static<typeof McpServer>
 
 export const Agent = Section({
@@ -163,16 +167,16 @@ export const Agent = Section({
   llm: Type.Optional(Llm),
   embedding: Type.Optional(Embedding),
   vectorStore: Type.Optional(Section({
-    provider: Type.Enum(['pgvector', 'qdrant'], { description: 'The SQL database, or Qdrant.' }),
+    provider: Type.Enum(['pgvector', 'qdrant'], { description: 'The vector store: the SQL database, or Qdrant.' }),
     url: Type.Optional(
-      Type.String({ pattern: '^https?://', expected: 'an address, `https://host:6333`', description: 'The address of Qdrant.' })
+      Type.String({ pattern: '^https?://', expected: 'a URL such as `https://host:6333`', description: 'The URL of Qdrant.' })
     ),
-    apiKey: Type.Optional(Type.String({ minLength: 1, description: 'The key of Qdrant.' })),
+    apiKey: Type.Optional(Type.String({ minLength: 1, description: 'The API key of Qdrant.' })),
     collection: Type.Optional(
       Type.String({
         pattern: '^[A-Za-z0-9_-]{1,100}$',
         expected: '1 to 100 of A-Z a-z 0-9 _ -',
-        description: 'The collection of Qdrant. Default: `tenantry`.'
+        description: 'The name of the collection in Qdrant. Default: `tenantry`.'
       })
     )
   }, { description: 'The store of embeddings. Default: `pgvector`.' })),
@@ -180,17 +184,17 @@ export const Agent = Section({
     Type.Array(Model, {
       maxItems: 100,
       default: [],
-      description: 'Models that callers may name, and prices. Default: the models of `llm` and `embedding`, without prices.'
+      description: 'Models that callers can choose, and their prices. Default: the models of `llm` and `embedding`, without prices.'
     })
   ),
   chat: Type.Optional(Chat),
-  logPrompts: Type.Optional(Type.Boolean({ default: false, description: 'Log prompts and responses. They may contain personal data.' })),
+  logPrompts: Type.Optional(Type.Boolean({ default: false, description: 'Log prompts and responses. They can contain personal data.' })),
   mcpServers: Type.Optional(
     Type.Array(McpServer, {
       maxItems: 50,
       default: [],
       description:
-        'MCP servers, whose tools the models and callers of `/agent/mcp` may use. They need the package @modelcontextprotocol/client.'
+        'MCP servers with tools for the models and for callers of `/agent/mcp`. They require the package @modelcontextprotocol/client.'
     })
   ),
   mcpMaxProcesses: Type.Optional(
@@ -198,7 +202,7 @@ export const Agent = Section({
       minimum: 1,
       maximum: 1000,
       default: 8,
-      description: 'Processes of MCP servers at the same time. Beyond it, the least recently used one ends.'
+      description: 'The maximum number of concurrent processes of MCP servers. Beyond it, the least recently used process is stopped.'
     })
   )
 }, { description: 'Language models, embeddings and tools.' })

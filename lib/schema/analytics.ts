@@ -13,7 +13,7 @@ export const Analytics = Section({
       Type.String({
         maxLength: 500,
         pattern: '^/[^*]*\\*?$',
-        expected: 'a path as it is declared, or the start of paths with `*` at its end'
+        expected: 'a path as it is declared, or the beginning of paths with `*` at its end'
       }),
       {
         maxItems: 1000,
@@ -29,7 +29,8 @@ export const Analytics = Section({
       pattern: '^[A-Za-z0-9 ._:/@-]*$',
       expected: 'at most 64 letters, digits, spaces and `. _ : / @ -`',
       default: '',
-      description: 'Servers of one name share their figures; other names on the same database have their own.'
+      description:
+        'The name under which servers share their counts. Servers with different names on the same database have separate counts.'
     })
   ),
   retentionDays: Type.Optional(
@@ -38,18 +39,18 @@ export const Analytics = Section({
       maximum: maxRetentionDays,
       default: 30,
       unit: 'days',
-      description: 'The time that figures are kept, and the longest period of a summary.'
+      description: 'The number of days for which counts are kept, and the longest period of a summary.'
     })
   ),
   buffer: Type.Optional(Section({
-    enabled: Type.Optional(Type.Boolean({ default: true, description: 'false: each request is written after its response.' })),
+    enabled: Type.Optional(Type.Boolean({ default: true, description: 'If false, each request is written after its response.' })),
     flushInterval: Type.Optional(
       Type.Integer({
         minimum: 1,
         maximum: maxFlushInterval,
         default: 10_000,
         unit: 'ms',
-        description: 'The longest time until a request is written.'
+        description: 'The maximum time until a request is written.'
       })
     ),
     maxSize: Type.Optional(
@@ -57,9 +58,9 @@ export const Analytics = Section({
         minimum: 1,
         maximum: maxBuffered,
         default: 1000,
-        description: 'The number of waiting requests that triggers an earlier write, once a second at most.'
+        description: 'The number of waiting requests that triggers an earlier write, at most once per second.'
       })
     )
-  }, { default: {}, description: 'Requests are summed up in memory before they are written.' }))
+  }, { default: {}, description: 'Sums up requests in memory before they are written.' }))
 }, { default: { enabled: false }, description: 'Counts, failures and durations of requests.' })
 export type Analytics = Static<typeof Analytics>

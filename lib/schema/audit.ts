@@ -10,7 +10,7 @@ export const auditOptions = {
       minimum: 1,
       maximum: maxRetentionDays,
       description:
-        `The days that the platform's own entries are kept; a tenant's plan sets those of its entries. Default: ${defaultRetentionDays}.`
+        `The number of days for which the platform's entries are kept. The plan of a tenant sets the time for its entries. Default: ${defaultRetentionDays}.`
     })
   )
 }

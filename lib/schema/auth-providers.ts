@@ -21,13 +21,14 @@ const Claim = (description: string, none: string) =>
 const Audience = Type.String({ minLength: 1, maxLength: 500 })
 
 export const AuthProvider = Section({
-  issuer: Address('The `iss` of its tokens. Must be there, but for `firebase` with a `projectId`.'),
+  issuer: Address('The issuer, the `iss` of the tokens. Required, except for `firebase` with a `projectId`.'),
   jwksUri: Address(
-    'Where its keys are, a JWK set: `https:`, or `http:` on this machine. Must be there, but for `firebase` with a `projectId`.'
+    'The URL of the keys, a JWK set: `https:`, or `http:` on this machine. Required, except for `firebase` with a `projectId`.'
   ),
   audience: Type.Optional(
     Type.Union([Audience, Type.Array(Audience, { minItems: 1, maxItems: 20 })], {
-      description: 'The `aud` of its tokens; one of several is enough. Required, except for `firebase` with a `projectId`.'
+      description:
+        'The audience, the `aud` of the tokens. One of several values is sufficient. Required, except for `firebase` with a `projectId`.'
     })
   ),
   projectId: Type.Optional(
@@ -37,14 +38,14 @@ export const AuthProvider = Section({
       description: 'For the provider `firebase`: the project, which sets `issuer`, `jwksUri` and `audience`.'
     })
   ),
-  tenantClaim: Claim('The claim that names the tenant', 'users of no tenant'),
-  roleClaim: Claim('The claim that names the role', 'users without a role'),
+  tenantClaim: Claim('The claim with the tenant', 'users do not belong to a tenant'),
+  roleClaim: Claim('The claim with the role', 'users have no role'),
   algorithms: Type.Optional(
     Type.Array(Type.Enum([...signatureAlgorithms]), {
       minItems: 1,
       uniqueItems: true,
       default: ['RS256'],
-      description: 'The accepted algorithms of its tokens.'
+      description: 'The accepted signing algorithms.'
     })
   )
 }, { description: 'An identity provider.' })
@@ -55,6 +56,6 @@ export const AuthProviders = Type.Record(Type.String({ pattern: providerName.sou
   default: {},
   expected: '1 to 32 characters of `A-Z a-z 0-9 _ -`',
   description:
-    "External identity providers, 20 at most, by the name that a route's `authProvider` gives. `firebase` needs a `projectId` only."
+    "External identity providers, at most 20, by the name used in a route's `authProvider`. `firebase` requires only a `projectId`."
 })
 export type AuthProviders = Static<typeof AuthProviders>

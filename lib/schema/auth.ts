@@ -16,20 +16,20 @@ const Template = (purpose: string) =>
       text: 'literal',
       minLength: 1,
       maxLength: 500,
-      description: 'May have `{{email}}`, `{{tenant}}` and `{{minutes}}`.'
+      description: 'The subject. It can contain `{{email}}`, `{{tenant}}` and `{{minutes}}`.'
     }),
     text: Type.String({
       text: 'literal',
       minLength: 1,
       maxLength: 100_000,
-      description: 'Plain text, with `{{link}}`. May have the placeholders of the subject.'
+      description: 'The plain text, with `{{link}}`. It can contain the placeholders of the subject.'
     }),
     html: Type.Optional(
       Type.String({
         text: 'literal',
         minLength: 1,
         maxLength: 100_000,
-        description: 'The same as HTML. Values are escaped. Default: the mail is plain text.'
+        description: 'The HTML version of the text. Values are escaped. Default: the mail has only plain text.'
       })
     )
   }, { description: `${purpose} Default: a short English text.` }))
@@ -39,20 +39,23 @@ export const Mail = Section({
     minLength: 1,
     maxLength: 64,
     description:
-      'The sending connector: `email`, or one of `customIntegrations` with an action `sendEmail` that takes `to`, `from`, `subject`, `text` and `html`.'
+      'The connector that sends mails: `email`, or a connector of `customIntegrations` with an action `sendEmail` that takes `to`, `from`, `subject`, `text` and `html`.'
   }),
   from: Type.String({
     pattern: '^[^@\\s<>]+@[^@\\s<>]+$',
     expected: 'an e-mail address',
     maxLength: 254,
-    description: 'The address of the sender.'
+    description: 'The e-mail address of the sender.'
   }),
   templates: Type.Optional(Section({
     reset: Template('The mail of `POST /auth/password/forgot`.'),
     verify: Template('The mail after a registration.'),
     invite: Template('The mail of `POST /users/invite`.')
   }, { description: 'The texts of mails.' }))
-}, { description: 'Mails with one-time links. Without it, endpoints that send mail answer 503, and a registration sends no mail.' })
+}, {
+  description:
+    'Mails with one-time links. Without this section, endpoints that send mail respond with 503, and a registration sends no mail.'
+})
 export type Mail = Static<typeof Mail>
 
 export const Auth = Section({
@@ -60,7 +63,7 @@ export const Auth = Section({
     Type.Enum(['open', 'closed'], {
       default: 'closed',
       description:
-        '`open`: anyone who knows the id of a tenant can become its user with `POST /auth/register`, unless the `settings` of the tenant\'s document have `"registration": "closed"`. `closed`: users cannot register; `tenantry user create` creates them.'
+        '`open`: anyone who knows the id of a tenant can sign up as its user with `POST /auth/register`, unless the `settings` of the tenant\'s document have `"registration": "closed"`. `closed`: users cannot sign up; `tenantry user create` creates them.'
     })
   ),
   refreshDays: Type.Optional(
@@ -69,7 +72,7 @@ export const Auth = Section({
       maximum: maxRefreshDays,
       default: defaultRefreshDays,
       unit: 'days',
-      description: 'The life of a refresh token. Each use returns a new one with the same life.'
+      description: 'The lifetime of a refresh token. Each use returns a new token with the same lifetime.'
     })
   ),
   mail: Type.Optional(Mail),
@@ -81,5 +84,5 @@ export const Auth = Section({
     description:
       'The pages of your app for links in mails. Default: the setting APP_URL with `/reset-password`, `/verify-email` and `/accept-invitation`.'
   }))
-}, { default: {}, description: 'Users with passwords. If `jwt` has a key to sign with, they log in with `POST /auth/login`.' })
+}, { default: {}, description: 'Users with passwords. They log in with `POST /auth/login` if `jwt` has a signing key.' })
 export type Auth = Filled<Static<typeof Auth>, 'registration' | 'refreshDays'>

@@ -7,9 +7,10 @@ export const mostItems = 100_000_000
 export const mostMemoryMB = 1_048_576
 
 export const CacheStore = Section({
-  enabled: Type.Boolean({ description: 'false: no route is cached, even if it has `cache`.' }),
+  enabled: Type.Boolean({ description: 'If false, no response is cached, even for routes with `cache`.' }),
   provider: Type.Enum(['memory', 'redis', 'lmdb'], {
-    description: 'The store of responses: each process, Redis for all instances, or an LMDB file for the processes of a machine.'
+    description:
+      'The store of cached responses: the memory of each process, Redis for all instances, or an LMDB file for the processes of one machine.'
   }),
   ttl: Type.Optional(
     Type.Number({
@@ -17,7 +18,7 @@ export const CacheStore = Section({
       maximum: 31_536_000,
       default: 60,
       unit: 's',
-      description: 'The time that a response is kept, unless its route sets another.'
+      description: 'The default time for which a response is cached.'
     })
   ),
   maxSize: Type.Optional(
@@ -26,7 +27,7 @@ export const CacheStore = Section({
       maximum: mostItems,
       default: 10_000,
       description:
-        'The highest number of responses over all tenants. The least recently used go first, beginning with tenants that have more than their share.'
+        'The maximum number of responses over all tenants. The least recently used responses are removed first, starting with tenants that exceed their share.'
     })
   ),
   maxMemoryMB: Type.Optional(
@@ -36,17 +37,19 @@ export const CacheStore = Section({
       default: 64,
       unit: 'MB',
       description:
-        'The highest memory of keys and values (1 MB is 1,048,576 bytes), in the process, in Redis or in the file, which can be twice as large.'
+        'The maximum memory for keys and values (1 MB is 1,048,576 bytes), in the process, in Redis or in the file, which can be twice as large.'
     })
   ),
   redis: Type.Optional(
     RedisServer(
-      'For the provider `redis`, which needs the package ioredis. Only the instances of this server may use that database of Redis.'
+      'The Redis of the provider `redis`, which requires the package ioredis. Only the instances of this server may use that database of Redis.'
     )
   ),
   lmdb: Type.Optional(Section({
-    dbPath: Type.String({ minLength: 1, description: 'The folder of the file, created if it is missing; not on a network drive.' })
-  }, { description: 'For the provider `lmdb`, which needs the package lmdb.' }))
+    dbPath: Type.String(
+      { minLength: 1, description: 'The folder of the file, created if it is missing. It must not be on a network drive.' }
+    )
+  }, { description: 'The file of the provider `lmdb`, which requires the package lmdb.' }))
 }, {
   default: { enabled: true, provider: 'memory' },
   description: 'The cache of responses, for routes with `cache`.'

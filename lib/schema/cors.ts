@@ -11,16 +11,16 @@ const Origins = (maxItems: number, whose: string) =>
     Type.Array(Type.String({ minLength: 1, maxLength: 300 }), { maxItems, uniqueItems: true })
   ], {
     description:
-      `Origins of pages that may call ${whose}: \`https://app.example.com\`, or \`https://*.example.com\` for every host with one more label. \`"*"\` is any origin.`
+      `The origins of pages that can call ${whose}: \`https://app.example.com\`, or \`https://*.example.com\` for all hosts with one more label. \`"*"\` allows any origin.`
   })
 
 export const Cors = Section({
-  origins: Origins(maxOrigins, 'the API. Tenants may list further ones for their own calls; `[]` leaves it to them'),
+  origins: Origins(maxOrigins, 'the API. Tenants can add origins for their own calls; `[]` leaves this to the tenants'),
   credentials: Type.Optional(
     Type.Boolean({
       default: false,
       description:
-        'Browsers may send cookies. The API itself reads none; an app around it may. It applies to `origins` of this document only, and not to `"*"`.'
+        'Browsers can send cookies. The API does not read cookies, but an app around it can. This applies only to `origins` of this document, and not to `"*"`.'
     })
   ),
   maxAge: Type.Optional(
@@ -29,7 +29,7 @@ export const Cors = Section({
       maximum: 86_400,
       default: 600,
       unit: 's',
-      description: 'The time that a browser caches a preflight response.'
+      description: 'The time for which a browser caches a preflight response.'
     })
   ),
   exposedHeaders: Type.Optional(
@@ -38,13 +38,13 @@ export const Cors = Section({
       uniqueItems: true,
       default: [],
       description:
-        'Headers of responses that pages may read besides `ETag`, `Idempotency-Replayed`, `Location`, `Retry-After`, `X-Cache`, `X-Request-ID` and `X-RateLimit-*`.'
+        'The response headers that pages can read, in addition to `ETag`, `Idempotency-Replayed`, `Location`, `Retry-After`, `X-Cache`, `X-Request-ID` and `X-RateLimit-*`.'
     })
   )
-}, { description: 'Calls from pages of other origins (CORS). Without this section, browsers refuse them.' })
+}, { description: 'Calls from pages of other origins (CORS). Without this section, browsers block them.' })
 export type Cors = Filled<Static<typeof Cors>, 'credentials' | 'maxAge' | 'exposedHeaders'>
 
 export const TenantCors = Section({
-  origins: Origins(maxTenantOrigins, "the API for this tenant, besides the platform's")
-}, { description: 'Pages of other origins that may call the API for this tenant. The platform must have a section `cors`.' })
+  origins: Origins(maxTenantOrigins, "the API for this tenant, in addition to the platform's origins")
+}, { description: 'Pages of other origins that can call the API for this tenant. The platform must have a section `cors`.' })
 export type TenantCors = Static<typeof TenantCors>

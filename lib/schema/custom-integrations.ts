@@ -7,27 +7,29 @@ const maxText = 8192 // characters; a private key in PEM has about 3,300
 const maxPath = 2000 // characters
 
 const Text = (description: string, maxLength = maxText) => Type.String({ text: 'request', minLength: 1, maxLength, description })
-const Kind = <Value extends string>(value: Value) => Type.Literal(value, { description: 'The authentication of calls.' })
+const Kind = <Value extends string>(value: Value) => Type.Literal(value, { description: 'The kind of authentication.' })
 const Name = (description: string) => Type.String({ text: 'literal', minLength: 1, maxLength: 64, description })
 
 export const ConnectorAuth = Type.Union([
   Section({ type: Kind('bearer'), token: Text('The token.') }, { description: 'Sends `Authorization: Bearer <token>`.' }),
-  Section({ type: Kind('basic'), username: Text('The user.'), password: Text('The password.') }, {
-    description: 'Sends `Authorization: Basic` with user and password.'
+  Section({ type: Kind('basic'), username: Text('The user name.'), password: Text('The password.') }, {
+    description: 'Sends `Authorization: Basic` with the user name and password.'
   }),
-  Section({ type: Kind('header'), name: Name('The header.'), value: Text('Its value.') }, { description: 'Sends a header.' }),
-  Section({ type: Kind('query'), name: Name('The parameter.'), value: Text('Its value.') }, {
+  Section({ type: Kind('header'), name: Name('The name of the header.'), value: Text('The value of the header.') }, {
+    description: 'Sends a header.'
+  }),
+  Section({ type: Kind('query'), name: Name('The name of the parameter.'), value: Text('The value of the parameter.') }, {
     description: 'Adds a parameter to the query string.'
   }),
   Section({
     type: Kind('oauth2'),
-    tokenUrl: Text('Where tokens are had and renewed.', maxPath),
-    clientId: Text('The client.'),
-    clientSecret: Text("The client's secret."),
-    accessToken: Type.Optional(Text('A token to begin with. Renewed ones are kept under the key of its secret.')),
-    refreshToken: Type.Optional(Text('What renews the token. Default: tokens are had with the client credentials alone.')),
-    scope: Type.Optional(Text('The scope that is asked for.'))
-  }, { description: 'OAuth 2.0: a token that is renewed before it expires, and once when the service answers 401.' })
+    tokenUrl: Text('The URL of the token endpoint.', maxPath),
+    clientId: Text('The id of the client.'),
+    clientSecret: Text('The secret of the client.'),
+    accessToken: Type.Optional(Text('The initial token. Renewed tokens are stored under the key of its secret.')),
+    refreshToken: Type.Optional(Text('The refresh token. Default: tokens are requested with the client credentials.')),
+    scope: Type.Optional(Text('The requested scope.'))
+  }, { description: 'OAuth 2.0. The token is renewed before it expires, and once if the service responds with 401.' })
 ], { description: 'The authentication of calls. Default: none.' })
 export type ConnectorAuth = Static<typeof ConnectorAuth>
 
@@ -38,20 +40,20 @@ export const ConnectorAction = Section({
   path: Type.String({
     text: 'request',
     maxLength: maxPath,
-    description: 'Appended to `baseUrl`. Values of templates are percent-encoded. May contain a query string.'
+    description: 'The path appended to `baseUrl`. Template values are percent-encoded. It can contain a query string.'
   }),
   headers: Type.Optional(
     MapOf(Type.String({ text: 'request', maxLength: maxText }), {
-      description: 'Further headers. A header without a value is left out.'
+      description: 'Additional headers. A header without a value is omitted.'
     })
   ),
   query: Type.Optional(
     MapOf(Type.Unknown({ text: 'request' }), {
-      description: 'The query string. A list becomes several parameters of one name. A parameter without a value is left out.'
+      description: 'The query string. A list becomes several parameters with the same name. A parameter without a value is omitted.'
     })
   ),
   body: Type.Optional(
-    Type.Unknown({ text: 'request', description: 'The body. A part is left out if none of its templates has a value. Default: none.' })
+    Type.Unknown({ text: 'request', description: 'The body. A part is omitted if none of its templates has a value. Default: none.' })
   ),
   bodyType: Type.Optional(
     Type.Enum(['json', 'form', 'raw'], {
@@ -68,7 +70,7 @@ export const ConnectorAction = Section({
   ),
   followRedirects: Type.Optional(
     Type.Boolean({
-      description: 'Follows redirects of GET and HEAD, 5 at most. Default: false, and a redirect fails the call.'
+      description: 'Follow redirects of GET and HEAD, at most 5. Default: false, a redirect fails the call.'
     })
   )
 }, { description: 'A request.' })
@@ -79,19 +81,19 @@ export const CustomIntegration = Section({
     text: 'literal',
     pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$',
     expected: 'a letter, then up to 63 of A-Z a-z 0-9 _ -',
-    description: 'The name that `type` of an integration uses.'
+    description: 'The name of the connector, used as `type` of an integration.'
   }),
   baseUrl: Text(
-    "The address of the service, with `http:` or `https:`; only settings may stand in it, and in a tenant's document its secrets.",
+    "The base URL of the service, with `http:` or `https:`. It can contain only settings and, in a tenant's document, the tenant's secrets.",
     maxPath
   ),
   auth: Type.Optional(ConnectorAuth),
   actions: Type.Record(Type.String(), ConnectorAction, {
     minProperties: 1,
-    description: 'The requests, by name; `{{params.x}}` in one is a parameter of the call.'
+    description: 'The requests by name. `{{params.x}}` is a parameter of the call.'
   })
 }, { description: 'A connector.' })
 export type CustomIntegration = Static<typeof CustomIntegration>
 
-export const CustomIntegrations = Type.Array(CustomIntegration, { maxItems: maxConnectors, description: 'Connectors to further services.' })
+export const CustomIntegrations = Type.Array(CustomIntegration, { maxItems: maxConnectors, description: 'Connectors to other services.' })
 export type CustomIntegrations = Static<typeof CustomIntegrations>

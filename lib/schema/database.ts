@@ -4,12 +4,12 @@ import { Section, type Filled } from './annotations.js'
 
 export const DatabaseProvider = Type.Enum(['postgres', 'supabase', 'embedded', 'firebase'], {
   description:
-    'The database; `supabase` is another name of PostgreSQL. With `firebase`, `firebaseQueries` use Firestore, and the tables are in the SQL database with a section, else `embedded`. Default: the database with a section, else `embedded`.'
+    'The database; `supabase` is an alias of PostgreSQL. With `firebase`, `firebaseQueries` use Firestore, and tables are in the SQL database that has a section, else in `embedded`. Default: the database that has a section, else `embedded`.'
 })
 
 export const Pool = Section({
   max: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 1000, default: 10, description: 'The highest number of connections of each server process.' })
+    Type.Integer({ minimum: 1, maximum: 1000, default: 10, description: 'The maximum number of connections per server process.' })
   ),
   acquireTimeoutMs: Type.Optional(
     Type.Integer({
@@ -17,7 +17,7 @@ export const Pool = Section({
       maximum: 600_000,
       default: 5000,
       unit: 'ms',
-      description: 'The time that a request waits for a free connection before it gets 503.'
+      description: 'The maximum time for which a request waits for a connection before it fails with 503.'
     })
   ),
   statementTimeoutMs: Type.Optional(
@@ -26,17 +26,17 @@ export const Pool = Section({
       maximum: 3_600_000,
       default: 30_000,
       unit: 'ms',
-      description: 'The time of a statement before it is ended and the request gets 503.'
+      description: 'The maximum time of a statement before it is canceled and the request fails with 503.'
     })
   )
-}, { default: {}, description: 'The connections.' })
+}, { default: {}, description: 'The connection pool.' })
 
 const Tls = Section({
-  rejectUnauthorized: Type.Optional(Type.Boolean({ description: 'false accepts any certificate. Default: true.' })),
-  ca: Type.Optional(Type.String({ description: 'The certificates of trusted authorities, in PEM.' })),
-  cert: Type.Optional(Type.String({ description: "The client's certificate, in PEM." })),
-  key: Type.Optional(Type.String({ description: "The client's private key, in PEM." })),
-  servername: Type.Optional(Type.String({ description: 'The name in the certificate. Default: the host.' }))
+  rejectUnauthorized: Type.Optional(Type.Boolean({ description: 'If false, any certificate is accepted. Default: true.' })),
+  ca: Type.Optional(Type.String({ description: 'The certificates of trusted authorities, in PEM format.' })),
+  cert: Type.Optional(Type.String({ description: "The client's certificate, in PEM format." })),
+  key: Type.Optional(Type.String({ description: "The client's private key, in PEM format." })),
+  servername: Type.Optional(Type.String({ description: 'The expected name in the certificate. Default: the host.' }))
 }, { description: 'Options of TLS.' })
 
 export const Postgres = (what: string) =>
@@ -44,34 +44,34 @@ export const Postgres = (what: string) =>
     connectionString: Type.Optional(Type.String({
       pattern: '^postgres(ql)?://',
       expected: '`postgres://user:password@host:port/database`',
-      description: 'The address, `postgres://user:password@host:port/database`. Default: the setting DATABASE_URL.'
+      description: 'The URL, `postgres://user:password@host:port/database`. Default: the setting DATABASE_URL.'
     })),
     notifyConnectionString: Type.Optional(Type.String({
       pattern: '^postgres(ql)?://',
       expected: '`postgres://user:password@host:port/database`',
       description:
-        'The address of the same database for the connection that receives change notices, if `connectionString` leads through a transaction pooler. Default: `connectionString`.'
+        'The URL of the same database for the connection that receives change notifications, if `connectionString` uses a transaction pooler. Default: `connectionString`.'
     })),
     schema: Type.Optional(
       Type.String({
         default: 'public',
         pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}$',
         expected: 'the name of a schema',
-        description: "The schema of the application's tables; `tenantry` and `tenantry_queue` are the server's own."
+        description: "The schema of the application's tables. `tenantry` and `tenantry_queue` are reserved for the server."
       })
     ),
     pool: Type.Optional(Pool),
     preparedStatements: Type.Optional(
       Type.Boolean({
         default: true,
-        description: 'Prepare repeated statements once for each connection. Set false behind a transaction pooler.'
+        description: 'Prepare repeated statements once per connection. Set this to false behind a transaction pooler.'
       })
     ),
     rowLevelSecurity: Type.Optional(
       Type.Boolean({
         default: false,
         description:
-          'Statements run in a transaction that names the tenant, so that policies apply too. A role that bypasses policies is refused at start.'
+          'Runs statements in a transaction that sets the tenant, so that policies apply. The start fails if the database role bypasses policies.'
       })
     ),
     ssl: Type.Optional(
@@ -89,7 +89,7 @@ export const Embedded = Section({
     Type.String({
       minLength: 1,
       description:
-        'The folder of the data, created if it is missing; one process at a time can use it. Default: in memory, lost when the process ends.'
+        'The folder of the data, created if it is missing. One process at a time can use it. Default: in memory, lost when the process ends.'
     })
   )
 }, { description: 'The embedded PostgreSQL, for development and small installations.' })

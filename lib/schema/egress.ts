@@ -9,8 +9,8 @@ export const Egress = Section({
       uniqueItems: true,
       default: [],
       description:
-        'Private hosts, addresses and CIDR ranges, each with an optional port, that calls of tenants may reach: `hooks.internal:8080`, `10.0.0.0/8`, `[fd00::1]:443`. A host may resolve to any address.'
+        'Private hosts, addresses and CIDR ranges, each with an optional port, that calls of tenants can reach: `hooks.internal:8080`, `10.0.0.0/8`, `[fd00::1]:443`. A host can resolve to any address.'
     })
   )
-}, { default: {}, description: 'The addresses that calls of tenants may reach: public ones, and those listed here.' })
+}, { default: {}, description: 'The addresses that calls of tenants can reach: public addresses, and the addresses listed here.' })
 export type Egress = Filled<Static<typeof Egress>, 'allow'>

@@ -10,41 +10,40 @@ const types = (description: string) =>
   Type.Optional(Type.Array(
     Type.String({
       pattern: '^[a-z]+/(?:\\*|[a-z0-9][a-z0-9.+_-]{0,126})$',
-      expected: 'a media type in small letters, such as `image/png` or `image/*`'
+      expected: 'a media type in lower case, such as `image/png` or `image/*`'
     }),
     { minItems: 1, maxItems: 100, description }
   ))
 
 export const Bucket = Section({
-  public: Type.Optional(Type.Boolean({ description: 'Anyone may download its files, without a token. Default: false.' })),
-  types: types('The media types that it takes; other files are answered 415. Default: all.'),
-  maxFileSizeMB: size('The largest file. Default: `files.maxFileSizeMB`.'),
+  public: Type.Optional(Type.Boolean({ description: 'Anyone can download the files of the bucket without a token. Default: false.' })),
+  types: types('The accepted media types. Other files are rejected with 415. Default: all types.'),
+  maxFileSizeMB: size('The maximum size of a file. Default: `files.maxFileSizeMB`.'),
   permissions: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
       minItems: 1,
       maxItems: 20,
-      description:
-        'The permissions that a caller must hold, all of them, to upload and to download. Downloads from a public bucket need none.'
+      description: 'The permissions that a caller needs, all of them, to upload and to download. Downloads from a public bucket need none.'
     })
   ),
   lifetimeSeconds: Type.Optional(
-    Type.Integer({ minimum: 60, maximum: 3_153_600_000, unit: 's', description: 'After this time a file is deleted. Default: never.' })
+    Type.Integer({ minimum: 60, maximum: 3_153_600_000, unit: 's', description: 'The time after which a file is deleted. Default: never.' })
   )
 }, { description: 'A group of files with its own rules.' })
 export type Bucket = Static<typeof Bucket>
 
 export const Files = Section({
-  enabled: Type.Optional(Type.Boolean({ description: 'Turns the endpoints of files on or off. Default: true.' })),
+  enabled: Type.Optional(Type.Boolean({ description: 'Enables the endpoints of files. Default: true.' })),
   path: Type.Optional(
     Type.String({
       minLength: 1,
       description:
-        'The folder of the files on the local disk. Servers of one database share it. Default: `./files`, made with the first upload.'
+        'The folder of the files on the local disk. Servers with the same database must share it. Default: `./files`, created by the first upload.'
     })
   ),
-  maxFileSizeMB: size('The largest file, for all tenants; 1 MB is 1,048,576 bytes. Default: what the plan of the tenant allows.'),
+  maxFileSizeMB: size("The maximum size of a file, for all tenants; 1 MB is 1,048,576 bytes. Default: the limit of the tenant's plan."),
   buckets: Type.Optional(
-    MapOf(Bucket, { default: {}, description: 'Buckets by name. `public` and `private` always exist, and can have rules here.' })
+    MapOf(Bucket, { default: {}, description: 'The buckets by name. `public` and `private` always exist, and can have rules here.' })
   ),
   signedUrlSeconds: Type.Optional(
     Type.Integer({
@@ -52,14 +51,14 @@ export const Files = Section({
       maximum: longestSignatureSeconds,
       default: 3600,
       unit: 's',
-      description: 'The time that a signed URL is valid, unless the request sets another.'
+      description: 'The default time for which a signed URL is valid.'
     })
   ),
   onEntityDelete: Type.Optional(
     Type.Enum(['delete', 'keep'], {
       default: 'keep',
       description:
-        'The files of a deleted row: those whose `entityType` is its table and whose `entityId` is its key. A soft delete keeps them.'
+        "The handling of a deleted row's files: files whose `entityType` is its table and whose `entityId` is its key. A soft delete keeps them."
     })
   ),
   scan: Type.Optional(Section({
@@ -68,22 +67,24 @@ export const Files = Section({
       expected: 'an address, `host:port`',
       description: 'The address of clamd, `host:port`.'
     })
-  }, { description: 'A scanner for viruses: only administrators can read a file until the scanner found it clean. Default: none.' }))
-}, { default: {}, description: 'Files.' })
+  }, { description: 'A virus scanner. Until a file is found clean, only administrators can read it. Default: none.' }))
+}, { default: {}, description: 'The storage of files.' })
 export type Files = Static<typeof Files>
 
 /** A file of a route's form. */
 export const RouteFile = Section({
-  maxSizeMB: size('The largest file; of the limits of route, bucket, `files` and plan the smallest holds. Default: the others alone.'),
-  types: types('The media types that it may have, found by its content; other files are answered 415. Default: those of its bucket.'),
-  required: Type.Optional(Type.Boolean({ description: 'A form without it is a 400. Default: false.' })),
-  bucket: Type.Optional(Type.String({ minLength: 1, maxLength: 63, description: 'The bucket that keeps it. Default: `private`.' }))
-}, { description: 'A file that the form may contain once.' })
+  maxSizeMB: size(
+    'The maximum size of the file. The smallest limit of the route, the bucket, `files` and the plan applies. Default: the other limits.'
+  ),
+  types: types('The accepted media types, detected from the content. Other files are rejected with 415. Default: the types of the bucket.'),
+  required: Type.Optional(Type.Boolean({ description: 'The file is required: a form without it is rejected with 400. Default: false.' })),
+  bucket: Type.Optional(Type.String({ minLength: 1, maxLength: 63, description: 'The bucket for the file. Default: `private`.' }))
+}, { description: 'A file that the form can contain once.' })
 
 export const StorageProvider = Type.Enum(['local', 's3', 'supabase', 'r2', 'both'], {
   default: 'local',
   description:
-    'The store of files: `local` is the disk, `s3` a bucket of S3 or a compatible service, such as `supabase` and `r2`, `both` the disk and a copy in S3.'
+    'The storage of files: `local` is the disk, `s3` a bucket of S3 or a compatible service, such as `supabase` and `r2`, `both` the disk and a copy in S3.'
 })
 export type StorageProvider = Static<typeof StorageProvider>
 
@@ -91,16 +92,16 @@ export const S3 = Section({
   endpoint: Type.Optional(
     Type.String({
       pattern: '^https?://',
-      expected: 'an address, `https://host`',
-      description: "The address of the service. Default: Amazon's, for the region."
+      expected: 'a URL such as `https://host`',
+      description: 'The URL of the service. Default: Amazon S3 in the region.'
     })
   ),
   region: Type.String({ minLength: 1, description: 'The region; `auto` for R2.' }),
-  bucket: Type.String({ minLength: 1, description: 'A bucket that exists.' }),
+  bucket: Type.String({ minLength: 1, description: 'The name of an existing bucket.' }),
   accessKeyId: Type.String({ minLength: 1, description: 'The id of the access key.' }),
-  secretAccessKey: Type.String({ minLength: 1, description: 'The access key: name a setting, as `{{env.S3_SECRET}}`.' }),
+  secretAccessKey: Type.String({ minLength: 1, description: 'The secret access key. Use a setting, such as `{{env.S3_SECRET}}`.' }),
   forcePathStyle: Type.Optional(
-    Type.Boolean({ description: 'The bucket is the first part of the path instead of a subdomain. Default: true with an `endpoint`.' })
+    Type.Boolean({ description: 'Use the bucket as the first part of the path instead of a subdomain. Default: true with an `endpoint`.' })
   )
 }, { description: 'The S3 storage of files, for every `storageProvider` except `local`.' })
 export type S3 = Static<typeof S3>

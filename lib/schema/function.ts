@@ -5,7 +5,7 @@ import { MapOf, Section } from './annotations.js'
 const TypeName = (description: string) =>
   Type.String({
     pattern: '^[A-Za-z_"][^;]{0,99}$',
-    expected: 'the name of a type of PostgreSQL, at most 100 characters',
+    expected: 'the name of a PostgreSQL type, at most 100 characters',
     text: 'literal',
     description
   })
@@ -14,12 +14,12 @@ export const SqlFunction = Section({
   arguments: Type.Optional(
     MapOf(TypeName('The type, such as `integer`, `text` or `timestamptz`.'), {
       description:
-        'The arguments that queries give, with their types. Arguments with a default in the database may be left out. Default: none.'
+        'The arguments that queries pass, with their types. Arguments with a default in the database can be omitted. Default: none.'
     })
   ),
   returns: Type.Optional(
     TypeName(
-      'The type that the function returns, such as `integer`, `SETOF articles` or `void`. The start fails if the type in the database differs. Default: not compared.'
+      'The return type of the function, such as `integer`, `SETOF articles` or `void`. The start fails if the type in the database differs. Default: not compared.'
     )
   ),
   tenantArgument: Type.Optional(
@@ -27,22 +27,22 @@ export const SqlFunction = Section({
       minLength: 1,
       maxLength: 63,
       text: 'literal',
-      description: "An argument of type text that the server sets to the id of the request's tenant; queries cannot set it."
+      description: "The text argument that the server sets to the id of the request's tenant. Queries cannot set it."
     })
   ),
   tenantScoped: Type.Optional(
     Type.Boolean({
       description:
-        'The function reads or writes rows of tenants, so a request without a tenant gets 400. false: it never does. Default: true if the database has tables of tenants.'
+        'The function reads or writes rows of tenants, so a request without a tenant fails with 400. Default: true if the database has tables of tenants.'
     })
   ),
   tables: Type.Optional(
     Type.Array(Type.String(), {
       maxItems: 200,
-      description: 'The tables that the function reads and writes, for the cache of responses. Default: all.'
+      description: 'The tables that the function reads and writes, for the cache of responses. Default: all tables.'
     })
   ),
-  tenants: Type.Optional(Type.Boolean({ description: 'Documents of tenants may call the function. Default: false.' }))
+  tenants: Type.Optional(Type.Boolean({ description: 'Documents of tenants can call the function. Default: false.' }))
 }, { description: 'A function of the schema, with the types of its arguments.' })
 export type SqlFunction = Static<typeof SqlFunction>
 

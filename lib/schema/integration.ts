@@ -10,9 +10,9 @@ export const Integration = Section({
     text: 'literal',
     minLength: 1,
     maxLength: 64,
-    description: 'The connector: a built-in one, by its name or an alias, or one of `customIntegrations`.'
+    description: 'The connector: the name or alias of a built-in connector, or the name of one of `customIntegrations`.'
   }),
-  action: Type.String({ text: 'literal', minLength: 1, maxLength: 64, description: "One of the connector's actions." }),
+  action: Type.String({ text: 'literal', minLength: 1, maxLength: 64, description: "The name of one of the connector's actions." }),
   alias: Type.Optional(
     Type.String({
       text: 'literal',
@@ -24,7 +24,7 @@ export const Integration = Section({
   params: Type.Optional(
     Type.Unknown({
       text: 'request',
-      description: "The action's parameters, with templates: an object, or a template that gives one. Default: none."
+      description: "The action's parameters, with templates: an object, or a template that returns one. Default: none."
     })
   ),
   condition: Type.Optional(
@@ -32,7 +32,7 @@ export const Integration = Section({
       text: 'request',
       minLength: 1,
       maxLength: 4096,
-      description: 'An expression. If it does not hold, the call is skipped and its result is null.'
+      description: 'An expression. If it is false, the call is skipped and its result is null.'
     })
   )
 }, { description: 'A call to another service.' })

@@ -6,32 +6,34 @@ const name = Type.String({
   pattern: '^[A-Za-z0-9_-]{1,64}$',
   expected: '1 to 64 of A-Z a-z 0-9 _ -',
   text: 'literal',
-  description: 'The name.'
+  description: 'The name of the prompt or argument.'
 })
 
 export const McpPrompt = Section({
   name,
   title: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 200, text: 'literal', description: 'The name that clients show. Default: `name`.' })
+    Type.String({ minLength: 1, maxLength: 200, text: 'literal', description: 'The name that clients display. Default: `name`.' })
   ),
   description: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 2000, text: 'literal', description: 'The purpose of the prompt. Default: `title`, else `name`.' })
+    Type.String(
+      { minLength: 1, maxLength: 2000, text: 'literal', description: 'The purpose of the prompt. Default: `title`, otherwise `name`.' }
+    )
   ),
   arguments: Type.Optional(Type.Array(
     Section({
       name,
       description: Type.Optional(Type.String({ minLength: 1, maxLength: 2000, text: 'literal', description: 'The meaning of the argument.' })),
       required: Type.Optional(
-        Type.Boolean({ default: false, description: 'Clients must send it. A missing optional argument is an empty text.' })
+        Type.Boolean({ default: false, description: 'The argument is required. A missing optional argument is an empty string.' })
       )
     }),
-    { maxItems: 20, description: 'The arguments. Default: none.' }
+    { maxItems: 20, description: 'The arguments of the prompt. Default: none.' }
   )),
   text: Type.String({
     minLength: 1,
     maxLength: 20_000,
     text: 'literal',
-    description: 'The message of the prompt; `{{name}}` stands for an argument.'
+    description: 'The message of the prompt. `{{name}}` is replaced by an argument.'
   })
 }, { description: 'A prompt that clients offer to their users.' })
 export type McpPrompt = Static<typeof McpPrompt>
@@ -41,21 +43,23 @@ export const Mcp = Section({
     minLength: 1,
     maxLength: 300,
     description:
-      'The public address of this server, such as `https://api.example.com`. Requests to `/mcp` with another host get 403. OAuth clients request tokens for the resource `/mcp` below it.'
+      'The public URL of this server, such as `https://api.example.com`. Requests to `/mcp` with another host fail with 403. OAuth clients request tokens for the resource `/mcp` at this URL.'
   }),
   instructions: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 10_000, text: 'literal', description: 'Instructions that clients give their models about this server.' })
+    Type.String(
+      { minLength: 1, maxLength: 10_000, text: 'literal', description: 'Instructions about this server that clients pass to their models.' }
+    )
   ),
   documents: Type.Optional(
     Type.Boolean({
       default: false,
       description:
-        "Documents of the caller's tenant in `agent.embedding` are resources, `tenantry://documents/{id}`. All callers of the tenant may list and read them."
+        "Serve documents of the caller's tenant in `agent.embedding` as resources, `tenantry://documents/{id}`. All callers of the tenant can list and read them."
     })
   ),
   prompts: Type.Optional(Type.Array(McpPrompt, { maxItems: 100, default: [], description: 'Prompts that clients offer to their users.' }))
 }, {
   description:
-    'Serve routes with `mcp` as tools to MCP clients, at `POST /mcp`. It needs the package @modelcontextprotocol/server. Default: no MCP server.'
+    'Serves routes with `mcp` as tools to MCP clients, at `POST /mcp`. It requires the package @modelcontextprotocol/server. Default: no MCP server.'
 })
 export type Mcp = Static<typeof Mcp>

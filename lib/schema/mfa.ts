@@ -6,7 +6,7 @@ export const Mfa = Section({
   enabled: Type.Optional(
     Type.Boolean({
       description:
-        'Lets users protect their logins with one-time passwords. Default: true with a section `jwt`. Their secrets need SECRETS_MASTER_KEY on PostgreSQL. Without it, true fails the start, and the default is false while no user has a second factor.'
+        'Allows users to protect their logins with one-time passwords. Default: true if there is a section `jwt`. On PostgreSQL the secrets require SECRETS_MASTER_KEY: without it, true fails the start, and the default is false unless a user has a second factor.'
     })
   ),
   issuer: Type.Optional(
@@ -14,8 +14,8 @@ export const Mfa = Section({
       minLength: 1,
       maxLength: 64,
       pattern: '^[^:\\u0000-\\u001f]+$',
-      expected: 'a text without colons and control characters',
-      description: 'The name that authenticator apps show. Default: `plugins.openapi.title`, `name` of the document, or `API`.'
+      expected: 'text without colons and control characters',
+      description: 'The name that authenticator apps display. Default: `plugins.openapi.title`, `name` of the document, or `API`.'
     })
   )
 }, { default: {}, description: 'One-time passwords as a second factor.' })

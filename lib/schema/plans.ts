@@ -13,60 +13,61 @@ const limit = (description: string, { minimum = 0, maximum = most, unit }: { min
       Type.Literal(-1),
       Type.Integer({ minimum, maximum, expected: `-1 (unlimited), or ${minimum} to ${maximum}`, ...unit !== undefined && { unit } })
     ],
-    { description: `${description} -1 is unlimited.` }
+    { description: `${description} -1 means unlimited.` }
   ))
 
 const amount = (description: string, none: string) =>
   Type.Optional(Type.Union(
     [Type.Literal(-1), Type.Number({ minimum: 0, maximum: most, expected: `-1 (${none}), or 0 to ${most}` })],
-    { description: `${description} -1 is ${none}.` }
+    { description: `${description} -1 means ${none}.` }
   ))
 
 export const PlanChanges = Section({
   name: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 100, description: 'The display name. Default for an added tier: the tier.' })
+    Type.String({ minLength: 1, maxLength: 100, description: 'The display name. Default for a new tier: the tier.' })
   ),
   description: Type.Optional(Type.String({ maxLength: 1000, description: 'A description for customers.' })),
   price: Type.Optional(Section({
-    monthly: amount('For a month.', 'by agreement'),
-    yearly: amount('For a year.', 'by agreement'),
+    monthly: amount('The price per month.', 'by agreement'),
+    yearly: amount('The price per year.', 'by agreement'),
     currency: Type.Optional(
-      Type.String({ pattern: '^[A-Z]{3}$', expected: 'a currency of ISO 4217 such as `USD`', description: 'ISO 4217.' })
+      Type.String(
+        { pattern: '^[A-Z]{3}$', expected: 'a currency of ISO 4217 such as `USD`', description: 'The ISO 4217 code of the currency.' }
+      )
     )
   }, {
-    description:
-      'Prices. Plans are in the order of their price for a month, those by agreement last, and those of the same price as they are listed.'
+    description: 'The prices. Plans are sorted by their price per month, then as listed; plans with a price by agreement come last.'
   })),
   limits: Type.Optional(Section({
     websocket: Type.Optional(Section({
-      maxConnections: limit('Connections at a time.'),
-      maxEntitiesWatched: limit('Entities that are watched at a time.'),
-      maxRooms: limit('Rooms at a time.')
-    }, { description: 'Realtime connections.' })),
+      maxConnections: limit('The number of concurrent connections.'),
+      maxEntitiesWatched: limit('The number of concurrently watched entities.'),
+      maxRooms: limit('The number of concurrent rooms.')
+    }, { description: 'Limits of realtime connections.' })),
     fileStorage: Type.Optional(Section({
-      maxStorageMB: limit('All files.', { unit: 'MB' }),
-      maxFileSizeMB: limit('One file.', { unit: 'MB' })
+      maxStorageMB: limit('The total size of all files.', { unit: 'MB' }),
+      maxFileSizeMB: limit('The size of one file.', { unit: 'MB' })
     }, { description: 'Files. 1 MB is 1,048,576 bytes.' })),
     api: Type.Optional(Section({
-      requestsPerMinute: limit('Requests a minute; they are counted unless `rateLimit.enabled` is false.', { minimum: 1 })
-    }, { description: 'The API.' })),
+      requestsPerMinute: limit('The number of requests per minute. Requests are counted unless `rateLimit.enabled` is false.', { minimum: 1 })
+    }, { description: 'Limits of the API.' })),
     ai: Type.Optional(Section({
-      llmTokensPerMonth: limit('Tokens of language models a month.', { maximum: 1_000_000_000_000 }),
-      maxCostPerMonth: amount('What these may cost a month, in USD.', 'unlimited')
-    }, { description: 'Language models.' })),
+      llmTokensPerMonth: limit('The number of tokens of language models per month.', { maximum: 1_000_000_000_000 }),
+      maxCostPerMonth: amount('The cost of language models per month, in USD.', 'unlimited')
+    }, { description: 'Limits of language models.' })),
     tenantConfig: Type.Optional(Section({
-      maxSecrets: limit('Secrets; no tenant has more than 10,000.', { maximum: maxSecretsOfAny }),
+      maxSecrets: limit('The number of secrets, at most 10,000.', { maximum: maxSecretsOfAny }),
       rotation: Type.Optional(Type.Boolean({ description: 'Allows rotation of secrets.' })),
-      auditRetentionDays: limit('For how long audit entries are kept.', { maximum: 36_500, unit: 'days' })
-    }, { description: 'Secrets.' }))
+      auditRetentionDays: limit('The time for which audit entries are kept.', { maximum: 36_500, unit: 'days' })
+    }, { description: 'Limits of secrets.' }))
   }, { description: 'The limits and features of the plan.' }))
-}, { description: 'Changes to a built-in plan, or, for an added tier, to the plan `free`.' })
+}, { description: 'Changes to a built-in plan, or the definition of a new tier as changes to the plan `free`.' })
 export type PlanChanges = Static<typeof PlanChanges>
 
 export const Plans = Type.Record(Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }), PlanChanges, {
   additionalProperties: false,
   default: {},
   expected: '1 to 64 characters of `A-Z a-z 0-9 _ -`',
-  description: 'Plans by tier: changes to `free`, `pro`, `team`, `scale` and `enterprise`, and added tiers, 30 in all.'
+  description: 'Plans by tier: changes to `free`, `pro`, `team`, `scale` and `enterprise`, and new tiers, at most 30 in total.'
 })
 export type Plans = Static<typeof Plans>

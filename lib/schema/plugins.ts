@@ -8,17 +8,17 @@ const Group = <Properties extends Record<string, TSchema>>(endpoints: string, op
   Type.Optional(Type.Union([
     Type.Literal(false),
     Section(options)
-  ], { description: `${endpoints} \`false\` turns them off. Default: on.` }))
+  ], { description: `${endpoints} \`false\` disables them. Default: enabled.` }))
 
 export const Plugins = Section({
   health: Group('`GET /health`.', {}),
-  login: Group('Users with passwords: the endpoints under `/auth`, which are there where `jwt` has a key to sign with.', {}),
+  login: Group('Users with passwords: the endpoints under `/auth`, available if `jwt` has a signing key.', {}),
   migration: Group('`/migration`.', {}),
   openapi: Group('`GET /doc` and `GET /ui`.', {
     title: Type.Optional(
       Type.String({ minLength: 1, description: 'The title of the OpenAPI document. Default: `name` of the document, or `API`.' })
     ),
-    version: Type.Optional(Type.String({ minLength: 1, description: 'The version of the API. Default: that of tenantry.' })),
+    version: Type.Optional(Type.String({ minLength: 1, description: 'The version of the API. Default: the version of tenantry.' })),
     description: Type.Optional(Type.String({ description: 'The purpose of the API, in Markdown.' })),
     ui: Type.Optional(Type.Boolean({ description: 'Serve the pages under `/ui`. Default: true.' }))
   }),
@@ -28,13 +28,13 @@ export const Plugins = Section({
   'tenant-rbac': Group('`/tenant/rbac`, and the roles that tenants define with it.', {}),
   admin: Group('`/admin/entities`.', {}),
   agent: Group(
-    '`/agent/workflow` and `/agent/workflows` (asynchronous workflows run without them too), `/llm` and the rest of `/agent` if `agent` is set, and `/mcp` if `mcp` is set.',
+    '`/agent/workflow` and `/agent/workflows` (asynchronous workflows also run without them), `/llm` and the rest of `/agent` if `agent` is set, and `/mcp` if `mcp` is set.',
     {}
   ),
   analytics: Group('`/analytics`, if `analytics.enabled` is true.', {}),
   audit: Group('`GET /audit`.', auditOptions),
   billing: Group(
-    '`GET /billing/plans`, `GET /billing/usage` (if `usage` is on too), `/billing/subscription`, `POST /billing/upgrade`, and the webhooks of the payment providers.',
+    '`GET /billing/plans`, `GET /billing/usage` (if `usage` is also enabled), `/billing/subscription`, `POST /billing/upgrade`, and the webhooks of the payment providers.',
     {}
   ),
   files: Group('`/files`, unless `files.enabled` is false.', {}),
@@ -45,9 +45,9 @@ export const Plugins = Section({
   realtime: Group('`/realtime` and `GET /doc/realtime`, unless `realtime.enabled` is false.', {}),
   'resource-limits': Group('`/tenant/limits`, and the limits of users that tenants set with it.', {}),
   system: Group('`/system/info`, `/metrics`, `/cache` and `/queue`.', systemOptions),
-  'tenant-billing': Group('`/billing/tenant`, if `secrets` is on.', {}),
-  usage: Group('`/usage` and `GET /billing/usage` (if `billing` is on too), and the counting of usage.', {}),
-  users: Group('`/users` and `POST /auth/invite/accept`, if `login` is on.', {}),
-  webhooks: Group('`/webhooks`, and webhooks that send.', {})
+  'tenant-billing': Group('`/billing/tenant`, if `secrets` is enabled.', {}),
+  usage: Group('`/usage` and `GET /billing/usage` (if `billing` is also enabled), and the tracking of usage.', {}),
+  users: Group('`/users` and `POST /auth/invite/accept`, if `login` is enabled.', {}),
+  webhooks: Group('`/webhooks`, and outbound webhooks.', {})
 }, { default: {}, description: 'Groups of built-in endpoints, by name.' })
 export type Plugins = Static<typeof Plugins>

@@ -33,7 +33,7 @@ export const Filter = Type.Cyclic({
       value: Type.Optional(
         Type.Unknown({
           text: 'request',
-          description: 'The value, or a template. A template without a value makes the filter match nothing.'
+          description: 'The value, or a template. If the template has no value, the filter matches nothing.'
         })
       ),
       config: Type.Optional(
@@ -44,15 +44,15 @@ export const Filter = Type.Cyclic({
             'For `fts`: the text search configuration of the database, such as `english`. Default: `simple`, which compares words as they are.'
         })
       ),
-      optional: Type.Optional(Type.Boolean({ description: 'Drop the filter if its template has no value. Default: false.' }))
+      optional: Type.Optional(Type.Boolean({ description: 'Ignore the filter if its template has no value. Default: false.' }))
     }, { additionalProperties: false }),
-    Type.Object({ or: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'One of these must hold.' }) }, {
+    Type.Object({ or: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'At least one of these filters must match.' }) }, {
       additionalProperties: false
     }),
-    Type.Object({ and: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'All of these must hold.' }) }, {
+    Type.Object({ and: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'All of these filters must match.' }) }, {
       additionalProperties: false
     }),
-    Type.Object({ not: Type.Ref('Filter', { description: 'This must not hold.' }) }, { additionalProperties: false })
+    Type.Object({ not: Type.Ref('Filter', { description: 'This filter must not match.' }) }, { additionalProperties: false })
   ], { description: 'A comparison of a column with a value, or a group of filters.' })
 }, 'Filter')
 export type Filter = Static<typeof Filter>
@@ -61,11 +61,11 @@ export const Order = Type.Object({
   column: Type.String({
     description: "A column of the table, or a path in a JSON column such as `data->>'city'`. In grouped queries: a member of the groups."
   }),
-  ascending: Type.Optional(Type.Boolean({ description: 'Small values first. Default: true.' })),
+  ascending: Type.Optional(Type.Boolean({ description: 'Sort in ascending order. Default: true.' })),
   nullsFirst: Type.Optional(
-    Type.Boolean({ description: 'Rows without a value first. Default: false when ascending, true when descending.' })
+    Type.Boolean({ description: 'Sort rows without a value first. Default: false in ascending order, true in descending order.' })
   )
-}, { additionalProperties: false, description: 'One key of the order.' })
+}, { additionalProperties: false, description: 'A sort key.' })
 export type Order = Static<typeof Order>
 
 export const OrderBy = Type.Object({
@@ -73,12 +73,12 @@ export const OrderBy = Type.Object({
     text: 'request',
     maxLength: 1000,
     description:
-      'A template such as `{{query.sort}}`. The caller sends `name`, `name.asc` or `name.desc`; any other text is answered with 400.'
+      'A template such as `{{query.sort}}`. The caller sends `name`, `name.asc` or `name.desc`; any other text is rejected with 400.'
   }),
   allow: Type.Array(Type.String(), {
     minItems: 1,
     maxItems: 20,
-    description: 'The columns that a caller can choose. Without a choice, `order` applies, or else the first of these.'
+    description: 'The columns that a caller can choose. Without a choice, `order` applies, or the first of these columns.'
   })
 }, { additionalProperties: false, description: 'The order of a list, chosen by the caller.' })
 export type OrderBy = Static<typeof OrderBy>
@@ -97,11 +97,11 @@ export const Embed = Type.Cyclic({
     filters: Type.Optional(Filters),
     order: Type.Optional(
       Type.Union([Order, Type.Array(Order, { minItems: 1 })], {
-        description: 'The order of the rows; the primary key is always the last key.'
+        description: 'The order of the rows. The primary key is always the last sort key.'
       })
     ),
-    limit: Type.Optional(Templated('How many rows, 1,000 at most. Default: all of them.', { minimum: 0 })),
-    embeds: Type.Optional(MapOf(Type.Ref('Embed'), { description: 'The same for the embeds within this one.' }))
+    limit: Type.Optional(Templated('The maximum number of rows, at most 1,000. Default: all rows.', { minimum: 0 })),
+    embeds: Type.Optional(MapOf(Type.Ref('Embed'), { description: 'Options for the tables embedded in this one.' }))
   }, { additionalProperties: false, description: 'The rows of an embedded table in a record, and their order.' })
 }, 'Embed')
 export type Embed = Static<typeof Embed>
@@ -110,13 +110,18 @@ export const tableOperations = ['select', 'insert', 'update', 'upsert', 'delete'
 export const queryOperations = [...tableOperations, 'call'] as const
 
 export const Query = Type.Object({
-  table: Type.Optional(Type.String({ description: 'An application table or view.' })),
+  table: Type.Optional(Type.String({ description: 'The name of a table or view of the application.' })),
   operation: Type.Enum([...queryOperations], { description: 'The operation on the table; `call` calls an SQL function.' }),
   function: Type.Optional(
-    Type.String({ description: "For `call`: one of the document's `functions`; in a tenant's document, one that the platform allows." })
+    Type.String({
+      description:
+        "For `call`: the name of one of the document's `functions`; in a tenant's document, of a function that the platform allows."
+    })
   ),
   arguments: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown({ text: 'request' }), { description: 'For `call`: the arguments by name, values or templates.' })
+    Type.Record(Type.String(), Type.Unknown({ text: 'request' }), {
+      description: 'For `call`: the arguments by name, as values or templates.'
+    })
   ),
   filters: Type.Optional(Filters),
   embeds: Type.Optional(
@@ -125,30 +130,36 @@ export const Query = Type.Object({
   data: Type.Optional(
     Type.Unknown({
       text: 'request',
-      description: 'The values to write, by column. Default: the validated body. A member without a value is left out.'
+      description: 'The values to write, by column. Default: the validated body. A member without a value is omitted.'
     })
   ),
   select: Type.Optional(
     Type.String({
       description:
-        "The returned columns, embedded tables, aggregates and values of JSON columns, such as `id, title, reviews(*, users(name))`, `kind, qty.sum(), count()` or `id, data->>'city'`; `users!inner(name)` leaves out records without a matching row. Default: `*`."
+        "The returned columns, embedded tables, aggregates and values of JSON columns, such as `id, title, reviews(*, users(name))`, `kind, qty.sum(), count()` or `id, data->>'city'`. `users!inner(name)` omits records without a matching row. Default: `*`."
     })
   ),
-  single: Type.Optional(Type.Boolean({ description: 'Return one record instead of a list; 404 without a record. Default: false.' })),
+  single: Type.Optional(Type.Boolean(
+    { description: 'Return one record instead of a list. Without a matching record the request fails with 404. Default: false.' }
+  )),
   order: Type.Optional(
-    Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of a list; the primary key is always the last key.' })
+    Type.Union([Order, Type.Array(Order, { minItems: 1 })], {
+      description: 'The order of the list. The primary key is always the last sort key.'
+    })
   ),
   orderBy: Type.Optional(OrderBy),
   pagination: Type.Optional(
     Type.Enum(['offset', 'cursor'], {
       description:
-        'The pages of a list: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.'
+        'The kind of pages: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.'
     })
   ),
-  limit: Type.Optional(Templated('Rows a page when the query string names none; at most `pagination.maxLimit`.', { minimum: 0 })),
-  offset: Type.Optional(Templated('Rows to skip when the query string names none.', { minimum: 0 })),
+  limit: Type.Optional(
+    Templated('The number of rows per page without `limit` in the query string; at most `pagination.maxLimit`.', { minimum: 0 })
+  ),
+  offset: Type.Optional(Templated('The number of skipped rows without `offset` in the query string.', { minimum: 0 })),
   id: Type.Optional(
-    Type.Unknown({ text: 'request', description: 'The primary key of one row: the same as a filter on it together with `single`.' })
+    Type.Unknown({ text: 'request', description: 'The primary key of one row, equivalent to a filter on it together with `single`.' })
   ),
   onConflict: Type.Optional(
     Type.Array(Type.String(), {
@@ -162,7 +173,7 @@ export const Query = Type.Object({
     })
   ),
   excludeFields: Type.Optional(
-    Type.Array(Type.String(), { description: "Fields left out of reads and of write inputs, together with the route's." })
+    Type.Array(Type.String(), { description: 'Fields omitted from results and written values, in addition to those of the route.' })
   )
 }, { additionalProperties: false, description: 'An operation on a table.' })
 export type Query = Static<typeof Query>
@@ -170,35 +181,39 @@ export type Query = Static<typeof Query>
 export type TableOperation = typeof tableOperations[number]
 
 export const DocumentQuery = Type.Object({
-  collection: Type.Optional(Type.String({ description: 'The collection of documents.' })),
+  collection: Type.Optional(Type.String({ description: 'The name of the collection.' })),
   store: Type.Optional(
     Type.Enum(['sql', 'firestore'], {
       description:
-        'The store of the documents: the SQL database, or Firestore, which needs the section `firebase`. Default: `firestore` with `databaseProvider: "firebase"`, else `sql`.'
+        'The store of the documents: the SQL database, or Firestore, which requires the section `firebase`. Default: `firestore` with `databaseProvider: "firebase"`, otherwise `sql`.'
     })
   ),
   operation: Type.Enum(['get', 'query', 'create', 'add', 'set', 'update', 'delete'], { description: 'The operation on the collection.' }),
-  docId: Type.Optional(Type.Unknown({ text: 'request', description: 'The id of one document; `create` without it generates one.' })),
+  docId: Type.Optional(Type.Unknown({ text: 'request', description: 'The id of one document. `create` without an id generates one.' })),
   filters: Type.Optional(Type.Array(Filter, { description: 'Filters of the documents by their fields, combined with AND.' })),
   data: Type.Optional(Type.Unknown({ text: 'request', description: 'The fields to write. Default: the validated body.' })),
-  merge: Type.Optional(Type.Boolean({ description: 'For `set`: keep unnamed fields. Default: false.' })),
+  merge: Type.Optional(Type.Boolean({ description: 'For `set`: keep fields that are not written. Default: false.' })),
   select: Type.Optional(
-    Type.String({ description: 'For `get` and `query`: the returned fields, such as `title, owner`, beside the id. Default: all.' })
+    Type.String(
+      { description: 'For `get` and `query`: the returned fields, such as `title, owner`, in addition to the id. Default: all fields.' }
+    )
   ),
   order: Type.Optional(
-    Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of a list; the id is always the last key.' })
+    Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of the list. The id is always the last sort key.' })
   ),
   pagination: Type.Optional(
     Type.Enum(['offset', 'cursor'], {
       description:
-        'The pages of a list: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.'
+        'The kind of pages: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.'
     })
   ),
-  limit: Type.Optional(Templated('Documents a page when the query string names none; at most `pagination.maxLimit`.', { minimum: 0 })),
-  offset: Type.Optional(Templated('Documents to skip when the query string names none.', { minimum: 0 })),
+  limit: Type.Optional(
+    Templated('The number of documents per page without `limit` in the query string; at most `pagination.maxLimit`.', { minimum: 0 })
+  ),
+  offset: Type.Optional(Templated('The number of skipped documents without `offset` in the query string.', { minimum: 0 })),
   alias: Type.Optional(Type.String({ description: 'The name of the result. Default: the collection.' })),
   excludeFields: Type.Optional(
-    Type.Array(Type.String(), { description: "Fields left out of reads and of write inputs, together with the route's." })
+    Type.Array(Type.String(), { description: 'Fields omitted from results and written values, in addition to those of the route.' })
   )
 }, { additionalProperties: false, description: 'An operation on documents.' })
 export type DocumentQuery = Static<typeof DocumentQuery>

@@ -11,7 +11,8 @@ export const Queue = Section({
       minimum: 0,
       maximum: maxWorkers,
       default: 4,
-      description: 'Jobs that this process runs at a time. 0: it only sends jobs, and other processes run them.'
+      description:
+        'The maximum number of jobs that this process runs at the same time. 0: it only sends jobs, and other processes run them.'
     })
   ),
   maxWaitingPerTenant: Type.Optional(
@@ -20,7 +21,7 @@ export const Queue = Section({
       maximum: 10_000_000,
       default: 100_000,
       description:
-        'The highest number of waiting jobs of one tenant, over all names; further ones get 429. Jobs are counted from time to time, so the bound can be exceeded slightly.'
+        'The maximum number of waiting jobs per tenant, over all names. Further jobs are rejected with 429. Jobs are counted from time to time, so the limit can be exceeded slightly.'
     })
   )
 }, { default: {}, description: 'Background jobs.' })

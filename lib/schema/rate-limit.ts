@@ -3,16 +3,19 @@ import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 import { RedisServer } from './redis.js'
 
-const max = { minimum: 1, maximum: 1_000_000_000, description: 'Requests in a window.' }
-const windowMs = { minimum: 1000, maximum: 86_400_000, unit: 'ms', description: 'The window.' }
-const message = Type.Optional(Type.String({ minLength: 1, description: 'The `message` of the refusal. Default: "Rate limit exceeded".' }))
-const statusCode = { minimum: 400, maximum: 599, description: 'The status of the refusal.' }
-const skipSuccessfulRequests = { description: 'Responses below 400 do not count.' }
-const skipFailedRequests = { description: 'Responses of 400 and above do not count.' }
+const max = { minimum: 1, maximum: 1_000_000_000, description: 'The maximum number of requests per window.' }
+const windowMs = { minimum: 1000, maximum: 86_400_000, unit: 'ms', description: 'The length of the window.' }
+const message = Type.Optional(Type.String({ minLength: 1, description: 'The `message` of the error. Default: "Rate limit exceeded".' }))
+const statusCode = { minimum: 400, maximum: 599, description: 'The status of the error.' }
+const skipSuccessfulRequests = { description: 'Do not count responses below 400.' }
+const skipFailedRequests = { description: 'Do not count responses of 400 and above.' }
 
 export const DefaultRateLimit = Section({
   max: Type.Optional(
-    Type.Integer({ ...max, description: 'Requests in a window. Default: 100 for each address; tenants have only their plans.' })
+    Type.Integer({
+      ...max,
+      description: 'The maximum number of requests per window. Default: 100 for each address; tenants have only the limits of their plans.'
+    })
   ),
   windowMs: Type.Optional(Type.Integer({ default: 60_000, ...windowMs })),
   message,
@@ -21,7 +24,7 @@ export const DefaultRateLimit = Section({
   skipFailedRequests: Type.Optional(Type.Boolean({ default: false, ...skipFailedRequests }))
 }, {
   description:
-    'The rule of every route without another one. Its requests share one count for each tenant, or for each address without a tenant. Default: 100 a minute for each address; tenants have only their plans.'
+    'The rule of all routes without their own rule. These routes share one count for each tenant, or for each address without a tenant. Default: 100 per minute for each address; tenants have only the limits of their plans.'
 })
 export type DefaultRateLimit = Filled<
   Static<typeof DefaultRateLimit>,
@@ -46,12 +49,12 @@ export const RouteRateLimit = Section({
   max: Type.Integer(max),
   windowMs: Type.Optional(Type.Integer({ default: 60_000, ...windowMs })),
   ...rest
-}, { description: "The rate limit of the route, in place of the document's `rateLimit`." })
+}, { description: "The rate limit of the route, instead of the document's `rateLimit`." })
 export type RouteRateLimit = Static<typeof RouteRateLimit>
 
 export const RateLimit = Section({
   enabled: Type.Boolean({
-    description: "false: `default`, `perEndpoint` and the plans count nothing; a route's own `rateLimit` still does."
+    description: "If false, `default`, `perEndpoint` and the plans limit nothing. A route's own `rateLimit` still applies."
   }),
   default: Type.Optional(DefaultRateLimit),
   perEndpoint: Type.Optional(Type.Record(Type.String({ pattern: '^((GET|POST|PUT|PATCH|DELETE) )?/' }), EndpointRateLimit, {
@@ -61,12 +64,12 @@ export const RateLimit = Section({
   })),
   redis: Type.Optional(
     RedisServer(
-      'The Redis in which instances share their counts; it needs the package ioredis. Default: the Redis of `cache` if `cache.provider` is `redis`; else each instance counts separately.'
+      'The Redis in which instances share their counts. It requires the package ioredis. Default: the Redis of `cache` if `cache.provider` is `redis`; otherwise each instance counts separately.'
     )
   )
 }, {
   description:
-    'Rate limits of callers. Without it, tenants have the requests a minute of their plans, and routes their own `rateLimit`; `{ "enabled": false }` turns off the limits of plans too.'
+    'Rate limits of callers. Without this section, tenants have the limits of their plans, and routes their own `rateLimit`. `{ "enabled": false }` also disables the limits of plans.'
 })
 export type RateLimit = WithDefaultRule<Static<typeof RateLimit>>
 

@@ -13,13 +13,13 @@ const permissions = (description: string) =>
   Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: 20, description }))
 
 export const RealtimeTable = Section({
-  permissions: permissions('The permissions that a caller must hold, all of them, to watch the table. Default: none.'),
+  permissions: permissions('The permissions that a caller needs, all of them, to watch the table. Default: none.'),
   excludeFields: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 63 }), {
       minItems: 1,
       maxItems: 100,
       uniqueItems: true,
-      description: 'Columns that are left out of messages and filters, for administrators too.'
+      description: 'Columns that are omitted from messages and filters, including those of administrators.'
     })
   ),
   events: Type.Optional(
@@ -27,33 +27,36 @@ export const RealtimeTable = Section({
       minItems: 1,
       maxItems: changeActions.length,
       uniqueItems: true,
-      description: 'The actions to send. Default: all.'
+      description: 'The actions that are sent. Default: all actions.'
     })
   ),
   trigger: Type.Optional(
-    Type.Literal(true, { description: 'Also send writes of other programs, such as SQL by hand. Default: only writes of this server.' })
+    Type.Literal(true, {
+      description: 'Also send writes of other programs, such as manual SQL statements. Default: only writes of this server.'
+    })
   )
 }, { description: 'A table with `tenant_id` and a primary key whose changes can be watched.' })
 export type RealtimeTable = Static<typeof RealtimeTable>
 
 export const RealtimeRoom = Section({
-  join: permissions('The permissions that a caller must hold, all of them, to join. Default: none.'),
-  publish: permissions('The permissions that a caller must hold, all of them, to send messages. Default: none.')
+  join: permissions('The permissions that a caller needs, all of them, to join. Default: none.'),
+  publish: permissions('The permissions that a caller needs, all of them, to send messages. Default: none.')
 }, { description: 'Rooms with their own rules.' })
 export type RealtimeRoom = Static<typeof RealtimeRoom>
 
 export const Realtime = Section({
-  enabled: Type.Optional(Type.Boolean({ description: 'Turns the endpoints of realtime on or off. Default: true.' })),
+  enabled: Type.Optional(Type.Boolean({ description: 'Enables the endpoints of realtime. Default: true.' })),
   tables: Type.Optional(
     MapOf(RealtimeTable, {
       default: {},
-      description: 'The tables whose changes can be watched, by name. A write adds another row while its tenant watches the table. Default: none.'
+      description:
+        'The tables whose changes can be watched, by name. While a tenant watches a table, each write adds a row to a log. Default: none.'
     })
   ),
   rooms: Type.Optional(
     MapOf(RealtimeRoom, {
       description:
-        'The allowed rooms, by name or by pattern such as `chat-*`; the first match counts. Default: any room, for any caller of the tenant.'
+        'The allowed rooms, by name or by pattern such as `chat-*`. The first match applies. Default: all rooms, for all callers of the tenant.'
     })
   ),
   maxMessageBytes: Type.Optional(
@@ -62,11 +65,16 @@ export const Realtime = Section({
       maximum: mostMessageBytes,
       default: 65_536,
       unit: 'bytes',
-      description: 'The largest message of a client; a larger one closes the connection with 1009.'
+      description: 'The maximum size of a message from a client. A larger message closes the connection with 1009.'
     })
   ),
   maxMessagesPerSecond: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 10_000, default: 50, description: 'Messages of one connection; more close it with 4429.' })
+    Type.Integer({
+      minimum: 1,
+      maximum: 10_000,
+      default: 50,
+      description: 'The maximum number of messages from one connection. More messages close it with 4429.'
+    })
   ),
   retentionSeconds: Type.Optional(
     Type.Integer({
@@ -74,12 +82,12 @@ export const Realtime = Section({
       maximum: 2_592_000,
       default: 86_400,
       unit: 's',
-      description: 'The time that changes are kept for clients that reconnect, and that a table is recorded after its last watch.'
+      description: 'The time for which changes are kept for clients that reconnect, and for which a table is recorded after its last watch.'
     })
   ),
   redis: Type.Optional(
     RedisServer(
-      'Carries messages of rooms between instances, in place of PostgreSQL. It needs the package ioredis. Default: `cache.redis` if the cache is in Redis.'
+      'The Redis that carries messages of rooms between instances, instead of PostgreSQL. It requires the package ioredis. Default: `cache.redis` if the cache is in Redis.'
     )
   )
 }, { default: {}, description: 'Realtime: changes of rows, rooms and presence.' })

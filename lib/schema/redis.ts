@@ -7,6 +7,6 @@ export const RedisServer = (description: string) =>
     url: Type.String({
       pattern: '^rediss?://[^/?#\\s]+(/\\d*)?$',
       expected: '`redis://user:password@host:port/database`',
-      description: 'The address, `redis://user:password@host:port/database`; `rediss://` with TLS.'
+      description: 'The URL, `redis://user:password@host:port/database`; `rediss://` with TLS.'
     })
   }, { description })

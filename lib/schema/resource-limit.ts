@@ -15,7 +15,7 @@ const Name = (description: string) =>
 export const maxAmount = Number.MAX_SAFE_INTEGER
 
 export const RouteResourceLimit = Section({
-  resource: Name('What the route uses.'),
+  resource: Name('The resource that the route uses.'),
   metric: Name('The counted metric of the resource.'),
   amount: Type.Optional(Type.Union([
     Type.Integer({ minimum: 1, maximum: maxAmount }),
@@ -25,9 +25,9 @@ export const RouteResourceLimit = Section({
       maxLength: 500,
       expected: 'a whole number, or one template such as {{body.quantity}}'
     })
-  ], { description: 'The amount that a request uses: a whole number from 1, or a template with such a value. Default: 1.' }))
+  ], { description: 'The amount that a request uses: a whole number of at least 1, or a template with such a value. Default: 1.' }))
 }, {
   description:
-    "The amount of a limited resource that a request uses; it needs `requireAuth`. Refused with 402 if the caller's limit has no room, and returned if the response is an error."
+    "The amount of a limited resource that a request uses. It requires `requireAuth`. The request fails with 402 if the caller's limit would be exceeded. The amount is returned if the response is an error."
 })
 export type RouteResourceLimit = Static<typeof RouteResourceLimit>

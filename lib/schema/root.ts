@@ -44,18 +44,18 @@ export const Root = Section({
     Type.String({
       minLength: 1,
       maxLength: 100,
-      description: 'The name of the API: the title of `/doc` and `/ui`, and the name that authenticator apps show.'
+      description: 'The name of the API: the title of `/doc` and `/ui`, and the name in authenticator apps.'
     })
   ),
   databaseProvider: Type.Optional(DatabaseProvider),
   postgres: Type.Optional(Postgres('PostgreSQL, for `databaseProvider: "postgres"`.')),
-  supabase: Type.Optional(Postgres('PostgreSQL at Supabase, for `databaseProvider: "supabase"`; the same as `postgres`.')),
+  supabase: Type.Optional(Postgres('PostgreSQL at Supabase, for `databaseProvider: "supabase"`; equivalent to `postgres`.')),
   embedded: Type.Optional(Embedded),
   firebase: Type.Optional(Firebase),
   migrate: Type.Optional(
     Type.Enum(['auto', 'manual'], {
       description:
-        'Missing changes of the database are applied at start, or with `tenantry migrate` and `POST /migration/apply`. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.'
+        '`auto`: missing changes of the database are applied at the start. `manual`: they are applied with `tenantry migrate` or `POST /migration/apply`. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.'
     })
   ),
   tables: Type.Optional(Tables),
@@ -65,7 +65,7 @@ export const Root = Section({
   auth: Type.Optional(Auth),
   mfa: Type.Optional(Mfa),
   rbac: Type.Optional(Rbac),
-  routes: Type.Array(Route, { description: 'The endpoints.' }),
+  routes: Type.Array(Route, { description: 'The routes.' }),
   pagination: Type.Optional(Pagination),
   cache: Type.Optional(CacheStore),
   rateLimit: Type.Optional(RateLimit),
@@ -87,7 +87,7 @@ export const Root = Section({
   realtime: Type.Optional(Realtime),
   storageProvider: Type.Optional(StorageProvider),
   s3: Type.Optional(S3)
-}, { description: 'A tenantry document: the endpoints of an API and their settings.' })
+}, { description: 'A tenantry document: the routes of an API and its settings.' })
 
 /** A document before the check. */
 export type ConfigInput = Static<typeof Root>

@@ -7,13 +7,13 @@ const services = 'payprov (Standard Webhooks), altprov (Stripe), github, slack, 
 
 /** For routes and for receiving entries of `webhooks`. */
 export const signatureMembers = {
-  provider: Type.Enum([...webhookProviders], { description: `The service that signs: ${services}.` }),
+  provider: Type.Enum([...webhookProviders], { description: `The service that signs the requests: ${services}.` }),
   secret: Type.String({
     text: 'request',
     minLength: 1,
     maxLength: 4096,
     description:
-      'The shared signing secret: `{{env.NAME}}`, or `{{secret:KEY}}` of the tenant. During a rotation, the previous value is accepted too. Without a value, every call is refused.'
+      'The shared signing secret: `{{env.NAME}}`, or `{{secret:KEY}}` of the tenant. During a rotation, the previous value is also accepted. Without a value, every call is rejected.'
   }),
   header: Type.Optional(
     Type.String({
@@ -24,12 +24,14 @@ export const signatureMembers = {
     })
   ),
   algorithm: Type.Optional(Type.Enum([...algorithms], { description: 'For `custom`: the hash of the HMAC. Default: `sha256`.' })),
-  encoding: Type.Optional(Type.Enum([...encodings], { description: 'For `custom`: the encoding of the signature. Default: either.' }))
+  encoding: Type.Optional(
+    Type.Enum([...encodings], { description: 'For `custom`: the encoding of the signature. Default: both are accepted.' })
+  )
 }
 
 export const RouteWebhook = Section(signatureMembers, {
   description:
-    'Another service calls the route; it signs its requests and sends no token. Bodies are JSON or forms; `{{payload.x}}` reads them. Each delivery is handled once.'
+    'Another service calls the route; it signs its requests and sends no token. Bodies are JSON or forms; `{{payload.x}}` reads them. Each delivery is processed once.'
 })
 export type RouteWebhook = Static<typeof RouteWebhook>
 

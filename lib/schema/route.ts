@@ -28,25 +28,29 @@ export const Field = Type.Cyclic({
     ),
     required: Type.Optional(Type.Boolean({ description: 'The field is required. Default: false.' })),
     nullable: Type.Optional(Type.Boolean({ description: 'Also accept null. Default: false.' })),
-    minLength: Type.Optional(Type.Integer({ minimum: 0, description: 'Characters of a string, items of an array.' })),
-    maxLength: Type.Optional(Type.Integer({ minimum: 0, description: 'Characters of a string, items of an array.' })),
-    minimum: Type.Optional(Type.Number({ description: 'The smallest accepted number.' })),
-    maximum: Type.Optional(Type.Number({ description: 'The largest accepted number.' })),
+    minLength: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'The minimum number of characters of a string, or items of an array.' })
+    ),
+    maxLength: Type.Optional(
+      Type.Integer({ minimum: 0, description: 'The maximum number of characters of a string, or items of an array.' })
+    ),
+    minimum: Type.Optional(Type.Number({ description: 'The minimum of a number.' })),
+    maximum: Type.Optional(Type.Number({ description: 'The maximum of a number.' })),
     enum: Type.Optional(Type.Array(Type.Unknown({ text: 'literal' }), { minItems: 1, description: 'The accepted values.' })),
-    format: Type.Optional(Type.Enum(['email', 'uuid', 'date-time', 'date', 'uri'], { description: 'The form of a string.' })),
-    pattern: Type.Optional(Type.String({ text: 'literal', description: 'A regular expression that the string matches.' })),
+    format: Type.Optional(Type.Enum(['email', 'uuid', 'date-time', 'date', 'uri'], { description: 'The format of a string.' })),
+    pattern: Type.Optional(Type.String({ text: 'literal', description: 'A regular expression that the string must match.' })),
     items: Type.Optional(Type.Ref('Field', { description: 'The rules of each item of an array.' })),
     properties: Type.Optional(Type.Record(Type.String(), Type.Ref('Field'), { description: 'The fields of an object.' })),
     additionalFields: Type.Optional(
       Type.Boolean({ description: 'Accept fields of an object beyond `properties`. Default: false.' })
     ),
-    description: Type.Optional(Type.String({ description: 'For the documentation.' }))
+    description: Type.Optional(Type.String({ description: 'A description for the documentation.' }))
   }, { additionalProperties: false, description: 'The rules of a field.' })
 }, 'Field')
 export type Field = Static<typeof Field>
 
 const FieldMap = (part: string) =>
-  Type.Optional(Type.Record(Type.String(), Field, { description: `The fields of the ${part}; others are refused.` }))
+  Type.Optional(Type.Record(Type.String(), Field, { description: `The fields of the ${part}. Other fields are rejected.` }))
 
 export const RequestRules = Type.Object({
   body: FieldMap('body'),
@@ -55,39 +59,39 @@ export const RequestRules = Type.Object({
   files: Type.Optional(
     Type.Record(Type.String(), RouteFile, {
       description:
-        'The files of the form, by the names of their parts, 10 at most; templates read them as `{{files.avatar.id}}`. Only with `multipart`.'
+        'The files of the form by the names of their parts, at most 10. Templates read them as `{{files.avatar.id}}`. Only with `multipart`.'
     })
   ),
   additionalFields: Type.Optional(Type.Boolean({ description: 'Accept undeclared fields. Default: false.' }))
 }, {
   additionalProperties: false,
-  description: 'The accepted fields of a request. Default: all; a write then refuses fields that are not columns of its table.'
+  description: 'The accepted fields of a request. Default: all fields; a write rejects fields that are not columns of its table.'
 })
 export type RequestRules = Static<typeof RequestRules>
 
 export const RouteCache = Type.Object({
-  enabled: Type.Boolean({ description: 'Turns the cache of the route on or off.' }),
+  enabled: Type.Boolean({ description: 'Enables the cache of the route.' }),
   ttl: Type.Optional(
     Type.Number({
       exclusiveMinimum: 0,
       maximum: 31_536_000,
       unit: 's',
-      description: "The time that a response is kept. Default: the document's `cache.ttl`."
+      description: "The time for which a response is cached. Default: the document's `cache.ttl`."
     })
   ),
   varyBy: Type.Optional(
     Type.Array(Type.String({ text: 'request' }), {
-      description: 'Further template paths for the key, such as `query.lang` or `headers.accept-language`.'
+      description: 'Additional template paths for the cache key, such as `query.lang` or `headers.accept-language`.'
     })
   ),
   key: Type.Optional(
     Type.String({
       text: 'request',
       description:
-        'A template that replaces path and query string in the key; tenant, field exclusion, `limit`, `offset` and `cursor` stay in it.'
+        'A template that replaces path and query string in the cache key. Tenant, field exclusion, `limit`, `offset` and `cursor` remain in the key.'
     })
   )
-}, { additionalProperties: false, description: 'Keeps the responses of a `get` route.' })
+}, { additionalProperties: false, description: 'Caches the responses of a `get` route.' })
 export type RouteCache = Static<typeof RouteCache>
 
 export const Transform = Type.Object({
@@ -99,9 +103,11 @@ export const Transform = Type.Object({
   operations: Type.Optional(Type.Array(
     Type.Object({
       type: Type.Literal('compute', { description: 'Computes fields.' }),
-      fields: Type.Record(Type.String(), Type.String({ text: 'request' }), { description: 'As `fields` of `transform`.' })
+      fields: Type.Record(Type.String(), Type.String({ text: 'request' }), {
+        description: 'Computed fields, like `fields` of `transform`.'
+      })
     }, { additionalProperties: false }),
-    { description: 'The same in the form of steps, run in order.' }
+    { description: 'Computed fields as steps, run in order.' }
   ))
 }, { additionalProperties: false, description: 'Adds computed fields to the response.' })
 export type Transform = Static<typeof Transform>
@@ -120,14 +126,14 @@ export const RouteTool = Type.Object({
       minLength: 1,
       maxLength: 2000,
       text: 'literal',
-      description: 'What the tool does, for the model. Default: that of the route.'
+      description: 'The description of the tool for the model. Default: the description of the route.'
     })
   ),
-  readOnly: Type.Optional(Type.Boolean({ description: 'A hint for clients: the tool changes nothing. Default: true for a `get`.' })),
+  readOnly: Type.Optional(Type.Boolean({ description: 'A hint for clients: the tool changes nothing. Default: true for `get`.' })),
   resource: Type.Optional(
     Type.Boolean({
       default: false,
-      description: 'For a `get`: MCP clients can also read it as a resource, `tenantry:///notes/{id}` for `/notes/:id`.'
+      description: 'For `get`: MCP clients can also read the route as a resource, `tenantry:///notes/{id}` for `/notes/:id`.'
     })
   )
 }, { additionalProperties: false, description: 'The name, description and hints of the tool.' })
@@ -137,27 +143,27 @@ export const Route = Type.Object({
   method: Type.Enum(['get', 'post', 'put', 'patch', 'delete', 'GET', 'POST', 'PUT', 'PATCH', 'DELETE'], {
     description: 'The HTTP method.'
   }),
-  description: Type.Optional(Type.String({ description: 'For the documentation.' })),
+  description: Type.Optional(Type.String({ description: 'The description of the route for the documentation.' })),
   tags: Type.Optional(
     Type.Array(Type.String(), {
       description: 'The groups of `/doc` and `/ui` that list the route. Default: the first segment of its path.'
     })
   ),
-  public: Type.Optional(Type.Boolean({ description: 'false: a caller without a token may not name a tenant here. Default: true.' })),
+  public: Type.Optional(Type.Boolean({ description: 'If false, a caller without a token cannot choose a tenant. Default: true.' })),
   requireAuth: Type.Optional(
     Type.Boolean({ description: 'A token is required. Default: false, or true with `requiredPermissions`.' })
   ),
   authProvider: Type.Optional(
     Type.String({ description: 'The issuer of accepted tokens: `jwt` for the server itself, or the name of one of `authProviders`. Default: `jwt`.' })
   ),
-  requiredPermissions: Type.Optional(Type.Array(Type.String(), { description: 'The caller must hold all of them.' })),
+  requiredPermissions: Type.Optional(Type.Array(Type.String(), { description: 'The permissions that the caller needs, all of them.' })),
   queries: Type.Optional(Type.Array(Query, { minItems: 1, description: 'Database operations, run in order.' })),
   firebaseQueries: Type.Optional(Type.Array(DocumentQuery, { minItems: 1, description: 'Document operations, run in order.' })),
   cache: Type.Optional(RouteCache),
   rateLimit: Type.Optional(RouteRateLimit),
   excludeFields: Type.Optional(
     Type.Array(Type.String(), {
-      description: "Fields left out of reads and of write inputs; not a protection against a tenant's own users."
+      description: "Fields omitted from results and written values. This does not protect against a tenant's own users."
     })
   ),
   request: Type.Optional(RequestRules),
@@ -168,7 +174,7 @@ export const Route = Type.Object({
     })
   ),
   softDelete: Type.Optional(Type.Object({
-    enabled: Type.Boolean({ description: 'A `delete` marks the row instead of removing it.' }),
+    enabled: Type.Boolean({ description: 'Mark the row as deleted instead of removing it.' }),
     allowHardDelete: Type.Optional(Type.Boolean({ description: '`?hard=true` removes the row. Default: false.' }))
   }, { additionalProperties: false, description: 'The effect of a `delete` of this route.' })),
   transform: Type.Optional(Transform),
@@ -178,15 +184,15 @@ export const Route = Type.Object({
   multipart: Type.Optional(
     Type.Boolean({
       description:
-        'The body is a form, `multipart/form-data`, with the files of `request.files`. Its other fields are the body; their texts become the types of `request.body`. Default: false.'
+        'The body is a form, `multipart/form-data`, with the files of `request.files`. Its other fields are the body, with the types of `request.body`. Default: false.'
     })
   ),
   webhook: Type.Optional(RouteWebhook),
   resourceLimit: Type.Optional(RouteResourceLimit),
   mcp: Type.Optional(
     Type.Union([Type.Literal(true), RouteTool], {
-      description: 'Makes the route a tool that language models call with the rights of their caller. Default: not a tool.'
+      description: 'Makes the route a tool that language models can call with the permissions of their caller. Default: not a tool.'
     })
   )
-}, { additionalProperties: false, description: 'An endpoint.' })
+}, { additionalProperties: false, description: 'A route.' })
 export type Route = Static<typeof Route>

@@ -9,7 +9,7 @@ export const Server = Section({
       maximum: 1_073_741_824,
       default: 1_048_576,
       unit: 'bytes',
-      description: 'The largest request body; a larger one gets 413.'
+      description: 'The maximum size of a request body. A larger body is rejected with 413.'
     })
   ),
   maxUnsentBytes: Type.Optional(Type.Integer({
@@ -18,7 +18,7 @@ export const Server = Section({
     default: 67_108_864,
     unit: 'bytes',
     description:
-      'Unread bytes of large responses in memory, for each tenant, and for each address of callers without a tenant. A connection has a quarter of it, all callers four times as much. Beyond it, a further large response is refused with 429.'
+      'The maximum number of unread bytes of large responses in memory, for each tenant, and for each address of callers without a tenant. One connection can use a quarter of it, all callers together four times as much. Beyond it, further large responses fail with 429.'
   })),
   stopDelayMs: Type.Optional(
     Type.Integer({
@@ -27,7 +27,7 @@ export const Server = Section({
       default: 0,
       unit: 'ms',
       description:
-        'The time that a server still serves after SIGTERM, while `/health` answers 503 and each response ends its connection. Set it longer than a proxy takes to notice, or 0 if the proxy sends refused requests to another server.'
+        'The time for which the server keeps serving after SIGTERM, while `/health` responds with 503 and each response closes its connection. Set it longer than a proxy needs to notice, or to 0 if the proxy sends rejected requests to another server.'
     })
   ),
   trustProxy: Type.Optional(Type.Union([
@@ -46,7 +46,7 @@ export const Server = Section({
       maximum: 600_000,
       default: 30_000,
       unit: 'ms',
-      description: 'After this time without progress, a connection with an unread response is closed.'
+      description: 'The time without progress after which a connection with an unread response is closed.'
     })
   )
 }, { default: {}, description: 'The HTTP server.' })

@@ -3,7 +3,7 @@ import { Type, type Static } from 'typebox'
 import { Section } from './annotations.js'
 
 const identifier = '^[A-Za-z_][A-Za-z0-9_]{0,62}$'
-const identifierText = 'a name of 1 to 63 letters, digits and underscores that starts with no digit'
+const identifierText = 'a name of 1 to 63 letters, digits and underscores that does not start with a digit'
 
 export const columnTypeNames = [
   'text',
@@ -37,16 +37,18 @@ export const columnTypeNames = [
 const ColumnName = Type.String({ pattern: identifier, expected: identifierText })
 
 export const ColumnDefinition = Section({
-  type: Type.Enum(columnTypeNames, { description: "The type, by PostgreSQL's name." }),
-  primaryKey: Type.Optional(Type.Boolean({ description: 'Part of the primary key, together with the other columns that set this. Default: false.' })),
-  notNull: Type.Optional(Type.Boolean({ description: 'null is refused. Default: false, true in the primary key.' })),
+  type: Type.Enum(columnTypeNames, { description: 'The PostgreSQL type.' }),
+  primaryKey: Type.Optional(
+    Type.Boolean({ description: 'The column is part of the primary key, together with other columns that set this. Default: false.' })
+  ),
+  notNull: Type.Optional(Type.Boolean({ description: 'The column does not accept null. Default: false, or true in the primary key.' })),
   default: Type.Optional(
-    Type.Unknown({ description: "The value of a row without one: a literal of the column's type, `uuid()` or `now()`." })
+    Type.Unknown({ description: "The default value: a literal of the column's type, `uuid()` or `now()`." })
   ),
   references: Type.Optional(Type.String({
     pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}\\.[A-Za-z_][A-Za-z0-9_]{0,62}$',
     expected: '`table.column`',
-    description: 'The column that holds the value, as `table.column`: a foreign key.'
+    description: 'The referenced column, as `table.column`: a foreign key.'
   })),
   unique: Type.Optional(
     Type.Boolean({ description: 'Values are unique; in a table of tenants, unique within a tenant. Default: false.' })
@@ -59,18 +61,18 @@ export const TableDefinition = Section({
     minProperties: 1,
     additionalProperties: false,
     expected: identifierText,
-    description: 'The columns, by name.'
+    description: 'The columns by name.'
   }),
   tenantScoped: Type.Optional(
     Type.Boolean({
       description:
-        'Each row belongs to a tenant: adds `tenant_id`, its index and its policy, and puts `tenant_id` first in the primary key. Every query is limited to the tenant of its request. Default: true with a column `tenant_id`.'
+        'Each row belongs to a tenant. Adds `tenant_id`, its index and its policy, and puts `tenant_id` first in the primary key. Every query is limited to the tenant of its request. Default: true if there is a column `tenant_id`.'
     })
   ),
   softDelete: Type.Optional(
-    Type.Boolean({ description: 'Rows can be marked as deleted: adds `deleted` and `deleted_at`. Default: false.' })
+    Type.Boolean({ description: 'Rows can be marked as deleted. Adds `deleted` and `deleted_at`. Default: false.' })
   ),
-  indexes: Type.Optional(Type.Array(Type.Array(ColumnName, { minItems: 1 }), { description: 'Indexes, each as its columns.' })),
+  indexes: Type.Optional(Type.Array(Type.Array(ColumnName, { minItems: 1 }), { description: 'The indexes, each as a list of columns.' })),
   unique: Type.Optional(
     Type.Array(Type.Array(ColumnName, { minItems: 1 }), {
       description: 'Sets of columns with unique values; in a table of tenants, unique within a tenant.'
@@ -84,6 +86,6 @@ export const Tables = Type.Record(Type.String({ pattern: identifier }), TableDef
   expected: identifierText,
   default: {},
   description:
-    'The application tables. The server creates missing ones; it never drops or narrows anything. Existing tables need no declaration.'
+    'The tables of the application. The server creates missing tables; it never drops or narrows anything. Existing tables need no declaration.'
 })
 export type Tables = Static<typeof Tables>

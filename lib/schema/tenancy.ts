@@ -14,29 +14,30 @@ export const Tenancy = Section({
   provisioning: Type.Optional(
     Type.Enum(['auto', 'explicit'], {
       default: 'auto',
-      description: 'The handling of a tenant that a token names for the first time: created on the plan `free`, or 404.'
+      description:
+        'The handling of a token with an unknown tenant: the tenant is created with the plan `free`, or the request fails with 404.'
     })
   ),
   trustHeader: Type.Optional(
     Type.Boolean({
       default: false,
       description:
-        'A gateway in front sets `X-Tenant-ID`, which decides if the token names no tenant. Never set it if callers can reach the server directly.'
+        'A gateway sets `X-Tenant-ID`, which is used if the token has no tenant. Never set this if callers can reach the server directly.'
     })
   ),
   dashboardPermission: Type.Optional(
-    Type.String({ minLength: 1, description: 'The permission that `X-Tenant-ID` needs to bypass `excludeFields`. Default: none.' })
+    Type.String({ minLength: 1, description: 'The permission required for `X-Tenant-ID` to bypass `excludeFields`. Default: none.' })
   ),
   sharedTables: Type.Optional(
     Type.Array(Type.String({ minLength: 1 }), {
       uniqueItems: true,
       default: [],
-      description: "Tables without `tenant_id` that a tenant's own document may read, and not write."
+      description: "Tables without `tenant_id` that a tenant's own document can read but not write."
     })
   ),
-  env: SettingNames("The settings that `{{env.NAME}}` in a tenant's document may read."),
+  env: SettingNames("The settings that `{{env.NAME}}` in a tenant's document can read."),
   overridableEnv: SettingNames(
-    "The settings that a tenant's secret of the same name replaces, in what is read for a request of that tenant."
+    "The settings that can be replaced by a tenant's secret with the same name, when they are read for a request of that tenant."
   ),
   maxLoadedTenants: Type.Optional(
     Type.Integer({
@@ -44,10 +45,10 @@ export const Tenancy = Section({
       maximum: 1_000_000,
       default: 1000,
       description:
-        'The number of tenants whose own routes this process keeps in memory, a quarter of a megabyte each (about twenty routes). A larger document counts as several. The least recently used go first, and are loaded again when called.'
+        'The number of tenants whose own routes this process keeps in memory, a quarter of a megabyte each (about twenty routes). A larger document counts as several. The least recently used routes are unloaded first, and loaded again when called.'
     })
   )
-}, { default: {}, description: 'Tenants.' })
+}, { default: {}, description: 'Settings of tenants.' })
 export type Tenancy = Filled<
   Static<typeof Tenancy>,
   'provisioning' | 'trustHeader' | 'sharedTables' | 'env' | 'overridableEnv' | 'maxLoadedTenants'

@@ -9,7 +9,7 @@ import { RouteWorkflow } from './workflow.js'
 const Name = Type.String({
   pattern: '^[A-Za-z0-9_-]{1,64}$',
   expected: '1 to 64 of A-Z a-z 0-9 _ -',
-  description: 'The unique name in the log of deliveries.'
+  description: 'The unique name in the list of deliveries.'
 })
 
 export const OutboundWebhook = Section({
@@ -19,13 +19,13 @@ export const OutboundWebhook = Section({
     minLength: 1,
     maxLength: 2000,
     description:
-      "The address that events are sent to, by POST: http or https. It may contain `{{secret:KEY}}` and `{{env.NAME}}`. A tenant's must not be a private address."
+      "The URL that receives events, by POST: http or https. It can contain `{{secret:KEY}}` and `{{env.NAME}}`. It must not be a private address for a tenant's webhook."
   }),
   events: Type.Array(Type.Enum([...eventPatterns]), {
     minItems: 1,
     maxItems: eventPatterns.length,
     uniqueItems: true,
-    description: 'The subscribed events, or all of a group, such as `entity.*`.'
+    description: 'The subscribed events, or groups of events such as `entity.*`.'
   }),
   secret: Type.Optional(
     Type.String({
@@ -33,7 +33,7 @@ export const OutboundWebhook = Section({
       minLength: 1,
       maxLength: 1000,
       description:
-        'The signing secret, `whsec_<base64>` or any text: `{{secret:KEY}}` or `{{env.NAME}}`. Default: the generated one of `GET /webhooks/secret`.'
+        'The signing secret, `whsec_<base64>` or any text: `{{secret:KEY}}` or `{{env.NAME}}`. Default: the generated secret of `GET /webhooks/secret`.'
     })
   )
 }, { description: 'Sends events, each a signed POST (Standard Webhooks).' })
@@ -46,7 +46,7 @@ export const InboundWebhook = Section({
     pattern: '^/',
     maxLength: 500,
     expected: 'a path that starts with `/`',
-    description: 'The path that receives, by POST; `:name` is a parameter.'
+    description: 'The path that receives requests, by POST; `:name` is a parameter.'
   }),
   ...signatureMembers,
   actions: Type.Optional(
@@ -57,7 +57,7 @@ export const InboundWebhook = Section({
     })
   ),
   workflow: Type.Optional(RouteWorkflow)
-}, { description: 'Receives events of another service, which signs them: a route that answers `{"received": true}`.' })
+}, { description: 'Receives events that another service signs: a route with the response `{"received": true}`.' })
 export type InboundWebhook = Static<typeof InboundWebhook>
 
 export const Webhook = Type.Union([OutboundWebhook, InboundWebhook])

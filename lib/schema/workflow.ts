@@ -15,27 +15,27 @@ export const maxNesting = 3 // `parallel` within each other
 export const maxTimeoutMs = 600_000
 
 export const Retry = Section({
-  attempts: Type.Integer({ minimum: 1, maximum: 10, description: 'The total number of tries.' }),
+  attempts: Type.Integer({ minimum: 1, maximum: 10, description: 'The maximum number of attempts.' }),
   backoffMs: Type.Optional(
     Type.Integer({
       minimum: 0,
       maximum: 60_000,
       unit: 'ms',
-      description: 'The wait before the second try. Each further wait doubles, up to 60,000. Default: 1000.'
+      description: 'The delay before the second attempt. Each further delay doubles, up to 60,000. Default: 1000.'
     })
   )
-}, { description: 'Tries the step again when it fails.' })
+}, { description: 'Retries the step if it fails.' })
 
 /** One step. The rules of the document check which members its kind allows. */
 export const Step = Type.Cyclic({
   Step: Section({
-    id: StepId('The name in `{{steps.<id>.result}}`; two steps of a workflow never share one.'),
+    id: StepId('The name in `{{steps.<id>.result}}`, unique in the workflow.'),
     type: Type.Optional(
       Type.Enum(['integration', 'llm', 'database', 'storage', 'embeddings', 'realtime', 'switch'], {
-        description: 'The kind of step; a step with `parallel` has none.'
+        description: 'The kind of step. A step with `parallel` has none.'
       })
     ),
-    condition: Expression('An expression; where it is not true the step is skipped, and its result is null.'),
+    condition: Expression('An expression. If it is false, the step is skipped and its result is null.'),
     retry: Type.Optional(Retry),
     onError: Type.Optional(
       Type.Enum(['fail', 'continue'], {
@@ -43,7 +43,9 @@ export const Step = Type.Cyclic({
           'The effect of a failed step on the workflow. With `continue` its result is null, and `{{steps.<id>.error}}` has the reason. Default: `fail`.'
       })
     ),
-    timeoutMs: Type.Optional(Type.Integer({ minimum: 1, maximum: maxTimeoutMs, unit: 'ms', description: 'The time of one try.' })),
+    timeoutMs: Type.Optional(
+      Type.Integer({ minimum: 1, maximum: maxTimeoutMs, unit: 'ms', description: 'The maximum time of one attempt.' })
+    ),
     parallel: Type.Optional(
       Type.Array(Type.Ref('Step'), {
         minItems: 1,
@@ -52,7 +54,7 @@ export const Step = Type.Cyclic({
       })
     ),
     integration: Type.Optional(Type.String({ maxLength: 64, description: 'For `integration`: the connector.' })),
-    action: Type.Optional(Type.String({ maxLength: 64, description: "For `integration`: one of the connector's actions." })),
+    action: Type.Optional(Type.String({ maxLength: 64, description: "For `integration`: the name of one of the connector's actions." })),
     params: Values('For `integration`, `llm`, `embeddings` and `storage`: the parameters.'),
     prompt: Values('For `llm`: the prompt.'),
     model: Type.Optional(Type.String({ maxLength: 200, text: 'request', description: 'For `llm` and `embeddings`: the model.' })),
@@ -65,17 +67,21 @@ export const Step = Type.Cyclic({
       })
     ),
     table: Type.Optional(
-      Type.String({ maxLength: 200, description: 'For `database`, like the following members: an application table or view.' })
+      Type.String({
+        maxLength: 200,
+        description: 'For `database`: the name of a table or view of the application. The following members are also for `database`.'
+      })
     ),
     function: Type.Optional(
       Type.String({
         maxLength: 200,
-        description: "For `call`: one of the document's `functions`; in a tenant's document, one that the platform allows."
+        description:
+          "For `call`: the name of one of the document's `functions`; in a tenant's document, of a function that the platform allows."
       })
     ),
     arguments: Type.Optional(
       Type.Record(Type.String(), Type.Unknown({ text: 'request' }), {
-        description: 'For `call`: the arguments by name, values or templates.'
+        description: 'For `call`: the arguments by name, as values or templates.'
       })
     ),
     filters: Type.Optional(Type.Array(Filter, { maxItems: 100, description: 'Filters of the rows, combined with AND.' })),
@@ -92,15 +98,17 @@ export const Step = Type.Cyclic({
     embeds: Type.Optional(
       MapOf(Embed, { description: 'Filters, order and limit of the tables that `select` embeds, by the names of their members.' })
     ),
-    single: Type.Optional(Type.Boolean({ description: 'The result is one record; without a record the step fails with 404. Default: false.' })),
+    single: Type.Optional(
+      Type.Boolean({ description: 'The result is one record. Without a record the step fails with 404. Default: false.' })
+    ),
     order: Type.Optional(
       Type.Union([Order, Type.Array(Order, { minItems: 1, maxItems: 20 })], {
-        description: 'The order of a list; the primary key is always the last key.'
+        description: 'The order of the list. The primary key is always the last sort key.'
       })
     ),
     orderBy: Type.Optional(OrderBy),
-    limit: RowCount('Rows of a list; at most `pagination.maxLimit`.'),
-    offset: RowCount('Rows to skip.'),
+    limit: RowCount('The maximum number of rows; at most `pagination.maxLimit`.'),
+    offset: RowCount('The number of skipped rows.'),
     onConflict: Type.Optional(
       Type.Array(Type.String(), {
         minItems: 1,
@@ -109,15 +117,15 @@ export const Step = Type.Cyclic({
       })
     ),
     excludeFields: Type.Optional(
-      Type.Array(Type.String(), { maxItems: 200, description: 'Fields left out of the result and of the written values.' })
+      Type.Array(Type.String(), { maxItems: 200, description: 'Fields omitted from the result and from written values.' })
     ),
-    value: Expression('For `switch`: the expression whose value, as text, chooses the step.'),
+    value: Expression('For `switch`: the expression whose value, as text, selects the step.'),
     cases: Type.Optional(
-      MapOf(StepId('The step of this value.'), {
-        description: 'For `switch`: the step for each value. A step that is named here runs only when it is chosen.'
+      MapOf(StepId('The id of the step for this value.'), {
+        description: 'For `switch`: the step for each value. A step listed here runs only if it is selected.'
       })
     ),
-    default: Type.Optional(StepId('For `switch`: the step for every other value. Default: none, and the switch is skipped.'))
+    default: Type.Optional(StepId('For `switch`: the step for all other values. Default: none, the switch is skipped.'))
   }, { description: 'A step of a workflow: of one `type`, or several in `parallel`.' })
 }, 'Step')
 export type Step = Static<typeof Step>
@@ -125,15 +133,15 @@ export type Step = Static<typeof Step>
 const Address = (description: string) => Type.String({ text: 'request', minLength: 1, maxLength: 2000, description })
 
 export const Callback = Type.Union([
-  Address('The address.'),
+  Address('The URL.'),
   Section({
-    url: Address('The address.'),
+    url: Address('The URL.'),
     secret: Type.Optional(
       Type.String({
         text: 'request',
         minLength: 1,
         maxLength: 1000,
-        description: "The signing secret. Default: the tenant's generated one."
+        description: 'The signing secret. Default: the generated secret of the tenant.'
       })
     )
   })
@@ -143,17 +151,17 @@ export type Callback = Static<typeof Callback>
 const Steps = Type.Array(Step, {
   minItems: 1,
   maxItems: maxSteps,
-  description: 'Run in order; at most 100, those within `parallel` included.'
+  description: 'The steps, run in order; at most 100, including those within `parallel`.'
 })
 
 export const RouteWorkflow = Section({
-  id: Type.Optional(Type.String({ ...stepId, description: 'A name for the steps, for the log and the list of runs.' })),
+  id: Type.Optional(Type.String({ ...stepId, description: 'The name of the workflow in the log and in the list of runs.' })),
   steps: Type.Optional(Steps),
-  ref: Type.Optional(Type.String({ ...stepId, description: "In place of `steps`: the `id` of one of the document's `workflows`." })),
-  input: Values('What `{{input.field}}` reads. Default: the body.'),
-  async: Type.Optional(Type.Boolean({ description: 'Answer 202 at once and run as a durable job. Default: false.' })),
+  ref: Type.Optional(Type.String({ ...stepId, description: "The `id` of one of the document's `workflows`, instead of `steps`." })),
+  input: Values('The value of `{{input.field}}`. Default: the body.'),
+  async: Type.Optional(Type.Boolean({ description: 'Respond with 202 immediately and run as a durable job. Default: false.' })),
   webhookOnComplete: Type.Optional(Callback)
-}, { description: 'Runs a workflow, by its steps or by the name of one.' })
+}, { description: 'Runs a workflow, given by its steps or its name.' })
 export type RouteWorkflow = Static<typeof RouteWorkflow>
 
 export const Schedule = Section({
@@ -161,7 +169,8 @@ export const Schedule = Section({
     minLength: 9,
     maxLength: 200,
     text: 'literal',
-    description: 'Minute, hour, day of the month, month and day of the week, such as `30 6 * * 1-5`. For tenants, times are at least 5 minutes apart.'
+    description:
+      'The minute, hour, day of the month, month and day of the week, such as `30 6 * * 1-5`. For tenants, times must be at least 5 minutes apart.'
   }),
   timezone: Type.Optional(
     Type.String({
@@ -171,23 +180,27 @@ export const Schedule = Section({
       description: 'The time zone of the pattern, such as `Europe/Berlin`. Default: `UTC`.'
     })
   ),
-  input: Type.Optional(Type.Unknown({ text: 'literal', description: 'The values that `{{input.field}}` reads. Default: `{}`.' }))
-}, { description: 'The times at which the workflow runs by itself, once over all instances.' })
+  input: Type.Optional(Type.Unknown({ text: 'literal', description: 'The values of `{{input.field}}`. Default: `{}`.' }))
+}, { description: 'The times at which the workflow runs, once over all instances.' })
 export type Schedule = Static<typeof Schedule>
 
 export const Workflow = Section({
-  id: Type.String({ ...stepId, description: 'The name that `ref` uses.' }),
+  id: Type.String({ ...stepId, description: 'The id of the workflow, for `ref`.' }),
   steps: Steps,
   requiredPermissions: Type.Optional(
     Type.Array(Type.String({ maxLength: 128 }), {
       maxItems: 100,
-      description: 'The permissions for `POST /agent/workflow/run`. A route that names the workflow has its own.'
+      description: 'The permissions required by `POST /agent/workflow/run`. A route that runs the workflow has its own permissions.'
     })
   ),
   schedule: Type.Optional(Schedule),
   webhookOnComplete: Type.Optional(Callback)
-}, { description: 'A workflow with a name.' })
+}, { description: 'A named workflow.' })
 export type Workflow = Static<typeof Workflow>
 
-export const Workflows = Type.Array(Workflow, { maxItems: 500, default: [], description: 'Workflows that routes and callers run by name.' })
+export const Workflows = Type.Array(Workflow, {
+  maxItems: 500,
+  default: [],
+  description: 'Workflows that routes and callers can run by name.'
+})
 export type Workflows = readonly Workflow[]

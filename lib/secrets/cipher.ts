@@ -76,7 +76,7 @@ export function createSecretCipher ({ current, known }: MasterKeys): SecretCiphe
   }
 
   function decryptBytes (place: SecretPlace, ciphertext: Buffer): Buffer {
-    if (ciphertext[0] !== format) throw new SecretUnreadable('its format is not known to this version')
+    if (ciphertext[0] !== format) throw new SecretUnreadable('its format is unknown to this version')
     const id = keyIdOf(ciphertext)
     const master = known.get(id)
     if (master === undefined) {
@@ -87,7 +87,7 @@ export function createSecretCipher ({ current, known }: MasterKeys): SecretCiphe
     try {
       return open(inner, data, open(outer, Buffer.concat([headerOf(master), data]), ciphertext.subarray(headerLength)))
     } catch {
-      throw new SecretUnreadable('it does not decrypt: it was changed, or belongs to another tenant, key or version')
+      throw new SecretUnreadable('it cannot be decrypted: it was changed, or belongs to another tenant, key or version')
     }
   }
 

@@ -48,7 +48,7 @@ export async function membersOf (document: unknown, yielder: Yielder): Promise<R
     throw new ConfigError([{ pointer: '/workflows', message: `expected at most ${maxWorkflows} items` }])
   }
   if (Object.keys(document).length > maxMembers) {
-    throw new ConfigError([{ pointer: '', message: `the document has at most ${maxMembers} members` }])
+    throw new ConfigError([{ pointer: '', message: `the document can have at most ${maxMembers} members` }])
   }
   const total: Size = { bytes: 1, values: 1, templates: 0 } // a comma is counted per member; the last one stands for the brace
   const faults: Fault[] = []
@@ -104,7 +104,7 @@ async function overstep (piece: unknown, bounds: Bounds, total: Size, yielder: Y
     const depth = depths.pop() ?? 1
     if (
       typeof value === 'object' && value !== null && depth > bounds.depth
-    ) { return `${bounds.what} has at most ${bounds.depth} levels of objects and arrays` }
+    ) { return `${bounds.what} can have at most ${bounds.depth} levels of objects and arrays` }
     const inside = count(value, size, bounds)
     result = exceeded(size, bounds)
     if (
@@ -170,9 +170,9 @@ function templatesIn (text: string): number {
 }
 
 function exceeded (size: Size, { what, bytes, values, templates }: Bounds): string | null {
-  if (size.bytes > bytes) return `${what} has at most ${shown(bytes)} bytes of JSON`
-  if (size.values > values) return `${what} holds at most ${shown(values)} values`
-  return size.templates > templates ? `${what} holds at most ${shown(templates)} templates` : null
+  if (size.bytes > bytes) return `${what} can have at most ${shown(bytes)} bytes as JSON`
+  if (size.values > values) return `${what} can have at most ${shown(values)} values`
+  return size.templates > templates ? `${what} can have at most ${shown(templates)} templates` : null
 }
 
 function beyond (total: Size): string | null {

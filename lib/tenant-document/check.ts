@@ -147,9 +147,9 @@ function checkPath (path: string, pointer: string, faults: FaultList): void {
   if (path.includes(';')) faults.add(pointer, 'a path cannot contain ";", since some proxies cut it there')
   const segments = path.split('/').slice(1)
   const parameters = segments.filter((segment) => segment.startsWith(':'))
-  if (segments.length > maxSegments) faults.add(pointer, `a path has at most ${maxSegments} segments; this one has ${segments.length}`)
+  if (segments.length > maxSegments) faults.add(pointer, `a path can have at most ${maxSegments} segments, but this one has ${segments.length}`)
   if (parameters.length > maxParameters) {
-    faults.add(pointer, `a path has at most ${maxParameters} parameters; this one has ${parameters.length}`)
+    faults.add(pointer, `a path can have at most ${maxParameters} parameters, but this one has ${parameters.length}`)
   }
 }
 
@@ -157,7 +157,7 @@ function checkPath (path: string, pointer: string, faults: FaultList): void {
 function checkNames (routes: readonly Entry<Route>[], taken: ReadonlySet<string>, faults: FaultList): void {
   for (const { pointer, value } of routes) {
     const name = toolOf(value)?.name
-    if (name !== undefined && taken.has(name)) faults.add(`${pointer}/mcp`, `the server has a tool "${name}": choose another \`name\``)
+    if (name !== undefined && taken.has(name)) faults.add(`${pointer}/mcp`, `the server already has a tool "${name}": choose another \`name\``)
   }
 }
 
@@ -174,7 +174,7 @@ async function checkEndpoints (
     if (known.has(key)) continue
     faults.add(
       pointerTo('/rateLimit/perEndpoint', key),
-      'names no route of this document',
+      'is not a route of this document',
       wrong++ < maxSuggestions ? nearest(key, known) : undefined
     )
     if (yielder.shouldYield()) await yielder.yield()
@@ -186,7 +186,9 @@ async function refuseConflicts (routes: readonly Entry<Route>[], taken: readonly
   for (const { pointer, value: route } of routes) {
     const whose = conflictOf(route, taken)
     if (whose !== null) {
-      details.push({ path: `${pointer}/path`, message: `${methodOf(route)} ${route.path}: the path is that of ${whose}`, keyword: 'conflict' })
+      details.push(
+        { path: `${pointer}/path`, message: `${methodOf(route)} ${route.path}: the path is used by ${whose}`, keyword: 'conflict' }
+      )
     }
     if (yielder.shouldYield()) await yielder.yield()
   }

@@ -33,7 +33,8 @@ export const TenantRoute = Type.Object({
   authProvider: Type.Optional(
     Type.String({
       maxLength: 32,
-      description: "Whose tokens are accepted: `jwt`, the server's own, or the name of one of its identity providers. Default: `jwt`."
+      description:
+        'The issuer of accepted tokens: `jwt` for the server itself, or the name of one of its identity providers. Default: `jwt`.'
     })
   ),
   requiredPermissions: Names(Route.properties.requiredPermissions, 100),
@@ -41,21 +42,21 @@ export const TenantRoute = Type.Object({
   firebaseQueries: Type.Optional(Bounded(Route.properties.firebaseQueries, { maxItems: 20 })),
   integrations: Type.Optional(Bounded(Integrations, { maxItems: maxIntegrations })),
   excludeFields: Names(Route.properties.excludeFields, 200)
-}, { additionalProperties: false, description: 'An endpoint.' })
+}, { additionalProperties: false, description: 'A route.' })
 
 export const TenantRateLimit = Section({
   enabled: RateLimit.properties.enabled,
   default: RateLimit.properties.default,
   perEndpoint: RateLimit.properties.perEndpoint
-}, { description: "How often callers may call the tenant's routes. The server's own limit counts beside it. Default: the platform's." })
+}, { description: "Rate limits of the tenant's routes, in addition to the server's own limit. Default: the platform's." })
 
 export type TenantRateLimit = WithDefaultRule<Static<typeof TenantRateLimit>>
 
 export const TenantCache = Section({
-  enabled: Type.Boolean({ description: 'false: no route is cached, even if it has `cache`.' }),
+  enabled: Type.Boolean({ description: 'If false, no response is cached, even for routes with `cache`.' }),
   provider: Type.Optional(
     Type.Enum(['memory', 'redis', 'lmdb'], {
-      description: 'Has no effect: the platform chooses where responses are kept. Documents of the platform need it.'
+      description: 'Not used: the platform chooses the store of cached responses. Documents of the platform require it.'
     })
   ),
   ttl: Type.Optional(
@@ -63,21 +64,23 @@ export const TenantCache = Section({
       exclusiveMinimum: 0,
       maximum: 31_536_000,
       unit: 's',
-      description: "How long an answer is kept where its route does not say. Default: the platform's."
+      description: "The default time for which a response is cached. Default: the platform's."
     })
   )
-}, { description: "The cache of answers, for routes with `cache`. Default: the platform's." })
+}, { description: "The cache of responses, for routes with `cache`. Default: the platform's." })
 
 export type TenantCache = Static<typeof TenantCache>
 
 export const Settings = MapOf(Type.Unknown({ text: 'literal' }), {
   default: {},
-  description: 'What `{{tenant.config.field}}` reads: any JSON of at most 64 KB, 16 levels deep. Templates in it are texts.'
+  description: 'The value of `{{tenant.config}}`: any JSON of at most 64 KB, 16 levels deep. Templates in it are not evaluated.'
 })
 
 export const TenantDocument = Section({
-  $schema: Type.Optional(Type.String({ text: 'literal', maxLength: 2000, description: 'For editors; nothing reads it.' })),
-  routes: Type.Optional(Type.Array(TenantRoute, { maxItems: maxRoutes, default: [], description: 'The endpoints.' })),
+  $schema: Type.Optional(
+    Type.String({ text: 'literal', maxLength: 2000, description: 'The URL of a schema for editors. It is not used by the server.' })
+  ),
+  routes: Type.Optional(Type.Array(TenantRoute, { maxItems: maxRoutes, default: [], description: 'The routes.' })),
   credentials: Type.Optional(Credentials),
   rateLimit: Type.Optional(TenantRateLimit),
   cors: Type.Optional(TenantCors),
@@ -86,7 +89,7 @@ export const TenantDocument = Section({
   workflows: Type.Optional(Bounded(Workflows, { maxItems: maxWorkflows })),
   webhooks: Type.Optional(Bounded(Webhooks, { maxItems: 20 })),
   customIntegrations: Type.Optional(Bounded(CustomIntegrations, { maxItems: maxCustomIntegrations }))
-}, { description: "A tenant's document: endpoints of its own and what they need." })
+}, { description: "A tenant's document: its own routes and their settings." })
 
 /** A tenant's document with its defaults. */
 export interface TenantDocument {

@@ -47,7 +47,7 @@ export function parseSchedule (
     text: `${cron.trim().replaceAll(/ +/g, ' ')} ${timezone}`,
     next: fields.slice(2).every((field) => field === '*') ? everyHour(cron, timezone) : (after) => times.nextRun(after)
   }
-  return schedule.next(new Date()) === null ? { at: 'cron', reason: 'no day has this date: the workflow would never run' } : schedule
+  return schedule.next(new Date()) === null ? { at: 'cron', reason: 'the date never occurs: the workflow would never run' } : schedule
 }
 
 /** The least number of minutes between two times of a parsed pattern. */

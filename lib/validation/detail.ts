@@ -87,12 +87,12 @@ function messageOf (error: ErrorObject, params: Readonly<Record<string, unknown>
     case 'exclusiveMaximum':
       return `must be less than ${String(params['limit'])}`
     case 'uniqueItems':
-      return 'must not hold the same item twice'
+      return 'must not contain the same item twice'
     case 'false schema':
     case 'not':
       return 'is not accepted'
     default:
-      return error.message ?? 'is not valid'
+      return error.message ?? 'is invalid'
   }
 }
 

@@ -38,13 +38,13 @@ export async function openVectorStore (
 }
 
 function requireUrl ({ url }: VectorStoreSection): string {
-  if (url === undefined) throw new Error('agent.vectorStore.url is missing: give it the address of Qdrant, such as http://localhost:6333')
+  if (url === undefined) throw new Error('agent.vectorStore.url is missing: set the URL of Qdrant, such as http://localhost:6333')
   return url
 }
 
 function tableSpace ({ vectorTable }: Engine, space: VectorSpace): VectorSpace {
   if (vectorTable?.dimensions === space.dimensions) return space
   throw new Error(
-    `embeddings needs the table of its vectors: register the plugin "tenantry/plugins/database" with the option \`vectorTable: { dimensions: ${space.dimensions} }\``
+    `embeddings requires the table of its vectors: register the plugin "tenantry/plugins/database" with the option \`vectorTable: { dimensions: ${space.dimensions} }\``
   )
 }

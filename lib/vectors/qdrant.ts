@@ -124,7 +124,7 @@ async function prepare (client: QdrantClient, collection: string, dimensions: nu
   const size = Object(vectors).size
   if (size !== dimensions) {
     throw new Error(
-      `the collection "${collection}" of Qdrant holds vectors of ${size} numbers, and agent.embedding.dimensions is ${dimensions}: name another agent.vectorStore.collection`
+      `the collection "${collection}" of Qdrant has vectors of ${size} numbers, but agent.embedding.dimensions is ${dimensions}: set another agent.vectorStore.collection`
     )
   }
 }
@@ -151,7 +151,7 @@ function pointId (tenant: Owner, id: string, version: string, position: number):
 function nearestOf (score: number, payload: Readonly<Record<string, unknown>> | null | undefined): Nearest {
   const { document, chunk, version } = payload ?? {}
   if (typeof document !== 'string' || typeof chunk !== 'number' || typeof version !== 'string') {
-    throw failure('vectorStoreUnavailable', { cause: new Error('Qdrant answered a point without our payload') })
+    throw failure('vectorStoreUnavailable', { cause: new Error('Qdrant returned a point without the payload of this server') })
   }
   return { id: document, chunk, version, score: Math.min(1, score) }
 }

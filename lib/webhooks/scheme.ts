@@ -39,7 +39,7 @@ export function invalid (what: string): TenantryError {
 /** The time of a signature in seconds; throws for an invalid or outdated one. */
 export function requireTime (text: unknown, now: number): string {
   if (typeof text !== 'string' || !/^[1-9]\d{0,11}$/.test(text)) throw invalid('its time')
-  if (Math.abs(Math.floor(now / 1000) - Number(text)) > tolerance) throw invalid('its time, which is too long ago or yet to come')
+  if (Math.abs(Math.floor(now / 1000) - Number(text)) > tolerance) throw invalid('a current timestamp')
   return text
 }
 

@@ -55,7 +55,7 @@ function compileParts (
   if (compilation === null) return null
   const steps = compileInOrder(compilation.flow.order, new Set(), compilation)
   if (compilation.references.some(({ source, path }) => source === 'headers' && path.length === 0)) {
-    faults.add(pointer, 'a workflow reads headers one by one: `headers.<name>`')
+    faults.add(pointer, 'a workflow can read only single headers: `headers.<name>`')
   }
   const callback = compileCallback(definition.webhookOnComplete, `${pointer}/webhookOnComplete`, compilation)
   if (faults.faults.length > before || !compilation.isComplete) return null

@@ -30,7 +30,7 @@ export function flowOf (steps: readonly Step[], pointer: string, faults: FaultLi
   const ids = new Map<string, string>()
   const places = placesOf(steps, pointer, 0, ids, faults)
   if (ids.size > maxSteps) {
-    faults.add(pointer, `a workflow has at most ${maxSteps} steps, those within others included; this one has ${ids.size}`)
+    faults.add(pointer, `a workflow can have at most ${maxSteps} steps including nested ones, but this one has ${ids.size}`)
   }
   if (faults.faults.length > before) return null
   const picked = link(places, ids, faults)
@@ -43,13 +43,13 @@ function placesOf (steps: readonly Step[], pointer: string, depth: number, ids: 
     const at = pointerTo(pointer, index)
     const { id } = step
     const first = ids.get(id)
-    if (id === '__proto__') faults.add(`${at}/id`, 'no step can be named "__proto__"')
-    else if (first !== undefined) faults.add(`${at}/id`, `the step at ${first} has the id "${id}" already`)
+    if (id === '__proto__') faults.add(`${at}/id`, 'a step cannot have the id "__proto__"')
+    else if (first !== undefined) faults.add(`${at}/id`, `the step at ${first} already has the id "${id}"`)
     else ids.set(id, at)
     const kind = kindOf(step, at, faults)
     if (kind === undefined || !checkStepMembers(step, kind, at, faults)) return []
     if (kind === 'parallel' && depth === maxNesting) {
-      faults.add(`${at}/parallel`, `steps in \`parallel\` nest at most ${maxNesting} deep`)
+      faults.add(`${at}/parallel`, `steps in \`parallel\` can be nested at most ${maxNesting} levels deep`)
       return []
     }
     const parallel = placesOf(step.parallel ?? [], `${at}/parallel`, depth + 1, ids, faults)
@@ -67,10 +67,10 @@ function link (places: readonly Place[], ids: ReadonlyMap<string, string>, fault
       const target = top.get(id)
       const other = pickedBy.get(id)
       if (target === undefined && ids.has(id)) {
-        faults.add(at, `the step "${id}" stands within \`parallel\`: a switch picks steps of the workflow's own list`)
+        faults.add(at, `the step "${id}" is within \`parallel\`: a switch can select only steps of the workflow's own list`)
       } else if (target === undefined) faults.add(at, `no step of the workflow's own list has the id "${id}"`, nearest(id, top.keys()))
-      else if (target === place) faults.add(at, 'a switch cannot pick itself')
-      else if (other !== undefined && other !== place) faults.add(at, `the step "${id}" is picked by the switch "${other.step.id}" already`)
+      else if (target === place) faults.add(at, 'a switch cannot select itself')
+      else if (other !== undefined && other !== place) faults.add(at, `the step "${id}" is already selected by the switch "${other.step.id}"`)
       else {
         pickedBy.set(id, place)
         place.targets.set(id, target)
@@ -79,7 +79,7 @@ function link (places: readonly Place[], ids: ReadonlyMap<string, string>, fault
   }
   // In a circle of switches, no step would ever run.
   for (const place of pickedBy.values()) {
-    if (isWithin(place, place)) faults.add(place.pointer, 'the switch picks a step that leads back to it')
+    if (isWithin(place, place)) faults.add(place.pointer, 'the switch selects a step that leads back to it')
   }
   return new Set(pickedBy.keys())
 }

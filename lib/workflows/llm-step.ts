@@ -28,6 +28,6 @@ function paramFaults (params: unknown) {
   if (!isRecord(params)) return [{ pointer: '/params', message: `expected an object with ${llmParams.join(', ')}` }]
   return Object.keys(params).filter((name) => !llmParams.some((known) => known === name)).map((name) => ({
     pointer: '/params',
-    message: `\`${name.slice(0, 64)}\` is no parameter of a step of the type \`llm\`: expected ${llmParams.join(', ')}`
+    message: `\`${name.slice(0, 64)}\` is not a parameter of a step of the type \`llm\`: expected ${llmParams.join(', ')}`
   }))
 }

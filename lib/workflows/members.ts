@@ -55,10 +55,10 @@ export function kindOf (step: Step, pointer: string, faults: FaultList): Kind | 
   const { type, parallel } = step
   if (parallel !== undefined) {
     if (type === undefined) return 'parallel'
-    faults.add(`${pointer}/type`, `a step with \`parallel\` has no \`type\`: make one of the steps in it of the type "${type}"`)
+    faults.add(`${pointer}/type`, `a step with \`parallel\` has no \`type\`: set the type "${type}" of a step within it`)
     return undefined
   }
-  if (type === undefined) faults.add(pointer, 'the step does nothing: expected `type` or `parallel`')
+  if (type === undefined) faults.add(pointer, 'the step has no effect: expected `type` or `parallel`')
   return type
 }
 
@@ -69,16 +69,16 @@ export function checkStepMembers (step: Step, kind: Kind, pointer: string, fault
   const known = new Set<string>([...ofEvery, ...required, ...optional])
   for (const name of Object.keys(step)) {
     if (!known.has(name)) {
-      faults.add(pointerTo(pointer, name), `a step of the kind \`${kind}\` has no \`${name}\`: it has ${[...known].join(', ')}`)
+      faults.add(pointerTo(pointer, name), `a step of the kind \`${kind}\` has no \`${name}\`: expected one of ${[...known].join(', ')}`)
     }
   }
   for (const name of required) {
     if (step[name] === undefined || step[name] === '') {
-      faults.add(pointerTo(pointer, name), `missing: a step of the kind \`${kind}\` needs it`)
+      faults.add(pointerTo(pointer, name), `missing: required by steps of the kind \`${kind}\``)
     }
   }
   if (kind === 'switch' && step.default === undefined && Object.keys(step.cases ?? {}).length === 0) {
-    faults.add(pointer, 'the switch picks nothing: expected `cases` or `default`')
+    faults.add(pointer, 'the switch selects no step: expected `cases` or `default`')
   }
   return faults.faults.length === before
 }

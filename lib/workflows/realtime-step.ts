@@ -10,7 +10,7 @@ export const realtimeStep: StepKind = {
       ...unknown.map(([name]) => ({ pointer: `/${name}`, message: 'a step of the kind `realtime` has `room`, `event` and `data`' })),
       ...typeof room === 'string' && (hasTemplate(room) || isRoomName(room))
         ? []
-        : [{ pointer: '/room', message: 'is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' }]
+        : [{ pointer: '/room', message: 'is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' }]
     ]
   }
 }

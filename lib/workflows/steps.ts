@@ -99,7 +99,7 @@ function compileDatabase (
   const query = queryOf(step, pointer, context.faults)
   if (query === null) return null
   if (query.data === undefined && !templates.sources.has('body') && writes.has(query.operation)) {
-    context.faults.add(`${pointer}/data`, 'missing: expected the values to write, since a workflow with a name has no body')
+    context.faults.add(`${pointer}/data`, 'missing: expected the values to write, because a named workflow has no body')
     return null
   }
   const compiled = compileQuery(query, pointer, { ...queryContext, ...templates })
@@ -122,7 +122,7 @@ function compileIntegration (
 ) {
   const { integration = '', action = '', params } = step
   if (connectors === undefined) {
-    faults.add(pointer, 'this app calls no other services')
+    faults.add(pointer, 'this app cannot call other services')
     return null
   }
   const call = connectors.call({ type: integration, action, ...params !== undefined && { params } }, pointer, templates, 'integration')
@@ -136,8 +136,8 @@ export const unknownStepKinds: StepKinds = Object.freeze({ llm: {}, embeddings: 
 const reasons = {
   llm: 'the document has no `agent.llm`',
   embeddings: 'the document has no `agent.embedding`',
-  storage: 'the document turns files off',
-  realtime: 'the document turns realtime off'
+  storage: 'the document disables files',
+  realtime: 'the document disables realtime'
 } as const satisfies Record<RunnerKind, string>
 
 function compileRunner (
@@ -152,7 +152,7 @@ function compileRunner (
   if (runner === undefined) {
     faults.add(
       `${pointer}/type`,
-      `nothing runs steps of the kind \`${kind}\`: ${
+      `there is no runner for steps of the kind \`${kind}\`: ${
         reasons[kind]
       }, and the workflows plugin was given no runner for them (its option \`steps\`)`
     )

@@ -37,9 +37,9 @@ export const storageStep = {
     return [
       ...faults,
       ...Object.keys(params).filter((name) => !known.includes(name))
-        .map((name) => ({ pointer: `/params/${name}`, message: `\`${operation}\` does not know it: it has ${known.join(', ')}` })),
+        .map((name) => ({ pointer: `/params/${name}`, message: `is not used by \`${operation}\`: expected one of ${known.join(', ')}` })),
       ...required.filter((name) => params[name] === undefined)
-        .map((name) => ({ pointer: `/params/${name}`, message: `missing: \`${operation}\` needs it` }))
+        .map((name) => ({ pointer: `/params/${name}`, message: `missing: required by \`${operation}\`` }))
     ]
   }
 } as const satisfies StepKind

@@ -56,7 +56,7 @@ function placeOf (name: string): string {
 function columnOf (table: Table, name: string, at: string): Column {
   const column = table.columns.get(name)
   if (column !== undefined) return column
-  throw invalidInput(at, `"${table.name}" has no column of this name${meant(name, table.columns.keys())}`, 'additionalProperties')
+  throw invalidInput(at, `"${table.name}" has no column with this name${meant(name, table.columns.keys())}`, 'additionalProperties')
 }
 
 const operators: ReadonlyMap<string, Operator> = new Map(Operator.enum.map((name) => [name, name]))

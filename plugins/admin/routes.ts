@@ -20,19 +20,19 @@ const maxShown = 100 // characters of a name that a caller sent
 
 const Table = Type.String({ minLength: 1, description: 'A table of the application.' })
 const Tables = Type.Object({ table: Table })
-const Row = Type.Object({ table: Table, id: Type.String({ minLength: 1, maxLength: maxId, description: 'The primary key of a row.' }) })
+const Row = Type.Object({ table: Table, id: Type.String({ minLength: 1, maxLength: maxId, description: 'The primary key of the row.' }) })
 
 const reading = {
   select: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: maxText,
-      description: 'Columns and embedded tables, as in `select` of a query. Default: `*`.',
+      description: 'The columns and embedded tables, as in `select` of a query. Default: `*`.',
       examples: ['id, title, reviews(*)']
     })
   ),
   includeDeleted: Type.Optional(
-    Type.Boolean({ description: 'Rows that are marked as deleted too, embedded ones among them. Default: false.' })
+    Type.Boolean({ description: 'Include rows that are marked as deleted, embedded rows too. Default: false.' })
   )
 }
 const One = Type.Object(reading, { additionalProperties: false })
@@ -41,30 +41,33 @@ const Many = Type.Object({
   filter: Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
       description:
-        'Which rows, as `filter[column]=operator.value`, combined with AND: `filter[title]=eq.Bread`, `filter[id]=in.(1,2)`, `filter[note]=not.is.null`. Operators are those of queries.'
+        'Filters as `filter[column]=operator.value`, combined with AND: `filter[title]=eq.Bread`, `filter[id]=in.(1,2)`, `filter[note]=not.is.null`. The operators are those of queries.'
     })
   ),
   order: Type.Optional(
     Type.String({
       minLength: 1,
       maxLength: maxText,
-      description: 'Columns, each with `.asc` or `.desc`, and `.nullsfirst` or `.nullslast`. The primary key comes last.',
+      description:
+        'The columns to sort by, each with `.asc` or `.desc`, optionally followed by `.nullsfirst` or `.nullslast`. Ties are sorted by the primary key.',
       examples: ['title.desc,id.asc']
     })
   ),
   ...pageQuery('Rows')
 }, { additionalProperties: false })
 const Removal = Type.Object({
-  hard: Type.Optional(Type.Boolean({ description: 'Remove the row for good, marked as deleted or not. Default: false.' })),
-  softDelete: Type.Optional(Type.Boolean({ description: '`false` is the same as `hard=true`.' }))
+  hard: Type.Optional(Type.Boolean({ description: 'Permanently remove the row, even if it is marked as deleted. Default: false.' })),
+  softDelete: Type.Optional(Type.Boolean({ description: '`softDelete=false` has the effect of `hard=true`.' }))
 }, { additionalProperties: false })
 
-const Entity = named('AnyRow', Type.Record(Type.String(), Type.Unknown(), { description: 'A row: its columns, and what `select` embeds.' }))
+const Entity = named('AnyRow', Type.Record(Type.String(), Type.Unknown(), {
+  description: 'A row with its columns and the tables embedded by `select`.'
+}))
 const Removed = named(
   'RemovedRow',
   Type.Object({
     success: Type.Boolean(),
-    softDeleted: Type.Optional(Type.Boolean({ description: 'The row was marked as deleted; absent where it was removed.' }))
+    softDeleted: Type.Optional(Type.Boolean({ description: 'True if the row was marked as deleted; absent if it was removed.' }))
   })
 )
 const Restored = named('RestoredRow', Type.Object({ success: Type.Boolean(), data: Entity }))
@@ -72,12 +75,12 @@ const Restored = named('RestoredRow', Type.Object({ success: Type.Boolean(), dat
 const { $id: _, ...error } = errorSchema
 const conflict = named('RowConflictError', {
   ...error,
-  description: 'The row, or its table, is in no state for it.',
+  description: 'The state of the row or its table does not allow this.',
   properties: {
     ...error.properties,
-    sql: { type: 'string', description: 'What gives the table the columns that mark rows as deleted, where it lacks them.' },
-    table: { type: 'string', description: 'The table whose rows refer to this one, where they are in the way.' },
-    columns: { type: 'array', items: { type: 'string' }, description: 'The columns by which they do.' }
+    sql: { type: 'string', description: 'The SQL that adds the columns for marking rows as deleted; present if the table lacks them.' },
+    table: { type: 'string', description: 'The table with rows that refer to this row; present if they prevent the deletion.' },
+    columns: { type: 'array', items: { type: 'string' }, description: 'The columns of that table that refer to this row.' }
   }
 })
 
@@ -86,7 +89,7 @@ const toRead = { access: 'tenant-admin', permission: 'entities:read' } as const
 const toWrite = { access: 'tenant-admin', permission: 'entities:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const whoseRows =
-  'A tenant reaches its own rows of tables that have a tenant. A platform administrator reaches every table: with `X-Tenant-ID` the rows of that tenant, else all rows.'
+  'A tenant can access its own rows in tables with a tenant column. A platform administrator can access every table: all rows, or with `X-Tenant-ID` the rows of that tenant.'
 
 interface Reading {
   Params: Static<typeof Row>
@@ -139,7 +142,7 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
       tags,
       summary: 'Delete a row',
       description:
-        `${whose} 409 where the table has no columns to mark rows with, or rows of another table refer to this one and are in the way.`,
+        `${whose} Responds with 409 if the table has no columns for marking rows as deleted, or if rows of another table refer to this row and prevent the deletion.`,
       params: Row,
       querystring: Removal,
       response: { 200: Removed, ...errorResponses(...refusals), 409: conflict }
@@ -147,7 +150,7 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
   }, async (request, reply) => {
     const { params: { table, id }, query: { hard, softDelete } } = request
     if (hard !== undefined && hard === softDelete) {
-      throw invalidInput('/query/softDelete', '`hard` and `softDelete` say opposite things: send one of them', 'not')
+      throw invalidInput('/query/softDelete', '`hard` and `softDelete` contradict each other: send one of them', 'not')
     }
     return json(reply, await entities().remove(callerOf(request), table, id, hard === true || softDelete === false))
   })
@@ -157,7 +160,8 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
     schema: {
       tags,
       summary: 'Restore a row that was marked as deleted',
-      description: `${whose} 409 where it is not marked as deleted, or another row has taken its place under a unique index.`,
+      description:
+        `${whose} Responds with 409 if the row is not marked as deleted, or if another row has the same values of a unique index.`,
       params: Row,
       bodyOptional: true,
       body: EmptyBody,
@@ -195,7 +199,7 @@ const gatherFilters: preValidationHookHandler = (request, _reply, done) => {
       return done(
         invalidInput(
           pointerTo('/query', name.slice(0, maxShown)),
-          'is not a known field: a filter is written `filter[column]=operator.value`',
+          'is not a known field: write a filter as `filter[column]=operator.value`',
           'additionalProperties'
         )
       )

@@ -103,7 +103,8 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     if (!engine.rowLevelSecurity) return 'every'
     if (table.tenantScoped) {
       throw failure('tenantRequired', {
-        message: `With row-level security the rows of "${table.name}" are seen one tenant at a time: send the X-Tenant-ID header`
+        message:
+          `The rows of "${table.name}" are protected by row-level security and can be read for one tenant at a time: send the X-Tenant-ID header`
       })
     }
     return 'platform'
@@ -125,7 +126,9 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     const [first, second] = recordsOf(await engine.text(bound.statement, bound.values, { tenant: platformRef }))
     if (first === undefined) throw failure('notFound')
     if (second !== undefined) {
-      throw failure('tenantRequired', { message: `Rows of several tenants in "${table.name}" have this id: send the X-Tenant-ID header` })
+      throw failure('tenantRequired', {
+        message: `Several tenants have a row with this id in "${table.name}": send the X-Tenant-ID header`
+      })
     }
     const tenant = first[tenantColumn] ?? null
     return tenant === null ? null : String(tenant)
@@ -231,7 +234,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
     async remove (caller, name, id, hard) {
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       requireWritable(table)
-      if (!hard) requireSoftDelete(engine.catalogue.schema, table, '. Use ?hard=true to delete for good')
+      if (!hard) requireSoftDelete(engine.catalogue.schema, table, '. Use ?hard=true to remove the row permanently')
       keyOf(table)
       const owner = await ownerOf(caller, table, id, hard)
       const events = await hasSubscribers(owner)
@@ -269,7 +272,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       const entry = entryOf(caller, owner, { action: 'entity.restore', target: `${name}:${id}`, details: { table: name } })
       const record = await write(owner, asked, events, entry, async (session) => {
         const found = await session.text(bound.statement, bound.values)
-        return found === null ? failure('notFound') : failure('stateConflict', { message: 'The row is not deleted' })
+        return found === null ? failure('notFound') : failure('stateConflict', { message: 'The row is not marked as deleted' })
       })
       return `{"success":true,"data":${record}}`
     }

@@ -15,7 +15,7 @@ export function tableOf ({ tables }: Catalogue, name: string, reach: Reach): Tab
   const table = tables.get(name)
   if (table !== undefined && isSeen(table, reach)) return table
   const seen = [...tables.values()].filter((other) => isSeen(other, reach))
-  throw failure('notFound', { message: `There is no table of this name${meant(name, seen.map(({ name }) => name))}` })
+  throw failure('notFound', { message: `There is no table with this name${meant(name, seen.map(({ name }) => name))}` })
 }
 
 /** The single column that identifies rows within a tenant; throws `validationFailed` for a table without one. */

@@ -36,14 +36,15 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
     config: { ...config, idempotency: 'plain' },
     preHandler (request, _reply, done) {
       const isRefused = request.body.stream === true && request.headers[idempotencyHeader] !== undefined
-      done(isRefused ? failure('badRequest', { message: 'Streams are not kept: send `Idempotency-Key` without `stream`' }) : undefined)
+      done(
+        isRefused ? failure('badRequest', { message: 'Streams cannot be repeated: send `Idempotency-Key` without `stream`' }) : undefined
+      )
     },
     schema: {
       tags,
       summary: "Chat with a model that can use the tenant's documents and tools",
       description:
-        'With `stream: true` server-sent events, each `data: {...}`: `start` with `conversationId` and `citations`, `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` or `error`. ' +
-        'A comment comes every 15 seconds. A failure before the provider answers has its status. A caller that leaves ends the call. A conversation is kept when its answer is complete.',
+        'With `stream: true` the response is a stream of server-sent events with `data: {...}`: `start` with `conversationId` and `citations`, `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` or `error`. A comment is sent every 15 seconds. If the provider fails before it responds, the response has an error status. The call ends when the caller disconnects. A conversation is saved when its response is complete.',
       body: ChatBody,
       response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
     }
@@ -132,7 +133,9 @@ function ownerOf (request: FastifyRequest): ConversationOwner {
   const tenant = tenantOf(request)
   const caller = callerOf(request)
   if (!isUserId(caller.sub)) {
-    throw failure('badRequest', { message: 'Conversations cannot be kept for this user: the `sub` of the token is too long, or no text' })
+    throw failure('badRequest', {
+      message: 'Conversations cannot be saved for this user: the `sub` of the token is too long or contains invalid characters'
+    })
   }
   return { tenant, user: caller.sub, platform: isPlatformAdmin(caller) }
 }

@@ -11,19 +11,23 @@ const Id = Type.String({ format: 'uuid' })
 const Citation = named(
   'Citation',
   Type.Object({
-    id: Type.String({ description: 'Of the document.' }),
-    chunk: Type.Integer({ description: 'The position of the chunk in the document, from 0.' }),
+    id: Type.String({ description: 'The metadata of the document.' }),
+    chunk: Type.Integer({ description: 'The position of the chunk in the document, starting at 0.' }),
     score: Type.Number()
   })
 )
-const Citations = Type.Array(Citation, { description: 'Chunks of documents that the model had at hand, the best first.' })
+const Citations = Type.Array(Citation, { description: 'The chunks of documents given to the model, best match first.' })
 
 export const ChatBody = Type.Object({
   message: Type.String({ minLength: 1, maxLength: maxMessage }),
-  conversationId: Type.Optional(Type.String({ format: 'uuid', description: 'Goes on with a conversation. Default: a new one.' })),
-  stream: Type.Optional(Type.Boolean({ description: 'Send the answer as server-sent events. Default: false.' })),
-  documents: Type.Optional(Type.Boolean({ description: 'Search the documents of the tenant. Default: true.' })),
-  tools: Type.Optional(Type.Boolean({ description: 'Let the model call tools, with the rights of the caller. Default: false.' }))
+  conversationId: Type.Optional(
+    Type.String({ format: 'uuid', description: 'The id of the conversation to continue. Default: a new conversation.' })
+  ),
+  stream: Type.Optional(Type.Boolean({ description: 'Send the response as server-sent events. Default: false.' })),
+  documents: Type.Optional(
+    Type.Boolean({ description: "Search the tenant's documents and give matching chunks to the model. Default: true." })
+  ),
+  tools: Type.Optional(Type.Boolean({ description: "Allow the model to call tools with the caller's permissions. Default: false." }))
 }, closed)
 export type ChatBody = Static<typeof ChatBody>
 
@@ -40,13 +44,13 @@ export const ChatAnswer = named(
 
 const members = {
   id: Id,
-  title: Type.String({ description: 'The beginning of the first message.' }),
+  title: Type.String({ description: 'The title of the conversation: the beginning of its first message.' }),
   createdAt: Type.String({ format: 'date-time' }),
   updatedAt: Type.String({ format: 'date-time' })
 }
 
 export const ConversationList = ListOf(
-  named('Conversation', Type.Object({ ...members, messages: Type.Integer({ description: 'Messages that are kept.' }) }))
+  named('Conversation', Type.Object({ ...members, messages: Type.Integer({ description: 'The number of saved messages.' }) }))
 )
 
 export const ConversationWithMessages = named(
@@ -60,7 +64,7 @@ export const ConversationWithMessages = named(
         citations: Type.Optional(Citations),
         createdAt: Type.String({ format: 'date-time' })
       }),
-      { description: 'The oldest first.' }
+      { description: 'The messages of the conversation, oldest first.' }
     )
   })
 )
@@ -72,9 +76,9 @@ export const AgentHealth = named(
   'AgentHealth',
   Type.Object({
     status: Type.Enum(['ok', 'degraded']),
-    llm: Part('`off`: the document has no `agent.llm`. The provider is not called.'),
-    embedding: Part('`off`: the document has no `agent.embedding`. The provider is not called.'),
-    vectorStore: Part('Whether the store of vectors can be reached.'),
-    mcp: Type.Record(Type.String(), Type.Enum(['up', 'down', 'idle']), { description: 'MCP servers by name.' })
+    llm: Part('The state of the language model. `off` if the document has no `agent.llm`. The provider is not called.'),
+    embedding: Part('The state of the embedding model. `off` if the document has no `agent.embedding`. The provider is not called.'),
+    vectorStore: Part('The state of the vector store: whether it can be reached.'),
+    mcp: Type.Record(Type.String(), Type.Enum(['up', 'down', 'idle']), { description: 'The states of the MCP servers by name.' })
   })
 )

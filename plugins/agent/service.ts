@@ -182,7 +182,7 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
       const over = new AbortController()
       const leave = () => over.abort(input.signal.reason)
       const timer = setTimeout(
-        () => over.abort(failure('providerTimeout', { message: `The answer took more than ${settings.timeoutMs} ms` })),
+        () => over.abort(failure('providerTimeout', { message: `The response took more than ${settings.timeoutMs} ms` })),
         settings.timeoutMs
       )
       if (input.signal.aborted) leave()
@@ -193,7 +193,7 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
         clearTimeout(timer)
         input.signal.removeEventListener('abort', leave)
         // Ends the call if the reader leaves the iteration.
-        over.abort(failure('stopping', { message: 'The answer has ended' }))
+        over.abort(failure('stopping', { message: 'The response has ended' }))
       }
     },
 
@@ -216,7 +216,7 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
 }
 
 function conversationUnknown (): Error {
-  return failure('notFound', { message: 'You have no such conversation' })
+  return failure('notFound', { message: 'There is no such conversation of this user' })
 }
 
 function titleOf (message: string): string {

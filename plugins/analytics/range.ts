@@ -22,10 +22,10 @@ export function rangeOf ({ from, to }: RangeQuery, now: number, maxDays: number)
   // Includes requests of this millisecond.
   const until = to === undefined ? now + 1 : endOf(to, '/query/to')
   const begin = from === undefined ? until - dayMs : timeOf(from, '/query/from')
-  if (begin > until) throw invalidInput('/query/from', 'must not be after `to`, which is now where it is left out', 'maximum')
+  if (begin > until) throw invalidInput('/query/from', 'must not be after `to`, which is the current time by default', 'maximum')
   // A caller who computes the start from its own clock is not refused for the duration of the request.
   if (until - begin > maxDays * dayMs + hourMs) {
-    throw invalidInput('/query/from', `must be at most ${maxDays} days before \`to\`: figures are kept for as long`, 'minimum')
+    throw invalidInput('/query/from', `must be at most ${maxDays} days before \`to\`, as long as counts are kept`, 'minimum')
   }
   return { from: new Date(begin), until: new Date(until) }
 }

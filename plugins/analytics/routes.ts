@@ -13,35 +13,36 @@ const maxTextLength = 64 // characters of a date and time
 const Time = (description: string) =>
   Type.Optional(Type.String({ maxLength: maxTextLength, description, examples: ['2026-01-31', '2026-01-31T12:00:00Z'] }))
 const Query = Type.Object({
-  from: Time('A date of UTC, or a date and time. Default: 24 hours before the end.'),
-  to: Time('A date of UTC, which is the whole of that day, or a date and time. Default: now.')
+  from: Time('The start: a date in UTC, or a date and time. Default: 24 hours before `to`.'),
+  to: Time('The end: a date in UTC, including that whole day, or a date and time. Default: now.')
 }, { additionalProperties: false })
 
 const Rate = (description: string) => Type.Number({ minimum: 0, maximum: 1, description })
 const Percentile = (part: string) =>
-  Type.Number({ description: `Milliseconds within which ${part} of the requests were answered, to 2.5 %.` })
-const errorsOf = 'answered with a status from 500 on'
+  Type.Number(
+    { description: `The duration in milliseconds within which ${part} of the requests received their response, accurate to 2.5 %.` }
+  )
+const errorsOf = 'with a response status of 500 or higher'
 
 const Summary = named(
   'AnalyticsSummary',
   Type.Object({
-    total: Type.Integer({ description: 'Requests.' }),
-    errors: Type.Integer({ description: `Those ${errorsOf}.` }),
-    errorRate: Rate(`The part of the requests that was ${errorsOf}: 0 to 1.`),
+    total: Type.Integer({ description: 'The number of requests.' }),
+    errors: Type.Integer({ description: `The number of requests ${errorsOf}.` }),
+    errorRate: Rate(`The share of requests ${errorsOf}: 0 to 1.`),
     routes: Type.Array(
       Type.Object({
         method: Type.String(),
         route: Type.String({
-          description:
-            'The pattern of the route; `(unknown)` for paths that no route has, `(other)` for what is beyond the lines that an hour keeps.'
+          description: 'The pattern of the route; `(unknown)` for paths without a route, `(other)` for routes beyond the maximum per hour.'
         }),
         count: Type.Integer(),
-        errorRate: Rate('As above, of this route.'),
+        errorRate: Rate('The share of requests of this route with a response status of 500 or higher: 0 to 1.'),
         p50: Percentile('half'),
         p95: Percentile('95 %'),
         p99: Percentile('99 %')
       }),
-      { maxItems: maxRoutes, description: 'By their count.' }
+      { maxItems: maxRoutes, description: 'The routes, most requests first.' }
     )
   })
 )
@@ -56,7 +57,7 @@ export function analyticsRoutes (app: FastifyInstance, now: () => number): void 
       tags: ['System'],
       summary: 'Retrieve request counts, errors and durations by route',
       description:
-        'Of all requests, or with `X-Tenant-ID` of those of that tenant. Figures are kept by the hour: an hour that the time touches is in them as a whole.',
+        'Covers all requests, or with `X-Tenant-ID` the requests of that tenant. Counts are kept per hour: an hour that is partly in the period is included as a whole.',
       querystring: Query,
       response: { 200: Summary, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
     }

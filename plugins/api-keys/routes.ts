@@ -16,43 +16,47 @@ import { maxGraceDays, maxKeys, type ApiKey, type ApiKeys, type Grantor } from '
 const Id = Type.String({ format: 'uuid' })
 const Time = (description: string) => Type.String({ format: 'date-time', description })
 const TimeOrNull = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
-const KeyText = Type.String({ description: 'The key itself, which is shown only once. Send it as `x-api-key`.' })
+const KeyText = Type.String({ description: 'The API key, which is shown only once. Send it in the header `x-api-key`.' })
 const closed = { additionalProperties: false } as const
 
 const shown = {
   id: Id,
   name: Type.String(),
-  scopes: Type.Array(Type.String(), { description: 'The permissions of requests with the key.' }),
-  createdAt: Time('When the key was made.'),
-  createdBy: Type.String({ description: 'The `sub` of who made it.' }),
-  expiresAt: TimeOrNull('When the key ends, or ended; null: never.'),
-  lastUsedAt: TimeOrNull('When the key was used last, to the minute; null: not yet.')
+  scopes: Type.Array(Type.String(), { description: 'The permissions of requests with this key.' }),
+  createdAt: Time('The time of the creation.'),
+  createdBy: Type.String({ description: 'The `sub` of the user who created the key.' }),
+  expiresAt: TimeOrNull('The time at which the key expires; null if it never expires.'),
+  lastUsedAt: TimeOrNull('The time of the last use, accurate to the minute; null if the key was never used.')
 }
 const ListQuery = Type.Object({ ...searchQuery('the name'), ...pageQuery('Keys') }, closed)
 const List = ListOf(named('ApiKey', Type.Object(shown)))
 const Made = named('NewApiKey', Type.Object({ key: KeyText, ...shown }))
 
 const NewKey = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 200, pattern: '^[^\\u0000]*$', description: 'What the key is for.' }),
+  name: Type.String({ minLength: 1, maxLength: 200, pattern: '^[^\\u0000]*$', description: 'The purpose of the key.' }),
   scopes: Type.Optional(
     Type.Array(Permission, {
       maxItems: 100,
       uniqueItems: true,
       default: [],
-      description: 'The permissions of requests with the key. Default: none.'
+      description: 'The permissions of requests with this key. Default: none.'
     })
   ),
-  expiresAt: Type.Optional(TimeOrNull('When the key ends; in the future. Default: never.'))
+  expiresAt: Type.Optional(TimeOrNull('The time at which the key expires. It must be in the future. Default: never.'))
 }, closed)
 
 const Params = Type.Object({ id: Id })
 
 const Rotation = Type.Object({
   gracePeriodDays: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: maxGraceDays, default: 0, description: 'How many days the key of before holds too.' })
+    Type.Integer(
+      { minimum: 0, maximum: maxGraceDays, default: 0, description: 'The number of days for which the previous key stays valid.' }
+    )
   )
 }, closed)
-const Rotated = named('RotatedApiKey', Type.Object({ id: Id, key: KeyText, oldKeyValidUntil: Time('Until then the key of before holds.') }))
+const Rotated = named('RotatedApiKey', Type.Object(
+  { id: Id, key: KeyText, oldKeyValidUntil: Time('The time until which the previous key stays valid.') }
+))
 
 const tags = ['API keys']
 const config = { access: 'tenant-admin', permission: 'api-keys:write' } as const
@@ -80,7 +84,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
       tags,
       summary: 'Create an API key',
       description:
-        `A caller who is no administrator gives a key only permissions that it holds itself. A tenant has at most ${maxKeys} keys.`,
+        `A caller who is not an administrator can grant a key only permissions that the caller has. A tenant has at most ${maxKeys} keys.`,
       body: NewKey,
       response: { 201: Made, ...errorResponses(...refusals, 409) }
     }
@@ -107,7 +111,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
     schema: {
       tags,
       summary: 'Rotate an API key',
-      description: 'A caller who is no administrator must hold all of its scopes.',
+      description: 'The key keeps its id and scopes. A caller who is not an administrator must have all scopes of the key.',
       params: Params,
       body: Rotation,
       bodyOptional: true,

@@ -89,7 +89,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
         const count = await store.lockedCount(transaction, tenant)
         if (count === null) throw failure('tenantUnknown')
         if (count >= maxKeys) {
-          throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: delete one that is no longer used` })
+          throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: revoke an unused key first` })
         }
         await store.insert(transaction, tenant, {
           id,
@@ -120,7 +120,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
         if (row === undefined) throw keyUnknown()
         requireGrant(held, row.scopes)
         const expires = row.expires_at?.getTime() ?? Infinity
-        if (expires <= time) throw failure('conflict', { message: 'The API key has expired: make another one' })
+        if (expires <= time) throw failure('conflict', { message: 'The API key has expired: create a new one' })
         const until = new Date(Math.min(time + gracePeriodDays * dayMs, expires))
         await store.replaceHash(
           transaction,

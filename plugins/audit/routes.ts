@@ -26,21 +26,21 @@ const TenantId = (description: string) =>
     Type.String({
       pattern: '^[A-Za-z0-9_-]{1,64}$',
       expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`',
-      description: `${description} For platform administrators, without \`X-Tenant-ID\`.`
+      description: `${description} Only for platform administrators, without \`X-Tenant-ID\`.`
     })
   )
-const Outcome = Type.Enum(['success', 'failure'], { description: 'How it ended.' })
+const Outcome = Type.Enum(['success', 'failure'], { description: 'The outcome of the action.' })
 const Query = Type.Object({
-  from: Time('A date of UTC, or a date and time. Default: as far back as entries are kept.'),
-  to: Time('A date of UTC, which is the whole of that day, or a date and time, which is not in it. Default: now.'),
-  action: Type.Optional(Type.Enum([...asked.keys()], { description: 'What was done, or a group of it.' })),
-  userId: Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description: 'The `sub` of who did it.' })),
+  from: Time('The start: a date in UTC, or a date and time. Default: the oldest entry.'),
+  to: Time('The end: a date in UTC, including that whole day, or a date and time, which is excluded. Default: now.'),
+  action: Type.Optional(Type.Enum([...asked.keys()], { description: 'An action, or a group of actions.' })),
+  userId: Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description: 'The `sub` of the user who performed the action.' })),
   target: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 1024, description: 'What it was done to: a key, a role, the id of a tenant.' })
+    Type.String({ minLength: 1, maxLength: 1024, description: 'The target of the action, such as a key, a role or the id of a tenant.' })
   ),
   outcome: Type.Optional(Outcome),
-  tenantId: TenantId('The id of a tenant, for its entries.'),
-  deletedTenant: TenantId('The id of a deleted tenant, for its entries.'),
+  tenantId: TenantId('The id of a tenant whose entries are listed.'),
+  deletedTenant: TenantId('The id of a deleted tenant whose entries are listed.'),
   ...pageQuery('Entries', maxCounted)
 }, { additionalProperties: false })
 
@@ -49,16 +49,20 @@ const Entry = named(
   'AuditEntry',
   Type.Object({
     id: Type.String({ format: 'uuid' }),
-    timestamp: Type.String({ format: 'date-time', description: 'When; of uses of a secret, when the first of the hour was counted.' }),
-    action: Type.String({ description: 'What was done.' }),
-    userId: orNull('The `sub` of who did it; null for the server itself, and for strangers.'),
-    tenantId: orNull("Whose entry it is; null for the platform's own."),
-    tenantDeleted: Type.Boolean({ description: 'The tenant of the entry was deleted. A tenant that has the id now is another one.' }),
-    target: orNull('What it was done to.'),
-    address: orNull("Where the request came from; null where there was none, and for the platform's administrators who act on a tenant."),
+    timestamp: Type.String(
+      { format: 'date-time', description: 'The time of the action. For uses of a secret, the time of the first use in the hour.' }
+    ),
+    action: Type.String({ description: 'The name of the action.' }),
+    userId: orNull('The `sub` of the user who performed the action; null for the server itself and for unauthenticated callers.'),
+    tenantId: orNull('The id of the tenant that the entry belongs to; null for entries of the platform.'),
+    tenantDeleted: Type.Boolean(
+      { description: 'True if the tenant of this entry was deleted. A current tenant with the same id is a different tenant.' }
+    ),
+    target: orNull('The target of the action.'),
+    address: orNull('The IP address of the request; null if there was no request, and if a platform administrator acted on a tenant.'),
     outcome: Outcome,
-    count: Type.Integer({ description: 'How many uses a `secret.access` stands for: those of one hour. Else 1.' }),
-    details: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], { description: 'Further facts.' })
+    count: Type.Integer({ description: 'The number of uses of a secret within one hour, for `secret.access`; otherwise 1.' }),
+    details: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], { description: 'Further details of the action.' })
   })
 )
 
@@ -71,7 +75,7 @@ export function auditRoutes (app: FastifyInstance): void {
       tags: ['Audit'],
       summary: 'List audit log entries, newest first',
       description:
-        `A tenant's entries as far back as its plan keeps them; for platform administrators those of all tenants and of the platform, with \`X-Tenant-ID\` or \`tenantId\` those of that tenant, or with \`deletedTenant\` those of a deleted one. \`total\` counts up to ${maxCounted}.`,
+        `A tenant sees its entries for the retention period of its plan. A platform administrator sees the entries of all tenants and of the platform; with \`X-Tenant-ID\` or \`tenantId\` the entries of that tenant; with \`deletedTenant\` the entries of a deleted tenant. \`total\` counts up to ${maxCounted}.`,
       querystring: Query,
       response: { 200: ListOf(Entry), ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
     }

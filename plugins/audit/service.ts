@@ -33,7 +33,7 @@ export function createAudit ({ db, retentionDays, now, ...parts }: AuditParts): 
   return {
     async record (entry: Omit<AuditEntry, 'at'>) {
       if (!auditActions.includes(entry.action)) {
-        throw new Error(`"${entry.action}" is no audited action; there are ${auditActions.join(', ')}`)
+        throw new Error(`"${entry.action}" is not an audited action: expected one of ${auditActions.join(', ')}`)
       }
       await writeAudit(db, { ...entry, at: new Date(now()) })
     },

@@ -8,17 +8,17 @@ const clockTolerance = 5_000 // ms of tolerated clock difference between issuer 
 
 /** Throws for a payload that no server would accept. */
 export function requireForm (payload: object): void {
-  if (!isClaims(payload)) throw new Error('a claim has a wrong form: see `Claims`')
+  if (!isClaims(payload)) throw new Error('a claim has the wrong type: see `Claims`')
 }
 
 /** Throws for invalid times of a token. `maxLifetime`: seconds. */
 export function requireLifetime ({ iat, exp }: Readonly<Record<string, unknown>>, maxLifetime: number): void {
   if (maxLifetime === Infinity) return
   if (typeof iat !== 'number' || typeof exp !== 'number') {
-    throw new Error('the claims `iat` and `exp` of a token are numbers of seconds since 1970')
+    throw new Error('the claims `iat` and `exp` of a token must be numbers of seconds since 1970')
   }
   if (iat === -Infinity && maxLifetime !== Infinity) {
-    throw tokenInvalid('The token does not say when it was issued: get one with the claim "iat"')
+    throw tokenInvalid('The token lacks the time of its creation: get a token with the claim "iat"')
   }
   if (exp - iat > maxLifetime) {
     throw new Error(`the token lives ${exp - iat} seconds: expected at most ${maxLifetime}, the setting \`jwt.maxLifetime\``)
@@ -60,11 +60,11 @@ export function heldAt (time: number, payload: unknown, maxLifetime: number): He
   if (time >= until) throw tokenExpired()
   if (time < Math.max(nbf, iat) * 1000 - clockTolerance) throw tokenInvalid()
   if (iat === -Infinity && maxLifetime !== Infinity) {
-    throw tokenInvalid('The token does not say when it was issued: get one with the claim "iat"')
+    throw tokenInvalid('The token lacks the time of its creation: get a token with the claim "iat"')
   }
   if (exp - iat > maxLifetime) {
     throw tokenInvalid(
-      `The token is valid for ${Math.ceil(exp - iat)} seconds, and the server accepts at most ${maxLifetime}: get one with an earlier "exp"`
+      `The token is valid for ${Math.ceil(exp - iat)} seconds, but at most ${maxLifetime} are allowed: get a token with an earlier "exp"`
     )
   }
   const claims = deepFreeze(payload)

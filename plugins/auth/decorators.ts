@@ -136,7 +136,7 @@ type Kind = 'Request' | 'Reply'
 /** Returns the current decorator. Throws without one. */
 function decoratorOf (app: FastifyInstance, kind: Kind, name: string): object {
   const found: unknown = Reflect.get(prototypeOf(app, kind), name)
-  if (typeof found !== 'function') throw new Error(`@fastify/jwt is registered without the decorator ${name}`)
+  if (typeof found !== 'function') throw new Error(`@fastify/jwt was registered without the decorator ${name}`)
   return found
 }
 
@@ -152,7 +152,7 @@ function prototypeOf (app: FastifyInstance, kind: Kind): object {
     const made: unknown = symbol === undefined ? undefined : Reflect.get(context, symbol)
     if (typeof made === 'function' && isObject(made.prototype)) return made.prototype
   }
-  throw new Error(`this version of Fastify does not say which class its ${kind === 'Request' ? 'requests' : 'replies'} have: use Fastify 5`)
+  throw new Error(`this version of Fastify does not expose the class of its ${kind === 'Request' ? 'requests' : 'replies'}: use Fastify 5`)
 }
 
 function isObject (value: unknown): value is object {

@@ -6,6 +6,9 @@ import { grants, type PermissionSet } from './permissions.js'
 export function requireGrant (held: PermissionSet, permissions: Iterable<string>): void {
   for (const permission of permissions) {
     if (grants(held, permission)) continue
-    throw failure('grantExceeds', { message: `You do not hold "${permission}", and so cannot grant it`, extras: { permission } })
+    throw failure('grantExceeds', {
+      message: `You do not have the permission "${permission}", so you cannot grant it`,
+      extras: { permission }
+    })
   }
 }

@@ -113,10 +113,12 @@ export default definePlugin<AuthOptions>({
       refuseUnreadMembers(route)
       if (access === undefined) return
       if (!accessLevels.includes(access)) {
-        throw new Error(`${route.url}: "${access}" is no access level; there are ${accessLevels.join(', ')}`)
+        throw new Error(`${route.url}: "${access}" is not an access level: expected one of ${accessLevels.join(', ')}`)
       }
       if (authProvider !== undefined && authProvider !== ownProvider && !own.providers.includes(authProvider)) {
-        throw new Error(`${route.url}: "${authProvider}" is no identity provider; there are ${[ownProvider, ...own.providers].join(', ')}`)
+        throw new Error(
+          `${route.url}: "${authProvider}" is not an identity provider: expected one of ${[ownProvider, ...own.providers].join(', ')}`
+        )
       }
       if (access === 'public') return
       addStep(
@@ -166,14 +168,14 @@ function refuseUnreadMembers ({ method, url, config: { access, permissions = [],
   if (asksForNothing && unread !== null) {
     const now = access === undefined ? 'no `access`' : 'the access "public"'
     throw new Error(
-      `the route ${route} has \`${unread}\` and ${now}, so that it looks at no token: add \`access: "user"\` to its config, or remove \`${unread}\``
+      `the route ${route} has \`${unread}\` and ${now}, so it never reads a token: add \`access: "user"\` to its config, or remove \`${unread}\``
     )
   }
   if (permission !== undefined && access !== 'tenant-admin') {
     throw new Error(
       `the route ${route} has \`permission\` and the access "${
         String(access)
-      }", which does not look at it: write \`permissions: ["${permission}"]\`, or \`access: "tenant-admin"\``
+      }", which ignores it: use \`permissions: ["${permission}"]\`, or \`access: "tenant-admin"\``
     )
   }
 }
@@ -230,7 +232,7 @@ function createPartialIdentification (auth: Auth): onRequestHookHandler {
     if (typeof given !== 'string') throw tokenMissing()
     if (inBody !== undefined && inBody !== given) {
       throw failure('credentialsAmbiguous', {
-        message: 'The partial token of the body is another one than that of the Authorization header: send one'
+        message: 'The partial token in the body differs from the token in the Authorization header: send one of them'
       })
     }
     identified(auth.verifyPartial(given), request, done)

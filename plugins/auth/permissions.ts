@@ -6,7 +6,7 @@ export const Permission = Type.String({
   maxLength: 128,
   pattern: '^(?:\\*|[A-Za-z0-9_.-]+:(?:\\*|[A-Za-z0-9_.:-]+))$',
   expected: '`resource:action`, `resource:*` or `*`',
-  description: '`resource:action`, `resource:*` or `*`.'
+  description: 'A permission: `resource:action`, `resource:*` or `*`.'
 })
 
 /** The permissions of a caller. A Set of texts fits this interface. */

@@ -42,7 +42,7 @@ function signProbe (jwt: JWT): string | null {
   if (typeof signed === 'string') return signed
   ignoreRejection(signed)
   throw new Error(
-    'the secret of @fastify/jwt is a function, which the plugin "tenantry/plugins/auth" cannot call: register @fastify/jwt with a text, and previous secrets in the option `jwt.previousSecrets` of the plugin'
+    'the secret of @fastify/jwt is a function, which the plugin "tenantry/plugins/auth" cannot call: register @fastify/jwt with a string, and list previous secrets in the option `jwt.previousSecrets` of the plugin'
   )
 }
 
@@ -67,7 +67,7 @@ function algorithmOf (jwt: JWT, signed: string): Algorithm {
   const decoded: { readonly header?: { readonly alg?: Algorithm } } | null = jwt.decode(signed, { complete: true })
   const algorithm = decoded?.header?.alg
   if (algorithm === undefined || algorithm === 'none') {
-    throw new Error('@fastify/jwt is registered with the algorithm "none": expected one that signs')
+    throw new Error('@fastify/jwt is registered with the algorithm "none": expected a signing algorithm')
   }
   return algorithm
 }
@@ -76,7 +76,7 @@ function onlyAlgorithm ({ options: { verify } }: JWT): Algorithm {
   const [algorithm, ...others] = verify.algorithms ?? []
   if (algorithm !== undefined && algorithm !== 'none' && others.length === 0) return algorithm
   throw new Error(
-    '@fastify/jwt is registered without one fixed algorithm: give it `verify: { algorithms: ["RS256"] }`, or that of your key'
+    '@fastify/jwt is registered without a fixed algorithm: give it `verify: { algorithms: ["RS256"] }`, or the algorithm of your key'
   )
 }
 

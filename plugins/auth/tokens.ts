@@ -199,7 +199,7 @@ export function createTokens (
 
   function cannotSign (): Error {
     return new Error(
-      own === undefined ? 'no token can be signed without a `jwt` section' : 'no token can be signed without `jwt.privateKey`'
+      own === undefined ? 'a `jwt` section is required to sign tokens' : '`jwt.privateKey` is required to sign tokens'
     )
   }
 }
@@ -207,11 +207,11 @@ export function createTokens (
 /** Throws for options with another key or algorithm. */
 function requireOwnKey ({ algorithm }: OwnKeys, options: Partial<PackageOptions>): void {
   if (options.key !== undefined) {
-    throw new Error('app.jwt.sign takes no `key`: register @fastify/jwt with a `namespace` for tokens of another key')
+    throw new Error('app.jwt.sign does not accept a `key`: register @fastify/jwt with a `namespace` for tokens of another key')
   }
   if (options.algorithm !== undefined && options.algorithm !== algorithm) {
     throw new Error(
-      `app.jwt.sign takes no other \`algorithm\` than ${algorithm}: register @fastify/jwt with a \`namespace\` for tokens of another kind`
+      `app.jwt.sign does not accept an \`algorithm\` other than ${algorithm}: register @fastify/jwt with a \`namespace\` for other tokens`
     )
   }
 }
@@ -230,7 +230,7 @@ export function bearerToken ({ headers: { authorization } }: Pick<FastifyRequest
   if (authorization.startsWith('Bearer ') && !authorization.includes(' ', 7)) return authorization.slice(7)
   const [scheme = '', token, ...rest] = authorization.trim().split(/ +/)
   if (scheme !== '' && scheme.toLowerCase() !== 'bearer') {
-    throw tokenMissing('The Authorization header has another scheme: expected the scheme Bearer')
+    throw tokenMissing('The Authorization header has an unsupported scheme: expected Bearer')
   }
   if (token === undefined) throw tokenMissing()
   if (rest.length > 0) throw tokenInvalid()

@@ -19,10 +19,10 @@ import { EmptyBody } from '../../lib/http/schemas.js'
 import { cycles, providerNames, statuses } from './providers/provider.js'
 
 const Time = (description: string) => Type.String({ format: 'date-time', description })
-const PlanName = Type.String({ description: 'Its tier.' })
+const PlanName = Type.String({ description: 'The tier of the plan.' })
 const Status = Type.Enum([...statuses], {
   description:
-    '`past_due`: a payment is missing, and the plan stays for 7 days; `unpaid`: the provider has given up; `incomplete`: never paid.'
+    'The status of the subscription. `past_due`: a payment is missing, and the plan stays active for 7 days; `unpaid`: the provider no longer tries to collect the payment; `incomplete`: the first payment was never made.'
 })
 
 const Subscription = named(
@@ -32,12 +32,13 @@ const Subscription = named(
     subscription: Type.Object({
       plan: PlanName,
       status: Status,
-      startDate: Time('When it began; of a tenant without one when that was made.'),
-      renewalDate: Time('When it is paid again, or what the plan includes begins anew.'),
+      startDate: Time('The start of the subscription; for a tenant without a subscription, the creation of the tenant.'),
+      renewalDate: Time('The time of the next payment. Without a subscription, the time at which the usage of the plan is reset.'),
       currentPeriodEnd: Time('The end of the paid period.'),
-      cancelAtPeriodEnd: Type.Boolean({ description: 'It ends then.' }),
+      cancelAtPeriodEnd: Type.Boolean({ description: 'The subscription ends at the end of the paid period.' }),
       paymentMethod: Type.String({
-        description: 'The kind, such as `card`; `none` without a subscription, `unknown` where the provider does not say.'
+        description:
+          'The kind of payment method, such as `card`; `none` without a subscription, `unknown` if the provider does not report it.'
       })
     })
   })
@@ -53,19 +54,19 @@ const Upgraded = named(
   Type.Object({
     success: Type.Boolean(),
     checkoutUrl: Type.Union([Type.String({ format: 'uri' }), Type.Null()], {
-      description: 'The address for the payment; null if an existing subscription was changed.'
+      description: 'The URL of the checkout page; null if an existing subscription was changed.'
     }),
     session: Type.Object({
-      id: Type.String({ description: "The checkout's, or the subscription's." }),
+      id: Type.String({ description: 'The id of the checkout or of the subscription.' }),
       provider: Type.Enum([...providerNames]),
       plan: PlanName,
       billing_cycle: Type.Enum([...cycles]),
       amount: Type.Union([Type.Integer(), Type.Null()], {
         description:
-          'In minor units of the currency. For a change: the price of the plan for a cycle, without the charges or credits of the provider for the rest of the current one; null for a price by agreement.'
+          'The amount in minor units of the currency. For a change: the price of the plan per billing cycle, without prorated charges or credits for the current cycle; null for a price by agreement.'
       }),
-      currency: Type.String({ description: 'In lower case, such as `usd`.' }),
-      effectiveAt: Type.Optional(Time('Of a change: from when on the plan is that one.'))
+      currency: Type.String({ description: 'The currency in lower case, such as `usd`.' }),
+      effectiveAt: Type.Optional(Time('The time at which a change of the plan takes effect.'))
     })
   })
 )
@@ -74,7 +75,7 @@ const Upgraded = named(
 function bodyOf (tiers: readonly string[]) {
   return Type.Object({
     targetPlan: Type.Enum([...tiers], {
-      description: 'A tier of `GET /billing/plans`; `free` ends the subscription at the end of the paid period.'
+      description: 'A tier of `GET /billing/plans`; `free` cancels the subscription at the end of the paid period.'
     }),
     billingCycle: Type.Enum([...cycles])
   }, { additionalProperties: false })
@@ -85,7 +86,7 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const config = { access: 'tenant-admin', permission: 'billing:write' } as const
 /** Limits a tenant's requests to the provider, which limits the platform's calls for all tenants together. */
 const asked = createLimit(
-  { max: 10, windowMs: 60_000, message: 'The payment provider is asked ten times a minute for a tenant: wait' },
+  { max: 10, windowMs: 60_000, message: 'A tenant can send ten requests per minute to the payment provider: wait before the next one' },
   'billing provider'
 )
 
@@ -128,7 +129,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
       tags,
       summary: 'Change or cancel the plan',
       description:
-        'Without a subscription it begins a checkout. With one, a higher plan or a change from months to years takes effect now. A lower plan, a change from years to months and `free` take effect at the end of the paid period. The current plan cancels a pending end or change.',
+        'Without a subscription, creates a checkout. With a subscription, a higher plan or a change from monthly to yearly billing takes effect immediately. A lower plan, a change from yearly to monthly billing and `free` take effect at the end of the paid period. Choosing the current plan cancels a pending cancellation or change.',
       body: bodyOf(plans.tiers),
       response: { 200: Upgraded, ...errorResponses(...refusals, 409, 502, 504) }
     }
@@ -146,7 +147,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
     schema: {
       tags,
       summary: 'Synchronize the subscription with the payment provider',
-      description: 'For where a webhook was missed: they tell of every change by themselves.',
+      description: 'Use this after a missed webhook. Webhooks report every change otherwise.',
       body: EmptyBody,
       bodyOptional: true,
       response: { 200: Synced, ...errorResponses(...refusals, 502, 504) }
@@ -175,7 +176,7 @@ function emailOf ({ auth }: FastifyRequest): string | undefined {
 
 const List = named(
   'Plans',
-  Type.Object({ plans: Type.Array(Plan, { description: 'From the lowest to the highest; an upgrade is one further down the list.' }) })
+  Type.Object({ plans: Type.Array(Plan, { description: 'The plans from the lowest to the highest. An upgrade moves to a plan later in the list.' }) })
 )
 
 export function planRoutes (app: FastifyInstance, plans: Plans): void {

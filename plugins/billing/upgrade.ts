@@ -98,7 +98,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     const seller = providers.get(current.provider)
     if (seller === undefined) {
       throw failure('billingNotConfigured', {
-        message: `The subscription is with the payment provider ${current.provider}, which is not configured`
+        message: `The subscription belongs to the payment provider ${current.provider}, which is not configured`
       })
     }
     const kind = changeTo({ plan, cycle }, current, plans)
@@ -167,7 +167,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     // A webhook may be on its way. A just bought plan must not be bought twice.
     await billing.sync(tenant)
     const current = await billing.inForce(tenant)
-    if (current === null && plan === lowestPlan) throw refused('/body/targetPlan', 'there is no subscription that could end')
+    if (current === null && plan === lowestPlan) throw refused('/body/targetPlan', 'there is no subscription to cancel')
     const { answer, change: kind } = await (current === null ? buy(seller, input) : change(current, input)).catch((error: unknown) => {
       throw isFailure(error, 'notFound')
         ? failure('providerFailed', { cause: new Error(missingAt(seller, current, input), { cause: error }) })
@@ -196,7 +196,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
       await attempts.consume(oneAtATime, tenant, tenant)
     } catch (error) {
       throw isFailure(error, 'tooManyAttempts')
-        ? failure('conflict', { message: 'Another change of the subscription is under way: try again in a moment' })
+        ? failure('conflict', { message: 'Another change of the subscription is in progress: try again in a moment' })
         : error
     }
     try {

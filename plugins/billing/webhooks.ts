@@ -37,7 +37,7 @@ const endpoints: Readonly<Record<ProviderName, Endpoint>> = {
 const Received = named('WebhookReceived', Type.Object({ received: Type.Boolean() }))
 const Event = named(
   'BillingEvent',
-  Type.Object({}, { additionalProperties: true, description: 'As the provider documents it, at most 1 MB.' })
+  Type.Object({}, { additionalProperties: true, description: 'The event as documented by the provider, at most 1 MB.' })
 )
 
 export interface WebhookParts {
@@ -69,7 +69,7 @@ function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, recei
         tags: ['Billing'],
         summary,
         description:
-          'Signed by the provider. Each event counts once, whatever comes under its id again; a kind that means nothing here is answered like the others.',
+          'The request must be signed by the provider. An event counts once: further events with the same id are ignored. Unknown kinds of events are accepted and ignored.',
         headers: Type.Object(Object.fromEntries(signature.map((header) => [header, Type.String()]))),
         body: Event,
         response,
@@ -82,7 +82,7 @@ function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, recei
       if (receiver === undefined) throw failure('billingNotConfigured')
       const coding = headers['content-encoding']
       if (coding !== undefined && coding.toLowerCase() !== 'identity') {
-        throw failure('mediaTypeUnsupported', { message: 'Send the body as it is, without Content-Encoding' })
+        throw failure('mediaTypeUnsupported', { message: 'Send the body without Content-Encoding' })
       }
     }
   }, async (request, reply) => {

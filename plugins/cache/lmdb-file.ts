@@ -102,7 +102,7 @@ export function openFile (lmdb: LmdbPackage, { dbPath, mapSize, onRenewal }: Lmd
       const file = attempt()
       if (file !== undefined) return file
     }
-    throw new Error('others replace it again and again')
+    throw new Error('other processes replaced it repeatedly')
   } catch (error) {
     throw new Error(`the cache in "${folder}" cannot be opened: ${messageOf(error)}`, { cause: error })
   }
@@ -151,7 +151,7 @@ function faultOf (path: string): string | undefined {
   if (size === 0) return undefined
   const first = metaOf(path, 0)
   const second = first && metaOf(path, first.pageSize)
-  if (first === undefined || second === undefined) return 'data.mdb is no file of LMDB'
+  if (first === undefined || second === undefined) return 'data.mdb is not an LMDB file'
   const { lastPage, pageSize } = first.transaction > second.transaction ? first : second
   return (lastPage + 1) * pageSize > size ? 'data.mdb was cut off' : undefined
 }

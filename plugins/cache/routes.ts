@@ -25,7 +25,7 @@ const tenant = (without: string) =>
     Type.String({
       pattern: '^[A-Za-z0-9_-]{1,64}$',
       expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`',
-      description: `The id of a tenant. Without it, and without X-Tenant-ID: ${without}.`
+      description: `The id of a tenant. Without \`tenant\` and \`X-Tenant-ID\`: ${without}.`
     })
   )
 const Whose = (without: string) => Type.Object({ tenant: tenant(without) }, { additionalProperties: false })
@@ -33,28 +33,31 @@ const Whose = (without: string) => Type.Object({ tenant: tenant(without) }, { ad
 const Stats = named(
   'CacheStats',
   Type.Object({
-    provider: Type.String({ description: 'Where answers are kept: `memory`, `redis`, `lmdb`, or the name of a store of your own.' }),
-    shared: Type.Boolean({ description: 'All instances have the one cache; else each has its own, and these figures are those of one.' }),
-    items: Type.Integer({ description: 'Answers that are kept.' }),
-    bytes: Type.Integer({ description: 'What they take, as it is estimated.' }),
-    hits: Type.Integer({ description: 'Answers that were found, since this process started.' }),
-    misses: Type.Integer({ description: 'Those that were not.' })
+    provider: Type.String({ description: 'The store of cached responses: `memory`, `redis`, `lmdb`, or the name of your own store.' }),
+    shared: Type.Boolean({
+      description:
+        'True if all instances share one cache. Otherwise each instance has its own cache, and the statistics are those of one instance.'
+    }),
+    items: Type.Integer({ description: 'The number of cached responses.' }),
+    bytes: Type.Integer({ description: 'The estimated size of the cached responses.' }),
+    hits: Type.Integer({ description: 'The number of requests served from the cache since this process started.' }),
+    misses: Type.Integer({ description: 'The number of requests not found in the cache since this process started.' })
   })
 )
 
 const KeysQuery = Type.Object({
-  tenant: tenant("those of the platform's own"),
+  tenant: tenant('the keys of the platform'),
   ...pageQuery('Keys', maxOffset)
 }, { additionalProperties: false })
 
 const Keys = ListOf(
   Type.String({
     description:
-      'A key begins with 16 characters that stand for what the document says of the route; then comes `f` where it is of callers who get all fields, else `r`; then tenant, method, path, query string and what else the answer is made from. Of a long one all after the first 16 is its SHA-256.'
+      'The key of a cached response. It starts with 16 characters derived from the definition of the route. Then come `f` for callers who receive all fields or `r` for others, the tenant, method, path, query string and further inputs of the response. In a long key everything after the first 16 characters is replaced by its SHA-256 hash.'
   })
 )
 
-const KeyParams = Type.Object({ key: Type.String({ minLength: 1, description: 'As it is listed, percent-encoded.' }) })
+const KeyParams = Type.Object({ key: Type.String({ minLength: 1, description: 'The key as listed, percent-encoded.' }) })
 
 const tags = ['Cache']
 const config = { access: 'platform-admin' } as const
@@ -77,7 +80,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'Retrieve statistics of the cache',
-      querystring: Whose('those of all tenants, and of the platform'),
+      querystring: Whose('the statistics of all tenants and the platform'),
       response: { 200: Stats, ...errorResponses(...refusals) }
     }
   }, async (request) => {
@@ -90,7 +93,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'List keys of cached responses',
-      description: 'The order holds as long as nothing is stored and nothing ends.',
+      description: 'The order is stable while no response is stored or expires.',
       querystring: KeysQuery,
       response: { 200: Keys, ...errorResponses(...refusals) }
     }
@@ -106,11 +109,13 @@ export function cacheRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'Clear cached responses on every instance',
-      querystring: Whose('all of them'),
+      querystring: Whose('the responses of all tenants and the platform'),
       response: {
         200: Type.Object({
           success: Type.Boolean(),
-          removed: Type.Integer({ description: 'How many there were; where each instance has its own cache, in this one.' })
+          removed: Type.Integer(
+            { description: 'The number of deleted responses; if each instance has its own cache, the number on this instance.' }
+          )
         }),
         ...errorResponses(...refusals)
       }
@@ -135,9 +140,9 @@ export function cacheRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'Delete a cached response',
-      description: 'Where each instance has its own cache: of this one.',
+      description: 'If each instance has its own cache, the response is deleted on this instance only.',
       params: KeyParams,
-      querystring: Whose("one of the platform's own"),
+      querystring: Whose('a response of the platform'),
       response: { 200: Success, ...errorResponses(...refusals, 404) }
     }
   }, async (request) => {

@@ -101,7 +101,7 @@ export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
       }
     }
     // The sender tries again, and then gets the result.
-    throw failure('stateConflict', { message: 'The delivery is being handled: send it again later', headers: retryAfter })
+    throw failure('stateConflict', { message: 'The delivery is already being processed: send it again later', headers: retryAfter })
   }
 
   return {

@@ -69,7 +69,7 @@ export function servingCalls (serving: Serving): RouteServices<RouteCall, RouteR
     ...serving,
     files: () => null,
     inbound () {
-      throw new Error('a webhook is called by signed requests only')
+      throw new Error('a webhook accepts only signed requests')
     }
   }
 }

@@ -24,7 +24,7 @@ export function keepSignedBodies (app: FastifyInstance, isWebhook: (request: Fas
 export function requireReadable ({ headers }: FastifyRequest, body: Buffer): void {
   const { 'content-encoding': coding, 'content-type': type } = headers
   if (coding !== undefined && coding.toLowerCase() !== 'identity') {
-    throw failure('mediaTypeUnsupported', { message: 'Send the body as it is, without Content-Encoding' })
+    throw failure('mediaTypeUnsupported', { message: 'Send the body without Content-Encoding' })
   }
   if (type === undefined && body.length === 0) return
   if (!isForm(type) && !isJson(type)) {

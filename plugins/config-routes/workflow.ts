@@ -71,7 +71,7 @@ async function enqueue (
   scope: Scope,
   user: ReturnType<typeof limitedUser>
 ): Promise<string> {
-  if (runs === null) throw new Error('a workflow is asynchronous, and the app has no plugin for it')
+  if (runs === null) throw new Error('a workflow is asynchronous, but the app has no plugin for asynchronous workflows')
   const { workflowId, statusUrl } = await runs.start({
     tenant: tenantOrPlatform(scope.tenant),
     user: request.auth?.sub ?? null,

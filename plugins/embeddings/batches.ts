@@ -98,7 +98,9 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
         const { open } = await transaction.selectFrom(batches).select(sql<number>`count(*)::integer`.as('open'))
           .where('tenant_id', '=', tenant).where('status', '<>', 'completed').executeTakeFirstOrThrow()
         if (open >= maxOpen) {
-          throw failure('queueFull', { message: `${maxOpen} batches of this tenant are not completed: wait until one is` })
+          throw failure('queueFull', {
+            message: `${maxOpen} batches of this tenant are not completed: wait until one of them is completed`
+          })
         }
         await transaction.insertInto(batches).values({
           tenant_id: tenant,

@@ -21,14 +21,14 @@ const maxMetadataDepth = 4 // objects and lists within each other, including the
 /** Throws `validationFailed`. `path`: the place of the document in the request. */
 export function checkDocument ({ id, document, fileId, contentType, metadata = {} }: NewDocument, path: string): void {
   if ((document === undefined) === (fileId === undefined)) {
-    throw invalidInput(`${path}/document`, 'is required, unless there is a fileId: send one of them', 'required')
+    throw invalidInput(`${path}/document`, 'is required without a fileId: send either of them', 'required')
   }
   if (contentType === 'application/pdf' && fileId === undefined) {
-    throw invalidInput(`${path}/fileId`, 'is required: a PDF is a file that was uploaded with POST /files/upload', 'required')
+    throw invalidInput(`${path}/fileId`, 'is required: upload the PDF with POST /files/upload, and send its id', 'required')
   }
   // eslint-disable-next-line no-control-regex
   if (id !== undefined && /[\u0000-\u001f\u007f\p{Surrogate}]/u.test(id)) {
-    throw invalidInput(`${path}/id`, 'must hold no control characters', 'pattern')
+    throw invalidInput(`${path}/id`, 'must not contain control characters', 'pattern')
   }
   checkMetadata(metadata, `${path}/metadata`)
 }
@@ -44,7 +44,7 @@ function checkMetadata (metadata: Readonly<Record<string, unknown>>, path: strin
   }
   const text = stringifyJson(metadata)
   if (Buffer.byteLength(text) > maxMetadataBytes) {
-    throw invalidInput(path, `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxLength')
+    throw invalidInput(path, `must have at most ${maxMetadataBytes} bytes as JSON`, 'maxLength')
   }
   if (!isStorableJson(text)) throw invalidInput(path, unstorableText, 'pattern')
 }

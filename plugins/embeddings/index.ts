@@ -118,8 +118,7 @@ async function refuseStale (store: VectorStore, { model, dimensions }: VectorSpa
   })
   if (stale === undefined) return
   throw new Error(
-    `documents were embedded by "${stale.model}" (${stale.dimensions} dimensions, in ${stale.store}), and the configuration names "${model}" (${dimensions} dimensions, in ${store.name}): ` +
-      'restore it, or set agent.embedding.reindex to true, start, and send POST /agent/embeddings/reindex'
+    `documents were embedded with "${stale.model}" (${stale.dimensions} dimensions, in ${stale.store}), but the configuration names "${model}" (${dimensions} dimensions, in ${store.name}): restore it, or set agent.embedding.reindex to true, start, and send POST /agent/embeddings/reindex`
   )
 }
 
@@ -134,5 +133,5 @@ async function requireFile (
   const permissions = file === null ? null : files?.permissions(file.bucket) ?? null
   if (file === null || permissions === null) throw failure('notFound', { message: 'The tenant has no such file' })
   await requirePermissions(request, permissions)
-  if (file.scan !== undefined) throw failure('notFound', { message: 'The file is in quarantine: wait until it was scanned' })
+  if (file.scan !== undefined) throw failure('notFound', { message: 'The file is in quarantine: wait until it has been scanned' })
 }

@@ -44,7 +44,7 @@ export function createReader ({ models, files }: ReaderParts): DocumentReader {
 
   async function bytesOf (tenant: Owner, fileId: string, most: number): Promise<Buffer<ArrayBuffer>> {
     const store = files()
-    if (store === null) throw failure('badRequest', { message: 'This server has no files: send the text as `document`' })
+    if (store === null) throw failure('badRequest', { message: 'This server does not store files: send the text as `document`' })
     const file = await store.get(tenant, fileId)
     if (file !== null && file.size > most) {
       throw failure('fileTooLarge', { message: `The file has more than ${Math.floor(most / 1_000_000)} MB: split it` })

@@ -36,6 +36,6 @@ export function createReindex ({ store, service, log }: ReindexParts) {
       }
     }
     log.info({ documents: renewed, left: left.size }, 'documents were embedded anew')
-    if (left.size > 0) throw new Error(`${left.size} documents could not be embedded anew`)
+    if (left.size > 0) throw new Error(`${left.size} documents could not be embedded again`)
   }
 }

@@ -65,7 +65,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
       tags,
       summary: 'Store a document for search',
       description:
-        'It is split by its headings and paragraphs into chunks of at most 400 tokens. A document of the same id is replaced at once, and answered 200.',
+        'The text is split at headings and paragraphs into chunks of at most 400 tokens. A document with the same id is replaced, and the response has the status 200.',
       body: Document,
       response: { 200: Put, 201: Put, ...errorResponses(...modelRefusals, 413, 422) }
     }
@@ -83,7 +83,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     schema: {
       tags,
       summary: 'Store documents in the background',
-      description: 'A durable job stores them in their order. A document that fails does not stop the others.',
+      description: 'A background job stores the documents in order. A document that fails does not stop the others.',
       body: Batch,
       response: { 202: BatchQueued, ...errorResponses(...refusals, 413) }
     }
@@ -103,7 +103,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     schema: {
       tags,
       summary: 'Retrieve the progress of a batch',
-      description: 'It is kept for 7 days after its end.',
+      description: 'The status is kept for 7 days after the batch has ended.',
       params: BatchParams,
       response: { 200: BatchStatus, ...errorResponses(...refusals) }
     }
@@ -160,7 +160,8 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     schema: {
       tags,
       summary: 'Embed outdated documents again',
-      description: 'A background job does it for all tenants; the tokens are usage of the tenants. It can be started again at any time.',
+      description:
+        'Embeds documents of all tenants again that were embedded with another model. A background job does this; its tokens count as usage of the tenants. You can start it again at any time.',
       response: { 202: Reindexing, ...errorResponses(...refusals) }
     }
   }, async (_request, reply) => reply.code(202).send({ success: true, stale: await reindex() }))

@@ -17,40 +17,47 @@ import { contentTypes, searchModes } from './types.js'
 
 const closed = { additionalProperties: false } as const
 const Usage = named('ModelUsage', ModelUsage)
-const Metadata = Type.Object({}, { additionalProperties: true, description: 'As it was sent with the document.' })
+const Metadata = Type.Object({}, { additionalProperties: true, description: 'The metadata sent with the document.' })
 
 export const Texts = Type.Object({
   texts: Type.Array(Type.String({ minLength: 1, maxLength: maxTextLength }), {
     minItems: 1,
     maxItems: maxTexts,
-    description: 'One vector is answered for each.'
+    description: 'The texts. The response has one vector for each.'
   })
 }, closed)
 export const Vectors = named(
   'Embeddings',
   Type.Object({
-    embeddings: Type.Array(Type.Array(Type.Number()), { description: 'One vector for each text, in their order.' }),
+    embeddings: Type.Array(Type.Array(Type.Number()), { description: 'One vector for each text, in the same order.' }),
     model: Type.String(),
     usage: Usage
   })
 )
 
 export const Document = Type.Object({
-  document: Type.Optional(Type.String({ minLength: 1, maxLength: maxDocumentLength, description: 'The text. Or send a `fileId`.' })),
+  document: Type.Optional(
+    Type.String({ minLength: 1, maxLength: maxDocumentLength, description: 'The text of the document. Required without `fileId`.' })
+  ),
   fileId: Type.Optional(
     Type.String({
       format: 'uuid',
-      description: 'A file of the tenant, in place of `document`; required for `application/pdf`. Text is read as UTF-8.'
+      description:
+        'The id of a file of the tenant to use instead of `document`; required for `application/pdf`. Text files are read as UTF-8.'
     })
   ),
   contentType: Type.Enum([...contentTypes]),
   metadata: Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
-      description: 'Facts that searches filter by: at most 64 members, 8,192 bytes of JSON, 4 levels. Default: none.'
+      description: 'Metadata by which searches can filter: at most 64 members, 8,192 bytes of JSON, 4 levels. Default: none.'
     })
   ),
   id: Type.Optional(
-    Type.String({ minLength: 1, maxLength: maxIdLength, description: 'The document of this id is replaced. Default: a new UUID.' })
+    Type.String({
+      minLength: 1,
+      maxLength: maxIdLength,
+      description: 'The id of the document. An existing document with this id is replaced. Default: a new UUID.'
+    })
   )
 }, closed)
 export const Put = named(
@@ -58,7 +65,7 @@ export const Put = named(
   Type.Object({
     success: Type.Boolean(),
     id: Type.String(),
-    chunks: Type.Integer({ description: 'Parts of the document that searches find.' }),
+    chunks: Type.Integer({ description: 'The number of chunks into which the document was split.' }),
     usage: Usage
   })
 )
@@ -72,7 +79,7 @@ export const BatchQueued = named(
     batchId: Type.String({ format: 'uuid' }),
     status: Type.Literal('queued'),
     total: Type.Integer(),
-    statusUrl: Type.String({ description: 'The path of its status.' })
+    statusUrl: Type.String({ description: "The path of the batch's status." })
   })
 )
 export const BatchStatus = named(
@@ -80,10 +87,13 @@ export const BatchStatus = named(
   Type.Object({
     batchId: Type.String({ format: 'uuid' }),
     status: Type.Enum(['queued', 'running', 'completed']),
-    total: Type.Integer({ description: 'Documents of the batch.' }),
-    done: Type.Integer({ description: 'Documents that were stored.' }),
+    total: Type.Integer({ description: 'The number of documents in the batch.' }),
+    done: Type.Integer({ description: 'The number of stored documents.' }),
     failed: Type.Array(
-      Type.Object({ index: Type.Integer({ description: 'In `documents` of the request, from 0.' }), error: Type.String() })
+      Type.Object({
+        index: Type.Integer({ description: 'The index of the document in the `documents` of the request, starting at 0.' }),
+        error: Type.String()
+      })
     )
   })
 )
@@ -104,19 +114,19 @@ export const DocumentParams = Type.Object({ id: Type.String({ minLength: 1, maxL
 
 export const SearchBody = Type.Object({
   query: Type.String({ minLength: 1, maxLength: maxQueryLength }),
-  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: 'Default: 10.' })),
+  limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: 'The maximum number of results. Default: 10.' })),
   threshold: Type.Optional(
-    Type.Number({ minimum: 0, maximum: 1, description: 'The least cosine similarity; for `text` the least rank. Default: none.' })
+    Type.Number({ minimum: 0, maximum: 1, description: 'The minimum score: a cosine similarity, or for `text` a rank. Default: none.' })
   ),
   filter: Type.Optional(Type.Record(
     Type.String({ maxLength: maxNameLength }),
     Type.Union([Type.String({ maxLength: 1000 }), Type.Number(), Type.Boolean(), Type.Null()]),
-    { maxProperties: maxFilterMembers, description: 'Members that the metadata of a document must equal.' }
+    { maxProperties: maxFilterMembers, description: 'Members that the metadata of matching documents must have, with equal values.' }
   )),
   mode: Type.Optional(
     Type.Enum([...searchModes], {
       description:
-        '`vector`: by meaning. `text`: by words, with `"..."`, `or` and `-`. `hybrid`: both lists, fused by rank. Default: `vector`.'
+        'The search mode. `vector`: by meaning. `text`: by words, with `"..."`, `or` and `-`. `hybrid`: both results combined by rank. Default: `vector`.'
     })
   )
 }, closed)
@@ -125,15 +135,15 @@ export const Results = named(
   Type.Object({
     results: Type.Array(
       Type.Object({
-        id: Type.String({ description: 'Of the document.' }),
-        chunk: Type.Integer({ description: 'The position in the document, from 0.' }),
+        id: Type.String({ description: 'The id of the document.' }),
+        chunk: Type.Integer({ description: 'The position of the chunk in the document, starting at 0.' }),
         content: Type.String(),
         score: Type.Number({
-          description: 'Cosine similarity for `vector`; a rank from 0 to 1 for `text`; the sum of 1 / (60 + rank) for `hybrid`.'
+          description: 'The cosine similarity for `vector`; a rank from 0 to 1 for `text`; the sum of 1 / (60 + rank) for `hybrid`.'
         }),
         metadata: Metadata
       }),
-      { description: 'The best first.' }
+      { description: 'The matching chunks, best match first.' }
     ),
     usage: Usage
   })
@@ -143,6 +153,6 @@ export const Reindexing = named(
   'Reindexing',
   Type.Object({
     success: Type.Boolean(),
-    stale: Type.Boolean({ description: 'Another model embedded some documents; a job embeds them anew.' })
+    stale: Type.Boolean({ description: 'True if some documents were embedded with another model. A background job embeds them again.' })
   })
 )

@@ -46,7 +46,7 @@ export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (s
     return await work(slow)
   } catch (error) {
     if (raw.destroyed && !raw.complete) {
-      throw Object.assign(new Error('the sender of an upload has left', { cause: error }), { code: 'ECONNRESET' })
+      throw Object.assign(new Error('the sender of an upload disconnected', { cause: error }), { code: 'ECONNRESET' })
     }
     drain(raw)
     throw error

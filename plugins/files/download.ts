@@ -33,8 +33,8 @@ export function downloadRoutes (app: FastifyInstance, service: FilesService): vo
   const schema = {
     tags: ['Files'],
     summary: 'Download a file',
-    description: 'Files of public buckets, and signed URLs, need no token. The response has an `ETag`; single ranges are answered 206. ' +
-      'With `width`, `height`, `fit`, `format` or `quality`, an image is sent in another size or format.',
+    description:
+      'Public files and signed URLs need no token. The response has an `ETag`. A request for a single range returns 206. With `width`, `height`, `fit`, `format` or `quality`, an image is returned in another size or format.',
     params: KeyParams,
     querystring: DownloadQuery
   }
@@ -46,9 +46,9 @@ export function downloadRoutes (app: FastifyInstance, service: FilesService): vo
         ...schema,
         produces: ['application/octet-stream'],
         response: {
-          200: { type: 'string', format: 'binary', description: 'The bytes.' },
-          206: { type: 'string', format: 'binary', description: 'The bytes of the range.' },
-          304: { type: 'null', description: 'The caller has this version.' }
+          200: { type: 'string', format: 'binary', description: 'The content of the file.' },
+          206: { type: 'string', format: 'binary', description: 'The requested range of the file.' },
+          304: { type: 'null', description: "The file has not changed since the caller's version." }
         },
         errors: [400, 404, 409, 416, 429, 503]
       }

@@ -111,10 +111,10 @@ function take (fields: Fields, { fieldname, value, fieldnameTruncated, valueTrun
   const name = fieldNames.find((known) => known === fieldname)
   const path = `/body/${fieldname.slice(0, 100)}`
   if (name === undefined || fieldnameTruncated) {
-    throw invalidInput(path, `is not a known field: there are ${fieldNames.join(', ')}`, 'additionalProperties')
+    throw invalidInput(path, `is not a known field: expected one of ${fieldNames.join(', ')}`, 'additionalProperties')
   }
   if (valueTruncated) throw invalidInput(path, `must have at most ${formLimits.fieldSize} bytes`, 'maxLength')
-  if (fields[name] !== undefined) throw invalidInput(path, 'must be there once', 'maxItems')
+  if (fields[name] !== undefined) throw invalidInput(path, 'must be sent once', 'maxItems')
   // A field of the type application/json is already parsed.
   fields[name] = typeof value === 'string' ? value : stringifyJson(value)
 }

@@ -114,7 +114,7 @@ export default definePlugin<FilesOptions>({
     const { put, get, open, list, remove, checkScanner, permissions } = service
     app.decorate('files', { put, get, open, list, remove, checkScanner, permissions })
     const rules = fileRulesOf({ buckets, onEntityDelete }, false)
-    if (rules === null) throw new Error('files are on, and have no rules')
+    if (rules === null) throw new Error('files are enabled without rules')
     app.decorate('routeFiles', createRouteFiles(service, rules, slowMs))
     tenants.onDelete((tenant) => service.removal.deleteAll(tenant))
     sweepRegularly(app, rules.deletedWithRows ? soonMs : everyMs, () => service.removal.sweep())

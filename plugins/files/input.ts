@@ -37,11 +37,11 @@ export function describe (
 ): Described {
   const chosen = buckets.get(bucket ?? (isPublic === true ? 'public' : 'private'), '/body/bucket')
   if (isPublic !== undefined && isPublic !== chosen.isPublic) {
-    throw invalidInput('/body/public', `must be ${String(chosen.isPublic)}, as the bucket "${chosen.name}" is`, 'const')
+    throw invalidInput('/body/public', `must be ${String(chosen.isPublic)}, as for the bucket "${chosen.name}"`, 'const')
   }
   if ((entityType === undefined) !== (entityId === undefined)) {
     const missing = entityType === undefined ? '/body/entityType' : '/body/entityId'
-    throw invalidInput(missing, 'is required: entityType and entityId go together', 'required')
+    throw invalidInput(missing, 'is required: send both entityType and entityId', 'required')
   }
   return {
     bucket: chosen,
@@ -62,13 +62,13 @@ function nameOf (path: string | undefined, field: string): string {
 function textOf (text: string, path: string, maxLength: number, subject = ''): string {
   if (text === '') throw invalidInput(path, `${subject}must have at least 1 character`, 'minLength')
   if ([...text].length > maxLength) throw invalidInput(path, `${subject}must have at most ${maxLength} characters`, 'maxLength')
-  if (control.test(text)) throw invalidInput(path, `${subject}must hold no control characters`, 'pattern')
+  if (control.test(text)) throw invalidInput(path, `${subject}must not contain control characters`, 'pattern')
   return text
 }
 
 function metadataOf (text: string): Readonly<Record<string, unknown>> {
   if (text.length > maxMetadataLength) {
-    throw invalidInput('/body/metadata', `must have at most ${maxMetadataLength} characters of JSON`, 'maxLength')
+    throw invalidInput('/body/metadata', `must have at most ${maxMetadataLength} characters as JSON`, 'maxLength')
   }
   const value = jsonExcess(text) === null && isStorableJson(text) ? parsed(text) : undefined
   if (!isRecord(value) || Array.isArray(value)) throw invalidInput('/body/metadata', 'must be a JSON object', 'type')

@@ -52,7 +52,7 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
       } catch (error) {
         await drop(tenant, file, id).catch(() => {})
         if (isFailure(error, 'conflict')) {
-          throw failure('stateConflict', { message: 'Another request brought these bytes: ask for the offset' })
+          throw failure('stateConflict', { message: 'Another request is sending these bytes: retrieve the offset again' })
         }
         throw error
       }

@@ -16,9 +16,9 @@ import { uploaderOf, uploadTenantOf } from './uploader.js'
 const tags = ['Files']
 const config = { access: 'user', exposedHeaders: 'tus-resumable, upload-expires, upload-length, upload-metadata, upload-offset' } as const
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
-const None = Type.Null({ description: 'No body. The headers are those of the protocol.' })
+const None = Type.Null({ description: 'The response has no body, only the headers of the protocol.' })
 const refusals = [400, 401, 403, 404, 409, 412, 429, 500, 503] as const
-const protocol = 'The tus protocol 1.0 with its extensions creation, creation-with-upload, termination and expiration.'
+const protocol = 'Implements the tus protocol 1.0 with its extensions creation, creation-with-upload, termination and expiration.'
 
 type ById = { Params: Static<typeof Params> }
 
@@ -33,7 +33,7 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
       tags,
       summary: 'Create a resumable upload',
       description:
-        `${protocol} \`Upload-Metadata\` may have \`filename\` (required), \`filetype\`, \`entityType\`, \`entityId\`, \`public\` and \`bucket\`. An upload that is not complete after a day is removed.`,
+        `${protocol} \`Upload-Metadata\` may have \`filename\` (required), \`filetype\`, \`entityType\`, \`entityId\`, \`public\` and \`bucket\`. An upload that is not complete after one day is removed.`,
       response: { 201: None, ...errorResponses(...refusals, 'planLimit', 408, 413, 415, 507) }
     }
   }, (request, reply) => answer(request, reply, newUpload()))
@@ -53,7 +53,7 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
     schema: {
       tags,
       summary: 'Send bytes of a resumable upload',
-      description: 'The request that completes the upload makes the file readable: its id is that of the upload.',
+      description: 'The request that completes the upload creates the file. The file has the id of the upload.',
       params: Params,
       response: { 204: None, ...errorResponses(...refusals, 408, 413, 415, 507) }
     }

@@ -85,7 +85,7 @@ async function createServer (
     if (isReady) return
     const { size, contentType: declaredType } = announced
     const bucket = buckets.get(announced.bucket, '/body/bucket')
-    const wrongSize = () => failure('stateConflict', { message: 'The bytes of the upload are not complete' })
+    const wrongSize = () => failure('stateConflict', { message: 'The upload is not complete' })
     const intake = new Intake({
       limit: { maxBytes: size, refusal: wrongSize },
       exact: size,

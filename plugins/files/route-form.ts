@@ -115,7 +115,7 @@ class FormReading {
     if (this.#declared(fieldname) !== undefined) throw invalidInput(`/files/${fieldname}`, 'must be a file, with a file name', 'type')
     if (valueTruncated) throw invalidInput(path, `must have at most ${maxFieldBytes} bytes`, 'maxLength')
     // The form parser does not limit JSON.
-    if (typeof value !== 'string') throw invalidInput(path, `must be text: its Content-Type is ${mimetype}`, 'type')
+    if (typeof value !== 'string') throw invalidInput(path, `must be text, but its Content-Type is ${mimetype}`, 'type')
     this.#fieldBytes += Buffer.byteLength(value)
     const { bodyLimit } = this.#request.routeOptions
     if (bodyLimit !== undefined && this.#fieldBytes > bodyLimit) {
@@ -130,7 +130,7 @@ class FormReading {
     const path = `/files/${fieldname.slice(0, 100)}`
     const declared = this.#declared(fieldname)
     if (declared === undefined) throw invalidInput(path, `is not accepted: the form has ${this.#expected}`, 'additionalProperties')
-    if (this.#received.has(fieldname)) throw invalidInput(path, 'must be there once', 'maxItems')
+    if (this.#received.has(fieldname)) throw invalidInput(path, 'must be sent once', 'maxItems')
     let broken: unknown
     file.once('error', (error) => {
       broken = error

@@ -63,7 +63,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
   await group.register(async (app) => {
     const { default: multipart } = await import('@fastify/multipart')
     await app.register(multipart, { limits: formLimits, throwFileSizeLimit: false })
-    const description = 'The size of the file counts against `files.maxFileSizeMB`, its bucket and the plan; the smallest limit holds.'
+    const description = 'The size of the file is limited by `files.maxFileSizeMB`, its bucket and the plan; the smallest limit applies.'
     const schema = { tags, summary: 'Upload a file', description }
     app.post('/files/upload', {
       config: {
@@ -87,7 +87,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
   await group.register(async (app) => {
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
-    const description = 'To the URL that `POST /files/presign` answered.'
+    const description = 'Send the bytes to the URL returned by `POST /files/presign`.'
     const schema = { tags, summary: 'Send the content of an announced file', description, params: FileParams, querystring: ContentQuery }
     const body = { type: 'string', format: 'binary' }
     app.put<ById & { Querystring: Static<typeof ContentQuery> }>('/files/:fileId/content', {
@@ -115,7 +115,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     schema: {
       tags,
       summary: 'Announce a file and create an upload URL',
-      description: 'The storage is taken from now on, and given back if the file is not confirmed in time.',
+      description: 'The size of the file counts as used storage immediately. It is released if the file is not confirmed in time.',
       body: Announcement,
       response: { 201: SignedUpload, ...errorResponses(...refusals, 'planLimit', 413, 415) }
     }
@@ -133,7 +133,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     schema: {
       tags,
       summary: 'Confirm an announced file',
-      description: 'It can be repeated. 409 until the bytes are there.',
+      description: 'You can repeat this request. Responds with 409 until the content has been uploaded.',
       params: FileParams,
       response: { 200: File, ...errorResponses(...refusals, 409, 415) }
     }
@@ -156,7 +156,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     schema: {
       tags,
       summary: 'Delete a file',
-      description: 'For its uploader, administrators of the tenant, and holders of `files:delete`.',
+      description: 'Requires the uploader, an administrator of the tenant, or the permission `files:delete`.',
       params: FileParams,
       response: { 200: Success, ...errorResponses(...refusals) }
     }
@@ -174,7 +174,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     schema: {
       tags,
       summary: 'List files of an entity, oldest first',
-      description: 'Without those in buckets that the caller may not use.',
+      description: 'The list omits files in buckets that the caller cannot access.',
       params: EntityParams,
       querystring: ListQuery,
       response: { 200: FileList, ...errorResponses(...refusals) }

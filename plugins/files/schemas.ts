@@ -15,22 +15,24 @@ export const File = named(
   Type.Object({
     id: Type.String({ format: 'uuid' }),
     bucket: Type.String(),
-    key: Type.String({ description: 'The path of the bytes within the bucket.' }),
-    name: Type.String({ description: 'As the uploader called it.' }),
-    contentType: Type.String({ description: 'The type that the first bytes show. The declared type counts only for text.' }),
-    size: Type.Integer({ description: 'Bytes.' }),
-    sha256: Type.String({ description: 'Of the bytes, in hexadecimal.' }),
-    public: Type.Boolean({ description: 'Anyone may download it: its bucket is public.' }),
-    entityType: TextOrNull('The kind of entity that it belongs to, such as a table.'),
-    entityId: TextOrNull('The id of that entity.'),
-    metadata: Type.Object({}, { additionalProperties: true, description: 'As the uploader sent it.' }),
+    key: Type.String({ description: 'The path of the file within its bucket.' }),
+    name: Type.String({ description: 'The file name sent by the uploader.' }),
+    contentType: Type.String({ description: 'The content type detected from the first bytes. The declared type is used only for text.' }),
+    size: Type.Integer({ description: 'The size in bytes.' }),
+    sha256: Type.String({ description: 'The SHA-256 hash of the content, in hexadecimal.' }),
+    public: Type.Boolean({ description: 'True if anyone can download the file because its bucket is public.' }),
+    entityType: TextOrNull('The kind of entity that the file belongs to, such as a table.'),
+    entityId: TextOrNull('The id of the entity that the file belongs to.'),
+    metadata: Type.Object({}, { additionalProperties: true, description: 'The metadata sent by the uploader.' }),
     createdBy: Type.String({ description: 'The `sub` of the uploader.' }),
     createdAt: Type.String({ format: 'date-time' }),
-    url: Type.String({ description: 'The path of its download.' }),
+    url: Type.String({ description: 'The path for downloading the file.' }),
     scan: Type.Optional(Type.Object({
-      status: Type.Enum(['waiting', 'infected', 'tooLarge'], { description: '`waiting` for its scan; `tooLarge` for the scanner.' }),
-      signature: TextOrNull('The name that the scanner has for the malware.')
-    }, { description: 'Only of a file in quarantine, which administrators of the tenant alone can read.' }))
+      status: Type.Enum(['waiting', 'infected', 'tooLarge'], {
+        description: 'The status of the scan. `waiting`: not scanned yet; `tooLarge`: too large for the scanner.'
+      }),
+      signature: TextOrNull('The name of the malware reported by the scanner.')
+    }, { description: 'The result of the scan. Present only for files in quarantine, which only administrators of the tenant can read.' }))
   })
 )
 export const FileList = ListOf(File)
@@ -46,10 +48,10 @@ export const KeyParams = Type.Object({ bucket: Type.String(), '*': Type.String({
 
 export const DownloadQuery = Type.Object({
   inline: Type.Optional(Type.Enum(['0', '1'], {
-    description: '`1`: a browser shows the file, if its type is safe. Default: `0`, it saves the file.'
+    description: '`1`: the browser displays the file if its type is safe. `0`: the browser saves the file. Default: `0`.'
   })),
-  expires: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'Of a signed URL.' })),
-  signature: Type.Optional(Type.String({ maxLength: 100, description: 'Of a signed URL.' })),
+  expires: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'The expiry time of a signed URL.' })),
+  signature: Type.Optional(Type.String({ maxLength: 100, description: 'The signature of a signed URL.' })),
   ...imageQuery
 }, closed)
 
@@ -57,13 +59,13 @@ export const SignQuery = Type.Object({
   expiresIn: Type.Optional(Type.Integer({
     minimum: 1,
     maximum: longestSignatureSeconds,
-    description: 'Seconds for which the URL holds. Default: `files.signedUrlSeconds` of the document, 3600.'
+    description: 'The number of seconds for which the URL is valid. Default: `files.signedUrlSeconds` of the document, 3600.'
   }))
 }, closed)
 export const SignedUrl = named(
   'SignedUrl',
   Type.Object({
-    url: Type.String({ description: 'A path of this server, or the address of the store. It needs no token.' }),
+    url: Type.String({ description: 'The URL for the download: a path of this server, or an address of the storage. It needs no token.' }),
     expiresAt: Type.String({ format: 'date-time' })
   })
 )
@@ -74,22 +76,26 @@ export const Announcement = Type.Object({
     maxLength: 200,
     pattern: '^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+( *;[ -~]*)?$',
     expected: 'a media type, such as `text/plain`',
-    description: 'It counts only for text; of other files the bytes show it.'
+    description: 'The declared content type. It is used only for text; for other files the type is detected from the content.'
   }),
-  size: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'Bytes. Another number is refused.' }),
-  bucket: Type.Optional(Type.String({ description: 'Default: `private`.' })),
+  size: Type.Integer(
+    { minimum: 1, maximum: Number.MAX_SAFE_INTEGER, description: 'The size in bytes. The content must have exactly this size.' }
+  ),
+  bucket: Type.Optional(Type.String({ description: 'The bucket of the file. Default: `private`.' })),
   entityType: Type.Optional(Type.String({ minLength: 1, maxLength: maxEntityLength })),
   entityId: Type.Optional(Type.String({ minLength: 1, maxLength: maxEntityLength })),
-  metadata: Type.Optional(Type.Object({}, { additionalProperties: true, description: `At most ${maxMetadataLength} characters of JSON.` }))
+  metadata: Type.Optional(
+    Type.Object({}, { additionalProperties: true, description: `Metadata of the file, at most ${maxMetadataLength} characters of JSON.` })
+  )
 }, closed)
 export const SignedUpload = named(
   'SignedUpload',
   Type.Object({
     id: Type.String({ format: 'uuid', description: 'The id of the file.' }),
     method: Type.Literal('PUT'),
-    url: Type.String({ description: 'Where to send the bytes: a path of this server, or the address of the store. It needs no token.' }),
-    headers: Type.Record(Type.String(), Type.String(), { description: 'Headers that the request must have.' }),
-    expiresAt: Type.String({ format: 'date-time', description: 'Until then the bytes must come, and be confirmed.' })
+    url: Type.String({ description: 'The URL for the upload: a path of this server, or an address of the storage. It needs no token.' }),
+    headers: Type.Record(Type.String(), Type.String(), { description: 'The headers that the upload request must have.' }),
+    expiresAt: Type.String({ format: 'date-time', description: 'The time until which the content must be uploaded and confirmed.' })
   })
 )
 
@@ -104,8 +110,12 @@ export const ContentQuery = Type.Object({
 export const UploadForm = Type.Object({
   file: Type.String({ format: 'binary' }),
   entityType: Type.Optional(Type.String({ maxLength: maxEntityLength })),
-  entityId: Type.Optional(Type.String({ maxLength: maxEntityLength, description: 'Required with `entityType`.' })),
-  public: Type.Optional(Type.Boolean({ description: 'Default: true for a public bucket.' })),
-  bucket: Type.Optional(Type.String({ description: 'Default: `public` if `public` is true, else `private`.' })),
-  metadata: Type.Optional(Type.String({ description: `A JSON object of at most ${maxMetadataLength} characters.` }))
+  entityId: Type.Optional(
+    Type.String({ maxLength: maxEntityLength, description: 'The id of the entity that the file belongs to. Required with `entityType`.' })
+  ),
+  public: Type.Optional(Type.Boolean({ description: 'Allows anyone to download the file. Default: true for a public bucket.' })),
+  bucket: Type.Optional(
+    Type.String({ description: 'The bucket of the file. Default: `public` if `public` is true, otherwise `private`.' })
+  ),
+  metadata: Type.Optional(Type.String({ description: `Metadata of the file as a JSON object of at most ${maxMetadataLength} characters.` }))
 })

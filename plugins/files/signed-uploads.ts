@@ -95,7 +95,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
       if (found === null) throw failure('urlSignatureInvalid')
       await uploads.inPlace(tenant, async () => {
         if (!await store.move(tenant, id, 'pending', 'receiving', new Date(now() + receivingMs))) {
-          throw failure('stateConflict', { message: 'The bytes of this file have come, or are on their way' })
+          throw failure('stateConflict', { message: 'The content of this file has already been uploaded, or is being uploaded' })
         }
         const intake = new Intake({ ...exactly(size), declaredType: undefined, judge: () => {} })
         try {
@@ -108,7 +108,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
         await removal.drop(tenant, id, ['receiving'])
         // The sweep may have removed the row before the object was stored.
         await objects.delete(keyOf(tenant, id))
-        throw failure('stateConflict', { message: 'The time of the upload is over, or the entity of the file was deleted meanwhile' })
+        throw failure('stateConflict', { message: 'The time for the upload has expired, or the entity of the file was deleted' })
       })
     },
 
@@ -128,7 +128,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
       const uploadKey = uploadKeyOf(tenant, id)
       const isThere = async (at: string) => (await objects.stat(at))?.size === size
       if (!await isThere(key) && !await isThere(uploadKey)) {
-        throw failure('stateConflict', { message: 'The bytes of the file are not there' })
+        throw failure('stateConflict', { message: 'The content of the file has not been uploaded' })
       }
       return await uploads.inPlace(tenant, async () => {
         // The client can repeat the signed request until it expires. The file is a copy, which that request cannot change.
@@ -174,7 +174,7 @@ function exactly (size: number) {
 }
 
 function wrongSize (size: number): TenantryError {
-  return failure('badRequest', { message: `The body must have the ${size} bytes that were announced` })
+  return failure('badRequest', { message: `The body must have the announced size of ${size} bytes` })
 }
 
 function nowhere (): Writable {

@@ -84,7 +84,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
     async get (tenant, params, { signal }) {
       const file = await existing(tenant, params)
       if (file.size > maxContentBytes) {
-        throw failure('answerTooLarge', { message: `The file has ${file.size} bytes: a step reads files of at most ${maxContentBytes}` })
+        throw failure('answerTooLarge', { message: `The file has ${file.size} bytes, but a step can read at most ${maxContentBytes}` })
       }
       const bytes = await service.bytesOf(file)
       if (bytes === null) throw fileUnknown()
@@ -176,7 +176,7 @@ function contentIn (params: Params): Buffer {
   const text = typeof content === 'string' ? content : stringifyJson(content)
   if (encoding === 'utf8') return Buffer.from(text)
   if (encoding !== 'base64') throw invalidInput('/params/encoding', 'must be utf8 or base64', 'enum')
-  if (!base64.test(text) || text.length % 4 !== 0) throw invalidInput('/params/content', 'must be base64, with its padding', 'format')
+  if (!base64.test(text) || text.length % 4 !== 0) throw invalidInput('/params/content', 'must be base64 with padding', 'format')
   return Buffer.from(text, 'base64')
 }
 

@@ -210,7 +210,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   ): Promise<StoredFile> {
     const complete = await store.complete(transaction, file, expiryOf(bucket, file.createdAt), origin)
     if (complete === null) {
-      throw failure('stateConflict', { message: 'The upload took longer than a day, or its entity was deleted meanwhile' })
+      throw failure('stateConflict', { message: 'The upload took longer than one day, or its entity was deleted' })
     }
     await hold.settle(file.size, transaction)
     await writeCreated(transaction, emitter(), complete, by)
@@ -287,5 +287,5 @@ export function requireType (bucket: Bucket, contentType: string): void {
 }
 
 function typeRefused (owner: string, contentType: string): Error {
-  return failure('fileTypeRefused', { message: `${owner} does not take files of the type ${contentType}` })
+  return failure('fileTypeRefused', { message: `${owner} does not accept files of the type ${contentType}` })
 }

@@ -22,14 +22,14 @@ const Result = (description: string) => Type.Optional(Type.Enum(['ok', 'failed']
 const Health = named(
   'Health',
   Type.Object({
-    status: Type.Enum(['ok', 'degraded'], { description: '`degraded` where a check failed.' }),
-    uptime: Type.Number({ description: 'Seconds since this process started.' }),
+    status: Type.Enum(['ok', 'degraded'], { description: 'The overall status: `degraded` if a check failed.' }),
+    uptime: Type.Number({ description: 'The number of seconds since this process started.' }),
     version: Type.String({ description: 'The version of the server.' }),
     checks: Type.Object({
-      database: Result('The database answered within a second.'),
-      cache: Result('What the cache is kept in can be reached; without it each answer is made anew.'),
-      queue: Result('The workers of this process find their jobs; `ok` too where it has none.'),
-      scan: Result('The scanner of files can be reached; without it new files stay in quarantine.')
+      database: Result('`ok` if the database responded within one second.'),
+      cache: Result('`ok` if the store of the cache can be reached. Without it responses are not cached.'),
+      queue: Result('`ok` if the workers of this process can find their jobs, or if the process has no workers.'),
+      scan: Result('`ok` if the virus scanner can be reached. Without it new files stay in quarantine.')
     })
   })
 )
@@ -62,12 +62,12 @@ function healthRoute (app: FastifyInstance, checks: () => Checks): void {
     schema: {
       tags: ['System'],
       summary: 'Check the health of the server',
-      description: 'Each check is made at most once a second; while one takes longer, the response has the previous result.',
+      description: 'Each check runs at most once per second. While a check takes longer, the response has its previous result.',
       security: [],
       response: {
         200: Health,
         503: Type.Union([Health, Type.Ref(`${errorSchemaId}#`)], {
-          description: 'The database is lost, or the server is stopping: then with the body of errors.'
+          description: 'The database cannot be reached, or the server is stopping (then the body is that of an error).'
         })
       }
     }

@@ -45,7 +45,7 @@ export function createFindCall (): FindCall {
     if (own !== null && !call.ownedBy(scope)) {
       throw failure('forbidden', {
         message:
-          `The integration ${wanted.type} is the platform's: declare it in the tenant's document, or store secrets of the tenant that replace all of its credentials`
+          `The credentials of the integration ${wanted.type} belong to the platform: declare the connector in the tenant's document, or store tenant secrets that replace all of its credentials`
       })
     }
     return call
@@ -59,7 +59,7 @@ function isKnown (set: ConnectorSet, { type, action }: Wanted): boolean {
 function unknown (what: string, name: string, names: readonly string[]): Error {
   const known = [...new Set(names)].slice(0, maxNamed)
   return failure('notFound', {
-    message: `There is no ${what} "${name.slice(0, maxName)}"; known are ${known.join(', ')}`,
+    message: `There is no ${what} "${name.slice(0, maxName)}": expected one of ${known.join(', ')}`,
     extras: { known }
   })
 }

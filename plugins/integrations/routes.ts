@@ -19,9 +19,9 @@ import { createFindCall } from './connectors.js'
 import { tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
 
 const Name = (description: string) => Type.String({ minLength: 1, maxLength: 64, description })
-const Params = Type.Object({ type: Name('A connector, by its name or an alias.'), action: Name('One of its actions.') })
-const Headers = IdempotencyHeaders('Goes on to the service; with it a call is tried again whatever its method.')
-const Body = Type.Record(Type.String(), Type.Unknown(), { description: "The action's params." })
+const Params = Type.Object({ type: Name('The name or alias of a connector.'), action: Name("The name of one of the connector's actions.") })
+const Headers = IdempotencyHeaders('The key is also sent to the service. With a key, failed calls are retried for every method.')
+const Body = Type.Record(Type.String(), Type.Unknown(), { description: 'The parameters of the action.' })
 
 const tags = ['Integrations']
 const config = { access: 'tenant-admin', permission: 'integrations:run' } as const
@@ -38,12 +38,15 @@ export function integrationRoutes (app: FastifyInstance): void {
       tags,
       summary: 'Call another service',
       description:
-        "A tenant's callers run the connectors of its document, and those of the platform whose credentials are the tenant's own secrets.",
+        "Callers of a tenant can use the connectors of the tenant's document. They can use a connector of the platform if its credentials are secrets of the tenant.",
       bodyOptional: true,
       params: Params,
       headers: Headers,
       body: Body,
-      response: { 200: Type.Unknown({ description: "What the action picks of the service's answer." }), ...errorResponses(...refusals) }
+      response: {
+        200: Type.Unknown({ description: "The part of the service's response that the action selects." }),
+        ...errorResponses(...refusals)
+      }
     }
   }, async (request, reply) => {
     const tenant = tenantOrPlatform(request.tenant)

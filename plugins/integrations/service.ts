@@ -128,7 +128,7 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
       const answer = await tried()
       const { status } = answer
       if (status >= 200 && status < 300) return await resultOf(answer)
-      throw failure('providerFailed', { message: `The service answered ${status}`, extras: { status } })
+      throw failure('providerFailed', { message: `The service responded with ${status}`, extras: { status } })
     } catch (error) {
       throw placed(error, call)
     } finally {

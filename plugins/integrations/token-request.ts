@@ -69,7 +69,7 @@ export function createTokenRequest (outbound: Outbound): TokenRequest {
     }
     if (!isGood(status)) {
       throw failure('providerFailed', {
-        message: `The server of tokens answered ${status}: the integration's credentials may have to be renewed`,
+        message: `The token server responded with ${status}: the integration's credentials may need to be renewed`,
         extras: { status }
       })
     }
@@ -89,7 +89,7 @@ function isAboutClient (status: number, answer: Readonly<Record<string, unknown>
 
 function grantedOf (answer: Readonly<Record<string, unknown>>): Granted {
   const { access_token: access, refresh_token: refresh, expires_in: expires } = answer
-  if (!isToken(access)) throw failure('providerFailed', { message: 'The server of tokens gave none' })
+  if (!isToken(access)) throw failure('providerFailed', { message: 'The response of the token server has no token' })
   const life = typeof expires === 'number' || (typeof expires === 'string' && /^\d{1,12}$/.test(expires)) ? Number(expires) : NaN
   return { access, refresh: isToken(refresh) ? refresh : null, life: life > 0 ? Math.min(life, maxLife) : null }
 }

@@ -165,7 +165,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
       const text = resolved(oauth2[name], inside)
       if (text === null) {
         throw failure('credentialsRequired', {
-          message: `The integration ${call.connector} has no credentials: \`${name}\` comes to nothing`
+          message: `The integration ${call.connector} has no credentials: the value of \`${name}\` is empty`
         })
       }
       return text
@@ -173,7 +173,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     // Without the declared token, a call would have another identity.
     if (refresh === null && oauth2.refreshToken !== null) {
       throw failure('credentialsRequired', {
-        message: `The integration ${call.connector} has no credentials: \`refreshToken\` comes to nothing`
+        message: `The integration ${call.connector} has no credentials: the value of \`refreshToken\` is empty`
       })
     }
     const grant = {

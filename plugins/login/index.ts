@@ -37,13 +37,13 @@ export default definePlugin<LoginOptions>({
     const mfa = optional(app, 'mfa')()
     if (mfa !== null && !app.auth.canSignPartial) {
       throw new Error(
-        'the plugin "tenantry/plugins/auth" has no key for the logins of users with a second factor: give it the option `jwt`, with a key to sign with'
+        'the plugin "tenantry/plugins/auth" has no key for logins of users with a second factor: give it the option `jwt` with a signing key'
       )
     }
     app.addHook('onReady', async () => {
       if (mfa === null && hasSecondFactors(db)) {
         throw new Error(
-          'register the plugin "tenantry/plugins/mfa" before "tenantry/plugins/login", in the same context or in one above it: otherwise a password alone logs in a user who has a second factor'
+          'register the plugin "tenantry/plugins/mfa" before "tenantry/plugins/login", in the same context or in a parent: otherwise users with a second factor could log in with a password alone'
         )
       }
     })

@@ -14,15 +14,17 @@ const orNull = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeo
 const Me = named(
   'Me',
   Type.Object({
-    id: Type.String({ description: 'The `sub` of the token.' }),
-    email: orNull(Type.String(), 'null: the token of another issuer names none.'),
-    role: orNull(Type.String(), 'The role of the token; null: it has none.'),
-    permissions: Type.Array(Type.String(), { description: 'What the role and the token give in this tenant, sorted. `*` is everything.' }),
-    tenantId: orNull(Type.String(), 'null: a user of the platform.'),
-    mfaEnabled: Type.Boolean({ description: 'The user has a second factor.' }),
+    id: Type.String({ description: 'The id of the user: the `sub` of the token.' }),
+    email: orNull(Type.String(), 'The e-mail address of the user; null for a token of another issuer without an address.'),
+    role: orNull(Type.String(), 'The role in the token; null if the token has none.'),
+    permissions: Type.Array(Type.String(), {
+      description: 'The permissions of the role and the token in this tenant, sorted. `*` grants everything.'
+    }),
+    tenantId: orNull(Type.String(), "The id of the user's tenant; null for a user of the platform."),
+    mfaEnabled: Type.Boolean({ description: 'True if the user has enabled a second factor.' }),
     emailVerified: orNull(
       Type.Boolean(),
-      'The user has proven to receive mail at the address; null: an identity provider or another issuer keeps the user.'
+      'True if the user has verified the e-mail address; null if an identity provider or another issuer manages the user.'
     )
   })
 )
@@ -36,7 +38,7 @@ export interface MeParts {
 export function meRoute (app: FastifyInstance, { users, mfa }: MeParts): void {
   app.get('/auth/me', {
     config: { access: 'user' },
-    onRequest: refuseApiKeys('An API key is no user'),
+    onRequest: refuseApiKeys('An API key is not a user'),
     schema: {
       tags: ['Login'],
       security: [{ bearer: [] }],

@@ -34,24 +34,28 @@ const bodyLimit = 16_384 // bytes: the longest password as `\uXXXX`, and an addr
 const Credentials = named('Credentials', Type.Object({ email: Email, password: Password }, { additionalProperties: false }))
 const Code = Type.Object({
   partialToken: Type.Optional(
-    Type.String({ description: 'That of the login, unless it is sent as `Authorization: Bearer <partialToken>`.' })
+    Type.String({ description: 'The partial token of the login. Not required if it is sent as `Authorization: Bearer <partialToken>`.' })
   ),
-  code: Type.String({ minLength: 6, maxLength: 64, description: 'A code of 6 digits of the authenticator app, or a backup code.' })
+  code: Type.String({ minLength: 6, maxLength: 64, description: 'The code of 6 digits from the authenticator app, or a backup code.' })
 }, { additionalProperties: false })
 
 const Partial = named(
   'PartialLogin',
   Type.Object({
-    mfaRequired: Type.Boolean({ description: 'The user has a second factor.' }),
-    partialToken: Type.String({ description: 'Opens `POST /auth/mfa/verify`, as a token would or in the body, and nothing else.' }),
+    mfaRequired: Type.Boolean({ description: 'The user has a second factor, which `POST /auth/mfa/verify` checks.' }),
+    partialToken: Type.String(
+      { description: 'A token that is accepted only by `POST /auth/mfa/verify`, in the Authorization header or in the body.' }
+    ),
     expiresIn: ExpiresIn
   })
 )
 
-const TenantHeader = NamedTenantHeader('The tenant. Without it the platform, where users cannot register.')
+const TenantHeader = NamedTenantHeader(
+  'The id of the tenant. Without this header the request is for the platform, where sign-up is not possible.'
+)
 
 const RefreshBody = Type.Object({
-  refreshToken: Type.String({ maxLength: maxRefreshTokenLength, description: 'That of the last login or refresh.' })
+  refreshToken: Type.String({ maxLength: maxRefreshTokenLength, description: 'The refresh token of the last login or refresh.' })
 }, { additionalProperties: false })
 
 const tags = ['Login']
@@ -67,7 +71,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
       tags,
       summary: 'Log in with an e-mail address and a password',
       description:
-        'Of a user of the tenant that `X-Tenant-ID` names; without the header of the platform. The answer does not say whether the tenant or the user exists.',
+        'Logs in a user of the tenant in `X-Tenant-ID`, or without that header a user of the platform. The response does not reveal whether the tenant or the user exists.',
       headers: TenantHeader,
       body: Credentials,
       response: { 200: Type.Union([LoginSession, Partial]), ...errorResponses(...refusals, 401) }
@@ -85,7 +89,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     schema: {
       tags,
       summary: 'Sign up as a user of the tenant',
-      description: 'Where the document has `"auth": { "registration": "open" }`. The role is `user`.',
+      description: 'Requires `"auth": { "registration": "open" }` in the document. The new user has the role `user`.',
       headers: TenantHeader,
       body: Credentials,
       response: { 201: LoginSession, ...errorResponses(...refusals, 404, 409) }
@@ -94,7 +98,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
       if (!isOpen) throw registrationClosed()
       const tenant = await existingTenant(request)
       if (tenant === undefined) {
-        throw failure('tenantRequired', { message: 'A registration makes a user of a tenant: send the X-Tenant-ID header' })
+        throw failure('tenantRequired', { message: 'A new user must belong to a tenant: send the X-Tenant-ID header' })
       }
       if (tenant.config['registration'] === 'closed') throw registrationClosed()
       request.namedTenant = { id: tenant.id, exists: true }
@@ -108,7 +112,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
       tags,
       summary: 'Refresh the tokens of a session',
       description:
-        'With the next refresh token and the present role of the user. A refresh token is used once: one that was used before ends its session, with all of its tokens.',
+        'Returns a new token with the current role of the user, and the next refresh token. A refresh token can be used once. If it is used again, the session and all its tokens are revoked.',
       body: RefreshBody,
       response: { 200: LoginSession, ...errorResponses(...refusals, 401) }
     }

@@ -97,7 +97,7 @@ export function createMail ({ queue, links, deliver, from, templates, pages, sen
 function readMail ({ kind: given, tenant, email, exists, actor }: Job['data']): PostedMail {
   const kind = mailKinds.find((known) => known === given)
   if (kind === undefined || typeof tenant !== 'string' || typeof email !== 'string') {
-    throw new Error('the data of the job is not that of a mail')
+    throw new Error('the data of the job is not the data of a mail')
   }
   const { userId, address }: Partial<Record<string, unknown>> = Object(actor)
   return {

@@ -102,7 +102,7 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
     // Another process may serve the address by now, without this session.
     if (server.command === undefined) giveUp()
     return failure('toolFailed', {
-      message: isOver ? 'The MCP server of the tool has ended; try again' : 'The MCP server did not answer as it should',
+      message: isOver ? 'The MCP server of the tool has stopped; try again' : 'The response of the MCP server is invalid',
       cause: error
     })
   }
@@ -134,7 +134,7 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
           return { content: [{ type: 'text', text: error.message.slice(0, maxResult) }], isError: true }
         }
         if (error instanceof ResultTooLarge) {
-          throw failure('toolFailed', { message: `The result has more than ${maxResult} characters: ask for less` })
+          throw failure('toolFailed', { message: `The result has more than ${maxResult} characters: request less` })
         }
         throw errorOf(error)
       }

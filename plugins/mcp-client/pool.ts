@@ -67,7 +67,7 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
       entry.connection = connection
       connection.ended.then(() => {
         // A connection that was ended on purpose is already removed.
-        if (entries.remove(entry)) noteFailure(server, key, new Error('the server has ended'), began)
+        if (entries.remove(entry)) noteFailure(server, key, new Error('the MCP server has stopped'), began)
       }).catch((error: unknown) => onFailure(server, error))
       entries.changed()
     }, (error: unknown) => {
@@ -142,7 +142,7 @@ function busy (): Error {
 
 function gone (ms: number, cause?: unknown): Error {
   return failure('toolFailed', {
-    message: 'The MCP server of the tool is gone; try again later',
+    message: 'The MCP server of the tool is not available; try again later',
     headers: { 'retry-after': String(Math.max(1, Math.ceil(ms / 1000))) },
     cause
   })

@@ -32,7 +32,7 @@ export function mcpClientRoutes (app: FastifyInstance, service: McpServers): voi
     schema: {
       tags,
       summary: 'List tools of the MCP servers',
-      description: 'Starts servers that are idle. A server that fails is left out.',
+      description: 'Starts idle servers. The list omits servers that fail.',
       response: { 200: ToolList, ...errorResponses(...refusals, 504) }
     }
   }, async (request, reply) => ({ tools: await service.tools(tenantOf(request), leftOf(reply)) }))
@@ -43,7 +43,7 @@ export function mcpClientRoutes (app: FastifyInstance, service: McpServers): voi
       tags,
       summary: 'Call a tool of an MCP server',
       description:
-        "The arguments are checked by the tool's own schema before the call. A tool that says that it failed is 200 with `isError`.",
+        "The arguments are validated with the tool's schema before the call. If the tool reports a failure, the response has status 200 and `isError`.",
       body: ExecuteBody,
       response: { 200: ExecuteAnswer, ...errorResponses(...refusals, 404, 413, 415, 502, 504) }
     }

@@ -13,9 +13,10 @@ export const ServerList = ListOf(named(
     name: Type.String(),
     transport: Type.Enum(['stdio', 'http']),
     status: Type.Enum(['up', 'down', 'idle'], {
-      description: 'For the tenant. `idle`: it starts with the next call. `down`: it failed, and starts again after a while.'
+      description:
+        'The status of the server for the tenant. `idle`: it starts with the next call. `down`: it failed and is started again later.'
     }),
-    tools: Type.Integer({ description: 'Tools that were listed last; 0 if none were.' })
+    tools: Type.Integer({ description: 'The number of tools listed last; 0 if they were never listed.' })
   })
 ))
 
@@ -25,8 +26,8 @@ export const ToolList = Type.Object({
     Type.Object({
       server: Type.String(),
       name: Type.String(),
-      description: Type.String({ description: 'As the server says it.' }),
-      inputSchema: Type.Unknown({ description: 'JSON Schema of `args`.' })
+      description: Type.String({ description: 'The description of the tool, as reported by the server.' }),
+      inputSchema: Type.Unknown({ description: 'The JSON Schema of `args`.' })
     })
   ))
 })
@@ -34,12 +35,16 @@ export const ToolList = Type.Object({
 export const ExecuteBody = Type.Object({
   server: Type.String({ minLength: 1, maxLength: 64 }),
   tool: Type.String({ minLength: 1, maxLength: 200 }),
-  args: Type.Optional(Type.Unknown({ description: "The arguments, an object. The tool's schema judges them. Default: `{}`." }))
+  args: Type.Optional(
+    Type.Unknown({ description: "The arguments of the tool, as an object that matches the tool's schema. Default: `{}`." })
+  )
 }, closed)
 export type ExecuteBody = Static<typeof ExecuteBody>
 
 export const ExecuteAnswer = Type.Object({
-  content: Type.Array(Type.Unknown(), { description: 'Parts of the type `text`, `image`, `audio`, `resource_link` or `resource`.' }),
-  isError: Type.Boolean({ description: 'The tool says that it failed.' }),
+  content: Type.Array(Type.Unknown(), {
+    description: 'The parts of the result, of the type `text`, `image`, `audio`, `resource_link` or `resource`.'
+  }),
+  isError: Type.Boolean({ description: 'True if the tool reported a failure.' }),
   structuredContent: Type.Optional(Type.Unknown())
 })

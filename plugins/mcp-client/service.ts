@@ -83,12 +83,12 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
 
     async execute ({ tenant, actor, server: serverName, tool: toolName, args, depth, signal }) {
       const server = byName.get(serverName)
-      if (server === undefined) throw failure('notFound', { message: 'There is no MCP server of this name' })
+      if (server === undefined) throw failure('notFound', { message: 'There is no MCP server with this name' })
       if (depth >= maxDepth) throw failure('toolsNested')
       return await places.run(tenant, () =>
         pool.use(server, tenant, signal, async (connection) => {
           const tool = (await connection.tools(signal)).get(toolName)
-          if (tool === undefined) throw failure('notFound', { message: 'The MCP server has no tool of this name' })
+          if (tool === undefined) throw failure('notFound', { message: 'The MCP server has no tool with this name' })
           const given = checked(tool, args)
           let result: ToolResult | undefined
           try {
@@ -157,7 +157,7 @@ function checked (tool: RemoteTool, args: unknown): Readonly<Record<string, unkn
   try {
     details = tool.faultsOf(given)
   } catch (cause) {
-    throw failure('toolFailed', { message: 'The schema of the tool cannot be read', cause })
+    throw failure('toolFailed', { message: 'The schema of the tool is invalid', cause })
   }
   if (!isRecord(given)) {
     throw failure('validationFailed', { extras: { details: [{ path: '/body/args', message: 'must be an object', keyword: 'type' }] } })
@@ -175,7 +175,7 @@ function withNumbers (value: unknown): unknown {
 
 function tooManyOfTenant (): Error {
   return failure('toolsBusy', {
-    message: `More than ${maxOfTenant} tools of this tenant are being called: wait until one has answered`,
+    message: `Too many calls of tools: at most ${maxOfTenant} can run for each tenant; wait until one has finished`,
     headers: { 'retry-after': '1' }
   })
 }

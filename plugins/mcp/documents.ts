@@ -23,7 +23,7 @@ export const documentsCursor = cursorAt(0)
 export const documentTemplate = {
   uriTemplate: `${prefix}{id}`,
   name: 'documents',
-  description: 'The text of a document. Chunks of a section overlap.',
+  description: 'The text of a document. Neighbouring chunks may overlap.',
   mimeType: 'text/plain'
 }
 

@@ -33,7 +33,7 @@ export function createGuard ({ url, origins }: GuardOptions, metadata: string): 
   return {
     checkHost (request, _reply, done) {
       // Behind a trusted proxy, this is the host in X-Forwarded-Host.
-      if (!hosts.has(request.host)) throw failure('forbidden', { message: 'The Host header is not the host of `mcp.url`' })
+      if (!hosts.has(request.host)) throw failure('forbidden', { message: 'The Host header does not match the host of `mcp.url`' })
       done()
     },
 

@@ -35,7 +35,7 @@ export function pageAfter<Item> (
 
 function keyFrom (sdk: typeof Sdk, cursor: string): string {
   if (!cursorForm.test(cursor)) {
-    throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'The cursor is not from this server: start without a cursor')
+    throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'The cursor was not issued by this server: start without a cursor')
   }
   return Buffer.from(cursor, 'base64url').toString()
 }

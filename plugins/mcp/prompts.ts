@@ -22,12 +22,12 @@ export function addPrompts (server: Sdk.Server, sdk: typeof Sdk, prompts: readon
   server.setRequestHandler('prompts/get', async ({ params: { name, arguments: given = {} } }) => {
     const invalid = (message: string) => new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, message)
     const prompt = prompts.find((prompt) => prompt.name === name)
-    if (prompt === undefined) throw invalid('There is no prompt of this name')
+    if (prompt === undefined) throw invalid('There is no prompt with this name')
     const values = new Map(Object.entries(given))
     const missing = prompt.arguments?.find(({ name, required = false }) => required && !values.has(name))
     if (missing !== undefined) throw invalid(`The argument "${missing.name}" is missing`)
     const text = prompt.text.replaceAll(placeholder, (_match, argument: string) => values.get(argument) ?? '')
-    if (text.length > maxText) throw invalid(`The arguments make a message of more than ${maxText} characters`)
+    if (text.length > maxText) throw invalid(`The arguments result in a message of more than ${maxText} characters`)
     return {
       ...prompt.description !== undefined && { description: prompt.description },
       messages: [{ role: 'user', content: { type: 'text', text } }]

@@ -28,12 +28,12 @@ export function mcpRoutes (app: FastifyInstance, service: McpService, { name, is
     schema: {
       tags,
       summary: 'Call the API as an MCP client',
-      description: 'A message of the Model Context Protocol 2026-07-28, or of an older version, over streamable HTTP without sessions. ' +
-        'Tools are the routes with `mcp` that the caller may call. A batch of messages is refused.',
+      description:
+        'Accepts a message of the Model Context Protocol 2026-07-28, or of an older version, over streamable HTTP without sessions. The tools are the routes with `mcp` that the caller can call. Batches of messages are rejected.',
       body: JsonRpcMessage,
       response: {
         200: JsonRpcResponse,
-        202: Type.Null({ description: 'The message was a notification.' }),
+        202: Type.Null({ description: 'The message was a notification, which has no response.' }),
         ...errorResponses(401, 403, 413, 415, 429, 500, 503),
         400: refusedMessage('The message is not valid, or its version of the protocol is unknown.'),
         404: refusedMessage('The method would hold the connection open: `subscriptions/listen`.'),

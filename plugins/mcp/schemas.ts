@@ -7,8 +7,8 @@ const Id = Type.Union([Type.String(), Type.Integer(), Type.Null()])
 /** The protocol's own schemas validate the other members. */
 export const JsonRpcMessage = Type.Object({
   jsonrpc: Type.Literal('2.0'),
-  method: Type.Optional(Type.String({ description: 'Such as `tools/list`. A response has none.' })),
-  id: Type.Optional(Type.Unknown({ description: 'Of a request. A notification has none.' })),
+  method: Type.Optional(Type.String({ description: 'The method, such as `tools/list`. A response has no method.' })),
+  id: Type.Optional(Type.Unknown({ description: 'The id of the request. A notification has no id.' })),
   params: Type.Optional(Type.Unknown())
 }, { description: 'A JSON-RPC message.', additionalProperties: true })
 
@@ -17,7 +17,7 @@ export const JsonRpcResponse = Type.Object({
   id: Id,
   result: Type.Optional(Type.Unknown()),
   error: Type.Optional(Type.Object({ code: Type.Integer(), message: Type.String(), data: Type.Optional(Type.Unknown()) }))
-}, { description: 'The response to a request. Clients of older versions get it as one server-sent event.' })
+}, { description: 'The response to a request. Clients of older versions receive it as one server-sent event.' })
 
 /** A message that the protocol refuses has an error of JSON-RPC; other requests have one of this server. */
 export const refusedMessage = (description: string) =>
@@ -31,8 +31,8 @@ export const refusedMessage = (description: string) =>
   ], { description })
 
 export const ResourceMetadata = Type.Object({
-  resource: Type.String({ description: 'What a token must be asked for.' }),
-  authorization_servers: Type.Optional(Type.Array(Type.String(), { description: 'The issuers of tokens that the server accepts.' })),
+  resource: Type.String({ description: 'The resource for which clients request tokens.' }),
+  authorization_servers: Type.Optional(Type.Array(Type.String(), { description: 'The issuers of the tokens that the server accepts.' })),
   bearer_methods_supported: Type.Array(Type.String()),
   resource_name: Type.String()
 })

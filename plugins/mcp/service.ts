@@ -51,7 +51,7 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
   // The library requires a server for each request.
   const handler = sdk.createMcpHandler(({ requestInfo }) => {
     const caller = requestInfo && callers.get(requestInfo)
-    if (requestInfo === undefined || caller === undefined) throw new Error('a server was asked for without a request')
+    if (requestInfo === undefined || caller === undefined) throw new Error('an MCP server was requested outside a request')
     const server = new sdk.Server(info, options)
     addTools(server, { sdk, tools, documents: documents(), caller, signal: () => requestInfo.signal })
     addResources(server, { sdk, tools, documents: documents(), caller, signal: () => requestInfo.signal })
@@ -91,7 +91,7 @@ function refused (id: unknown): McpResponse {
   const body = {
     jsonrpc: '2.0',
     id: typeof id === 'string' || typeof id === 'number' ? id : null,
-    error: { code: methodNotFound, message: 'Method not found: this server has no subscriptions' }
+    error: { code: methodNotFound, message: 'Method not found: this server does not support subscriptions' }
   }
   return { status: 404, headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) }
 }

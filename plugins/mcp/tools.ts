@@ -49,7 +49,7 @@ export async function listPage (
 }
 
 export function unknownTool (sdk: typeof Sdk): Error {
-  return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'There is no tool of this name that you may call')
+  return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'There is no tool with this name that you can call')
 }
 
 async function resultOf ({ caller, signal }: Exchange, found: FoundTool, input: unknown): Promise<Sdk.CallToolResult> {

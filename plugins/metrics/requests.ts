@@ -28,7 +28,7 @@ const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIO
 export function countRequests (app: FastifyInstance, registry: Registry, tenants: TenantSeries | null): void {
   const durations = new Histogram({
     name: 'http_request_duration_seconds',
-    help: 'Requests by route and status, and how long they took until their answer was sent.',
+    help: 'Requests by route and status, and the time until their response was sent.',
     labelNames: ['method', 'route', 'status_code'],
     buckets,
     registers: [registry]

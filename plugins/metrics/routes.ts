@@ -20,7 +20,7 @@ export function metricsRoutes (app: FastifyInstance): void {
         tags: ['System'],
         summary: 'Retrieve metrics of the server for Prometheus',
         description:
-          'In the text format 0.0.4 of Prometheus. Figures that the database is asked for are asked for once in 5 seconds, and left out where it does not answer within one.',
+          'Returns the text format 0.0.4 of Prometheus. Values from the database are read at most every 5 seconds, and are omitted if the database does not respond within one second.',
         produces: ['text/plain'],
         response: { 200: Type.String() },
         errors: [...refusals]

@@ -31,7 +31,7 @@ export function createTenantSeries ({ registry, max, present, ...options }: Tena
 
   const durations = new Histogram({
     name: 'tenantry_tenant_request_duration_seconds',
-    help: 'Requests by tenant, and how long they took until their answer was sent.',
+    help: 'Requests by tenant, and the time until their response was sent.',
     labelNames: ['tenant'],
     buckets,
     registers: [registry],

@@ -25,12 +25,12 @@ export async function openCipher (
   if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
     if (required) {
       throw new Error(
-        `SECRETS_MASTER_KEY is missing: secrets of second factors are encrypted under it. Set it (${howToMake}), or ${turnOff}`
+        `SECRETS_MASTER_KEY is missing, which encrypts the secrets of second factors. Set it (${howToMake}), or ${turnOff}`
       )
     }
     if (await migrated(() => store.isUsed(), false)) {
       throw new Error(
-        `SECRETS_MASTER_KEY is missing, and users have second factors whose secrets are encrypted under it. Set it, or ${turnOff}: then their passwords alone let them in`
+        `SECRETS_MASTER_KEY is missing, which encrypts the secrets of second factors, and users have second factors. Set it, or ${turnOff}: then users can log in with their passwords alone`
       )
     }
     log.warn(

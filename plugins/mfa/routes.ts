@@ -12,50 +12,50 @@ import { tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.j
 const Totp = Type.String({
   pattern: totpPattern,
   expected: 'six digits',
-  description: 'The six digits that the app shows.',
+  description: 'The six digits shown in the authenticator app.',
   examples: ['123456']
 })
 const BackupCode = Type.String({
   pattern: backupCodePattern,
   expected: 'a backup code such as 0123-ABCD-WXYZ',
-  description: 'One of the backup codes. Case and dashes do not matter.',
+  description: 'One of the backup codes. Case and dashes are ignored.',
   examples: ['0123-ABCD-WXYZ']
 })
 const AnyCode = Type.String({
   pattern: codePattern,
   expected: 'six digits, or a backup code such as 0123-ABCD-WXYZ',
-  description: 'The six digits that the app shows, or one of the backup codes.',
+  description: 'The six digits shown in the authenticator app, or one of the backup codes.',
   examples: ['123456']
 })
 const closed = { additionalProperties: false } as const
 
 const SetupBody = Type.Object({ code: Type.Optional(AnyCode) }, {
   ...closed,
-  description: '`code` is demanded where the second factor is enabled.'
+  description: '`code` is required if the second factor is enabled.'
 })
 const TotpBody = named('TotpCode', Type.Object({ code: Totp }, closed))
 const BackupCodeBody = Type.Object({ code: BackupCode }, closed)
 const AnyCodeBody = Type.Object({ code: AnyCode }, closed)
 const CodeQuery = Type.Object({ code: Type.Optional(AnyCode) }, {
   ...closed,
-  description: '`code` is demanded where the second factor is enabled.'
+  description: '`code` is required if the second factor is enabled.'
 })
 
 const BackupCodes = Type.Array(Type.String(), {
-  description: `${backupCodeCount} codes, each of which can be used once. They are shown only once.`
+  description: `${backupCodeCount} codes, which are shown only once. Each can be used once.`
 })
 const Enrolment = named(
   'MfaEnrolment',
   Type.Object({
-    secret: Type.String({ description: 'In base32. It is shown only once.' }),
-    qrCode: Type.String({ description: 'What apps scan: a PNG as a data URL.' }),
-    manualEntry: Type.String({ description: 'The secret in groups of four, for apps that cannot scan.' })
+    secret: Type.String({ description: 'The secret in base32, which is shown only once.' }),
+    qrCode: Type.String({ description: 'The QR code for authenticator apps: a PNG image as a data URL.' }),
+    manualEntry: Type.String({ description: 'The secret in groups of four characters, for manual entry.' })
   })
 )
 const Valid = Type.Object({ valid: Type.Boolean() })
 const Enabled = Type.Object({ enabled: Type.Boolean(), backupCodes: BackupCodes })
 const Disabled = Type.Object({ enabled: Type.Boolean() })
-const Remaining = Type.Integer({ description: 'Backup codes that were not used.' })
+const Remaining = Type.Integer({ description: 'The number of unused backup codes.' })
 const Status = named('MfaStatus', Type.Object({ enabled: Type.Boolean(), backupCodesRemaining: Remaining }))
 const Renewed = Type.Object({ backupCodes: BackupCodes })
 const BackupCodeUsed = Type.Object({ valid: Type.Boolean(), backupCodesRemaining: Remaining })
@@ -74,7 +74,8 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     schema: {
       ...shared,
       summary: 'Set up a second factor',
-      description: 'A new secret for an authenticator app. It holds from `POST /mfa/enable` on; one that is enabled holds until then.',
+      description:
+        'Creates a new secret for an authenticator app. The secret becomes active with `POST /mfa/enable`. Until then a previously enabled secret stays active.',
       body: SetupBody,
       bodyOptional: true,
       response: { 200: Enrolment, ...errorResponses(...refusals, 409) }
@@ -90,7 +91,8 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     schema: {
       ...shared,
       summary: 'Verify a one-time password',
-      description: 'Where the second factor is enabled the code is used up; before, it is one of what was set up.',
+      description:
+        'If the second factor is enabled, the code is used up. Otherwise the code is checked against the secret of the pending setup.',
       body: TotpBody,
       response: { 200: Valid, ...errorResponses(...refusals) }
     }
@@ -138,7 +140,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     schema: {
       ...shared,
       summary: 'Create new backup codes',
-      description: 'Those of before end.',
+      description: 'The previous backup codes become invalid.',
       querystring: CodeQuery,
       response: { 200: Renewed, ...errorResponses(...refusals, 409) }
     }

@@ -140,7 +140,11 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
     const locked = await store.lock(user, at)
     if (locked === undefined) throw failure('tenantUnknown')
     // Without a code only as long as it is not needed.
-    if (locked.enabled !== enabled) throw failure('conflict', { message: 'The second factor was enabled or disabled meanwhile: try again' })
+    if (locked.enabled !== enabled) {
+      throw failure('conflict', {
+        message: 'The second factor was enabled or disabled by another request: try again'
+      })
+    }
     const version = locked.nextVersion
     await store.setPending(
       user,
@@ -206,7 +210,7 @@ export function createMfa ({ dbFor, cipher, issuer, log, now }: MfaParts): Mfa {
       if (pending === null) {
         throw failure('conflict', {
           message: row.enabled
-            ? 'The second factor is enabled, and no other one is set up'
+            ? 'The second factor is already enabled, and no other second factor is set up'
             : 'No second factor is set up: call POST /mfa/setup first'
         })
       }
@@ -268,13 +272,13 @@ function requireStorable ({ id }: User): void {
   if (!isUserId(id)) {
     throw failure('badRequest', {
       message:
-        `The \`sub\` of the token has more than ${maxUserIdLength} characters, or characters that cannot be stored: such a user has no second factor`
+        `The \`sub\` of the token has more than ${maxUserIdLength} characters, or characters that cannot be stored: this user cannot have a second factor`
     })
   }
 }
 
 function codeRequired (path: string): TenantryError {
-  return invalidInput(path, 'is required where the second factor is enabled', 'required')
+  return invalidInput(path, 'is required if the second factor is enabled', 'required')
 }
 
 function notEnabled (): TenantryError {

@@ -10,33 +10,33 @@ import { EmptyBody } from '../../lib/http/schemas.js'
 
 const Sql = Type.String({
   description:
-    'SQL for psql: each migration with its record. Statements outside `begin` and `commit` cannot run in a transaction. Empty where nothing is lacking.'
+    'SQL for psql that applies the missing migrations and records them. Statements outside `begin` and `commit` cannot run in a transaction. Empty if nothing is missing.'
 })
 
 const Overview = Type.Object({
   sql: Sql,
   tables: Type.Array(Type.String(), {
-    description: "The tables that the SQL makes or changes; those of the server's own have their schema."
+    description: "The names of the tables that the SQL creates or changes. Names of the server's own tables include their schema."
   }),
-  instructions: Type.String({ description: 'How to apply it, and what is declared and left as it is.' }),
+  instructions: Type.String({ description: 'How to apply the SQL, and notes on declarations that it does not change.' }),
   rules: Type.Optional(
-    Type.String({ description: 'Security rules for programs that use Firestore without the server; only where the document has Firestore.' })
+    Type.String({ description: 'Security rules for programs that access Firestore directly; present only if the document uses Firestore.' })
   )
 })
 
 const Status = named(
   'MigrationStatus',
   Type.Object({
-    ready: Type.Boolean({ description: 'The database has what the routes need.' }),
+    ready: Type.Boolean({ description: 'True if the database has everything that the routes need.' }),
     tables: Type.Record(Type.String(), Type.Boolean(), {
-      description: 'The tables that the server and the document need, and whether they are there.'
+      description: 'The tables that the server and the document need. The value is true if the table exists.'
     })
   })
 )
 
 const QuickFix = Type.Object({
   sql: Sql,
-  warning: Type.String({ description: 'What goes without row-level security.' })
+  warning: Type.String({ description: 'A warning about running without row-level security.' })
 })
 
 const Applied = named(
@@ -44,7 +44,7 @@ const Applied = named(
   Type.Object({
     success: Type.Boolean(),
     applied: Type.Array(Type.String(), {
-      description: 'The names of the migrations that were applied, in order; none where nothing was lacking.'
+      description: 'The names of the applied migrations, in order; empty if nothing was missing.'
     })
   })
 )
@@ -76,7 +76,11 @@ export function migrationRoutes (app: FastifyInstance, service: MigrationService
       response: { 200: QuickFix, ...errorResponses(...refusals) }
     }
   }, () => {
-    if (production) throw failure('forbidden', { message: 'SQL without row-level security is not given in production: use GET /migration' })
+    if (production) {
+      throw failure('forbidden', {
+        message: 'SQL without row-level security is not available in production: use GET /migration'
+      })
+    }
     return service.quickFix()
   })
 

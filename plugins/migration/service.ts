@@ -15,7 +15,7 @@ export interface MigrationService {
   apply(actor: Actor): Promise<string[]>
 }
 
-const quickFixWarning = 'For development only: without row-level security nothing but the server itself keeps the rows of tenants apart.'
+const quickFixWarning = 'For development only: without row-level security only the server itself separates the rows of tenants.'
 
 export function createMigrationService ({ migration }: Pick<Engine, 'migration'>, rules?: string): MigrationService {
   return {
@@ -36,11 +36,10 @@ export function createMigrationService ({ migration }: Pick<Engine, 'migration'>
 }
 
 function instructionsOf (plan: MigrationPlan): string {
-  if (plan.migrations.length === 0) return ['Nothing is lacking.', ...notesOf(plan)].join('\n')
+  if (plan.migrations.length === 0) return ['Nothing is missing.', ...notesOf(plan)].join('\n')
   const names = plan.migrations.map(({ name }) => name).join(', ')
   return [
-    `To apply ${names}: run "tenantry migrate", send POST /migration/apply, or run the SQL as the owner of the tables with "psql -v ON_ERROR_STOP=1". ` +
-    'A statement gives up where another session holds its table; "tenantry migrate" and POST /migration/apply try it again, by hand you read the SQL anew and run what is left.',
+    `To apply ${names}: run "tenantry migrate", send POST /migration/apply, or run the SQL as the owner of the tables with "psql -v ON_ERROR_STOP=1". A statement fails if another session locks its table. "tenantry migrate" and POST /migration/apply retry it; with psql, retrieve the SQL again and run the rest.`,
     ...hasLoneStatements(plan)
       ? [
           'The SQL has statements that cannot run in a transaction, such as "create index concurrently": run it without "--single-transaction".'

@@ -73,11 +73,11 @@ const later = { extras: { retryAfter }, headers: { 'retry-after': String(retryAf
 
 function tooManyOfTenant (): Error {
   return failure('providerBusy', {
-    message: `At most ${maxOfTenant} calls of models of a tenant are under way at a time: try again when one of them has ended`,
+    message: `At most ${maxOfTenant} model calls of a tenant can run at the same time: try again when one of them has finished`,
     ...later
   })
 }
 
 function tooManyInAll (): Error {
-  return failure('providerBusy', { message: 'Too many calls of models are under way; try again', ...later })
+  return failure('providerBusy', { message: 'Too many model calls are running; try again', ...later })
 }

@@ -61,7 +61,7 @@ export function createChat (parts: ChatParts): Chat {
       next: () => events.next(),
       // A generator handles `return` only after its `next` has settled.
       return () {
-        under?.abort(failure('stopping', { message: 'The caller is gone' }))
+        under?.abort(failure('stopping', { message: 'The caller disconnected' }))
         return events.return(undefined)
       },
       [Symbol.asyncIterator] () {
@@ -184,7 +184,7 @@ class Round {
     if (contextTokens !== null && promptTokens + maxOutputTokens > contextTokens) {
       throw failure('badRequest', {
         message:
-          `The messages have about ${promptTokens} tokens, and the answer up to ${maxOutputTokens}: the model takes ${contextTokens} in all. Send shorter messages, or a smaller \`maxOutputTokens\``
+          `The messages have about ${promptTokens} tokens, and the response up to ${maxOutputTokens}, but the model accepts ${contextTokens} in total. Send shorter messages, or a smaller \`maxOutputTokens\``
       })
     }
     this.#charge = await charges.reserve(payer, { input: promptTokens, output: maxOutputTokens })
@@ -250,7 +250,7 @@ class Round {
 function prepare ({ llm, settings, models, provider }: ChatParts, call: ChatCall): Prepared {
   const id = call.model ?? llm.model
   const info = models.find((model) => model.kind === 'chat' && model.id === id)
-  if (info === undefined) throw failure('notFound', { message: 'There is no chat model of this name: GET /llm/models lists them' })
+  if (info === undefined) throw failure('notFound', { message: 'There is no chat model with this name: GET /llm/models lists them' })
   const messages = checkMessages(call.messages)
   const format = call.responseFormat === undefined ? null : compileResponseFormat(call.responseFormat)
   const most = llm.maxOutputTokens ?? defaultMaxOutputTokens

@@ -69,20 +69,20 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
 
   /** Whether a store can compare the vectors: all numbers finite, no vector only zeros, and all of one length. */
   function checked (embeddings: number[][], count: number, expected: number | undefined): number[][] {
-    if (embeddings.length !== count) throw failure('providerFailed', { message: 'The provider did not answer one vector for each text' })
+    if (embeddings.length !== count) throw failure('providerFailed', { message: 'The provider did not return one vector for each text' })
     const wanted = expected ?? dimensions ?? embeddings[0]?.length ?? 0
     for (const vector of embeddings) {
       if (vector.length !== wanted || wanted === 0) {
         throw failure('providerFailed', {
           message:
-            `The provider answered a vector of ${vector.length} numbers: expected ${wanted}. The operator of the server sets \`agent.embedding.dimensions\``
+            `The provider returned a vector of ${vector.length} numbers: expected ${wanted}. The operator of the server must correct \`agent.embedding.dimensions\``
         })
       }
       if (!vector.every((value) => typeof value === 'number' && Number.isFinite(value))) {
-        throw failure('providerFailed', { message: 'The provider answered a vector with something else than numbers' })
+        throw failure('providerFailed', { message: 'The provider returned a vector with values that are not numbers' })
       }
       if (vector.every((value) => value === 0)) {
-        throw failure('providerFailed', { message: 'The provider answered a vector that cannot be compared: all its numbers are 0' })
+        throw failure('providerFailed', { message: 'The provider returned a vector of zeros, which cannot be compared' })
       }
     }
     dimensions = wanted

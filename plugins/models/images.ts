@@ -39,7 +39,7 @@ export async function readMessages (
         continue
       }
       const at = `/body/messages/${index}/content/${place}`
-      if (role !== 'user') throw invalidInput(`${at}/type`, 'images stand in messages of the role `user`', 'enum')
+      if (role !== 'user') throw invalidInput(`${at}/type`, 'images are allowed only in messages of the role `user`', 'enum')
       const { mediaType, data } = await readImage(request, tenant, part.fileId, `${at}/fileId`, left, files)
       left -= data.length
       parts.push({ type: 'image', mediaType, data })
@@ -50,15 +50,15 @@ export async function readMessages (
 }
 
 async function readImage (request: FastifyRequest, tenant: Owner, id: string, at: string, left: number, files: Files | null) {
-  if (files === null) throw invalidInput(at, 'cannot be read: this server has no files', 'enum')
+  if (files === null) throw invalidInput(at, 'cannot be read: this server does not store files', 'enum')
   const file = await files.get(tenant, id)
   const permissions = file === null ? null : files.permissions(file.bucket)
   if (file === null || permissions === null) throw invalidInput(at, 'is not the id of a file of the tenant', 'enum')
   await requirePermissions(request, permissions)
-  if (file.scan !== undefined) throw invalidInput(at, 'is a file in quarantine', 'enum')
+  if (file.scan !== undefined) throw invalidInput(at, 'is the id of a file in quarantine', 'enum')
   if (!types.has(file.contentType)) throw invalidInput(at, 'must be an image of the type PNG, JPEG, WebP or GIF', 'enum')
   if (file.size > maxImageBytes) throw invalidInput(at, `must be an image of at most ${maxImageBytes / 1_048_576} MB`, 'maximum')
-  if (file.size > left) throw invalidInput(at, `is too much: the images of a request have at most ${maxBytes / 1_048_576} MB`, 'maximum')
+  if (file.size > left) throw invalidInput(at, `exceeds the limit: the images of a request can have at most ${maxBytes / 1_048_576} MB`, 'maximum')
   const stream = await files.open(tenant, id)
   if (stream === null) throw invalidInput(at, 'is not the id of a file of the tenant', 'enum')
   const chunks: Buffer[] = []

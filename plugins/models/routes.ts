@@ -46,7 +46,7 @@ export function modelRoutes (
       tags,
       summary: 'Send messages to a language model',
       description:
-        'Tokens and cost are reserved before the call and settled after it. A caller that leaves ends the call, and pays for the prompt and the answer so far.',
+        'Tokens and cost are reserved before the call and settled after it. The call ends when the caller disconnects; the prompt and the response up to that point are charged.',
       body: ChatBody,
       response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
     }
@@ -58,7 +58,7 @@ export function modelRoutes (
       tags,
       summary: 'Stream the response of a language model',
       description:
-        'Server-sent events, each `data: {...}`: `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` with `finishReason` or `error` with `code` and `message`. A comment comes every 15 seconds. A failure before the provider answers has its status. A reader that leaves 256 KB unread is disconnected. With `stream: false` the response is that of `POST /llm/chat`.',
+        'The response is a stream of server-sent events with `data: {...}`: `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` with `finishReason` or `error` with `code` and `message`. A comment is sent every 15 seconds. If the provider fails before it responds, the response has an error status. A caller with more than 256 KB of unread data is disconnected. With `stream: false` the response is that of `POST /llm/chat`.',
       body: StreamBody,
       response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
     }

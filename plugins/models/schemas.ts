@@ -9,45 +9,57 @@ const closed = { additionalProperties: false } as const
 
 export const ImagePart = Type.Object({
   type: Type.Literal('image'),
-  fileId: Type.String({ format: 'uuid', description: 'A file of the tenant: PNG, JPEG, WebP or GIF, at most 5 MB.' })
+  fileId: Type.String({ format: 'uuid', description: 'The id of a file of the tenant: a PNG, JPEG, WebP or GIF image of at most 5 MB.' })
 }, closed)
 const TextPart = Type.Object({ type: Type.Literal('text'), text: Type.String({ maxLength: maxText }) }, closed)
 
 export const Message = named(
   'ModelMessage',
   Type.Object({
-    role: Type.Enum(['system', 'user', 'assistant'], { description: '`system` comes before all others; images are for `user`.' }),
+    role: Type.Enum(['system', 'user', 'assistant'], {
+      description: 'The role of the author. `system` messages must come first; images are allowed for `user` only.'
+    }),
     content: Type.Union([
       Type.String({ maxLength: maxText }),
       Type.Array(Type.Union([TextPart, ImagePart]), { minItems: 1, maxItems: maxParts })
-    ], { description: `Text, or parts. A request has at most ${maxText.toLocaleString('en')} characters and ${maxImages} images.` })
+    ], {
+      description:
+        `The text of the message, or its parts. A request has at most ${maxText.toLocaleString('en')} characters and ${maxImages} images.`
+    })
   }, closed)
 )
 
 const chat = {
-  messages: Type.Array(Message, { minItems: 1, maxItems: maxMessages, description: 'The conversation, the oldest first.' }),
+  messages: Type.Array(Message, { minItems: 1, maxItems: maxMessages, description: 'The messages of the conversation, oldest first.' }),
   model: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 200, description: "One of `GET /llm/models` of the kind `chat`. Default: the document's." })
+    Type.String({
+      minLength: 1,
+      maxLength: 200,
+      description: 'The name of a model of the kind `chat` from `GET /llm/models`. Default: the model of the document.'
+    })
   ),
   maxOutputTokens: Type.Optional(
     Type.Integer({
       minimum: 1,
       maximum: 1_000_000,
-      description: "The most tokens of the answer. Default: the document's, 1000; a larger number is lowered to it."
+      description:
+        'The maximum number of tokens of the response. The default and the upper limit are set by the document, 1000 if it sets none.'
     })
   ),
-  temperature: Type.Optional(Type.Number({ minimum: 0, maximum: 2, description: "Default: the model's own." })),
+  temperature: Type.Optional(
+    Type.Number({ minimum: 0, maximum: 2, description: 'The sampling temperature. Default: the default of the model.' })
+  ),
   responseFormat: Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
       description:
-        'A JSON Schema of the type `object`, at most 32,768 characters: the answer is JSON that matches it. Not known: `pattern`, `patternProperties`, `uniqueItems`, and references to themselves.'
+        'A JSON Schema of the type `object`, at most 32,768 characters. The response is JSON that matches it. Not supported: `pattern`, `patternProperties`, `uniqueItems`, and recursive references.'
     })
   ),
   tools: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 200 }), {
       maxItems: 50,
       uniqueItems: true,
-      description: 'Names of tools that the model may use.'
+      description: 'The names of the tools that the model may call.'
     })
   )
 }
@@ -56,7 +68,7 @@ export const ChatBody = named('ChatRequest', Type.Object(chat, closed))
 export const StreamBody = named(
   'ChatStreamRequest',
   Type.Object(
-    { ...chat, stream: Type.Optional(Type.Boolean({ description: 'false answers as `POST /llm/chat`. Default: true.' })) },
+    { ...chat, stream: Type.Optional(Type.Boolean({ description: 'If false, the response is that of `POST /llm/chat`. Default: true.' })) },
     closed
   )
 )
@@ -69,10 +81,14 @@ export const ChatAnswer = named(
     id: Type.String(),
     model: Type.String(),
     message: Type.Object({ role: Type.Literal('assistant'), content: Type.String() }),
-    object: Type.Optional(Type.Unknown({ description: 'With `responseFormat`: the value of the answer.' })),
-    finishReason: Type.String({ description: '`stop`, `length`, `content-filter`, `tool-calls` or `other`.' }),
+    object: Type.Optional(Type.Unknown({ description: 'The response as a value, if the request has `responseFormat`.' })),
+    finishReason: Type.String(
+      { description: 'The reason why the model stopped: `stop`, `length`, `content-filter`, `tool-calls` or `other`.' }
+    ),
     toolCalls: Type.Optional(
-      Type.Array(Type.Object({ name: Type.String(), ok: Type.Boolean() }), { description: 'With `tools`: those that were run, in order.' })
+      Type.Array(Type.Object({ name: Type.String(), ok: Type.Boolean() }), {
+        description: 'The called tools in order, if the request has `tools`.'
+      })
     ),
     usage: named('ModelUsage', ModelUsage)
   })

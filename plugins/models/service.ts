@@ -79,7 +79,7 @@ export async function createModels ({ settings, secrets, charges, figures, log, 
     },
     stream: (call) => chat(call, 'silence'),
     async embed (call) {
-      if (embedder === null) throw failure('notFound', { message: 'This server has no model that embeds texts' })
+      if (embedder === null) throw failure('notFound', { message: 'This server has no embedding model' })
       return await embedder.embed(call)
     },
     countTokens

@@ -29,7 +29,7 @@ export async function runTools (calls: readonly ToolCall[], tools: readonly Mode
   const results: ToolResult[] = []
   for (const [index, call] of calls.entries()) {
     const tool = tools.find(({ name }) => name === call.name)
-    const refusal = index >= maxCalls ? `At most ${maxCalls} tools run for one answer` : tool === undefined ? 'There is no such tool' : null
+    const refusal = index >= maxCalls ? `At most ${maxCalls} tool calls are allowed per response` : tool === undefined ? 'There is no such tool' : null
     const { value, ok } = tool === undefined || refusal !== null
       ? failed(refusal ?? 'There is no such tool')
       : await runTool(tool, call.input, signal)
@@ -45,12 +45,12 @@ export async function runTools (calls: readonly ToolCall[], tools: readonly Mode
 
 async function runTool (tool: ModelTool, text: string, signal: AbortSignal): Promise<{ readonly value: string, readonly ok: boolean }> {
   const input = parsedInput(text)
-  if (input === undefined) return failed('The input is no JSON')
+  if (input === undefined) return failed('The input is not valid JSON')
   const over = AbortSignal.any([signal, AbortSignal.timeout(maxRunMs)])
   try {
     const result = await untilAborted(tool.run(input, over), over)
     const json = storableJson(JSON.stringify(result) ?? 'null')
-    return json.length > maxResult ? failed(`The result has more than ${maxResult} characters: ask for less`) : { value: json, ok: true }
+    return json.length > maxResult ? failed(`The result has more than ${maxResult} characters: request less`) : { value: json, ok: true }
   } catch (error) {
     return failed(error instanceof TenantryError ? error.message : 'The tool failed')
   }

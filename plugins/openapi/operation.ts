@@ -205,15 +205,15 @@ function impliedErrors ({ config }: DocumentedRoute, { body }: Documentation, te
 function callersOf ({ config }: DocumentedRoute): string | undefined {
   const { access, permission, permissions = [] } = config ?? {}
   const texts: string[] = []
-  if (access === 'platform-admin') texts.push('For platform administrators.')
+  if (access === 'platform-admin') texts.push('Requires a platform administrator.')
   if (access === 'tenant-admin') {
     texts.push(
       permission === undefined
-        ? 'For administrators of the tenant.'
-        : `For administrators of the tenant, and callers with the permission \`${permission}\`.`
+        ? 'Requires an administrator of the tenant.'
+        : `Requires an administrator of the tenant, or the permission \`${permission}\`.`
     )
   }
-  if (permissions.length > 0) texts.push(`Needs ${permissions.map((name) => `\`${name}\``).join(' and ')}.`)
+  if (permissions.length > 0) texts.push(`Requires ${permissions.map((name) => `\`${name}\``).join(' and ')}.`)
   return texts.length === 0 ? undefined : texts.join(' ')
 }
 

@@ -166,7 +166,7 @@ function withoutSchemas (
     ...(security !== undefined && { security }),
     ...(consumes !== undefined && { consumes }),
     ...(produces !== undefined && { produces }),
-    description: 'Its schemas are left out: the document would be too large.',
+    description: 'The schemas of this endpoint are omitted because the document would be too large.',
     response: Object.fromEntries(statuses.map((status) => [status, {}]))
   }
 }

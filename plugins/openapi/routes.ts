@@ -10,15 +10,15 @@ const tags = ['System']
 const documentSchema = {
   tags,
   summary: 'Retrieve this OpenAPI document',
-  description: "The OpenAPI document of this server, with the routes of the caller's tenant.",
-  response: { 200: { type: 'object', description: 'The document.', additionalProperties: true }, ...errorResponses(404, 500, 503) }
+  description: "The OpenAPI document of this server, including the routes of the caller's tenant.",
+  response: { 200: { type: 'object', description: 'The OpenAPI document.', additionalProperties: true }, ...errorResponses(404, 500, 503) }
 }
 
 const pagesSchema = {
   tags,
   summary: 'Show the interactive documentation',
   produces: ['text/html'],
-  response: { 200: { type: 'string', description: 'A page.' } }
+  response: { 200: { type: 'string', description: 'The HTML page.' } }
 }
 
 export async function openApiRoutes (app: FastifyInstance, service: OpenApiService, ui: boolean): Promise<void> {

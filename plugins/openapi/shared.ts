@@ -6,19 +6,19 @@ import { errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
 
 const count = (description: string) => ({ description, schema: { type: 'integer' } })
 const limits = {
-  'X-RateLimit-Limit': count('Requests allowed in the window. Every response of a limited route has it, errors included.'),
-  'X-RateLimit-Remaining': count('Requests left in the window.'),
-  'X-RateLimit-Reset': count('When the window ends, in seconds since 1970.')
+  'X-RateLimit-Limit': count('The number of requests allowed per window. Every response of a limited route has this header, errors included.'),
+  'X-RateLimit-Remaining': count('The number of requests left in the current window.'),
+  'X-RateLimit-Reset': count('The end of the current window, in seconds since 1970.')
 }
 const headers = {
   ...limits,
-  'Retry-After': count('Seconds until the window ends.'),
+  'Retry-After': count('The number of seconds until the current window ends.'),
   'X-Cache': {
-    description: '`HIT`: the response comes from the cache. `MISS`: it does not.',
+    description: '`HIT`: the response was served from the cache. `MISS`: it was not.',
     schema: { type: 'string', enum: ['HIT', 'MISS'] }
   },
   Location: {
-    description: 'The path of what was created. A declared route sends it for one record, if the caller sees its key.',
+    description: 'The path of the created resource. A declared route sends it for a single record if the caller can see its key.',
     schema: { type: 'string' }
   }
 }
@@ -37,7 +37,7 @@ export const sharedComponents = {
   headers,
   responses: {
     RateLimited: {
-      description: 'The rate limit is reached',
+      description: 'The rate limit is exceeded.',
       headers: referencesTo([...Object.keys(limits), 'Retry-After']),
       content: { 'application/json': { schema: { $ref: '#/components/schemas/RateLimitError' } } }
     }
@@ -51,7 +51,8 @@ export const tenantParameter = {
   in: 'header',
   name: 'X-Tenant-ID',
   required: false,
-  description: 'The tenant. With a token that names a tenant, it must be the same. A platform administrator may name any tenant.',
+  description:
+    'The id of the tenant. It must match the tenant of the token, if the token has one. A platform administrator can use any tenant.',
   schema: { type: 'string', pattern: '^[A-Za-z0-9_-]{1,64}$' }
 }
 
@@ -70,7 +71,7 @@ export function securitySchemes (partial: boolean): JsonSchema {
         partialToken: {
           type: 'http',
           scheme: 'bearer',
-          description: 'The `partialToken` of a login, unless the body has it. A full token is refused.'
+          description: 'The `partialToken` of a login, unless it is sent in the body. A full token is rejected.'
         }
       })
   }

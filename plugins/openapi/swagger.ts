@@ -45,7 +45,7 @@ export function appSwagger (app: FastifyInstance, service: OpenApiService): Swag
 }
 
 const onlyOpenApi3 =
-  'The plugin "tenantry/plugins/openapi" writes OpenAPI 3, and the app registers @fastify/swagger for Swagger 2: register it with the option `openapi`.'
+  'The plugin "tenantry/plugins/openapi" generates OpenAPI 3, but the app registers @fastify/swagger for Swagger 2: register it with the option `openapi`.'
 
 /** Registers @fastify/swagger, and decorates `app.swagger`, which follows changes of the documentation. */
 export async function ownSwagger (

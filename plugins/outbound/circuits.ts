@@ -68,7 +68,7 @@ export function createCircuits (now: () => number): Circuits {
 function open (leftMs: number): Error {
   const retryAfter = Math.max(1, Math.ceil(leftMs / 1000))
   return failure('providerBusy', {
-    message: 'The last calls to this host failed: it is called again after a pause',
+    message: 'The last calls to this host failed: try again after a pause',
     extras: { retryAfter },
     headers: { 'retry-after': String(retryAfter) }
   })

@@ -98,7 +98,7 @@ function createCollector (method: string) {
       const encoding = headers['content-encoding']?.trim().toLowerCase() ?? ''
       // The request did not accept compression. A few compressed bytes could unpack to any size.
       if (encoding !== '' && encoding !== 'identity') {
-        throw failure('providerFailed', { message: 'The answer is compressed, which it was not asked to be' })
+        throw failure('providerFailed', { message: 'The response of the service is compressed although compression was not requested' })
       }
       if (method === 'HEAD') return
       const declared = Number(headers['content-length'])
@@ -124,5 +124,5 @@ function createCollector (method: string) {
 }
 
 function tooLarge (): Error {
-  return failure('providerFailed', { message: `The answer is larger than the ${maxAnswerBytes} bytes that this server takes` })
+  return failure('providerFailed', { message: `The response of the service is larger than the maximum of ${maxAnswerBytes} bytes` })
 }

@@ -114,11 +114,11 @@ const later = { extras: { retryAfter }, headers: { 'retry-after': String(retryAf
 
 function tooManyOfTenant (): Error {
   return failure('providerBusy', {
-    message: `At most ${maxOfTenant} calls of a tenant to other services are under way at a time: try again when one of them is answered`,
+    message: `At most ${maxOfTenant} calls of a tenant to other services can run at the same time: try again when one of them has finished`,
     ...later
   })
 }
 
 function tooManyInAll (): Error {
-  return failure('providerBusy', { message: 'Too many calls to other services are under way; try again', ...later })
+  return failure('providerBusy', { message: 'Too many calls to other services are running; try again', ...later })
 }

@@ -9,11 +9,11 @@ const maxHostLength = 253 // characters of a name in the DNS
 /** The address of a call. Throws `addressRefused` if it is not an absolute address of http or https, or names a user. */
 export function targetOf (text: string, base?: URL): URL {
   if (text.length > maxUrlLength) throw refused(`has more than ${maxUrlLength} characters`)
-  if (!URL.canParse(text, base?.href)) throw refused('is no absolute URL')
+  if (!URL.canParse(text, base?.href)) throw refused('is not an absolute URL')
   const url = new URL(text, base?.href)
-  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused('is not one of http or https')
-  if (url.username !== '' || url.password !== '') throw refused('has a user or a password in it')
-  if (url.hostname === '' || url.hostname === '.') throw refused('names no host')
+  if (url.protocol !== 'http:' && url.protocol !== 'https:') throw refused('is not an http or https URL')
+  if (url.username !== '' || url.password !== '') throw refused('contains a user name or a password')
+  if (url.hostname === '' || url.hostname === '.') throw refused('has no host')
   if (url.hostname.length > maxHostLength) throw refused(`has a host of more than ${maxHostLength} characters`)
   // The same host, in the form of certificates.
   if (url.hostname.endsWith('.')) url.hostname = url.hostname.slice(0, -1)
@@ -39,7 +39,9 @@ export function headersOf (given: Readonly<Record<string, string>>): Record<stri
     const name = written.toLowerCase()
     // Checked here: undici keeps a pool for each origin, even of requests that it then refuses.
     if (!token.test(name) || !headerValue.test(value)) {
-      throw failure('badRequest', { message: 'A header of the call is not one: its name or value has characters that headers do not' })
+      throw failure('badRequest', {
+        message: 'A header of the call is invalid: its name or value has characters that are not allowed in headers'
+      })
     }
     if (!connectionHeaders.has(name)) headers[name] = value
   }
@@ -58,7 +60,7 @@ const methodName = /^[A-Z]{1,32}$/
 export function methodOf (text: string): string {
   const method = text.toUpperCase()
   if (!methodName.test(method) || method === 'CONNECT' || method === 'TRACE') {
-    throw failure('badRequest', { message: 'The call has no method that can be sent' })
+    throw failure('badRequest', { message: 'The method of the call is not supported' })
   }
   return method
 }

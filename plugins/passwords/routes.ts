@@ -18,7 +18,7 @@ const closed = { additionalProperties: false } as const
 const ForgotBody = Type.Object({ email: Email }, closed)
 const VerifyBody = Type.Object({ token: LinkTokenText }, closed)
 const ChangeBody = Type.Object({ currentPassword: Password, password: Password }, closed)
-const TenantHeader = NamedTenantHeader('The tenant of the user; without it the platform.')
+const TenantHeader = NamedTenantHeader("The id of the user's tenant. Without this header the request is for a user of the platform.")
 
 const tags = ['Passwords']
 const refusals = [400, 403, 429, 500, 503] as const
@@ -33,7 +33,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
       tags,
       summary: 'Send a mail with a link to reset the password',
       description:
-        'The answer and the time that it takes are the same whether a user has the address or not. An address is sent at most three mails an hour. 503 without `auth.mail`.',
+        'The response and its timing do not reveal whether a user has the address. An address receives at most three mails per hour. Responds with 503 without `auth.mail`.',
       headers: TenantHeader,
       body: ForgotBody,
       response: { 202: Success, ...errorResponses(...refusals) }
@@ -50,7 +50,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     schema: {
       tags,
       summary: 'Reset the password with the link of a mail',
-      description: 'All sessions of the user end. A link works once, for 30 minutes, and until a newer one is sent.',
+      description: 'Revokes all sessions of the user. The link works once, within 30 minutes, until a newer link is sent.',
       body: LinkPassword,
       response: { 200: Success, ...errorResponses(...refusals) }
     }
@@ -82,7 +82,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
       security: [{ bearer: [] }],
       summary: 'Send the verification mail again',
       description:
-        'The answer is 202 also where no mail is sent: the address is confirmed already, or was sent three of these mails within an hour. 503 without `auth.mail`.',
+        'The response is 202 even if no mail is sent because the address is already verified or has received three of these mails within an hour. Responds with 503 without `auth.mail`.',
       response: { 202: Success, ...errorResponses(...refusals, 401, 404) }
     }
   }, async (request, reply) => {
@@ -99,7 +99,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
       tags,
       security: [{ bearer: [] }],
       summary: 'Change the password of the user',
-      description: 'All other sessions of the user end.',
+      description: 'Revokes all other sessions of the user.',
       body: ChangeBody,
       response: { 200: Success, ...errorResponses(...refusals, 401, 404) }
     }

@@ -83,7 +83,11 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       mail.requireConfigured()
       const tenant = tenantOfToken(claims)
       const user = await users.find(tenant, claims.sub)
-      if (user === null) throw failure('forbidden', { message: 'This user has no e-mail address here: confirm it where the user logs in' })
+      if (user === null) {
+        throw failure('forbidden', {
+          message: 'This user has no e-mail address on this server: verify it where the user logs in'
+        })
+      }
       const { email, emailVerified } = user
       if (emailVerified || !await mayPost(verifyMails, tenant, email)) return
       await dbFor(tenant).transaction().execute(async (writer) => {
@@ -112,7 +116,11 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       const { sub } = claims
       const tenant = tenantOfToken(claims)
       const known = await users.find(tenant, sub)
-      if (known === null) throw failure('forbidden', { message: 'This user has no password here: change it where the user logs in' })
+      if (known === null) {
+        throw failure('forbidden', {
+          message: 'This user has no password on this server: change it where the user logs in'
+        })
+      }
       const { email, id } = known
       const { address } = actor
       const audit = (outcome: 'success' | 'failure', details?: Record<string, string>) => ({

@@ -41,42 +41,42 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
       return { name, ...await look() }
     } catch (error) {
       log.warn({ err: error, check: name }, 'a check before publishing failed')
-      return { name, ok: false, message: 'It could not be looked at: the log says why.' }
+      return { name, ok: false, message: "The check failed: see the server's log." }
     }
   }
 
   async function database (): Promise<Found> {
     const reached = await engine.ping(timeoutMs).then(() => true, () => false)
     return reached
-      ? { ok: true, message: 'It answers.' }
+      ? { ok: true, message: 'The database responds.' }
       : {
           ok: false,
           message:
-          'It does not answer: see that it runs and that this server may connect to it. What else is needed is not known until it does.'
+          'The database does not respond: check that it is running and that this server can connect to it. The other checks follow when it responds.'
         }
   }
 
   async function tenantsApart (): Promise<Found> {
     const inspection = await engine.transaction({ tenant: platformRef }, (session) => inspect(session, engine.catalogue.schema))
     const open = openTables(inspection)
-    const named = open.length === 0 ? '' : ` Tables of tenants whose policies are not in force: ${listed(open)}.`
+    const named = open.length === 0 ? '' : `Tables of tenants without active policies: ${listed(open)}.`
     if (!engine.rowLevelSecurity) {
       return {
         ok: true,
-        message: `It is not asked for (\`postgres.rowLevelSecurity\`): statements keep to their tenant by themselves.${named}`
+        message: `Row-level security is off (\`postgres.rowLevelSecurity\`): statements are limited to their tenant by the server.${named}`
       }
     }
     return open.length === 0
-      ? { ok: true, message: 'Every table of tenants has its policies, in force.' }
-      : { ok: false, message: `It is asked for.${named} To secure them, ${apply} as their owner.` }
+      ? { ok: true, message: 'The policies of every table of tenants are active.' }
+      : { ok: false, message: `Row-level security is on.${named} To secure these tables, ${apply} as their owner.` }
   }
 
   async function answers (store: Pick<CacheStore, 'ping'>): Promise<Found> {
     try {
       await store.ping(timeoutMs)
-      return { ok: true, message: 'It answers.' }
+      return { ok: true, message: 'The cache responds.' }
     } catch {
-      return { ok: false, message: 'It does not answer: what is published may not be seen until cached answers have expired.' }
+      return { ok: false, message: 'The cache does not respond: published records may be invisible until cached responses have expired.' }
     }
   }
 
@@ -99,11 +99,17 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
 
 function migrations ({ migrations }: MigrationPlan): Found {
   const required = migrations.filter(({ required }) => required)
-  if (required.length > 0) return { ok: false, message: `Lacking: ${listed(required.map(({ name }) => name))}. To apply them, ${apply}.` }
-  if (migrations.length === 0) return { ok: true, message: 'All are applied.' }
+  if (required.length > 0) {
+    return {
+      ok: false,
+      message: `Missing migrations: ${listed(required.map(({ name }) => name))}. To apply them, ${apply}.`
+    }
+  }
+  if (migrations.length === 0) return { ok: true, message: 'All migrations are applied.' }
   return {
     ok: true,
-    message: `All that routes need are applied. Others are not: ${listed(migrations.map(({ name }) => name))}; to apply them, ${apply}.`
+    message:
+      `All required migrations are applied. Optional migrations are missing: ${listed(migrations.map(({ name }) => name))}; to apply them, ${apply}.`
   }
 }
 
@@ -112,8 +118,8 @@ function tables ({ tables, warnings }: MigrationPlan): Found {
   const missing = Object.keys(tables).filter((name) => !name.includes('.') && tables[name] === false)
   const notes = warnings.slice(0, maxNamed).map((warning) => ` Note: ${warning}.`).join('')
   return missing.length === 0
-    ? { ok: true, message: `All that are declared are there.${notes}` }
-    : { ok: false, message: `Declared and not made: ${listed(missing)}. To make them, ${apply}.${notes}` }
+    ? { ok: true, message: `All declared tables exist.${notes}` }
+    : { ok: false, message: `Missing tables: ${listed(missing)}. To create them, ${apply}.${notes}` }
 }
 
 function openTables ({ catalogue: { tables }, states }: Inspection): string[] {

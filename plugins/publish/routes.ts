@@ -13,25 +13,27 @@ const maxTables = 100
 const maxName = 63 // characters of a name that PostgreSQL keeps
 const maxColumns = 1600 // of a table of PostgreSQL
 
-const TableName = Type.String({ minLength: 1, maxLength: maxName, description: 'A table of the application, without its schema.' })
+const TableName = Type.String(
+  { minLength: 1, maxLength: maxName, description: 'The name of a table of the application, without its schema.' }
+)
 
 const Init = Type.Object({ checkTables: Type.Array(TableName, { maxItems: maxTables }) }, { additionalProperties: false })
 
 const Initiated = Type.Object({
-  ready: Type.Boolean({ description: 'None of them is missing.' }),
-  tables: Type.Record(Type.String(), Type.Boolean(), { description: 'Each table and whether the database has it.' }),
+  ready: Type.Boolean({ description: 'True if no table is missing.' }),
+  tables: Type.Record(Type.String(), Type.Boolean(), { description: 'The tables by name. The value is true if the table exists.' }),
   missing: Type.Array(Type.String())
 })
 
 const Verified = Type.Object({
-  ready: Type.Boolean({ description: 'Every check is passed.' }),
+  ready: Type.Boolean({ description: 'True if all checks passed.' }),
   checks: Type.Array(Type.Object({
     name: Type.String({
       description:
-        '`database`; where it answers `migrations`, `tables` (those that the document declares) and `rowLevelSecurity`; and `cache`.'
+        'The name of the check: `database`; if the database responds, `migrations`, `tables` (the tables that the document declares) and `rowLevelSecurity`; and `cache`.'
     }),
     ok: Type.Boolean(),
-    message: Type.String({ description: 'What was found, and what to do about it.' })
+    message: Type.String({ description: 'The result of the check, and what to do if it failed.' })
   }))
 })
 
@@ -39,38 +41,38 @@ const Entity = Type.Object({
   table: TableName,
   data: Type.Record(Type.String(), Type.Unknown(), {
     maxProperties: maxColumns,
-    description: 'The record: a value for each column. Columns that it leaves out take their default.'
+    description: 'The record with a value for each column. Omitted columns have their default.'
   })
 }, { additionalProperties: false })
 
 const Published = Type.Object({
   success: Type.Boolean(),
   table: Type.String(),
-  data: Type.Record(Type.String(), Type.Unknown(), { description: 'The record as it was written.' })
+  data: Type.Record(Type.String(), Type.Unknown(), { description: 'The saved record.' })
 })
 
 const sql = {
   type: 'string',
-  description: 'SQL that would add what is missing, for you to look through and run. Absent where none is proposed.'
+  description: 'The SQL that would add the missing table or columns. Review it before you run it. Absent if there is no proposal.'
 }
 const { $id: _, ...error } = errorSchema
 const missingTable = named('MissingTableError', {
   ...error,
-  description: 'There is no such table.',
+  description: 'The table does not exist.',
   properties: { ...error.properties, table: { type: 'string' }, sql }
 })
 const missingColumns = named('MissingColumnsError', {
   ...error,
-  description: 'The body is not valid, or the table lacks columns.',
+  description: 'The body is invalid, or the table lacks columns.',
   properties: {
     ...error.properties,
     table: { type: 'string' },
     unknown: {
       type: 'array',
       items: { type: 'string' },
-      description: 'Columns that neither the table nor its declaration has, at most 100 of them.'
+      description: 'The columns that exist neither in the table nor in its declaration, at most 100.'
     },
-    missing: { type: 'array', items: { type: 'string' }, description: 'Columns that the table lacks, and that `sql` adds.' },
+    missing: { type: 'array', items: { type: 'string' }, description: 'The columns that the table lacks and `sql` adds.' },
     sql
   }
 })
@@ -87,7 +89,7 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
       tags,
       summary: 'Check which tables exist',
       description: withNote(
-        'Asks the database itself. Views are listed too; tables of the server and of other schemas are not.',
+        'Checks the tables in the database itself. The check includes views, but not tables of the server and of other schemas.',
         notReached,
         app
       ),
@@ -113,7 +115,7 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
       tags,
       summary: 'Publish a record',
       description: withNote(
-        'Of a table that has a tenant, `X-Tenant-ID` names whose record it is. If the table lacks columns, the answer has the SQL that would add them, and nothing is written.',
+        'If the table belongs to tenants, the record belongs to the tenant in `X-Tenant-ID`. If the table lacks columns, the response has the SQL to add them, and nothing is written.',
         notReached,
         app
       ),

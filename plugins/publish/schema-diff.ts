@@ -15,7 +15,7 @@ import { ExactNumber, fitsInt64, isNumber } from '../../lib/json/exact-number.js
 type Values = Readonly<Record<string, unknown>>
 
 const form = /^[A-Za-z_][A-Za-z0-9_]{0,62}$/
-const formText = '1 to 63 letters, digits and underscores that start with no digit'
+const formText = '1 to 63 letters, digits and underscores that do not start with a digit'
 
 /** PostgreSQL has columns of these names in every table. */
 const systemColumns = new Set(['ctid', 'xmin', 'xmax', 'cmin', 'cmax', 'tableoid'])
@@ -27,13 +27,13 @@ export function tableFault (name: string): ErrorDetail | undefined {
     return { path: at, message: `there is no such table, and no SQL is proposed for this name: must be ${formText}`, keyword: 'pattern' }
   }
   return name.startsWith('pg_')
-    ? { path: at, message: 'there is no such table, and names that start with "pg_" are PostgreSQL\'s own', keyword: 'pattern' }
+    ? { path: at, message: 'there is no such table, and names that start with "pg_" are reserved by PostgreSQL', keyword: 'pattern' }
     : undefined
 }
 
 export const takenFault: ErrorDetail = {
   path: '/body/table',
-  message: 'there is no such table, and a partition, index, sequence or type has this name',
+  message: 'there is no such table, but a partition, index, sequence or type with this name',
   keyword: 'not'
 }
 
@@ -47,14 +47,14 @@ export function columnFaults (names: readonly string[]): ErrorDetail[] {
 
 function columnFault (name: string): string | undefined {
   if (!form.test(name)) return `there is no such column, and no SQL is proposed for this name: must be ${formText}`
-  return systemColumns.has(name) ? 'is the name of a column that PostgreSQL keeps itself' : undefined
+  return systemColumns.has(name) ? 'is the name of a system column of PostgreSQL' : undefined
 }
 
 /** A missing column, with a similar existing one. */
 export function missingColumn ({ name: table, columns }: Table, name: string, declared: boolean): ErrorDetail {
   return {
     path: placeOf(name),
-    message: `"${table}" has no column of this name${declared ? ', which is declared and not made' : meant(name, columns.keys())}`,
+    message: `"${table}" has no column with this name${declared ? ', which is declared but not created yet' : meant(name, columns.keys())}`,
     keyword: 'additionalProperties'
   }
 }
@@ -64,7 +64,7 @@ export function tenantFault (names: readonly string[]): ErrorDetail[] {
   if (!names.includes(tenantColumn)) return []
   return [{
     path: placeOf(tenantColumn),
-    message: 'the rows of this table belong to no tenant: leave it out, or declare the table with `tenantScoped` and migrate',
+    message: 'the rows of this table do not belong to tenants: omit this column, or declare the table with `tenantScoped` and migrate',
     keyword: 'additionalProperties'
   }]
 }

@@ -109,7 +109,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
       const sql = await declaredSql(name)
       return failure('notFound', {
         message:
-          `The table "${name}" is declared and not made: run "tenantry migrate", send POST /migration/apply, or run the SQL in \`sql\``,
+          `The table "${name}" is declared but not created yet: run "tenantry migrate", send POST /migration/apply, or run the SQL in \`sql\``,
         extras: { table: name, sql }
       })
     }
@@ -120,14 +120,14 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     if (taken) return refusal([takenFault])
     if (undeclared.length > maxLacking) {
       return failure('notFound', {
-        message: `There is no table "${name}", and for more than ${maxLacking} columns no SQL is proposed: declare it under \`tables\``,
+        message: `There is no table "${name}", and no SQL is proposed for more than ${maxLacking} columns: declare it under \`tables\``,
         extras: { table: name }
       })
     }
     return failure('notFound', {
       message: `There is no table "${name}"${
         meant(name, known.keys()) || '.'
-      } To make one, look through the SQL in \`sql\`, whose types go by the values, and run it; or declare the table under \`tables\` and migrate`,
+      } To create it, review and run the SQL in \`sql\`, whose types are derived from the values; or declare the table under \`tables\` and migrate`,
       extras: { table: name, sql: tableSql({ schema, hasSchema }, name, data, tenant !== null) }
     })
   }
@@ -147,7 +147,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     const message = `"${table.name}" lacks ${lacking.length === 1 ? 'a column' : `${lacking.length} columns`}`
     if (lacking.length > maxLacking) {
       return failure('validationFailed', {
-        message: `${message}: for more than ${maxLacking} no SQL is proposed`,
+        message: `${message}: no SQL is proposed for more than ${maxLacking} columns`,
         extras: { details, ...extras }
       })
     }
@@ -156,7 +156,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
       ...undeclared.length > 0 ? [columnsSql(schema, table, Object.fromEntries(undeclared.map((column) => [column, data[column]])))] : []
     ].join('\n')
     return failure('validationFailed', {
-      message: `${message}: correct the names, or look through the SQL in \`sql\` and run it`,
+      message: `${message}: correct the names, or review and run the SQL in \`sql\``,
       extras: { details, ...extras, missing: lacking, sql }
     })
   }

@@ -28,7 +28,7 @@ function partsOf (error: unknown): { name: string, message: string, stack: strin
       ? { name: String(error.name), message: String(error.message), stack: String(error.stack ?? '') }
       : { name: typeof error, message: String(error), stack: '' }
   } catch {
-    return { name: typeof error, message: 'what was thrown cannot be read', stack: '' }
+    return { name: typeof error, message: 'the thrown value cannot be read', stack: '' }
   }
 }
 

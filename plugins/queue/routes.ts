@@ -16,7 +16,8 @@ import { EmptyBody, Success } from '../../lib/http/schemas.js'
 import { maxDataBytes, maxDelay, maxKeyLength, maxPriority } from './service.js'
 
 const State = Type.Enum([...states], {
-  description: '`created`: it waits for its first attempt, `retry`: for another one; `active`: it runs; `failed`: for good.'
+  description:
+    'The state of the job. `created`: waits for its first attempt; `retry`: waits for another attempt; `active`: runs; `completed`: succeeded; `cancelled`: was cancelled; `failed`: failed permanently.'
 })
 const Name = Type.String({ pattern: '^[a-z][a-z0-9._-]{0,63}$', expected: '1 to 64 of `a-z 0-9 . _ -`, a letter first' })
 const Tenant = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`' })
@@ -33,16 +34,18 @@ const Query = Type.Object({
 const New = Type.Object({
   name: Name,
   data: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown(), { description: 'What the job is about, at most 1 MiB of JSON. Default: `{}`.' })
+    Type.Record(Type.String(), Type.Unknown(), { description: 'The data of the job, at most 1 MiB of JSON. Default: `{}`.' })
   ),
   options: Type.Optional(Type.Object({
     tenant: Type.Optional(Tenant),
     key: Type.Optional(
-      Type.String({ minLength: 1, maxLength: maxKeyLength, description: "Of a tenant's jobs of one name and key one waits at a time." })
+      Type.String(
+        { minLength: 1, maxLength: maxKeyLength, description: 'At most one job with the same name and key waits for each tenant.' }
+      )
     ),
-    delay: Type.Optional(Type.Number({ minimum: 0, maximum: maxDelay, description: 'Seconds before it is run.' })),
+    delay: Type.Optional(Type.Number({ minimum: 0, maximum: maxDelay, description: 'The delay in seconds before the job runs.' })),
     priority: Type.Optional(
-      Type.Integer({ minimum: -maxPriority, maximum: maxPriority, description: 'The highest come first. Default: 0.' })
+      Type.Integer({ minimum: -maxPriority, maximum: maxPriority, description: 'Jobs with a higher priority run first. Default: 0.' })
     )
   }, { additionalProperties: false }))
 }, { additionalProperties: false })
@@ -52,18 +55,18 @@ const Id = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const job = {
   id: Type.String({ format: 'uuid' }),
   name: Type.String(),
-  tenant: Type.Union([Type.String(), Type.Null()], { description: 'Whose job it is; null for the platform.' }),
+  tenant: Type.Union([Type.String(), Type.Null()], { description: "The id of the job's tenant; null for the platform." }),
   state: State,
   priority: Type.Integer(),
   key: Type.Union([Type.String(), Type.Null()]),
-  attempts: Type.Integer({ description: 'That have begun.' }),
-  retryLimit: Type.Integer({ description: 'How often it is tried again after the first time.' }),
-  createdAt: Time('When it was sent.'),
-  startAfter: Time('It is not run before.'),
-  startedAt: orNull(Time('When its last attempt began.')),
-  endedAt: orNull(Time('When it was done, cancelled, or failed for good.')),
+  attempts: Type.Integer({ description: 'The number of started attempts.' }),
+  retryLimit: Type.Integer({ description: 'The maximum number of retries after the first attempt.' }),
+  createdAt: Time('The time at which the job was sent.'),
+  startAfter: Time('The earliest time at which the job runs.'),
+  startedAt: orNull(Time('The start of the last attempt.')),
+  endedAt: orNull(Time('The time at which the job was completed, cancelled or failed permanently.')),
   error: Type.Union([named('JobError', Type.Object({ name: Type.Optional(Type.String()), message: Type.String() })), Type.Null()], {
-    description: 'Of the last attempt that failed.'
+    description: 'The error of the last failed attempt.'
   })
 }
 const Listed = named('ListedJob', Type.Object(job))
@@ -77,11 +80,11 @@ const Stats = named(
       name: Type.String(),
       states: Type.Object(Object.fromEntries(states.map((state) => [state, Type.Integer()])), {
         description:
-          `Jobs by state, each counted up to ${maxCounted}. Those that are done stay for a day, those that have failed for two weeks.`
+          `The number of jobs by state, each counted up to ${maxCounted}. Completed jobs are kept for one day, failed jobs for two weeks.`
       }),
-      oldestWaiting: Age('Age of the oldest job that is due and not running, in seconds since it was sent; null without one.')
+      oldestWaiting: Age('The time in seconds since the oldest waiting job that is due was sent; null if no job is due.')
     })),
-    oldestWaiting: Age('The same of all names.')
+    oldestWaiting: Age('The time in seconds since the oldest waiting job of any name that is due was sent; null if no job is due.')
   })
 )
 
@@ -112,7 +115,7 @@ export function queueRoutes (app: FastifyInstance): void {
       tags,
       summary: 'List jobs, newest first',
       description:
-        `Without their data. \`total\` counts up to ${maxListed}. Those that have failed for good, the dead letters, are \`state=failed\`.`,
+        `The list omits the data of jobs. \`total\` counts up to ${maxListed}. Permanently failed jobs (dead letters) have \`state=failed\`.`,
       querystring: Query,
       response: { 200: ListOf(Listed), ...errorResponses(...refusals) }
     }
@@ -128,7 +131,7 @@ export function queueRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'Send a job',
-      description: 'Of a name that this server has defined.',
+      description: 'The name must be defined by the server.',
       body: New,
       response: { 201: Type.Object({ id: Type.String({ format: 'uuid' }) }), ...errorResponses(...refusals, 404, 409) }
     }
@@ -146,7 +149,7 @@ export function queueRoutes (app: FastifyInstance): void {
       if (id !== null) await writeAudit(transaction, entryOf('queue.job.add', request, id, { name, tenant }))
       return id
     })
-    if (id === null) throw failure('stateConflict', { message: 'A job of this key waits already' })
+    if (id === null) throw failure('stateConflict', { message: 'A job with this key is already waiting' })
     return await reply.code(201).header('location', `${app.prefix}/queue/jobs/${id}`).send({ id })
   })
 
@@ -167,7 +170,7 @@ export function queueRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'Cancel a job',
-      description: 'A running job ends within seconds. Its effects until then stay.',
+      description: 'A running job stops within seconds. Effects until then are not undone.',
       params: Id,
       response: { 200: Success, ...errorResponses(...refusals, 404, 409) }
     }
@@ -176,7 +179,11 @@ export function queueRoutes (app: FastifyInstance): void {
     await db.transaction().execute(async (transaction) => {
       const { name, tenant } = changed(await list.cancel(transaction, id), 'cancelled')
       const endpoints = queue.endpointsOf(name)
-      if (endpoints !== undefined) throw failure('stateConflict', { message: `A job "${name}" is not cancelled alone: ${endpoints}` })
+      if (endpoints !== undefined) {
+        throw failure('stateConflict', {
+          message: `A job "${name}" cannot be cancelled on its own: ${endpoints}`
+        })
+      }
       await writeAudit(transaction, entryOf('queue.job.cancel', request, id, { name, tenant }))
     })
     return { success: true }
@@ -206,7 +213,7 @@ function changed (job: Changed | null, what: string): Changed {
   if (job === null) throw failure('notFound')
   if (!job.done) {
     throw failure('stateConflict', {
-      message: `The job cannot be ${what}: it is in the state "${job.state}"`,
+      message: `The job cannot be ${what}: its state is "${job.state}"`,
       extras: { state: job.state }
     })
   }

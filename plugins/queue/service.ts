@@ -53,7 +53,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
 
   function taskOf (name: string): Task {
     const task = tasks.get(name)
-    if (task === undefined) throw new Error(`no job "${name}" is defined: define it before the app is ready`)
+    if (task === undefined) throw new Error(`the job "${name}" is not defined: define it before the app is ready`)
     return task
   }
 
@@ -64,9 +64,9 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
 
   function made (name: string, { tenant, data, key, delay = 0, priority = 0 }: SentJob, slot: number | null = null): NewJob {
     const { retryLimit, retryDelay } = taskOf(name)
-    if (tenant !== platformRef && !isTenantId(tenant)) throw new Error('not the id of a tenant')
+    if (tenant !== platformRef && !isTenantId(tenant)) throw new Error('not a valid tenant id')
     if (key !== undefined && (key.length === 0 || key.length > maxKeyLength)) {
-      throw new Error(`the key of a job has 1 to ${maxKeyLength} characters`)
+      throw new Error(`the key of a job must have 1 to ${maxKeyLength} characters`)
     }
     if (!(delay >= 0 && delay <= maxDelay)) throw new Error(`delay is ${delay}: expected seconds, from 0 to ${maxDelay}`)
     requireWhole('priority', priority, -maxPriority, maxPriority)
@@ -103,8 +103,8 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
 
     define (name, { retryLimit = 3, retryDelay = 10, expireIn = 900, concurrency = Math.max(workers, 1), endpoints, setAside }, handler) {
       if (sealed) throw new Error(`the job "${name}" is defined too late: define it before the app is ready`)
-      if (!taskName.test(name)) throw new Error(`"${name}" is no name of a job: expected 1 to 64 of \`a-z 0-9 . _ -\`, a letter first`)
-      if (tasks.has(name)) throw new Error(`the job "${name}" is defined twice`)
+      if (!taskName.test(name)) throw new Error(`invalid job name "${name}": expected 1 to 64 of \`a-z 0-9 . _ -\`, a letter first`)
+      if (tasks.has(name)) throw new Error(`the job "${name}" is already defined`)
       requireWhole('retryLimit', retryLimit, 0, 100)
       requireWhole('retryDelay', retryDelay, 0, 86_400)
       requireWhole('expireIn', expireIn, 1, 86_400)
@@ -143,8 +143,8 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
     },
 
     every (name, seconds) {
-      if (sealed) throw new Error(`the period of the job "${name}" is said too late: say it before the app is ready`)
-      if (periods.has(name)) throw new Error(`the job "${name}" has two periods`)
+      if (sealed) throw new Error(`the period of the job "${name}" is set too late: set it before the app is ready`)
+      if (periods.has(name)) throw new Error(`the job "${name}" already has a period`)
       requireWhole('seconds', seconds, 1, maxPeriod)
       periods.set(name, seconds)
     },
@@ -170,12 +170,12 @@ function idOf ({ id }: NewJob, outcome: Outcome): string | null {
 /** The data as JSON. */
 function textOf (data: object): string {
   const text = stringifyJson(data)
-  if (typeof text !== 'string' || text[0] !== '{') throw new Error('the data of a job is an object that JSON can hold')
+  if (typeof text !== 'string' || text[0] !== '{') throw new Error('the data of a job must be a JSON object')
   const bytes = Buffer.byteLength(text)
-  if (bytes > maxDataBytes) throw new Error(`the data of a job has ${bytes} bytes: at most ${maxDataBytes}`)
+  if (bytes > maxDataBytes) throw new Error(`the data of a job has ${bytes} bytes: the maximum is ${maxDataBytes}`)
   if (!isStorableJson(text)) {
     throw failure('invalidValue', {
-      message: 'The data of a job holds the character 0 or half of a surrogate pair, which the database does not take'
+      message: 'The data of a job contains the character 0 or half of a surrogate pair, which the database cannot store'
     })
   }
   return text

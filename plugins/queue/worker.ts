@@ -82,7 +82,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     signal: draining.signal,
     log,
     messages: {
-      failed: 'jobs are not run: the database cannot be reached, or is not migrated. It is tried again',
+      failed: 'jobs do not run: the database cannot be reached, or is not migrated. Retrying',
       again: 'jobs are run again'
     }
   })
@@ -167,7 +167,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
 
   function launch (job: TakenJob): void {
     const task = tasks.get(job.task)
-    if (task === undefined) throw new Error(`a job "${job.task}" was taken, which is not defined`)
+    if (task === undefined) throw new Error(`the job "${job.task}" is not defined`)
     const controller = new AbortController()
     const done = attempt(task, job, controller).finally(() => {
       running.delete(job.id)
@@ -235,7 +235,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     try {
       const own = await store.renew(held.map(({ job }) => job))
       for (const { job, controller } of held) {
-        if (!own.has(job.id)) controller.abort(new Ended('lost', "the job is no longer this process's"))
+        if (!own.has(job.id)) controller.abort(new Ended('lost', 'the job no longer belongs to this process'))
       }
     } catch (error) {
       failed(error)
@@ -266,7 +266,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
       }
       await settlesWithin(finished(), deadline - performance.now())
       hurried = true
-      for (const { controller } of running.values()) controller.abort(new Ended('stopped', 'the server stops'))
+      for (const { controller } of running.values()) controller.abort(new Ended('stopped', 'the server is stopping'))
       if (running.size > 0) await settlesWithin(finished(), handingBackMs)
     }
   }

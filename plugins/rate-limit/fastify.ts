@@ -62,7 +62,7 @@ function storeClass (store: RateLimitStore, now: () => number) {
         const place = isRecord(routeInfo) && typeof routeInfo['url'] === 'string'
           ? `the route ${String(routeInfo['method'])} ${routeInfo['url']}: config.rateLimit.`
           : 'rate limit: '
-        throw new Error(`${place}timeWindow cannot be read: expected milliseconds, or a text such as "1 minute"`)
+        throw new Error(`${place}timeWindow is invalid: expected milliseconds, or a string such as "1 minute"`)
       }
       this.#counter = createCounter({
         name: nameOf(merged),
@@ -73,7 +73,7 @@ function storeClass (store: RateLimitStore, now: () => number) {
 
     incr (key: string | number, callback: Callback, timeWindow: number, max: number): void {
       if (isWindow(timeWindow)) settle(this.#counter.hit(String(key), timeWindow, max, now()), callback)
-      else callback(new Error('the function timeWindow of a rate limit returned no number of milliseconds'))
+      else callback(new Error('the function timeWindow of a rate limit must return a number of milliseconds'))
     }
 
     read (key: string | number, callback: Callback): void {

@@ -41,8 +41,8 @@ export function createRedisCounter (connection: RedisConnection, options: Counte
 }
 
 function toCounted (answer: unknown): Counted {
-  if (!Array.isArray(answer)) throw new Error('Redis answered the rate limit with no list')
+  if (!Array.isArray(answer)) throw new Error('Redis did not return a list for the rate limit')
   const [current, ttl] = answer.map(Number)
-  if (current === undefined || ttl === undefined) throw new Error('Redis answered the rate limit with a short list')
+  if (current === undefined || ttl === undefined) throw new Error('Redis returned too short a list for the rate limit')
   return { current, ttl }
 }

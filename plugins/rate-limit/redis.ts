@@ -108,10 +108,10 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
   }
 
   function read (answer: unknown): Taken {
-    if (!Array.isArray(answer)) throw new Error('Redis answered the rate limit with no list')
+    if (!Array.isArray(answer)) throw new Error('Redis did not return a list for the rate limit')
     const [admitted, now, count, resetAt, secondCount = 0, secondResetAt = 0] = answer.map(Number)
     if (now === undefined || count === undefined || resetAt === undefined) {
-      throw new Error('Redis answered the rate limit with a short list')
+      throw new Error('Redis returned too short a list for the rate limit')
     }
     return { admitted: admitted === 1, now, count, resetAt, secondCount, secondResetAt, store }
   }

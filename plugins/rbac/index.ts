@@ -54,7 +54,7 @@ export default definePlugin<RbacOptions>({
     listen(app, events, { rbac: forget, gap: forget })
     if (!await isThere()) {
       throw new Error(
-        `there is no role "${defaultRole}", which rbac.defaultRole names: start without rbac.defaultRole, add the role with POST /rbac/roles, and name it then; or insert it into tenantry.${engine.roleTables.roles}`
+        `there is no role "${defaultRole}", which is set in rbac.defaultRole: start without rbac.defaultRole, create the role with POST /rbac/roles, and then set it; or insert it into tenantry.${engine.roleTables.roles}`
       )
     }
 

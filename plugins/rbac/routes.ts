@@ -21,25 +21,27 @@ const UserId = Type.String({
   minLength: 1,
   maxLength: maxUserIdLength / 2,
   pattern: '^[^\\u0000\\ud800-\\udfff]*$',
-  description: 'The `sub` of the user, in the tenant that `X-Tenant-ID` names; without it a user of the platform.'
+  description: 'The `sub` of the user: with `X-Tenant-ID` a user of that tenant, otherwise a user of the platform.'
 })
 const Time = Type.String({ format: 'date-time' })
 const StringOrNull = Type.Union([Type.String(), Type.Null()])
 
 const Description = Type.Optional(
-  Type.Union([Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), Type.Null()], { description: 'What it is for.' })
+  Type.Union([Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), Type.Null()], {
+    description: 'The purpose of the role or permission.'
+  })
 )
 const RoleName = Type.String({
   minLength: 1,
   maxLength: maxRoleName,
   pattern: roleNamePattern,
-  description: `1 to ${maxRoleName} characters, none of them a control character, and no space at the ends.`,
+  description: `The name: 1 to ${maxRoleName} characters without control characters and without spaces at the ends.`,
   examples: ['editor']
 })
 const Permissions = Type.Array(Permission, {
   maxItems: maxPermissionsOfRole,
   uniqueItems: true,
-  description: 'What users of the role may do: names of permissions that there are.'
+  description: 'The permissions of the role, by name. Each must exist.'
 })
 
 const NewRole = Type.Object(
@@ -49,7 +51,7 @@ const NewRole = Type.Object(
 const RoleChanges = Type.Object({ name: Type.Optional(RoleName), description: Description, permissions: Type.Optional(Permissions) }, {
   ...closed,
   minProperties: 1,
-  description: 'What is left out stays; null removes the description.'
+  description: 'Omitted members are not changed; null removes the description.'
 })
 const NewPermission = Type.Object({ name: Permission, description: Description }, closed)
 const Assignment = Type.Object({ userId: UserId, roleId: Id }, closed)
@@ -94,7 +96,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
       tags,
       summary: 'Create a role',
       description:
-        `At most ${maxRoles} roles. A role gives its permissions and no more: a role with the name admin makes no administrator.`,
+        `There can be at most ${maxRoles} roles. A role grants only its permissions: a role named admin does not make its users administrators.`,
       body: NewRole,
       response: { 201: Role, ...errorResponses(...refusals, 409) }
     }
@@ -114,7 +116,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     schema: {
       tags,
       summary: 'Update a role',
-      description: 'The default role keeps its name.',
+      description: 'The default role cannot be renamed.',
       params: Params,
       body: RoleChanges,
       response: { 200: Role, ...errorResponses(...refusals, 409) }
@@ -126,7 +128,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     schema: {
       tags,
       summary: 'Delete a role',
-      description: 'Removes the role from every user that has it. The default role cannot be deleted.',
+      description: 'The role is unassigned from all users. The default role cannot be deleted.',
       params: Params,
       response: { 200: Success, ...errorResponses(...refusals, 409) }
     }
@@ -154,7 +156,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     schema: {
       tags,
       summary: 'Create a permission',
-      description: `At most ${maxPermissions} permissions.`,
+      description: `There can be at most ${maxPermissions} permissions.`,
       body: NewPermission,
       response: { 201: PermissionEntry, ...errorResponses(...refusals, 409) }
     }
@@ -168,7 +170,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     schema: {
       tags,
       summary: 'Delete a permission',
-      description: 'No role holds it any longer.',
+      description: 'The permission is removed from all roles.',
       params: Params,
       response: { 200: Success, ...errorResponses(...refusals) }
     }
@@ -183,7 +185,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
       tags,
       summary: 'Assign a role to a user',
       description:
-        `Answers 200 where the user has it already. A user has at most ${maxRolesOfUser} roles. For a user of a tenant send \`X-Tenant-ID\`: without it, a user with a password whom only a tenant has is refused with 400.`,
+        `Responds with 200 if the user already has the role. A user can have at most ${maxRolesOfUser} roles. Send \`X-Tenant-ID\` for a user of a tenant. Without it, the request fails with 400 if only a tenant has a user with this id and a password.`,
       body: Assignment,
       response: { 200: Assigned, 201: Assigned, ...errorResponses(...refusals, 409) }
     }
@@ -198,7 +200,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     schema: {
       tags,
       summary: 'Unassign a role from a user',
-      description: 'The user and the role stand in the body or in the query string.',
+      description: 'Send the user and the role in the body or in the query string.',
       body: PartOfAssignment,
       bodyOptional: true,
       querystring: PartOfAssignment,
@@ -231,10 +233,10 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     schema: {
       tags,
       summary: 'List permissions of a user',
-      description: 'Those of the default role where the user has none.',
+      description: 'If the user has no role, the permissions of the default role.',
       params: UserParams,
       response: {
-        200: Type.Object({ permissions: Type.Array(Type.String(), { description: 'In order, each once.' }) }),
+        200: Type.Object({ permissions: Type.Array(Type.String(), { description: 'The permissions, sorted and without duplicates.' }) }),
         ...errorResponses(...refusals)
       }
     }
@@ -252,10 +254,10 @@ function oneOf (
 ): string {
   const [inBody, inQuery] = [body[member], query[member]]
   if (inBody === undefined && inQuery === undefined) {
-    throw invalidInput(`/body/${member}`, 'is missing: it stands here or in the query string', 'required')
+    throw invalidInput(`/body/${member}`, 'is missing: send it here or in the query string', 'required')
   }
   if (inBody !== undefined && inQuery !== undefined && inBody !== inQuery) {
-    throw invalidInput(`/query/${member}`, 'must be the same as in the body, or stand in one of them only', 'const')
+    throw invalidInput(`/query/${member}`, 'must be the same as in the body, or be sent in only one of them', 'const')
   }
   return inBody ?? inQuery ?? ''
 }

@@ -105,7 +105,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
       if (unknown.has(permission)) {
         details.push({
           path: `/body/permissions/${index}`,
-          message: `there is no permission "${permission}": POST /rbac/permissions makes it`,
+          message: `there is no permission "${permission}": create it with POST /rbac/permissions`,
           keyword: 'enum'
         })
       }
@@ -122,7 +122,9 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
   /** Without it no server of the document would start. */
   function refuseDefault ({ name }: RoleRow): void {
     if (name === defaultRole) {
-      throw failure('roleInUse', { message: `"${name}" is the default role: name another one in the document first (rbac.defaultRole)` })
+      throw failure('roleInUse', {
+        message: `"${name}" is the default role: first set another default role in the document (rbac.defaultRole)`
+      })
     }
   }
 
@@ -146,7 +148,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
         await requireKnown(transaction, permissions)
         if (await store.isTaken(transaction, name)) throw nameTaken(name)
         if (await store.countRoles(transaction) >= maxRoles) {
-          throw failure('conflict', { message: `There are at most ${maxRoles} roles: delete one that is no longer used` })
+          throw failure('conflict', { message: `There can be at most ${maxRoles} roles: delete an unused role first` })
         }
         const id = await store.insertRole(transaction, { name, description, at: new Date(now()) })
         await store.setPermissions(transaction, id, permissions)
@@ -182,9 +184,9 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
     createPermission: ({ name, description }, by) =>
       change(async (transaction) => {
         const made = await store.insertPermission(transaction, { name, description, at: new Date(now()) })
-        if (made === undefined) throw failure('conflict', { message: `There is a permission "${name}" already` })
+        if (made === undefined) throw failure('conflict', { message: `There is already a permission "${name}"` })
         if (await store.countPermissions(transaction) > maxPermissions) {
-          throw failure('conflict', { message: `There are at most ${maxPermissions} permissions: delete those that are no longer used` })
+          throw failure('conflict', { message: `There can be at most ${maxPermissions} permissions: delete an unused permission first` })
         }
         await writeAudit(transaction, entry('rbac.permission.create', by, name, { id: made.id }))
         return made
@@ -201,7 +203,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
       const tenant = user.tenant === platformRef ? await store.tenantOfUser(db, user.userId) : undefined
       if (tenant !== undefined) {
         throw failure('tenantRequired', {
-          message: `The user belongs to the tenant "${tenant}" and not to the platform: send the header X-Tenant-ID: ${tenant}`
+          message: `The user belongs to the tenant "${tenant}", not to the platform: send the header X-Tenant-ID: ${tenant}`
         })
       }
       return await change((transaction) => give(transaction, user, roleId, by), user)
@@ -225,5 +227,5 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
 }
 
 function nameTaken (name: string): Error {
-  return failure('conflict', { message: `There is a role "${name}" already` })
+  return failure('conflict', { message: `There is already a role "${name}"` })
 }

@@ -26,7 +26,7 @@ export function asyncApi (address: string, app: { readonly firestore: object | n
       title: 'Realtime',
       version,
       description: withNote(
-        'Changes of rows, rooms and presence over a websocket. The same messages come from `GET /realtime/events` as server-sent events.',
+        'Messages about changes of rows, rooms and presence over a websocket. `GET /realtime/events` sends the same messages as server-sent events.',
         notWatched,
         app
       )
@@ -36,7 +36,7 @@ export function asyncApi (address: string, app: { readonly firestore: object | n
       realtime: {
         address,
         description:
-          'Close codes: 1009 message too large, 1012 the server stops (the reason is `{"retryAfterMs": n}`), 4401 not authenticated, 4402 plan limit, 4403 origin or tenant refused, 4408 messages not read, 4429 too many messages.',
+          'Close codes: 1009 message too large, 1012 server stopping (the reason is `{"retryAfterMs": n}`), 4401 not authenticated, 4402 plan limit reached, 4403 origin or tenant rejected, 4408 messages not read, 4429 too many messages.',
         messages: Object.fromEntries(
           operations.map((operation) => [keyOf(operation), { $ref: `#/components/messages/${keyOf(operation)}` }])
         )

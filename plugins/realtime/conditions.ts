@@ -25,7 +25,7 @@ export async function conditionsOf (
   const { table, excluded } = watched
   const values = new Map<string, unknown>()
   for (const [name, value] of Object.entries(filter)) {
-    if (!table.columns.has(name) || excluded.has(name)) throw invalid(`/filter/${name}`, 'is not a column that can be filtered by')
+    if (!table.columns.has(name) || excluded.has(name)) throw invalid(`/filter/${name}`, 'is not a column that can be used in filters')
     values.set(name, value)
   }
   if (id !== undefined) { for (const [name, value] of keyOf(id, table)) values.set(name, value) }
@@ -38,14 +38,14 @@ export async function conditionsOf (
     const path = id !== undefined && !Object.hasOwn(filter, name) ? '/id' : `/filter/${name}`
     const kind = kindOf(column.type)
     if (kind === 'json' || kind === 'array' || kind === 'vector') {
-      throw invalid(path, `is a column of the type ${column.type}: expected one with single values`)
+      throw invalid(path, `is a column of the type ${column.type}, which cannot be used in filters`)
     }
-    if (typeof value === 'object' && value !== null) throw invalid(path, 'expected one value to be equal to')
+    if (typeof value === 'object' && value !== null) throw invalid(path, 'must be a single value')
     if (typeof value === 'string' && value.length > maxValueLength) {
       throw invalid(path, `has ${value.length} characters: expected at most ${maxValueLength}`)
     }
     // The template would be compared as plain text, which the client cannot intend.
-    if (typeof value === 'string' && value.includes('{{')) throw invalid(path, 'must not hold a template')
+    if (typeof value === 'string' && value.includes('{{')) throw invalid(path, 'must not contain a template')
     const encoded = value === null ? null : isText ? String(value) : encoderOf(column)(value)
     if (encoded === unfit) throw invalid(path, `is not a value of the type ${column.type}`)
     parts.push(`$${bound.push(encoded)}::${castType(column.type)} as ${identifier(name)}`)

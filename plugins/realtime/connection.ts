@@ -53,7 +53,7 @@ export function serveConnection (
   const outlet: Outlet = {
     send (text) {
       if (isEnded) return
-      if (socket.bufferedAmount > maxUnsentBytes) return end(closeCodes.tooSlow, 'Messages were not read')
+      if (socket.bufferedAmount > maxUnsentBytes) return end(closeCodes.tooSlow, 'The client did not read its messages')
       socket.send(text)
     },
     async drained () {
@@ -63,7 +63,7 @@ export function serveConnection (
   }
   const connection: Connection = { socket, isAlive: true, isAnonymous: true, close: end }
 
-  const waiting = setTimeout(() => end(closeCodes.unauthenticated, 'No token came in time'), identityMs)
+  const waiting = setTimeout(() => end(closeCodes.unauthenticated, 'The client did not send a token in time'), identityMs)
 
   /** The protocol allows at most 123 bytes for a reason. */
   function end (code: number, reason: string): void {
@@ -96,7 +96,7 @@ export function serveConnection (
       room--
       return true
     }
-    end(closeCodes.tooManyMessages, `More than ${maxMessagesPerSecond} messages a second`)
+    end(closeCodes.tooManyMessages, `The client sent more than ${maxMessagesPerSecond} messages per second`)
     return false
   }
 

@@ -22,13 +22,14 @@ const Query = Type.Object({
   watch: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 4096 }), {
       maxItems: 50,
-      description: 'A table, and columns that rows must have: `notes?done=false`, percent-encoded. Can be repeated.'
+      description:
+        'A table to watch, optionally with column values that rows must have: `notes?done=false`, percent-encoded. Can be repeated.'
     })
   ),
   room: Type.Optional(
     Type.Array(Type.String({ pattern: '^[\\w.:@/-]{1,128}$', expected: '1 to 128 of A-Z a-z 0-9 _ . : @ / -' }), {
       maxItems: 50,
-      description: 'A room to join. Can be repeated.'
+      description: 'The name of a room to join. Can be repeated.'
     })
   )
 }, { additionalProperties: false })
@@ -47,13 +48,16 @@ export function eventStream (group: FastifyInstance, { core, identityOf }: Strea
       tags: ['Realtime'],
       summary: 'Receive changes and room messages as server-sent events',
       description: withNote(
-        'An event is named by the `type` of its message, `data` is the message, and `id` the position of a change. `Last-Event-ID` sends later changes first.',
+        'The name of an event is the `type` of its message, `data` is the message, and `id` the position of a change. With `Last-Event-ID` the stream starts with the changes after that position.',
         notWatched,
         group
       ),
       querystring: Query,
       response: {
-        200: { description: 'A stream that ends with the connection.', content: { 'text/event-stream': { schema: Type.String() } } },
+        200: {
+          description: 'A stream of events that ends with the connection.',
+          content: { 'text/event-stream': { schema: Type.String() } }
+        },
         ...errorResponses(400, 401, 'planLimit', 403, 404, 429, 500, 503)
       }
     }
@@ -182,7 +186,7 @@ function watchOf (text: string, since: number | undefined): WatchRequest {
   const table = mark < 0 ? text : text.slice(0, mark)
   const filter: Record<string, string> = Object.create(null)
   for (const [name, value] of new URLSearchParams(mark < 0 ? '' : text.slice(mark + 1))) {
-    if (name in filter) throw invalid('/watch', `names the column ${name} twice`)
+    if (name in filter) throw invalid('/watch', `contains the column ${name} twice`)
     filter[name] = value
   }
   return { table, filter: { ...filter }, since, ref: text.slice(0, 128), isText: true }

@@ -67,7 +67,7 @@ export function createIdentify (app: FastifyInstance) {
     const { origin } = request.headers
     const allowed = origins()
     if (origin !== undefined && allowed !== null && !allowed.isPlatforms(origin) && !await allowed.isTenants(tenant.id, origin)) {
-      throw failure('forbidden', { message: 'Pages of this origin may not connect' })
+      throw failure('forbidden', { message: 'Pages of this origin cannot connect' })
     }
     return {
       claims,

@@ -59,7 +59,7 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
     signal: ending.signal,
     log,
     messages: {
-      failed: 'changes of rows are not sent: the database cannot be reached, or is not migrated. It is tried again',
+      failed: 'changes of rows are not sent: the database cannot be reached, or is not migrated. Retrying',
       again: 'changes of rows are sent again'
     }
   })

@@ -62,7 +62,7 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
     signal: ending.signal,
     log,
     messages: {
-      failed: 'watches cannot begin: the database cannot be reached, or is not migrated. It is tried again',
+      failed: 'watches cannot begin: the database cannot be reached, or is not migrated. Retrying',
       again: 'watches begin again'
     }
   })

@@ -138,7 +138,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       (tier) => isLimited() ? allowed('rooms', plans.of(tier)) : null
     )
     if (joined.kind === 'gone') throw failure('tenantUnknown')
-    if (joined.kind === 'crowded') throw failure('stateConflict', { message: `The room has ${maxMembers} members: no more can join` })
+    if (joined.kind === 'crowded') throw failure('stateConflict', { message: `The room has the maximum of ${maxMembers} members` })
     if (joined.kind === 'full') throw refusal(plans, 'rooms', plans.of(joined.plan), joined.needed)
     if (client.isClosed) {
       await store.leave(place.tenant, [name], client.id)
@@ -207,7 +207,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
 /** Throws `badRequest` for an invalid name or a message that is too large. */
 function checkPublished ({ room, event }: Pick<Published, 'room' | 'event'>, text: string, maxBytes: number): void {
   if (!isRoomName(room)) {
-    throw failure('badRequest', { message: 'This is not the name of a room: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' })
+    throw failure('badRequest', { message: 'This is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -' })
   }
   if (event !== undefined && (event === '' || event.length > maxEventLength)) {
     throw failure('badRequest', { message: `The name of an event has ${event.length} characters: expected 1 to ${maxEventLength}` })

@@ -19,8 +19,8 @@ export async function realtimeRoutes (group: FastifyInstance, parts: SocketParts
       schema: {
         tags: ['Realtime'],
         summary: 'Describe the messages of realtime',
-        description: 'An AsyncAPI 3 document.',
-        response: { 200: Type.Unknown({ description: 'The document.' }), ...errorResponses(429, 500) }
+        description: 'The AsyncAPI 3 document that describes the messages.',
+        response: { 200: Type.Unknown({ description: 'The AsyncAPI document.' }), ...errorResponses(429, 500) }
       }
     },
     async (_request, reply) =>

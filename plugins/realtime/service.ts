@@ -115,7 +115,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       if (client.identity === identity && claims !== identity.claims) client.identity = { ...identity, claims }
     } catch (error) {
       if (client.identity === identity && error instanceof TenantryError && error.statusCode < 500) {
-        client.outlet.close(closeCodes.unauthenticated, 'The token or key is not valid any more')
+        client.outlet.close(closeCodes.unauthenticated, 'The token or API key is no longer valid')
       }
     }
   }
@@ -146,7 +146,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
   /** Throws `forbidden` for a room that no rule allows. */
   function requireRule (room: string) {
     const rule = ruleOf(room)
-    if (rule === null) throw failure('forbidden', { message: 'There is no room of this name' })
+    if (rule === null) throw failure('forbidden', { message: 'There is no room with this name' })
     return rule
   }
 
@@ -172,7 +172,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       await requireTrigger(name)
       const conditions = await conditionsOf(engine, watched, request)
       if (client.watches.size >= maxWatchesOfClient) {
-        throw failure('tooManyAttempts', { message: `A connection has at most ${maxWatchesOfClient} watches` })
+        throw failure('tooManyAttempts', { message: `A connection can have at most ${maxWatchesOfClient} watches` })
       }
       await usage()?.take(identity.tenant, 'entities_watched')
       const recording = await recorder.record({ tenant: identity.tenant, table: name }).catch((error: unknown) => {
@@ -233,10 +233,10 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       const { join } = requireRule(room)
       await allows(client.identity, join)
       if (state !== undefined && Buffer.byteLength(stringifyJson(state)) > maxStateBytes) {
-        throw invalid('/state', `has more than ${maxStateBytes} bytes of JSON`)
+        throw invalid('/state', `has more than ${maxStateBytes} bytes as JSON`)
       }
       if (!client.rooms.has(room) && client.rooms.size >= maxRoomsOfClient) {
-        throw failure('tooManyAttempts', { message: `A connection is in at most ${maxRoomsOfClient} rooms` })
+        throw failure('tooManyAttempts', { message: `A connection can be in at most ${maxRoomsOfClient} rooms` })
       }
       await rooms.join(client, room, state ?? null)
     },
@@ -246,7 +246,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     },
 
     async message (client: Client, room: string, event: string | undefined, data: unknown): Promise<void> {
-      if (!client.rooms.has(room)) throw failure('forbidden', { message: 'Only members of a room send messages to it: join it first' })
+      if (!client.rooms.has(room)) throw failure('forbidden', { message: 'Only members of a room can send messages to it: join it first' })
       const { publish } = requireRule(room)
       await allows(client.identity, publish)
       if (client.rooms.has(room)) rooms.publish(client.identity.tenant, { room, event, data }, client)
@@ -255,7 +255,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     /** Sets a new token for the connection. Throws `tenantMismatch` for a token of another tenant. */
     renew (client: Client, identity: Identity): void {
       if (identity.tenant !== client.identity.tenant) {
-        throw failure('tenantMismatch', { message: 'The token is of another tenant than the connection' })
+        throw failure('tenantMismatch', { message: 'The token belongs to a different tenant than the connection' })
       }
       client.identity = identity
     },

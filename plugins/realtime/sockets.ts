@@ -60,7 +60,7 @@ export async function openSockets (group: FastifyInstance, { maxMessageBytes, ..
       tags: ['Realtime'],
       summary: 'Open a websocket',
       description:
-        'The messages are in the AsyncAPI document at `/doc/realtime`. The token is in the Authorization header, in the subprotocols `tenantry, bearer.<token>`, or in a first message `{"type":"auth","token":"..."}`.',
+        'The AsyncAPI document at `/doc/realtime` describes the messages. Send the token in the Authorization header, in the subprotocols `tenantry, bearer.<token>`, or in a first message `{"type":"auth","token":"..."}`.',
       response: errorResponses(426, 500)
     },
     onRequest (request, reply, done) {

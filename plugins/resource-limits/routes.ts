@@ -24,23 +24,26 @@ const closed = { additionalProperties: false } as const
 const UserId = Type.String({
   minLength: 1,
   maxLength: 1024,
-  description: 'The `sub` of a user of the tenant. Default: the caller; another one needs the permission `limits:read`.'
+  description: 'The `sub` of a user of the tenant. Default: the caller. Another user requires the permission `limits:read`.'
 })
 const Role = Type.String({
   maxLength: 256,
   description:
-    "The role of the user, for administrators and holders of `limits:write`. Default: that of the caller's token for the caller itself, that of a user with a password, and none for others, which is refused where limits depend on roles."
+    "The role of the user. Only administrators and holders of `limits:write` can send it. Default: for the caller, the role of the token; for a user with a password, the user's role. For other users it is required if limits depend on roles."
 })
-const Tier = Type.String({ maxLength: 256, description: 'The tier of the user, likewise.' })
+const Tier = Type.String({
+  maxLength: 256,
+  description: 'The tier of the user. Only administrators and holders of `limits:write` can send it. The default is that of `role`.'
+})
 
-const Rules = Type.Array(Rule, { maxItems: maxRules, description: 'In the order in which they were saved.' })
+const Rules = Type.Array(Rule, { maxItems: maxRules, description: 'The rules in the order in which they were saved.' })
 const UseBody = named(
   'LimitedUse',
   Type.Object({
     userId: Type.Optional(UserId),
-    resource: Name('What is used.'),
-    metric: Name('What is counted of it.'),
-    amount: Type.Optional(Type.Integer({ minimum: 1, maximum: maxAmount, default: 1, description: 'How much.' })),
+    resource: Name('The name of the used resource.'),
+    metric: Name('The counted metric of the resource.'),
+    amount: Type.Optional(Type.Integer({ minimum: 1, maximum: maxAmount, default: 1, description: 'The amount.' })),
     role: Type.Optional(Role),
     tier: Type.Optional(Tier)
   }, closed)
@@ -50,13 +53,14 @@ const UsageQuery = Type.Object({ userId: Type.Optional(UserId), role: Type.Optio
 const Checked = named(
   'LimitCheck',
   Type.Object({
-    allowed: Type.Boolean({ description: 'Whether there is room.' }),
+    allowed: Type.Boolean({ description: 'True if the limit allows the amount.' }),
     gateAction: Type.Union([Type.Enum([...gateActions]), Type.Null()], {
-      description: 'Of the limit in this answer: the one with the least left, or a limit that refuses. null: nothing is limited.'
+      description:
+        'The action of the limit shown in `usage`: the limit with the least remaining amount, or a limit that refuses. null if no limit applies.'
     }),
     usage: Type.Object({
-      current: Type.Integer({ description: 'What was used in the period so far.' }),
-      limit: Type.Integer({ description: '-1 is unlimited.' })
+      current: Type.Integer({ description: 'The amount used in the current period.' }),
+      limit: Type.Integer({ description: 'The limit of the period; -1 means unlimited.' })
     })
   })
 )
@@ -66,11 +70,11 @@ const Usage = Type.Array(
     metric: Type.String(),
     period: Type.Enum([...periods]),
     current: Type.Integer(),
-    limit: Type.Integer({ description: '-1 is unlimited.' }),
+    limit: Type.Integer({ description: 'The limit of the period; -1 means unlimited.' }),
     percentage: Percentage,
     scope: Type.Enum(['user'])
   }),
-  { description: 'Of each rule that is for the user.' }
+  { description: 'The usage for each rule that applies to the user.' }
 )
 
 const tags = ['Resource limits']
@@ -95,7 +99,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
       tags,
       summary: 'Replace limits of the tenant for its users',
       description:
-        `At most ${maxRules}; an empty list removes all. What was used of a resource and metric that no rule names any longer is forgotten.`,
+        `Accepts at most ${maxRules} rules; an empty list removes all rules. The usage of a resource and metric without a remaining rule is deleted.`,
       headers: IfMatchHeaders,
       body: Rules,
       response: { 200: Rules, ...errorResponses(...refusals, 412, 413) }
@@ -137,7 +141,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
       tags,
       summary: 'Track usage of a user',
       description:
-        'Past a limit that blocks it is refused with 402, and nothing is counted. Past any other it is counted, and `allowed` is false.',
+        'If a blocking limit would be exceeded, responds with 402 and does not track the usage. If another limit would be exceeded, the usage is tracked and `allowed` is false.',
       body: UseBody,
       response: { 200: Checked, ...errorResponses(...refusals, 'resourceLimit', 409) }
     }
@@ -156,15 +160,15 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
     const tenant = tenantOf(request)
     // Naming another role could raise a caller's own limit, so it needs a permission.
     if ((named !== undefined || tier !== undefined) && !await hasPermission(request, 'limits:write')) {
-      throw failure('forbidden', { message: 'Only an administrator names the role or the tier of a user' })
+      throw failure('forbidden', { message: 'Only an administrator can send the role or the tier of a user' })
     }
     const own = limitedUser(request)
     if (own !== null && (userId === undefined || userId === own.id)) {
       return { ...own, ...named !== undefined && { role: named }, ...tier !== undefined && { tier } }
     }
-    if (userId === undefined) throw invalidInput(`${part}/userId`, 'is required: you are no user of the tenant', 'required')
+    if (userId === undefined) throw invalidInput(`${part}/userId`, 'is required: you are not a user of the tenant', 'required')
     if (!await hasPermission(request, others)) {
-      throw failure('forbidden', { message: `What other users have used is for administrators and holders of ${others}` })
+      throw failure('forbidden', { message: `Only administrators and holders of ${others} can access the usage of other users` })
     }
     const role = named ?? (await users()?.find(tenant, userId))?.role
     if (role === undefined && await service.needsRole(tenant, of)) {

@@ -25,21 +25,21 @@ const Limit = (description: string) => Type.Integer({ minimum: unlimited, maximu
 export const Rule = named(
   'ResourceLimit',
   Type.Object({
-    resource: Name('What is limited: `workflow`, `llm`.'),
-    metric: Name('What is counted of it: `count`, `tokens`.'),
-    period: Type.Enum([...periods], { description: 'In UTC; a `week` begins on Monday, `total` never ends.' }),
-    limit: Limit('How much a user may use in a period; -1 is unlimited.'),
+    resource: Name('The limited resource, such as `workflow` or `llm`.'),
+    metric: Name('The counted metric of the resource, such as `count` or `tokens`.'),
+    period: Type.Enum([...periods], { description: 'The period of the limit in UTC. A `week` begins on Monday; `total` never ends.' }),
+    limit: Limit('The maximum amount that a user can use in a period; -1 means unlimited.'),
     tiers: Type.Optional(
-      Type.Record(Type.String({ pattern: limitedName }), Limit('In place of `limit`.'), {
+      Type.Record(Type.String({ pattern: limitedName }), Limit('The maximum amount for users of this tier.'), {
         ...closed,
         maxProperties: maxTiers,
-        description: 'Limits of users by the claim `tier` of their tokens; any other tier, and none, has `limit`.'
+        description: "Limits by the claim `tier` of the user's token. Users with another tier or without a tier have `limit`."
       })
     ),
     gateAction: Type.Optional(
       Type.Enum([...gateActions], {
         default: 'block',
-        description: 'What is to be done at the limit: `block` refuses, `upgrade` and `login` tell the application what to offer.'
+        description: 'The action at the limit. `block` refuses the request; `upgrade` and `login` tell the application what to offer.'
       })
     ),
     conditions: Type.Optional(Type.Object({
@@ -48,10 +48,10 @@ export const Rule = named(
           minItems: 1,
           maxItems: maxRoles,
           uniqueItems: true,
-          description: 'The rule is for users with one of these roles.'
+          description: 'The rule applies to users with one of these roles.'
         })
       )
-    }, { ...closed, description: 'Default: the rule is for every user.' }))
+    }, { ...closed, description: 'The users to whom the rule applies. Default: all users.' }))
   }, closed)
 )
 export type Rule = Static<typeof Rule>
@@ -127,7 +127,7 @@ export function refuseContradictions (rules: readonly Rule[]): void {
     if (first !== index) {
       details.push({
         path: `/body/${index}`,
-        message: `must not be for users whom the rule at /body/${first} is for: that one has the same resource, metric and period`,
+        message: `must not apply to the same users as the rule at /body/${first}, which has the same resource, metric and period`,
         keyword: 'contradiction'
       })
     }

@@ -154,7 +154,7 @@ export function createResourceLimits (
   function roomless ({ counters, slots }: Found, { amount, caps, at }: Counting): TenantryError | null {
     if (slots === null) return counters < maxCounters ? null : noRoom(maxCounters)
     return [...caps].some(([period]) => usedAt(slots[period], period, at) + amount > Number.MAX_SAFE_INTEGER)
-      ? amountRefused('must not bring what was used past')
+      ? amountRefused('must not increase the usage beyond')
       : null
   }
 
@@ -288,7 +288,7 @@ function capOf (limit: number): number {
 function noRoom (maxCounters: number): TenantryError {
   return failure('conflict', {
     message:
-      `The tenant has ${maxCounters} counts of users and what is limited, which is the most there may be: an administrator saves the limits (PUT /tenant/limits/resources) without the rules of a resource and metric, which forgets what was counted of these; other counts end a day after their last period`
+      `The tenant has reached the maximum of ${maxCounters} usage counters: an administrator can save the limits (PUT /tenant/limits/resources) without the rules of a resource and metric, which deletes its counters; other counters are deleted one day after their last period`
   })
 }
 

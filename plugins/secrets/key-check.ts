@@ -23,9 +23,9 @@ export function refuseUnknownKeys (ids: readonly string[], { known }: MasterKeys
   const names = unknown.join(', ')
   if (unknown.length === ids.length) {
     throw new Error(
-      `the ${what} in the database were encrypted under the master key ${names}, and this server has ${
+      `the ${what} in the database were encrypted under the master key ${names}, but this server has ${
         [...known.keys()].join(', ')
-      }: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with`
+      }: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that encrypted them`
     )
   }
   log.error(

@@ -12,7 +12,7 @@ export const maxBytesOfAny = 8_388_608
 /** 402 if one more than `count` exceeds the plan, 409 if it exceeds every plan. */
 export function refuseBeyond (plans: Plans, { tier, limits: { tenantConfig: { maxSecrets } } }: Plan, count: number): void {
   if (count >= maxSecretsOfAny) {
-    throw failure('conflict', { message: `A tenant has at most ${maxSecretsOfAny} secrets: delete some that are no longer used` })
+    throw failure('conflict', { message: `A tenant has at most ${maxSecretsOfAny} secrets: delete an unused secret first` })
   }
   if (maxSecrets === unlimited || count < maxSecrets) return
   throw planLimit(
@@ -26,7 +26,7 @@ export function refuseBytes (bytes: number): void {
   if (bytes > maxBytesOfAny) {
     throw failure('conflict', {
       message:
-        `The secrets of a tenant have at most ${maxBytesOfAny} bytes in all, encrypted and with their metadata: delete some that are no longer used`
+        `The secrets of a tenant have at most ${maxBytesOfAny} bytes in total, encrypted and with their metadata: delete unused secrets first`
     })
   }
 }
@@ -37,7 +37,7 @@ export function refuseEarlier (ends: readonly Date[]): void {
   if (next === undefined || ends.length < maxEarlierValues) return
   throw failure('conflict', {
     message:
-      `At most ${maxEarlierValues} earlier values of a secret are accepted at a time: wait until the next one ends at ${next.toISOString()}, send \`gracePeriodDays\` 0, or end them all with \`endEarlier\``
+      `At most ${maxEarlierValues} previous values of a secret are accepted at the same time: wait until the next one expires at ${next.toISOString()}, send \`gracePeriodDays\` 0, or revoke all with \`endEarlier\``
   })
 }
 

@@ -17,7 +17,7 @@ const bodyLimit = 204_800 // bytes: the largest value, written as `\uXXXX`, and 
 
 const Key = Type.String({
   pattern: '^[A-Za-z0-9_.-]{1,128}$',
-  description: '1 to 128 of `A-Z a-z 0-9 _ . -`.',
+  description: 'The key of the secret: 1 to 128 of `A-Z a-z 0-9 _ . -`.',
   examples: ['payprov_api_key']
 })
 const Value = (description: string) =>
@@ -29,33 +29,35 @@ const Value = (description: string) =>
 const Time = (description: string) => Type.String({ format: 'date-time', description })
 const TimeOrNull = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
 const Metadata = Type.Record(Type.String(), Type.Unknown(), {
-  description: `Free-form, such as type, provider and description; at most ${maxMetadataBytes} bytes of JSON. It is not encrypted.`
+  description: `Any details, such as type, provider and description; at most ${maxMetadataBytes} bytes of JSON. Metadata is not encrypted.`
 })
 const closed = { additionalProperties: false } as const
 
 const PutBody = Type.Object({
   key: Key,
-  value: Value('The value.'),
+  value: Value('The value of the secret.'),
   metadata: Type.Optional(Metadata),
-  expiresAt: Type.Optional(TimeOrNull('From then on the value is null; in the future. null: never.'))
+  expiresAt: Type.Optional(TimeOrNull('The time from which the value is null. It must be in the future. null: never.'))
 }, {
   ...closed,
-  description: 'Storing an existing key is an update: what is left out stays as it is, but for an expiry that has passed, which ends.'
+  description: 'Storing an existing key updates it. Omitted members are not changed, except an expiry in the past, which is removed.'
 })
 
 const rotation = {
-  newValue: Value('The value from now on.'),
+  newValue: Value('The new value.'),
   gracePeriodDays: Type.Optional(
     Type.Integer({
       minimum: 0,
       maximum: maxGraceDays,
       default: 0,
       description:
-        'How many days the value of before is accepted too, for signatures of requests that arrive. Values of earlier rotations keep their own ends.'
+        'The number of days for which the previous value is also accepted for signatures of incoming requests. Values of earlier rotations keep their own expiry.'
     })
   ),
   endEarlier: Type.Optional(
-    Type.Boolean({ default: false, description: 'true: the values of earlier rotations end now. For a value that others know.' })
+    Type.Boolean(
+      { default: false, description: 'If true, the values of earlier rotations expire immediately. Use this after a value was disclosed.' }
+    )
   )
 }
 const RotateBody = Type.Object(rotation, closed)
@@ -66,19 +68,19 @@ const Secret = named(
   'Secret',
   Type.Object({
     key: Type.String(),
-    createdAt: Time('When the key was stored first.'),
-    lastAccessedAt: TimeOrNull('When the value was used last; counted every few seconds.'),
-    accessCount: Type.Integer({ description: 'How often the value was used.' }),
-    expiresAt: TimeOrNull('When the value ends, or ended; null: never.'),
+    createdAt: Time('The time at which the key was first stored.'),
+    lastAccessedAt: TimeOrNull('The time of the last use of the value, updated every few seconds.'),
+    accessCount: Type.Integer({ description: 'The number of uses of the value.' }),
+    expiresAt: TimeOrNull('The time at which the value expires; null if it never expires.'),
     metadata: Metadata
   })
 )
 const ListQuery = Type.Object({ ...searchQuery('the key'), ...pageQuery('Secrets') }, closed)
-const List = Type.Object({ secrets: Type.Array(Secret, { description: 'By key.' }), pagination: PageInfo })
+const List = Type.Object({ secrets: Type.Array(Secret, { description: 'The secrets, sorted by key.' }), pagination: PageInfo })
 const Stored = named('StoredSecret', Type.Object({ success: Type.Boolean(), key: Type.String() }))
 const Rotated = named(
   'RotatedSecret',
-  Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('Until then the value of before is accepted.') })
+  Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('The time until which the previous value is accepted.') })
 )
 
 const AuditQuery = Type.Object({
@@ -88,14 +90,16 @@ const AuditQuery = Type.Object({
 const AuditEntry = named(
   'SecretAuditEntry',
   Type.Object({
-    timestamp: Time('When; of uses, when the first of the hour was counted.'),
+    timestamp: Time('The time of the action. For uses, the time of the first use in the hour.'),
     action: Type.String({
       enum: ['create', 'update', 'access', 'delete', 'rotate', 'expire'],
-      description: '`access`: the server used the value.'
+      description: 'The action. `access`: the server used the value.'
     }),
-    userId: Type.Union([Type.String(), Type.Null()], { description: 'The `sub` of who did it; null for the server itself.' }),
+    userId: Type.Union([Type.String(), Type.Null()], {
+      description: 'The `sub` of the user who performed the action; null for the server itself.'
+    }),
     key: Type.String(),
-    count: Type.Optional(Type.Integer({ description: 'How many uses an `access` entry stands for: those of one hour.' }))
+    count: Type.Optional(Type.Integer({ description: 'The number of uses within one hour that an `access` entry counts.' }))
   })
 )
 const Audit = ListOf(AuditEntry)
@@ -148,7 +152,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     schema: {
       tags,
       summary: 'Delete a secret',
-      description: 'Its value is gone; its audit stays.',
+      description: 'The value is deleted; the audit log entries are kept.',
       headers: IfMatchHeaders,
       params: KeyParams,
       response: { 200: Success, ...errorResponses(...refusals, 412) }
@@ -188,7 +192,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     schema: {
       tags,
       summary: 'List audit log entries of secrets, newest first',
-      description: `As far back as the plan keeps it; \`total\` counts up to ${maxCounted}.`,
+      description: `Lists entries within the retention period of the plan; \`total\` counts up to ${maxCounted}.`,
       querystring: AuditQuery,
       response: { 200: Audit, ...errorResponses(...refusals) }
     }

@@ -302,12 +302,12 @@ function refuseValue (value: string, path: string): void {
   if (value === '') throw invalidInput(path, 'must not be empty', 'minLength')
   if (Buffer.byteLength(value) > maxValueBytes) throw invalidInput(path, `must have at most ${maxValueBytes} bytes`, 'maxLength')
   // A lone surrogate is not a character, and would be stored as another one.
-  if (/\p{Surrogate}/u.test(value)) throw invalidInput(path, 'must be text of whole characters', 'format')
+  if (/\p{Surrogate}/u.test(value)) throw invalidInput(path, 'must not contain half of a surrogate pair', 'format')
 }
 
 function refuseMetadata (metadata: Readonly<Record<string, unknown>> | undefined): void {
   if (metadata !== undefined && Buffer.byteLength(stringifyJson(metadata)) > maxMetadataBytes) {
-    throw invalidInput('/body/metadata', `must have at most ${maxMetadataBytes} bytes of JSON`, 'maxProperties')
+    throw invalidInput('/body/metadata', `must have at most ${maxMetadataBytes} bytes as JSON`, 'maxProperties')
   }
 }
 

@@ -6,20 +6,20 @@ import { Type } from 'typebox'
 import { named } from '../../lib/validation/named-schema.js'
 import { tenantField, tenantRef } from '../../lib/identity/tenant-ref.js'
 
-export const ExpiresIn = Type.Integer({ description: 'Seconds.' })
+export const ExpiresIn = Type.Integer({ description: 'The lifetime of the token in seconds.' })
 
 export const LoginSession = named(
   'LoginSession',
   Type.Object({
-    token: Type.String({ description: 'Send it as `Authorization: Bearer <token>`.' }),
+    token: Type.String({ description: 'The token. Send it as `Authorization: Bearer <token>`.' }),
     tokenType: Type.String({ enum: ['Bearer'] }),
     expiresIn: ExpiresIn,
-    refreshToken: Type.String({ description: 'Gives the next token at `POST /auth/refresh`, once.' }),
+    refreshToken: Type.String({ description: 'The refresh token, which can be exchanged once for a new token at `POST /auth/refresh`.' }),
     user: Type.Object({
-      id: Type.String({ format: 'uuid', description: 'The `sub` of the token.' }),
+      id: Type.String({ format: 'uuid', description: 'The id of the user: the `sub` of the token.' }),
       email: Type.String(),
       role: Type.String(),
-      tenantId: Type.Union([Type.String(), Type.Null()], { description: 'null: a user of the platform.' })
+      tenantId: Type.Union([Type.String(), Type.Null()], { description: "The id of the user's tenant; null for a user of the platform." })
     })
   })
 )

@@ -12,7 +12,7 @@ import { Success } from '../../lib/http/schemas.js'
 
 const Nothing = named(
   'OptionalBody',
-  Type.Object({}, { additionalProperties: false, description: 'There is nothing to say: it may be left out.' })
+  Type.Object({}, { additionalProperties: false, description: 'An empty object, which can be omitted.' })
 )
 
 /** An API key has no session to end. */
@@ -26,7 +26,7 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
     schema: {
       ...shared,
       summary: 'Log out',
-      description: 'The token is refused from now on, within a second by every server.',
+      description: 'Revokes the token. All servers reject it within one second.',
       response: { 200: Success, ...errorResponses(...refusals) }
     }
   }, async (request) => {
@@ -41,7 +41,7 @@ export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
       ...shared,
       summary: 'Log out of all sessions',
       description:
-        'Every token that was issued to the caller before is refused from now on, within a second by every server. Those that are issued afterwards are not.',
+        'Revokes all tokens issued to the caller so far. All servers reject them within one second. Tokens issued afterwards are valid.',
       response: { 200: Success, ...errorResponses(...refusals) }
     }
   }, async (request) => {
@@ -56,7 +56,7 @@ function sessionOf (request: FastifyRequest): { claims: Claims, token: string } 
   const { headers } = request
   if (headers['x-api-key'] !== undefined) {
     throw failure('badRequest', {
-      message: 'An API key has no session: send the token whose session is to end. A key is ended where it was made'
+      message: 'An API key has no session: send the token of the session. Revoke a key at the endpoint that created it'
     })
   }
   const [, token] = headers.authorization?.trim().split(/ +/) ?? []

@@ -142,7 +142,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
         action: 'auth.logout_all',
         actor,
         target: userId,
-        details: { reason: `more than ${maxTokens} tokens were ended one by one` },
+        details: { reason: `more than ${maxTokens} tokens were revoked individually` },
         at
       })
       return
@@ -153,7 +153,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
       tenant,
       action: 'auth.logout_all',
       actor: noActor,
-      details: { reason: `more than ${maxRows} logouts were in force`, users: owner === tenant ? 'all' : `${owner.slice(1)}:*` },
+      details: { reason: `more than ${maxRows} logouts were active`, users: owner === tenant ? 'all' : `${owner.slice(1)}:*` },
       at
     })
     log.warn(
@@ -224,7 +224,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
         actor,
         target: userId,
         outcome: 'failure',
-        details: { reason: 'used before: the session was ended' },
+        details: { reason: 'used before: the session was revoked' },
         at
       })
       await bound(writer, tenant, tenant, subject, at, actor, userId)

@@ -32,69 +32,71 @@ const Info = named(
   Type.Object({
     version: Type.String({ description: 'The version of tenantry.' }),
     node: Type.String({ description: 'The version of Node.js.' }),
-    uptime: Type.Number({ description: 'Seconds since this process started.' }),
+    uptime: Type.Number({ description: 'The number of seconds since this process started.' }),
     startedAt: Type.String({ format: 'date-time' }),
     engine: orNull(
       Type.Object({
         kind: Type.Enum(['postgres', 'embedded']),
-        version: orNull(Type.String(), { description: 'The version of PostgreSQL; null where it does not answer within a second.' })
+        version: orNull(Type.String(), { description: 'The version of PostgreSQL; null if it did not respond within one second.' })
       }),
-      { description: 'The database; null where the server has none.' }
+      { description: 'The database; null if the server has none.' }
     ),
     instance: orNull(Type.String({ format: 'uuid' }), {
-      description: 'The id of this server, another one after each start; null where usage is not counted.'
+      description: 'The id of this server, which changes at each start; null if usage is not tracked.'
     }),
     instances: orNull(
       Type.Array(Type.Object({
         id: Type.String({ format: 'uuid' }),
-        seenAt: Type.String({ format: 'date-time', description: 'When the database heard of it last.' })
+        seenAt: Type.String({ format: 'date-time', description: 'The time at which the server last reported to the database.' })
       })),
       {
         description:
-          `The servers and workers of the database that live, or died within the last 30 seconds, ${maxInstances} at most; null where usage is not counted, or the database does not answer within a second.`
+          `The running servers and workers of the database, including those that stopped unexpectedly within the last 30 seconds; at most ${maxInstances}. null if usage is not tracked, or if the database did not respond within one second.`
       }
     ),
     plugins: Type.Record(Type.String(), Type.Boolean(), {
-      description: 'The groups of built-in endpoints, by name, and whether this server has them.'
+      description: 'The groups of built-in endpoints by name. The value is true if the server has the group.'
     }),
     configuration: Type.Object({
       version: orNull(Type.String(), {
         description:
-          'The same on all servers of one document, as it is written; of secrets it holds nothing. null where there is no document.'
+          'A hash of the document as written, equal on all servers with the same document. It does not depend on secrets. null if there is no document.'
       })
     }),
     database: orNull(
       Type.Object({
-        total: Type.Integer({ description: 'Connections of the pool of this server.' }),
-        idle: Type.Integer({ description: 'Unused connections.' }),
-        waiting: Type.Integer({ description: 'Statements that wait for one.' })
+        total: Type.Integer({ description: 'The number of connections in the pool of this server.' }),
+        idle: Type.Integer({ description: 'The number of idle connections.' }),
+        waiting: Type.Integer({ description: 'The number of statements that wait for a connection.' })
       }),
-      { description: 'null where the server has no database.' }
+      { description: 'The connection pool; null if the server has no database.' }
     ),
     cache: orNull(
       Type.Object({
-        provider: Type.String({ description: '`memory`, `redis`, `lmdb`, or the name of a store of your own.' })
+        provider: Type.String({ description: 'The store of the cache: `memory`, `redis`, `lmdb`, or the name of your own store.' })
       }),
-      { description: 'null where the server has no cache.' }
+      { description: 'The cache; null if the server has none.' }
     ),
     queue: orNull(
       Type.Object({
-        workers: Type.Integer({ description: 'Background jobs that this process runs at a time; 0 where it only sends them.' }),
-        running: Type.Integer({ description: 'Those that it runs.' }),
-        working: Type.Boolean({ description: 'false where it has not been able to look for jobs for 15 seconds.' })
+        workers: Type.Integer(
+          { description: 'The maximum number of background jobs that this process runs at the same time; 0 if it only sends jobs.' }
+        ),
+        running: Type.Integer({ description: 'The number of jobs that this process is running.' }),
+        working: Type.Boolean({ description: 'False if this process could not look for jobs for 15 seconds.' })
       }),
-      { description: 'null where the server has no queue.' }
+      { description: 'The job queue; null if the server has none.' }
     ),
     realtime: orNull(
       Type.Object({
-        connections: Type.Integer({ description: 'Websockets and event streams of this process.' }),
-        watches: Type.Integer({ description: 'Their open watches.' }),
-        rooms: Type.Integer({ description: 'Rooms that they are in.' }),
+        connections: Type.Integer({ description: 'The number of open websockets and event streams of this process.' }),
+        watches: Type.Integer({ description: 'The number of open watches of these connections.' }),
+        rooms: Type.Integer({ description: 'The number of rooms joined by these connections.' }),
         bus: Type.Enum(['postgres', 'redis', 'embedded'], {
-          description: 'What carries messages of rooms between processes; `embedded`: there is one process.'
+          description: 'The transport for messages of rooms between processes; `embedded`: there is only one process.'
         })
       }),
-      { description: 'null where the server has no realtime.' }
+      { description: 'Realtime connections; null if the server has no realtime.' }
     )
   })
 )

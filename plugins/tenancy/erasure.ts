@@ -187,7 +187,7 @@ async function removable (table: string, work: () => Promise<number>): Promise<n
     if (!isFailure(error, 'constraintViolated')) throw error
     throw failure('conflict', {
       message:
-        `Rows of the tenant in "${table}" cannot be removed: others refer to them, or a trigger keeps them. The tenant stays closed; remove those and delete it again`,
+        `Rows of the tenant in "${table}" cannot be deleted: other rows refer to them, or a trigger prevents it. The tenant stays closed; remove those rows and delete the tenant again`,
       cause: error
     })
   }

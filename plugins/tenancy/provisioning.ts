@@ -94,8 +94,8 @@ function refuseOlder (issuedAt: number | null, deletedAt: Date | null): void {
   if (deletedAt === null || issuedAt === null || issuedAt > deletedAt.getTime()) return
   throw new TokenOlder(
     issuedAt === -Infinity
-      ? 'A tenant of this id was deleted, and the token does not say when it was issued: get one with the claim "iat"'
-      : 'The token is older than the deletion of this tenant: get a new one'
+      ? 'A tenant with this id was deleted, and the token lacks the time of its creation: get a token with the claim "iat"'
+      : 'The token is older than the deletion of a tenant with this id: get a new token'
   )
 }
 

@@ -25,7 +25,7 @@ export function tenantHeader ({ headers }: Pick<FastifyRequest, 'headers'>): Ten
   return id
 }
 
-const nameless = "The caller's token must name a tenant in its claim tenant_id: only administrators of the platform name one by X-Tenant-ID"
+const nameless = "The caller's token must have the tenant in its claim tenant_id: only administrators of the platform can use X-Tenant-ID"
 
 /** The tenant that a known caller or a gateway names. For other callers, only the id's form is checked here; the look-up follows later. */
 export function createCallerStep ({ provision, lookup, trustHeader }: ResolutionOptions, publicTenant: boolean): onRequestHookHandler {
@@ -60,7 +60,7 @@ export function createStrangerStep ({ lookup }: ResolutionOptions, inQuery: bool
     const id = request.headers['x-tenant-id'] ?? (inQuery && request.method === 'POST' ? inQueryOf(request) : undefined)
     if (id === undefined) return done()
     if (!isTenantId(id)) {
-      throw failure('tenantInvalid', { message: 'The parameter tenant must be one id of 1 to 64 characters of A-Z a-z 0-9 _ -' })
+      throw failure('tenantInvalid', { message: 'The parameter tenant must be an id of 1 to 64 characters of A-Z a-z 0-9 _ -' })
     }
     enter(request, lookup(id), done)
   }

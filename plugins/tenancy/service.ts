@@ -55,7 +55,7 @@ export function createTenants ({ store, plans, memory, events, erasure, log }: T
       if (found.tenant === null && found.deletedAt !== null) await erasure.sweep(tenant)
       return await events.change({ topic: 'tenant', tenant }, async (transaction) => {
         const created = await store.insert(transaction, { id: tenant, name, plan })
-        if (created === null) throw failure('conflict', { message: 'There is a tenant of this id already' })
+        if (created === null) throw failure('conflict', { message: 'There is already a tenant with this id' })
         await writeAudit(transaction, { tenant: platformRef, action: 'tenant.create', actor, target: id, details: { name, plan }, at: new Date() })
         return created
       })

@@ -45,11 +45,10 @@ export default definePlugin<TenantBillingOptions>({
       maxInAll,
       tooManyOfTenant: () =>
         failure('rateLimited', {
-          message:
-            `At most ${maxOfTenant} requests of a tenant wait for its payment provider at a time: try again when one of them is answered`,
+          message: `At most ${maxOfTenant} requests of a tenant can wait for its payment provider: try again when one of them has finished`,
           ...later
         }),
-      tooManyInAll: () => failure('providerBusy', { message: 'Too many requests wait for payment providers; try again', ...later })
+      tooManyInAll: () => failure('providerBusy', { message: 'Too many requests are waiting for payment providers; try again', ...later })
     })
     app.addHook('onClose', async () => places.close())
     return (group) => {

@@ -17,11 +17,13 @@ export const NewProduct = Type.Object({
     minLength: 3,
     maxLength: 64,
     pattern: '^[^\\u0000]*$',
-    description: '3 to 64 characters, the bounds of payprov.',
+    description: 'The name of the product: 3 to 64 characters.',
     examples: ['Pro']
   }),
   description: Type.Optional(
-    Type.Union([Type.String({ maxLength: 10_000, pattern: '^[^\\u0000]*$' }), Type.Null()], { description: 'Default: none.' })
+    Type.Union([Type.String({ maxLength: 10_000, pattern: '^[^\\u0000]*$' }), Type.Null()], {
+      description: 'The description of the product. Default: none.'
+    })
   ),
   prices: Type.Array(
     Type.Object({
@@ -29,20 +31,19 @@ export const NewProduct = Type.Object({
         minimum: 0,
         maximum: maxAmount,
         description:
-          'In minor units of the currency, such as cents; 0 is free. payprov has a least amount for each currency, such as 50 for `usd`.',
+          'The amount in minor units of the currency, such as cents; 0 is free. payprov has a minimum amount for each currency, such as 50 for `usd`.',
         examples: [2900]
       }),
       currency: Type.Enum([...currencies], {
-        expected: 'a currency that payprov takes, by its ISO 4217 code in lower case, such as usd',
-        description: 'ISO 4217 in lower case.',
+        expected: 'an ISO 4217 currency code in lower case that payprov supports, such as usd',
+        description: 'The ISO 4217 code of the currency, in lower case.',
         examples: ['usd']
       }),
       interval: Type.Enum([...intervals], {
-        description:
-          'How often it is paid: the same in all prices, since a product of payprov has one interval. Make a product for each interval.'
+        description: 'The billing interval. All prices of a product must have the same interval. Create a product for each interval.'
       })
     }, closed),
-    { minItems: 1, maxItems: currencies.length, description: 'One for each currency.' }
+    { minItems: 1, maxItems: currencies.length, description: 'The prices of the product, one for each currency.' }
   )
 }, closed)
 export type NewProduct = Static<typeof NewProduct>
@@ -52,14 +53,16 @@ const Url = (description: string) =>
     maxLength: maxUrl,
     pattern: '^[Hh][Tt][Tt][Pp][Ss]?://[^/?#]',
     expected: 'an absolute URL of http or https',
-    description: `${description} Absolute, http or https, without a user or password.`
+    description: `${description} An absolute http or https URL without a user name or password.`
   })
 
 export const NewCheckout = Type.Object({
   productPriceId: Id('The id of a price of one of the products.'),
   customerEmail: Type.String({ format: 'email', maxLength: 254 }),
-  successUrl: Url('Where payprov sends the customer who has paid; `{CHECKOUT_ID}` in it becomes the id of the checkout.'),
-  cancelUrl: Url('Where the link goes that leads back from the checkout.')
+  successUrl: Url(
+    'The URL to which payprov redirects the customer after the payment; `{CHECKOUT_ID}` is replaced by the id of the checkout.'
+  ),
+  cancelUrl: Url('The URL of the link back from the checkout.')
 }, closed)
 export type NewCheckout = Static<typeof NewCheckout>
 
@@ -72,12 +75,12 @@ export function intervalOf ([first, ...others]: NewProduct['prices']): Interval 
     if (interval !== first.interval) {
       throw invalidInput(
         `${at}/interval`,
-        `must be "${first.interval}", as in the first price: a product of payprov has one interval; make another product for "${interval}"`,
+        `must be "${first.interval}", as in the first price: a product of payprov has one interval; create another product for "${interval}"`,
         'const'
       )
     }
     if (seen.has(currency)) {
-      throw invalidInput(`${at}/currency`, 'must not be that of another price: a product has one price in each currency', 'uniqueItems')
+      throw invalidInput(`${at}/currency`, 'must differ from the other prices: a product has one price per currency', 'uniqueItems')
     }
     seen.add(currency)
   }
@@ -91,5 +94,5 @@ export function checkUrl (text: string, member: 'successUrl' | 'cancelUrl'): voi
   if (authority === undefined || !URL.canParse(text) || /[\s\\\p{Cc}]/u.test(text)) {
     throw invalidInput(`/body/${member}`, 'must be an absolute URL of http or https', 'format')
   }
-  if (authority.includes('@')) throw invalidInput(`/body/${member}`, 'must not hold a user or password', 'format')
+  if (authority.includes('@')) throw invalidInput(`/body/${member}`, 'must not contain a user name or password', 'format')
 }

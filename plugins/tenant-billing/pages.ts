@@ -52,5 +52,5 @@ function pageOfCursor (resource: Resource, cursor: string): number {
   if (
     name === resource && Number.isInteger(number) && number > 1 && number <= maxPage && cursorOf(resource, number) === cursor
   ) { return number }
-  throw invalidInput('/query/cursor', 'must be the `nextCursor` of an answer of this list', 'format')
+  throw invalidInput('/query/cursor', 'must be the `nextCursor` of a response of this list', 'format')
 }

@@ -16,14 +16,14 @@ export type Interval = typeof intervals[number]
 export const Price = named(
   'Price',
   Type.Object({
-    id: Text('What a checkout takes as `productPriceId`.'),
+    id: Text('The id of the price, for `productPriceId` of a checkout.'),
     amount: Type.Union([Type.Integer(), Type.Null()], {
       description:
-        'In minor units of the currency; 0 is free. null where it is not fixed: by seat, by unit, by use, or what the customer wants to pay.'
+        'The amount in minor units of the currency; 0 is free. null if it is not fixed: a price per seat, per unit or by usage, or an amount chosen by the customer.'
     }),
-    currency: Text('ISO 4217 in lower case, such as `usd`.'),
-    interval: TextOrNull('How often it is paid: `day`, `week`, `month` or `year`; null: once.'),
-    intervalCount: Type.Optional(Type.Integer({ description: 'So many intervals lie between two payments. Left out: 1.' }))
+    currency: Text('The ISO 4217 code of the currency in lower case, such as `usd`.'),
+    interval: TextOrNull('The billing interval: `day`, `week`, `month` or `year`; null for a one-time payment.'),
+    intervalCount: Type.Optional(Type.Integer({ description: 'The number of intervals between two payments. Absent means 1.' }))
   })
 )
 export type Price = Static<typeof Price>
@@ -33,7 +33,7 @@ export const Product = named(
   Type.Object({
     id: Type.String(),
     name: Type.String(),
-    description: TextOrNull('null: no description.'),
+    description: TextOrNull('The description of the product; null if it has none.'),
     prices: Type.Array(Price)
   })
 )
@@ -43,9 +43,9 @@ export const Customer = named(
   'Customer',
   Type.Object({
     id: Type.String(),
-    email: TextOrNull('null for a team without one of its own.'),
-    name: TextOrNull('null where the customer has not said it.'),
-    created_at: Time('When it became a customer.')
+    email: TextOrNull('The e-mail address; null for a team without its own address.'),
+    name: TextOrNull('The name of the customer; null if it is unknown.'),
+    created_at: Time('The time at which the customer was created.')
   })
 )
 export type Customer = Static<typeof Customer>
@@ -56,9 +56,9 @@ export const Subscription = named(
     id: Type.String(),
     customer_id: Type.String(),
     status: Text(
-      'As payprov tells it: `active`, `trialing`, `past_due`, `canceled`, `unpaid`, `paused`, `incomplete` or `incomplete_expired`.'
+      'The status of the subscription at payprov: `active`, `trialing`, `past_due`, `canceled`, `unpaid`, `paused`, `incomplete` or `incomplete_expired`.'
     ),
-    current_period_end: Time('When the period ends that is paid.'),
+    current_period_end: Time('The end of the paid period.'),
     product: Type.Object({ name: Type.String() })
   })
 )
@@ -70,7 +70,7 @@ export const CustomerState = named(
     customerId: Type.String(),
     hasActiveSubscription: Type.Boolean(),
     subscriptions: Type.Array(Type.Object({ id: Type.String(), status: Type.String(), product: Text('The name of the product.') }), {
-      description: 'Those that are active or on trial.'
+      description: 'The active and trialing subscriptions.'
     })
   })
 )
@@ -80,7 +80,7 @@ export const Checkout = named(
   'Checkout',
   Type.Object({
     id: Type.String(),
-    url: Text('Where the customer pays.')
+    url: Text('The URL of the page on which the customer pays.')
   })
 )
 export type Checkout = Static<typeof Checkout>

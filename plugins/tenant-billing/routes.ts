@@ -18,28 +18,33 @@ const ListQuery = Type.Object({
   cursor: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9_-]{1,64}$',
-      expected: 'the `nextCursor` of an answer of this list',
-      description: 'The `nextCursor` of the answer before. Default: the beginning.'
+      expected: 'the `nextCursor` of a response of this list',
+      description: 'The `nextCursor` of the previous response. Default: the first page.'
     })
   )
 }, closed)
 type ListQuery = Static<typeof ListQuery>
 const ListOf = <Item extends TSchema>(item: Item) =>
   Type.Object({
-    items: Type.Array(item, { maxItems, description: 'The oldest first.' }),
-    nextCursor: Type.Optional(Type.String({ description: 'There are more: send it as `cursor`.' }))
+    items: Type.Array(item, { maxItems, description: 'The records, oldest first.' }),
+    nextCursor: Type.Optional(Type.String({ description: 'The value for `cursor` of the next page; absent on the last page.' }))
   })
 
 const CancelQuery = Type.Object({
   atPeriodEnd: Type.Optional(
-    Type.Boolean({ default: false, description: 'The subscription goes on until its period ends. Default: it ends now.' })
+    Type.Boolean({
+      default: false,
+      description: 'If true, the subscription ends at the end of its current period. Default: false, it ends immediately.'
+    })
   )
 }, closed)
-const CancelHeaders = IdempotencyHeaders('The same for tries of one request, which the payment provider gets. Default: each is another.')
+const CancelHeaders = IdempotencyHeaders(
+  'A key that is the same for all attempts of one request. It is sent to the payment provider. Default: each request is a new one.'
+)
 const Canceled = Type.Object({
   success: Type.Boolean(),
   subscription: Subscription,
-  cancelAtPeriodEnd: Type.Boolean({ description: 'It goes on until `current_period_end`.' })
+  cancelAtPeriodEnd: Type.Boolean({ description: 'True if the subscription ends at `current_period_end`.' })
 })
 
 const CustomerParams = Type.Object({ id: Id('The id of a customer.') })
@@ -48,7 +53,7 @@ const SubscriptionParams = Type.Object({ id: Id('The id of a subscription.') })
 const tags = ['Tenant billing']
 const config = { access: 'tenant-admin', permission: 'billing:write' } as const
 const refusals = [400, 401, 403, 404, 424, 429, 500, 502, 503, 504] as const
-const page = `Up to ${maxItems} records an answer.`
+const page = `Returns up to ${maxItems} records per response.`
 
 export function tenantBillingRoutes (app: FastifyInstance, service: TenantBilling): void {
   app.get<{ Querystring: ListQuery }>('/billing/tenant/products', {
@@ -56,7 +61,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     schema: {
       tags,
       summary: 'List products of the tenant',
-      description: `${page} Archived products and prices are left out.`,
+      description: `${page} Archived products and prices are omitted.`,
       querystring: ListQuery,
       response: { 200: ListOf(Product), ...errorResponses(...refusals) }
     }
@@ -109,7 +114,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     schema: {
       tags,
       summary: 'List subscriptions of the customers',
-      description: `${page} Those that ended are among them.`,
+      description: `${page} Ended subscriptions are included.`,
       querystring: ListQuery,
       response: { 200: ListOf(Subscription), ...errorResponses(...refusals) }
     }
@@ -120,7 +125,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     schema: {
       tags,
       summary: 'Cancel a subscription',
-      description: 'Canceling it again is answered alike.',
+      description: 'Canceling a canceled subscription has the same response.',
       headers: CancelHeaders,
       params: SubscriptionParams,
       querystring: CancelQuery,

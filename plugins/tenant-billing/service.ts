@@ -196,7 +196,7 @@ async function soldAt (account: Account, priceId: string): Promise<{ product: st
       if (prices.some(({ interval }) => interval !== price.interval)) {
         throw failure('providerRefused', {
           message:
-            'The product has prices of several intervals, of which payprov no longer sells one alone: make a product for each interval'
+            'The product has prices with several intervals, which payprov no longer sells separately: create a product for each interval'
         })
       }
       return { product: id, currency: currencies.find((currency) => currency === price.currency) ?? null }
@@ -218,7 +218,11 @@ async function productNames (account: Account, ids: readonly string[]): Promise<
 
 function nameIn (names: ReadonlyMap<string, string>, productId: string): string {
   const name = names.get(productId)
-  if (name === undefined) throw failure('providerFailed', { cause: new Error('payprov does not tell the product of a subscription') })
+  if (name === undefined) {
+    throw failure('providerFailed', {
+      cause: new Error('the response of payprov lacks the product of a subscription')
+    })
+  }
   return name
 }
 

@@ -145,5 +145,7 @@ function weightOf (document: unknown, routes: readonly Route[], workflows: reado
 }
 
 function unreadable (): never {
-  throw failure('schemaChanged', { message: 'The saved configuration of the tenant cannot be read by this server: save it again' })
+  throw failure('schemaChanged', {
+    message: 'The saved configuration of the tenant cannot be read by this version of the server: save it again'
+  })
 }

@@ -48,7 +48,7 @@ export class RouteTable<Value> {
     const form = segments.map((segment) => segment.startsWith(':') ? '1' : '0').join('')
     const names = segments.filter((segment) => segment.startsWith(':')).map((segment) => segment.slice(1))
     const key = keyOf(path, boundsOf(path), form)
-    if (key === null) throw new Error('a path longer than documents take was not refused')
+    if (key === null) throw new Error('a path beyond the maximum length was not rejected')
     this.#entries.set(key, [...this.#entries.get(key) ?? [], { method, form, value, names }])
     // A text is matched before a parameter, and earlier segments decide before later ones.
     if (!this.#forms.includes(form)) this.#forms = [...this.#forms, form].sort()

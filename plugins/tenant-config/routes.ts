@@ -15,25 +15,28 @@ const maxDocument = 1_048_576 // bytes
 
 const Document = named(
   'TenantDocument',
-  Type.Object({}, { additionalProperties: true, description: "The tenant's document: routes, credentials, rateLimit, cache, settings." })
+  Type.Object({}, {
+    additionalProperties: true,
+    description: 'The configuration of the tenant: routes, credentials, rateLimit, cache, settings.'
+  })
 )
 
 const SaveQuery = Type.Object({
-  dryRun: Type.Optional(Type.Boolean({ description: 'Check the document and save nothing. Default: false.' }))
+  dryRun: Type.Optional(Type.Boolean({ description: 'Check the configuration without saving it. Default: false.' }))
 }, { additionalProperties: false })
 
 const ReadQuery = Type.Object({
   version: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'An earlier version. Default: the one in force.' })
+    Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'The number of an earlier version. Default: the active version.' })
   )
 }, { additionalProperties: false })
 
 const Saved = Type.Object({
   success: Type.Boolean(),
   message: Type.String(),
-  version: Type.Integer({ description: 'That of the saved document; after a dry run the one in force.' }),
+  version: Type.Integer({ description: 'The version of the saved configuration; after a dry run, the active version.' }),
   secretsDetected: Type.Array(Type.String(), {
-    description: 'The keys of the secrets that the document reads, in templates and in expressions.'
+    description: 'The keys of the secrets that the configuration uses in templates and expressions.'
   })
 })
 
@@ -42,7 +45,7 @@ const Page = Type.Object(pageQuery('Versions', 1_000_000), { additionalPropertie
 const Versions = ListOf(Type.Object({
   version: Type.Integer(),
   createdAt: Type.String({ format: 'date-time' }),
-  createdBy: Type.String({ description: 'The `sub` of who saved it.' })
+  createdBy: Type.String({ description: 'The `sub` of the user who saved the version.' })
 }))
 
 const tags = ['Tenant configuration']
@@ -109,5 +112,5 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
 
 function messageOf (dryRun: boolean, missing: readonly string[]): string {
   const done = dryRun ? 'The configuration is valid; nothing was saved' : 'Configuration saved'
-  return missing.length === 0 ? done : `${done}. Store the secrets that are missing with POST /tenant/secrets: ${missing.join(', ')}`
+  return missing.length === 0 ? done : `${done}. Store the missing secrets with POST /tenant/secrets: ${missing.join(', ')}`
 }

@@ -83,7 +83,7 @@ export function createConfigService (
       const mayUseSecrets = secretParts.length === 0 || await usesSecrets()
       if (!mayUseSecrets && !keepsParts(secretParts, document, before.document)) {
         throw failure('forbidden', {
-          message: `To add or change ${listed(secretParts)} you need the permission secrets:write too: a secret is used there`
+          message: `To add or change ${listed(secretParts)} you also need the permission secrets:write, because a secret is used there`
         })
       }
       const stored = secrets.length === 0 ? undefined : await secretsOf(tenant)

@@ -34,7 +34,7 @@ export function checkRbac ({ roles, defaultRole }: RbacConfig): void {
   if (roles.size > maxRoles) throw invalid(`A tenant has at most ${maxRoles} roles`)
   let permissions = 0
   for (const role of roles.values()) {
-    if (role.name === 'admin') throw invalid('"admin" is the role of administrators: no role of a tenant has this name')
+    if (role.name === 'admin') throw invalid('"admin" is the role of administrators: a role of a tenant cannot have this name')
     if (role.parentRole !== null && !roles.has(role.parentRole)) {
       throw invalid(`The role "${role.name}" inherits from "${role.parentRole}", which is not a role of the tenant`)
     }
@@ -42,7 +42,7 @@ export function checkRbac ({ roles, defaultRole }: RbacConfig): void {
   }
   if (permissions > maxPermissionsInAll) {
     throw invalid(
-      `The roles of a tenant have at most ${maxPermissionsInAll} permissions in all: name those of a parent once, or use "resource:*"`
+      `The roles of a tenant have at most ${maxPermissionsInAll} permissions in total: do not repeat those of a parent, or use "resource:*"`
     )
   }
   refuseParents(roles)
@@ -54,8 +54,8 @@ function refuseParents (roles: RbacConfig['roles']): void {
   for (const start of roles.keys()) {
     const way = new Set<string>()
     for (const { name, parentRole } of withParents(roles, start)) {
-      if (way.has(name)) throw invalid(`The role "${name}" inherits from itself, by way of "${parentRole}"`)
-      if (way.size > maxParents) throw invalid(`The role "${start}" has more than ${maxParents} parents above it`)
+      if (way.has(name)) throw invalid(`The role "${name}" inherits from itself through "${parentRole}"`)
+      if (way.size > maxParents) throw invalid(`The role "${start}" has more than ${maxParents} ancestors`)
       way.add(name)
     }
   }

@@ -17,7 +17,7 @@ import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Ro
 
 const Name = Type.String({
   pattern: '^[A-Za-z0-9_.-]{1,64}$',
-  description: '1 to 64 of `A-Z a-z 0-9 _ . -`; not `admin`.',
+  description: 'The name of the role: 1 to 64 of `A-Z a-z 0-9 _ . -`; not `admin`.',
   examples: ['editor']
 })
 const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema, description: string) =>
@@ -25,25 +25,25 @@ const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema, d
 const closed = { additionalProperties: false } as const
 
 const members = {
-  description: Type.Optional(orNull(Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), 'What the role is for.')),
+  description: Type.Optional(orNull(Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), 'The purpose of the role.')),
   permissions: Type.Array(Permission, {
     maxItems: maxPermissions,
     uniqueItems: true,
-    description: 'What users of the role may do, besides what its parents give.'
+    description: 'The permissions of the role, in addition to those inherited from its parents.'
   }),
-  parentRole: Type.Optional(orNull(Name, 'A role whose permissions it has too. Default: none.'))
+  parentRole: Type.Optional(orNull(Name, 'The name of a role from which this role inherits permissions. Default: none.'))
 }
 const NewRole = named('NewTenantRole', Type.Object({ name: Name, ...members }, closed))
 const RoleChanges = Type.Object({ name: Type.Optional(Name), ...members, permissions: Type.Optional(members.permissions) }, {
   ...closed,
   minProperties: 1,
-  description: 'What is left out stays; null removes a description or a parent. The name stays.'
+  description: 'Omitted members are not changed; null removes the description or the parent. The name cannot be changed.'
 })
 const NewRbac = Type.Object({
-  enabled: Type.Boolean({ description: 'Whether roles give anything.' }),
-  defaultRole: Type.Optional(orNull(Name, 'The role of users without a role, or with an unlisted one. Default: none.')),
+  enabled: Type.Boolean({ description: 'Enables the roles. If false, roles grant no permissions.' }),
+  defaultRole: Type.Optional(orNull(Name, 'The role of users without a role or with an unknown role. Default: none.')),
   roles: Type.Optional(Type.Array(NewRole, { maxItems: maxRoles, default: [] }))
-}, { ...closed, description: 'The whole: roles that are not listed are removed.' })
+}, { ...closed, description: 'The complete list of roles. Roles that are not listed are deleted.' })
 
 const Shown = named(
   'TenantRole',
@@ -54,13 +54,13 @@ const Shown = named(
     parentRole: Type.Optional(Type.String())
   })
 )
-const Roles = Type.Array(Shown, { description: 'By name.' })
+const Roles = Type.Array(Shown, { description: 'The roles, sorted by name.' })
 const Rbac = named(
   'TenantRbac',
   Type.Object({
-    enabled: Type.Boolean({ description: 'Whether roles give anything. false until it was saved.' }),
+    enabled: Type.Boolean({ description: 'True if the roles are enabled. False until the configuration is first saved.' }),
     defaultRole: Type.Union([Type.String(), Type.Null()], {
-      description: 'The role of users without a role, or with an unlisted one; null for none.'
+      description: 'The role of users without a role or with an unknown role; null if it is not set.'
     }),
     roles: Roles
   })
@@ -74,7 +74,7 @@ const reading = { access: 'user' } as const
 const writing = { access: 'tenant-admin', permission: 'rbac:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const rule =
-  `Callers who are not administrators can grant only permissions that they hold. At most ${maxRoles} roles with ${maxPermissionsInAll} permissions in all.`
+  `A caller who is not an administrator can grant only permissions that the caller has. There can be at most ${maxRoles} roles, with at most ${maxPermissionsInAll} permissions in total.`
 
 export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): void {
   app.get('/tenant/rbac', {
@@ -152,7 +152,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
   }, async (request) => {
     const { name, ...changes } = request.body
     if (name !== undefined && name !== request.params.name) {
-      throw failure('roleInvalid', { message: 'A role keeps its name: add one with the other name, and delete this one' })
+      throw failure('roleInvalid', { message: 'A role cannot be renamed: create a role with the new name, and delete this role' })
     }
     return roleBody(await service.update(tenantOf(request), request.params.name, changes, await authorOf(request)))
   })
@@ -162,7 +162,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     schema: {
       tags,
       summary: 'Delete a role',
-      description: 'Its users have the default role from then on. One that others inherit from, and the default role, stay.',
+      description: 'Users of the role then have the default role. The default role and roles from which others inherit cannot be deleted.',
       params: Params,
       response: { 200: Success, ...errorResponses(...refusals, 409) }
     }

@@ -75,7 +75,7 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
 
     async create (tenant, role, author) {
       await edit(tenant, author, { action: 'role.create', target: role.name, details: toldOf(role) }, (before) => {
-        if (before.roles.has(role.name)) throw failure('conflict', { message: `There is a role "${role.name}" already` })
+        if (before.roles.has(role.name)) throw failure('conflict', { message: `There is already a role "${role.name}"` })
         return withRole(before, role)
       })
     },
@@ -95,9 +95,13 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
         roleOf(before, name)
         const heir = [...before.roles.values()].find(({ parentRole }) => parentRole === name)
         if (heir !== undefined) {
-          throw failure('roleInUse', { message: `The role "${heir.name}" inherits from "${name}": give it another parent first` })
+          throw failure('roleInUse', { message: `The role "${heir.name}" inherits from "${name}": change its parent first` })
         }
-        if (before.defaultRole === name) throw failure('roleInUse', { message: `"${name}" is the default role: name another one first` })
+        if (before.defaultRole === name) {
+          throw failure('roleInUse', {
+            message: `"${name}" is the default role: set another default role first`
+          })
+        }
         const roles = new Map(before.roles)
         roles.delete(name)
         return { ...before, roles }

@@ -12,13 +12,14 @@ import { named } from '../../lib/validation/named-schema.js'
 import { bytesPerMB, unlimited, type Plans } from '../../lib/plans/plans.js'
 import { actorOf } from '../auth/actor.js'
 
-const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: '1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
+const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: 'The id of the tenant: 1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
 const Name = Type.String({ minLength: 1, maxLength: 200 })
-const Plan = Type.String({ description: 'The tier of its plan.' })
+const Plan = Type.String({ description: "The tier of the tenant's plan." })
 const CreatedAt = Type.String({ format: 'date-time' })
 
 const Status = Type.Enum(['active', 'suspended', 'deleting'], {
-  description: '`deleting`: what it owns is being removed, or was until that was cut off.'
+  description:
+    "The status of the tenant. `suspended`: all requests of the tenant are rejected; `deleting`: the tenant's data is being deleted, or the deletion was interrupted."
 })
 
 const Managed = named(
@@ -34,7 +35,7 @@ const Managed = named(
 
 const Query = Type.Object({
   status: Type.Optional(Status),
-  plan: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: 'The tier of its plan.' })),
+  plan: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: "The tier of the tenant's plan." })),
   ...searchQuery('the id or the name'),
   ...pageQuery('Tenants')
 }, { additionalProperties: false })
@@ -48,7 +49,9 @@ function bodiesOf (tiers: readonly string[]) {
   const Changes = Type.Object({
     name: Type.Optional(Name),
     plan,
-    status: Type.Optional(Type.Enum(['active', 'suspended'], { description: '`suspended`: whatever is done in its name is refused.' }))
+    status: Type.Optional(
+      Type.Enum(['active', 'suspended'], { description: 'The new status. `suspended`: all requests of the tenant are rejected.' })
+    )
   }, { additionalProperties: false, minProperties: 1 })
   return { New, Changes }
 }
@@ -64,10 +67,12 @@ const Info = named(
     plan: Plan,
     createdAt: CreatedAt,
     limits: Type.Object({
-      apiCalls: Type.Number({ description: 'Requests a minute; they are counted unless the document has `rateLimit.enabled` false.' }),
-      llmTokens: Type.Number({ description: 'Tokens a month.' }),
-      storage: Type.Number({ description: 'Bytes.' })
-    }, { description: 'What the plan includes; -1 is unlimited.' })
+      apiCalls: Type.Number(
+        { description: 'The number of requests per minute. Requests are counted unless the document has `rateLimit.enabled` false.' }
+      ),
+      llmTokens: Type.Number({ description: 'The number of tokens per month.' }),
+      storage: Type.Number({ description: 'The total size of files in bytes.' })
+    }, { description: 'The limits and features of the plan; -1 means unlimited.' })
   })
 )
 
@@ -99,7 +104,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     schema: {
       tags,
       summary: 'Create a tenant',
-      description: 'On the plan `free`, unless the body names another.',
+      description: 'The tenant has the plan `free` unless the body has another plan.',
       body: New,
       response: { 201: Managed, ...errorResponses(...refusals, 409) }
     }
@@ -134,7 +139,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
       tags,
       summary: 'Delete a tenant and all its data',
       description:
-        'From the beginning of the deletion nothing is served in its name. One that was cut off is carried on by sending it again.',
+        'All requests of the tenant are rejected as soon as the deletion starts. If the deletion is interrupted, send the request again to continue.',
       params: Params,
       response: { 200: Success, ...errorResponses(...refusals, 404, 409) }
     }

@@ -32,7 +32,7 @@ export function requestOf ({ segments, shape, params }: CompiledTool, input: unk
   const members = new Map(Object.entries(given).filter(([, value]) => value !== null && value !== undefined))
   for (const name of members.keys()) {
     const isKnown = params.includes(name) || shape.query.has(name) || (shape.takesBody && name === bodyMember)
-    if (!isKnown) throw invalid({ path: `/${name}`, message: 'is no member of the input of this tool', keyword: 'additionalProperties' })
+    if (!isKnown) throw invalid({ path: `/${name}`, message: 'is not an input of this tool', keyword: 'additionalProperties' })
   }
   // Has no prototype, since a parameter may have any name.
   const texts: Record<string, string> = Object.create(null)
@@ -71,7 +71,7 @@ function textOf (name: string, value: unknown): string {
   }
   const text = String(value)
   if (text === '' || text === '.' || text === '..' || !isStorable(text)) {
-    throw invalid({ path, message: 'must be a text that can stand in a path', keyword: 'format' })
+    throw invalid({ path, message: 'must be text that is allowed in a path', keyword: 'format' })
   }
   if (text.length > maxParam) throw invalid({ path, message: `must have at most ${maxParam} characters`, keyword: 'maxLength' })
   return text
@@ -83,7 +83,7 @@ function payloadOf (body: unknown): string {
   const excess = jsonExcess(text)
   if (excess !== null) throw failure('badRequest', { message: `The body ${excess}` })
   if (text.includes('"__proto__":') || (text.includes('"constructor":') && text.includes('"prototype":'))) {
-    throw failure('badRequest', { message: 'The body holds a key that is not accepted: "__proto__" or "constructor"' })
+    throw failure('badRequest', { message: 'The body contains the forbidden key "__proto__" or "constructor"' })
   }
   return text
 }

@@ -112,7 +112,9 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
       const { name } = route.declared
       const other = routes.get(name)
       if (other !== undefined) {
-        throw new Error(`the routes ${other.method} ${other.path} and ${route.method} ${route.path} are tools of the same name, "${name}"`)
+        throw new Error(
+          `the routes ${other.method} ${other.path} and ${route.method} ${route.path} are tools with the same name, "${name}"`
+        )
       }
       routes.set(name, route)
       service.invalidate()

@@ -6,7 +6,7 @@ const maxDetails = 5 // of a validation error, in one message
 const maxMessage = 1000 // characters
 
 export function tooLarge (maxBytes: number): Error {
-  return failure('answerTooLarge', { message: `The result has more than ${maxBytes} bytes: ask for fewer records or fields` })
+  return failure('answerTooLarge', { message: `The result has more than ${maxBytes} bytes: request fewer records or fields` })
 }
 
 /** The route's own error. Its message says which values are wrong. */

@@ -30,12 +30,12 @@ export const limits: Readonly<Record<Reserved | Gauge, Limit>> = {
   llm_tokens: {
     limitOf: ({ limits }) => limits.ai.llmTokensPerMonth,
     unit: 1,
-    textOf: (limit) => `${limit} tokens of language models a month`
+    textOf: (limit) => `${limit} tokens of language models per month`
   },
   ai_cost: {
     limitOf: ({ limits }) => limits.ai.maxCostPerMonth,
     unit: microPerUSD,
-    textOf: (limit) => `${limit} USD for language models a month`
+    textOf: (limit) => `${limit} USD for language models per month`
   },
   storage_bytes: {
     limitOf: ({ limits }) => limits.fileStorage.maxStorageMB,
@@ -45,13 +45,13 @@ export const limits: Readonly<Record<Reserved | Gauge, Limit>> = {
   connections: {
     limitOf: ({ limits }) => limits.websocket.maxConnections,
     unit: 1,
-    textOf: (limit) => `${limit} websocket connections at a time`
+    textOf: (limit) => `${limit} concurrent websocket connections`
   },
-  rooms: { limitOf: ({ limits }) => limits.websocket.maxRooms, unit: 1, textOf: (limit) => `${limit} rooms at a time` },
+  rooms: { limitOf: ({ limits }) => limits.websocket.maxRooms, unit: 1, textOf: (limit) => `${limit} concurrent rooms` },
   entities_watched: {
     limitOf: ({ limits }) => limits.websocket.maxEntitiesWatched,
     unit: 1,
-    textOf: (limit) => `${limit} watched entities at a time`
+    textOf: (limit) => `${limit} concurrently watched entities`
   }
 }
 

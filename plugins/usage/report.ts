@@ -10,7 +10,7 @@ import { allowed } from './metrics.js'
 
 const metric = {
   current: Type.Number(),
-  limit: Type.Number({ description: 'What the plan includes; -1: unlimited.' }),
+  limit: Type.Number({ description: 'The limit of the plan; -1 means unlimited.' }),
   percentage: Percentage
 }
 const Metric = named('UsageMetric', Type.Object(metric))
@@ -27,7 +27,7 @@ export const Report = named(
           ...metric,
           currentFormatted: Type.String({ examples: ['1.5 MB'] }),
           limitFormatted: Type.String({ examples: ['5 GB', 'Unlimited'] })
-        }, { description: 'In bytes.' })
+        }, { description: 'The size in bytes.' })
       }),
       tenantConfig: Type.Object({ secrets: Metric })
     })

@@ -8,9 +8,9 @@ import { tenantOf } from '../tenancy/required.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { Report } from './report.js'
 
-const Period = Type.String({ description: 'A month, in UTC: `YYYY-MM`.', examples: ['2026-02'] })
-const Calls = Type.Number({ description: 'Requests, those that failed included, without those that a rate limit refused.' })
-const Tokens = Type.Number({ description: 'Tokens of language models.' })
+const Period = Type.String({ description: 'The month in UTC: `YYYY-MM`.', examples: ['2026-02'] })
+const Calls = Type.Number({ description: 'The number of requests, including failed requests, without requests rejected by a rate limit.' })
+const Tokens = Type.Number({ description: 'The number of tokens of language models.' })
 
 const Summary = named(
   'UsageSummary',
@@ -19,18 +19,18 @@ const Summary = named(
     period: Period,
     api_calls: Calls,
     llm_tokens: Tokens,
-    storage_bytes: Type.Number({ description: 'Bytes of files that there are now.' }),
-    bandwidth_bytes: Type.Number({ description: 'Bytes of the bodies of requests and answers.' })
+    storage_bytes: Type.Number({ description: 'The current size of all files, in bytes.' }),
+    bandwidth_bytes: Type.Number({ description: 'The size of the bodies of requests and responses, in bytes.' })
   })
 )
 
 const HistoryQuery = Type.Object({
-  period: Type.Optional(Type.String({ description: 'The month: `YYYY-MM`, in UTC. Default: the current one.', examples: ['2026-02'] }))
+  period: Type.Optional(Type.String({ description: 'The month in UTC: `YYYY-MM`. Default: the current month.', examples: ['2026-02'] }))
 }, { additionalProperties: false })
 const History = Type.Object({
   history: Type.Array(Type.Object({ date: Type.String({ format: 'date' }), api_calls: Calls, llm_tokens: Tokens }), {
     maxItems: 31,
-    description: 'Each day of the month, as far as today.'
+    description: 'The days of the month up to today.'
   })
 })
 

@@ -112,7 +112,7 @@ export function createUserAdministration (
     if (
       isAdministrator && !staysAdministrator && !isPlatformAdmin(author.claims) && !await adminStore.hasOtherAdministrator(writer, user)
     ) {
-      throw failure('stateConflict', { message: 'This is the last administrator of the tenant: make another one first' })
+      throw failure('stateConflict', { message: 'This is the last administrator of the tenant: make another user an administrator first' })
     }
     return user
   }
@@ -228,5 +228,5 @@ function userUnknown (): Error {
 }
 
 function taken (): Error {
-  return failure('conflict', { message: 'There is a user of this e-mail address already' })
+  return failure('conflict', { message: 'There is already a user with this e-mail address' })
 }

@@ -7,7 +7,7 @@ import { Password } from './user.js'
 export const LinkTokenText = Type.String({
   minLength: 1,
   maxLength: maxLinkTokenLength,
-  description: 'That of the link in the mail: the fragment `#token=…`.'
+  description: 'The token of the link in the mail: the fragment `#token=…`.'
 })
 
 export const LinkPassword = named(

@@ -18,16 +18,18 @@ import { Email, maxEmailLength, Role, type User } from './user.js'
 
 const bodyLimit = 16_384 // bytes: the longest password, written as `\uXXXX`, and a token
 const closed = { additionalProperties: false } as const
-const Status = Type.Union([Type.Literal('active'), Type.Literal('disabled')], { description: '`disabled`: the user cannot log in.' })
+const Status = Type.Union([Type.Literal('active'), Type.Literal('disabled')], {
+  description: 'The status of the user. `disabled`: the user cannot log in.'
+})
 
 const Shown = named(
   'User',
   Type.Object({
-    id: Type.String({ format: 'uuid', description: "The `sub` of the user's tokens." }),
+    id: Type.String({ format: 'uuid', description: "The id of the user: the `sub` of the user's tokens." }),
     email: Type.String(),
     role: Type.String(),
     status: Status,
-    emailVerified: Type.Boolean({ description: 'The user has proven to receive mail at the address.' }),
+    emailVerified: Type.Boolean({ description: 'True if the user has verified the e-mail address.' }),
     createdAt: Type.String({ format: 'date-time' })
   })
 )
@@ -35,7 +37,12 @@ const List = ListOf(Shown)
 const ListQuery = Type.Object({
   ...pageQuery('Users'),
   search: Type.Optional(
-    Type.String({ minLength: 1, maxLength: maxEmailLength, pattern: '^[^\\u0000]*$', description: 'Part of the address, in any case.' })
+    Type.String({
+      minLength: 1,
+      maxLength: maxEmailLength,
+      pattern: '^[^\\u0000]*$',
+      description: 'Part of the e-mail address to search for, ignoring case.'
+    })
   ),
   status: Type.Optional(Status)
 }, closed)
@@ -43,14 +50,14 @@ const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const Changes = Type.Object({ role: Type.Optional(Role), status: Type.Optional(Status) }, { ...closed, minProperties: 1 })
 const Invitation = Type.Object({ email: Email, role: Type.Optional(Role) }, closed)
 const Invited = Type.Object({
-  id: Type.String({ format: 'uuid', description: 'The id of the user to come.' }),
-  expiresAt: Type.String({ format: 'date-time', description: 'The link of the mail works until then.' })
+  id: Type.String({ format: 'uuid', description: 'The id of the user that accepting the invitation creates.' }),
+  expiresAt: Type.String({ format: 'date-time', description: 'The time at which the link in the mail expires.' })
 })
 const tags = ['Users']
 const config = { access: 'tenant-admin', permission: 'users:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const rule =
-  "Callers without the role `admin` must hold what the user's role gives. Callers cannot change or delete themselves or the last administrator of the tenant; administrators of the platform can."
+  "A caller without the role `admin` must have all permissions of the user's role. Callers cannot change or delete themselves or the last administrator of the tenant; administrators of the platform can."
 
 export function userRoutes (app: FastifyInstance, service: UserAdministration): void {
   app.get<{ Querystring: Static<typeof ListQuery> }>('/users', {
@@ -79,7 +86,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
       tags,
       summary: 'Update a user',
       description:
-        `${rule} Another role ends the user's tokens; refresh tokens give new ones. A user who is disabled loses tokens, sessions and the API keys that the user made.`,
+        `${rule} Changing the role revokes the user's tokens; refresh tokens return new ones. Disabling a user revokes the user's tokens, sessions and API keys.`,
       params: Params,
       body: Changes,
       response: { 200: Shown, ...errorResponses(...refusals, 409) }
@@ -106,7 +113,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
       tags,
       summary: 'Invite a user by mail',
       description:
-        'Callers without the role `admin` must hold what the role gives. Default role: `user`. A newer invitation of the address replaces the one before. An address is sent at most three an hour, and a caller sends at most 100. 503 without `auth.mail`.',
+        'A caller without the role `admin` must have all permissions of the invited role. Default role: `user`. A new invitation replaces an earlier one of the same address. An address receives at most three invitations per hour, and a caller can send at most 100 per hour. Responds with 503 without `auth.mail`.',
       body: Invitation,
       response: { 201: Invited, ...errorResponses(...refusals, 409) }
     }

@@ -90,7 +90,7 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
       await store.transaction(tenantRef(tenant), async (writer) => {
         if (!await lockTenant(writer, tenantRef(tenant), 'shared')) throw failure('tenantUnknown')
         if (!await store.insert(writer, user, hash)) {
-          throw failure('conflict', { message: 'There is a user of this e-mail address already' })
+          throw failure('conflict', { message: 'There is already a user with this e-mail address' })
         }
         await writeAudit(writer, { tenant: tenantRef(tenant), action, actor, target: user.email, details: { id: user.id, role }, at })
       })

@@ -29,16 +29,16 @@ export const maxEmailLength = 254 // characters
 export const Email = Type.String({
   format: 'email',
   maxLength: maxEmailLength,
-  description: `An e-mail address of at most ${maxEmailLength} characters; upper and lower case are the same.`
+  description: `An e-mail address of at most ${maxEmailLength} characters, ignoring case.`
 })
 
 /** A password as it is sent; `passwordFault` checks a new one. */
 export const Password = Type.String({
   maxLength: maxPasswordInput,
-  description: `${minPasswordLength} to ${maxPasswordLength} characters.`
+  description: `A password of ${minPasswordLength} to ${maxPasswordLength} characters.`
 })
 
-export const Role = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$', description: '1 to 64 of `A-Z a-z 0-9 _ . -`.' })
+export const Role = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$', description: 'The name of a role: 1 to 64 of `A-Z a-z 0-9 _ . -`.' })
 
 const Identity = Type.Object({ email: Email, role: Type.Optional(Role) }, { additionalProperties: false })
 

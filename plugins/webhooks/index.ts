@@ -80,7 +80,7 @@ export default definePlugin<WebhooksOptions>({
     if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
       if (sent.length > 0) {
         throw new Error(
-          `SECRETS_MASTER_KEY is missing: the secrets of webhooks are encrypted under it. Set it (${howToMake}), or take the webhooks with a \`url\` out of the document`
+          `SECRETS_MASTER_KEY is missing, which encrypts the secrets of webhooks. Set it (${howToMake}), or remove the webhooks with a \`url\` from the document`
         )
       }
       log.warn(

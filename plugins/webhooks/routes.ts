@@ -17,7 +17,9 @@ import { tenantOf } from '../tenancy/required.js'
 const maxOffset = 10_000
 
 const Query = Type.Object({
-  status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'], { description: '`pending`: it waits, or is tried again.' })),
+  status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'], {
+    description: 'The status of the delivery. `pending`: it waits for its first attempt or a retry.'
+  })),
   event: Type.Optional(Type.Enum([...eventKinds], { description: 'The kind of event.' })),
   ...pageQuery('Deliveries', maxOffset)
 }, { additionalProperties: false })
@@ -29,22 +31,22 @@ const Delivery = named(
   Type.Object({
     id: Type.String({ format: 'uuid' }),
     event: Type.String({ description: 'The kind of event.' }),
-    webhook: orNull(Type.String(), 'The name of the webhook in the document; null for the callback of a run.'),
-    url: Type.String({ description: 'Where it goes, without its query string.' }),
+    webhook: orNull(Type.String(), 'The name of the webhook in the document; null for the callback of a workflow run.'),
+    url: Type.String({ description: 'The URL of the receiver, without its query string.' }),
     status: Type.Enum(['pending', 'delivered', 'failed']),
-    attempts: Type.Integer({ description: 'How often it was tried.' }),
-    lastStatus: orNull(Type.Integer(), 'What the receiver answered last; null where it did not.'),
-    lastError: orNull(Type.String(), 'Why it was not delivered; null where it was, or was not tried yet.'),
+    attempts: Type.Integer({ description: 'The number of attempts.' }),
+    lastStatus: orNull(Type.Integer(), "The status of the receiver's last response; null if it did not respond."),
+    lastError: orNull(Type.String(), 'The error of the last attempt; null if it succeeded or was not made yet.'),
     nextAttemptAt: orNull(
       time,
-      'When it is tried next; null where it has ended, and where an earlier delivery of the same entity goes first.'
+      'The time of the next attempt; null if the delivery has ended, or if an earlier delivery for the same entity goes first.'
     ),
     createdAt: time,
-    deliveredAt: orNull(time, 'When the receiver took it.')
+    deliveredAt: orNull(time, 'The time at which the receiver accepted the delivery.')
   })
 )
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
-const Secret = Type.Object({ secret: Type.String({ description: '`whsec_<base64>`, as Standard Webhooks has it.' }) })
+const Secret = Type.Object({ secret: Type.String({ description: 'The secret in the form `whsec_<base64>` of Standard Webhooks.' }) })
 
 const tags = ['Webhooks']
 
@@ -58,7 +60,7 @@ export function webhookRoutes (app: FastifyInstance): void {
       tags,
       summary: 'List webhook deliveries, newest first',
       description: withNote(
-        `Of the tenant; for platform administrators without \`X-Tenant-ID\` of the platform's own webhooks. Kept for 30 days. \`total\` counts up to ${maxOffset}.`,
+        `Lists deliveries of the tenant, or of the platform's own webhooks for platform administrators without \`X-Tenant-ID\`. Deliveries are kept for 30 days. \`total\` counts up to ${maxOffset}.`,
         noEvents,
         app
       ),
@@ -77,7 +79,7 @@ export function webhookRoutes (app: FastifyInstance): void {
       tags,
       summary: 'Send a delivery again',
       description:
-        'Under the same `webhook-id`, at once, and again for 24 hours where it fails. One that waits for an earlier one of the same entity goes on waiting.',
+        'The delivery is sent immediately with the same `webhook-id`, and retried for 24 hours if it fails. A delivery that waits for an earlier delivery of the same entity keeps waiting.',
       params: Params,
       bodyOptional: true,
       body: EmptyBody,
@@ -94,7 +96,7 @@ export function webhookRoutes (app: FastifyInstance): void {
       tags,
       summary: 'Retrieve the default signing secret of webhooks',
       description:
-        'Made when it is asked for first, or first signs. For platform administrators without `X-Tenant-ID` that of the platform.',
+        "The secret signs all webhooks without a secret of their own. It is created at its first use. Platform administrators without `X-Tenant-ID` receive the platform's secret.",
       response: { 200: Secret, ...errorResponses(401, 403, 404, 429, 500, 503) }
     }
   }, async (request) => ({ secret: await webhooks.secretOf(ownerOf(request)) }))

@@ -54,7 +54,7 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
   async function ofCallback (tenant: Owner, text: string): Promise<Target | string> {
     const { url, secret, trusted }: { url?: unknown, secret?: unknown, trusted?: unknown } = Object(JSON.parse(text))
     const fault = faultOfUrl(url)
-    if (typeof url !== 'string' || fault !== null) return `no address: ${fault}`
+    if (typeof url !== 'string' || fault !== null) return `invalid address: ${fault}`
     return { url, secret: typeof secret === 'string' ? secret : await secrets.of(tenant), trusted: trusted === true }
   }
 
@@ -64,9 +64,9 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
     if (keys.length > 0) values()?.accessed(tenant, keys)
     const address = textOf(url, scope)
     const signing = secret === null ? await secrets.of(tenant) : textOf(secret, scope)
-    if (address === null || signing === null) return 'a secret that the webhook names has no value'
+    if (address === null || signing === null) return 'the secret of the webhook has no value'
     const fault = faultOfUrl(address)
-    return fault === null ? { url: address, secret: signing, trusted } : `no address: ${fault}`
+    return fault === null ? { url: address, secret: signing, trusted } : `invalid address: ${fault}`
   }
 
   return async (attempt, signal) => {
@@ -80,7 +80,7 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
     try {
       const target = await targetOf(attempt)
       if (target === null) {
-        return { delivered: false, status: null, error: 'the document has no webhook of this name any more', again: null }
+        return { delivered: false, status: null, error: 'the document no longer has a webhook with this name', again: null }
       }
       if (typeof target === 'string') return ended(null, target)
       const body = `{"type":${JSON.stringify(type)},"timestamp":${JSON.stringify(at.toISOString())},"data":${data}}`
@@ -100,10 +100,10 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
         signal
       })
       if (status >= 200 && status < 300) return { delivered: true, status, error: null, again: null }
-      if (status === gone) return { delivered: false, status, error: 'the receiver wants no more of it', again: null }
+      if (status === gone) return { delivered: false, status, error: 'the receiver rejected further deliveries', again: null }
       return ended(
         status,
-        status >= 300 && status < 400 ? 'it answered with a redirect, which is not followed' : 'it answered with an error'
+        status >= 300 && status < 400 ? 'the receiver responded with a redirect, which is not followed' : 'the receiver responded with an error'
       )
     } catch (error) {
       if (signal.aborted) throw error
@@ -116,13 +116,13 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
 
 /** For the log of deliveries; null if the error is not the receiver's. */
 function reasonOf (error: unknown, timeoutMs: number): string | null {
-  if (isFailure(error, 'addressRefused')) return 'the address is private, or may not be called: it was refused before anything was sent'
-  if (isFailure(error, 'providerTimeout')) return `no answer within ${timeoutMs / 1000} s`
-  if (isFailure(error, 'providerFailed')) return 'no connection, or an invalid or too large answer'
-  if (isFailure(error, 'providerBusy')) return 'it was not called: it kept failing, or too many calls are under way'
+  if (isFailure(error, 'addressRefused')) return 'the address is private or forbidden; nothing was sent'
+  if (isFailure(error, 'providerTimeout')) return `no response within ${timeoutMs / 1000} s`
+  if (isFailure(error, 'providerFailed')) return 'no connection, or an invalid or too large response'
+  if (isFailure(error, 'providerBusy')) return 'not called because the receiver kept failing, or too many calls are running'
   if (isFailure(error, 'credentialsRequired')) return 'the signing secret is empty or invalid'
-  if (isFailure(error, 'badRequest')) return 'no request can be made to the address'
-  if (error instanceof SecretUnreadable) return 'its secret cannot be read: the master key that it was encrypted under is missing'
+  if (isFailure(error, 'badRequest')) return 'the address cannot be used in a request'
+  if (error instanceof SecretUnreadable) return 'the signing secret cannot be decrypted: the master key that encrypted it is missing'
   return null
 }
 

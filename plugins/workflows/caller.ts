@@ -8,7 +8,7 @@ export const maxSyncMs = 300_000 // for a run within a request, after which no f
 export function goneOf ({ raw }: Pick<RouteReply, 'raw'>): AbortSignal {
   const gone = new AbortController()
   raw.once('close', () => {
-    if (!raw.writableFinished) gone.abort(failure('stopping', { message: 'The caller is gone' }))
+    if (!raw.writableFinished) gone.abort(failure('stopping', { message: 'The caller disconnected' }))
   })
   return gone.signal
 }

@@ -60,7 +60,7 @@ export function createCompletion ({ store, dbFor, webhooks, log }: CompletionPar
 
   return async (run, end, address, signal) => {
     // After an outage the write may have happened. The next attempt then finds an ended run.
-    if (!await throughOutages(() => write(run, end, address), signal)) throw new Interrupted("the run is no longer this attempt's")
+    if (!await throughOutages(() => write(run, end, address), signal)) throw new Interrupted('the run belongs to another attempt')
     webhooks()?.wake()
   }
 }

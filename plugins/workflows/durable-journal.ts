@@ -40,12 +40,14 @@ export function createDurableJournal (
   function requireRoom ({ result }: StepOutcome): void {
     const size = sizeOf(result)
     if (size > maxResultBytes) {
-      throw failure('answerTooLarge', { message: `The result of a step has at most ${maxResultBytes} bytes as JSON: this one has ${size}` })
+      throw failure('answerTooLarge', {
+        message: `The result of a step can have at most ${maxResultBytes} bytes as JSON: this result has ${size}`
+      })
     }
     const excess = result === null ? null : storedExcess(result)
     if (excess !== null) throw failure('answerTooLarge', { message: `The JSON of a step's result ${excess}` })
     if (kept + size > maxKeptBytes) {
-      throw failure('answerTooLarge', { message: `The results of all steps of a run have at most ${maxKeptBytes} bytes as JSON` })
+      throw failure('answerTooLarge', { message: `The results of all steps of a run can have at most ${maxKeptBytes} bytes as JSON` })
     }
   }
 
@@ -54,9 +56,9 @@ export function createDurableJournal (
     try {
       answer = await run(statement, [tenant, id, attempt, ...values])
     } catch (error) {
-      throw new Interrupted('the database does not take how the run goes on', { cause: error })
+      throw new Interrupted('the database rejects the state of the run', { cause: error })
     }
-    if (answer === null) throw new Interrupted("the run is no longer this attempt's")
+    if (answer === null) throw new Interrupted('the run belongs to another attempt')
   }
 
   const alone: RunStatement = (statement, values) => engine.text(statement, values, options)
@@ -84,7 +86,7 @@ export function createDurableJournal (
         return outcome
       } catch (error) {
         // If the connection was lost afterwards, the commit may have happened. The next attempt reads it.
-        if (!isReached) throw new Interrupted('the database is lost', { cause: error })
+        if (!isReached) throw new Interrupted('the connection to the database was lost', { cause: error })
         throw error
       }
     },

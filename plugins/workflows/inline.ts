@@ -38,7 +38,7 @@ export async function readInline (
     await requireBounds(sent, '/body', yielder)
     const read = readAs(Inline, sent, '/body', readingOf(faults))
     faults.throwIfAny()
-    if (read === undefined) throw new Error('a workflow could not be read, and has no fault')
+    if (read === undefined) throw new Error('a workflow could not be read, but has no fault')
     const { webhookOnComplete: callback } = read
     // The text is stored in the row of the run.
     if (typeof callback === 'object' && callback.secret !== undefined && !secretTemplate.test(callback.secret)) {
@@ -46,7 +46,7 @@ export async function readInline (
     }
     const workflow = await compile({ named: true, ...read }, faults)
     faults.throwIfAny()
-    if (workflow === null) throw new Error('a workflow could not be compiled, and has no fault')
+    if (workflow === null) throw new Error('a workflow could not be compiled, but has no fault')
     return workflow
   } catch (error) {
     return refuse(error)

@@ -73,9 +73,9 @@ const noValues: SecretValues = new Map()
 const nothing: EarlierSteps = { outcomes: new Map(), sent: new Set() }
 const endedProcesses: StoredError = {
   code: catalogue.internal.code,
-  message: 'Two processes ended while they ran the same step, so the run is not tried again'
+  message: 'Two processes ended while they ran the same step, so the run is not retried'
 }
-const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run was begun too often without coming to its end' }
+const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run was started too often without completing' }
 
 export function createRunJob ({ engine, store, documents, tenants, plugins, steps, callers, end, log: ownLog }: RunJobParts): RunJob {
   const running = new Map<HeldRun, AbortController>()
@@ -83,7 +83,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
   async function attempted (run: TakenRun, attempt: number, signal: AbortSignal, log: FastifyBaseLogger): Promise<Ended> {
     const { tenant: id } = run
     const tenant = id === '' ? null : await tenants.get(id)
-    if (id !== '' && (tenant === null || tenant.status === 'deleting')) throw new Interrupted('the tenant is gone')
+    if (id !== '' && (tenant === null || tenant.status === 'deleting')) throw new Interrupted('the tenant was deleted')
     const whole = await documents.stored(id, run.definition)
     const workflow = whole ?? await documents.storedEnd(id, run.definition)
     if (workflow === null) return { end: failed(catalogue.schemaChanged), address: null }
@@ -174,7 +174,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       const own = [...running].filter(([run]) => run.tenant === tenant)
       if (own.length === 0) return
       const held = await store.heldOf(tenant, own.map(([run]) => run))
-      for (const [{ id }, controller] of own) if (!held.has(id)) controller.abort(new Interrupted('the run was canceled, or is gone'))
+      for (const [{ id }, controller] of own) if (!held.has(id)) controller.abort(new Interrupted('the run was canceled or deleted'))
     }
   }
 }

@@ -28,7 +28,7 @@ export function createLlmStep (models: Models, servers: () => McpServers | null)
       ...ofServers.length === 0 ? [] : await servers()?.toolsFor(ofServers, serverUser) ?? []
     ])
     const missing = names.find((name) => !found.has(name))
-    if (missing !== undefined) throw refused(`the caller of the run can use no tool "${missing.slice(0, 200)}"`)
+    if (missing !== undefined) throw refused(`the caller of the run cannot use the tool "${missing.slice(0, 200)}"`)
     return limitedTools(found.values())
   }
 
@@ -67,7 +67,7 @@ function textOf (value: unknown): string {
 
 function wholeOf (value: unknown): number {
   if (typeof value === 'number' && Number.isInteger(value) && value >= 1) return value
-  throw refused('`params.maxOutputTokens` must be a whole number from 1')
+  throw refused('`params.maxOutputTokens` must be a whole number of at least 1')
 }
 
 function temperatureOf (value: unknown): number {
@@ -81,5 +81,5 @@ function schemaOf (value: unknown): Record<string, unknown> {
 }
 
 function refused (message: string): TenantryError {
-  return failure('badRequest', { message: `The step cannot ask a model: ${message}` })
+  return failure('badRequest', { message: `The step cannot call a model: ${message}` })
 }

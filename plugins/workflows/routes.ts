@@ -26,22 +26,22 @@ import { readDefinition } from './serialization.js'
 import { tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
 
 const closed = { additionalProperties: false } as const
-const WorkflowId = Type.String({ format: 'uuid', description: 'The run, as it was answered when it was started.' })
+const WorkflowId = Type.String({ format: 'uuid', description: 'The id of the run, as returned when it was started.' })
 const Time = Type.String({ format: 'date-time' })
 const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema) => Type.Union([schema, Type.Null()])
 const RunError = named(
   'WorkflowError',
-  Type.Optional(Type.Object({ message: Type.String(), code: Type.String() }, { description: 'Why it failed.' }))
+  Type.Optional(Type.Object({ message: Type.String(), code: Type.String() }, { description: 'The reason for the failure.' }))
 )
 const Status = Type.Enum([...runStatuses])
-const Name = Type.Union([Type.String(), Type.Null()], { description: 'The id of the workflow; null for one that has none.' })
+const Name = Type.Union([Type.String(), Type.Null()], { description: 'The id of the workflow; null if it has none.' })
 
 const StepStatus = named(
   'WorkflowStep',
   Type.Object({
     id: Type.String(),
     status: Type.Enum(['pending', 'running', 'completed', 'failed', 'skipped', 'canceled'], {
-      description: '`pending`: it has not begun.'
+      description: 'The status of the step. `pending`: it has not started.'
     }),
     startedAt: orNull(Time),
     finishedAt: orNull(Time),
@@ -54,8 +54,8 @@ const RunStatus = named(
     workflowId: Type.String({ format: 'uuid' }),
     workflow: Name,
     status: Status,
-    steps: Type.Array(StepStatus, { description: 'All of them, in the order of the declaration.' }),
-    result: Type.Optional(Type.Unknown({ description: 'Of a completed run: that of the last step that ran.' })),
+    steps: Type.Array(StepStatus, { description: 'All steps, in the order of their declaration.' }),
+    result: Type.Optional(Type.Unknown({ description: 'The result of a completed run: the result of the last executed step.' })),
     error: RunError,
     createdAt: Time,
     finishedAt: orNull(Time)
@@ -77,7 +77,7 @@ const Completed = named(
   Type.Object({
     workflowId: Type.String({ format: 'uuid' }),
     status: Type.Literal('completed'),
-    result: Type.Unknown({ description: 'That of the last step that ran.' })
+    result: Type.Unknown({ description: 'The result of the last executed step.' })
   })
 )
 const Queued = named(
@@ -85,15 +85,15 @@ const Queued = named(
   Type.Object({
     workflowId: Type.String({ format: 'uuid' }),
     status: Type.Literal('queued'),
-    statusUrl: Type.String({ description: 'The path of its status.' })
+    statusUrl: Type.String({ description: "The path of the run's status." })
   })
 )
 const Canceled = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('canceled') })
 const ListedQuery = Type.Object(pageQuery('Workflows'), closed)
 const Listed = ListOf(Type.Object({
-  id: Type.String({ description: 'The name for `ref`.' }),
-  source: Type.Enum(['tenant', 'platform'], { description: 'The document that declares it.' }),
-  steps: Type.Integer({ description: 'The number of its steps.' })
+  id: Type.String({ description: 'The id of the workflow, for `ref`.' }),
+  source: Type.Enum(['tenant', 'platform'], { description: "The document that declares the workflow: the tenant's or the platform's." }),
+  steps: Type.Integer({ description: 'The number of steps.' })
 }))
 
 const Id = Type.Object({ workflowId: WorkflowId }, closed)
@@ -103,25 +103,29 @@ const StatusQuery = Type.Object({
     Type.String({
       pattern: tokenPattern,
       expected: 'the token of a `statusUrl`',
-      description: 'The token of the `statusUrl` that a caller without credentials got. It shows this one run.'
+      description: 'The token from the `statusUrl`, for callers without credentials. It gives access to this run only.'
     })
   )
 }, closed)
 const RunsQuery = Type.Object({ status: Type.Optional(Status), ...pageQuery('Runs', maxCounted) }, closed)
-const Async = Type.Optional(Type.Boolean({ description: 'false runs it within the request, and answers its result. Default: true.' }))
-const Input = Type.Optional(Type.Unknown({ description: 'What `{{input.field}}` reads.' }))
+const Async = Type.Optional(
+  Type.Boolean({ description: 'If false, the workflow runs within the request, and the response has its result. Default: true.' })
+)
+const Input = Type.Optional(Type.Unknown({ description: 'The input of the workflow, read as `{{input.field}}`.' }))
 const NamedBody = Type.Object({
   ref: Type.String({
     pattern: '^[A-Za-z0-9_-]{1,64}$',
     expected: '1 to 64 of A-Z a-z 0-9 _ -',
-    description: "The id of a workflow: the tenant's, or else the platform's."
+    description: 'The id of a workflow of the tenant, or else of the platform.'
   }),
   input: Input,
   async: Async
 }, closed)
 const InlineBody = Type.Object({
   id: Type.Optional(
-    Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', description: 'A name for the list of runs.' })
+    Type.String(
+      { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', description: 'The name shown in the list of runs.' }
+    )
   ),
   steps: Type.Array(Type.Object({}, { additionalProperties: true }), {
     minItems: 1,
@@ -131,7 +135,9 @@ const InlineBody = Type.Object({
   input: Input,
   async: Async,
   webhookOnComplete: Type.Optional(
-    Type.Unknown({ description: 'The address that is called at the end: a URL, or `{url, secret}` with the secret as `{{secret:KEY}}`.' })
+    Type.Unknown(
+      { description: 'The URL that is called when the run ends: a URL, or `{url, secret}` with the secret as `{{secret:KEY}}`.' }
+    )
   )
 }, closed)
 
@@ -174,7 +180,7 @@ export function workflowRoutes (app: FastifyInstance): void {
       tags,
       summary: 'Run a workflow sent in the body',
       description:
-        "The steps are those that the tenant's own document could have, and use its connectors. Steps that read a secret, in a template or in an expression, need the permission `secrets:write` too.",
+        "The steps are subject to the rules of the tenant's own document and can use its connectors. Steps that read a secret, in a template or in an expression, also require the permission `secrets:write`.",
       body: InlineBody,
       response: { 200: Completed, 202: Queued, ...errorResponses(...runRefusals) }
     }
@@ -183,7 +189,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     const { input, async: isAsync = true } = request.body
     const workflow = await readInline(tenant, request.body, (definition, faults) => documents.own(tenant, definition, '/body', faults))
     if (workflow.secrets.length > 0 && !await hasPermission(request, 'secrets:write')) {
-      throw failure('forbidden', { message: 'To run steps that read a secret you need the permission secrets:write too' })
+      throw failure('forbidden', { message: 'Steps that read a secret also require the permission secrets:write' })
     }
     return await run(workflow, input, isAsync, request, reply)
   })
@@ -216,7 +222,7 @@ export function workflowRoutes (app: FastifyInstance): void {
       tags,
       summary: 'Retrieve the status of a run',
       description:
-        'Users see their own runs, administrators all runs of their tenant. Without credentials the `token` of the `statusUrl` shows its run, with the same `X-Tenant-ID` as the request that started it.',
+        'Users can access their own runs, administrators all runs of their tenant. Without credentials the `token` of the `statusUrl` gives access to its run, with the same `X-Tenant-ID` as the request that started it.',
       querystring: StatusQuery,
       response: { 200: RunStatus, ...errorResponses(...refusals) }
     }
@@ -232,7 +238,8 @@ export function workflowRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'List runs, newest first',
-      description: `Those of the caller; for administrators all of their tenant, kept for 30 days. \`total\` counts up to ${maxCounted}.`,
+      description:
+        `Lists the runs of the caller; for administrators, all runs of their tenant. Runs are kept for 30 days. \`total\` counts up to ${maxCounted}.`,
       querystring: RunsQuery,
       response: { 200: ListOf(Run), ...errorResponses(...refusals) }
     }
@@ -247,7 +254,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     schema: {
       tags,
       summary: 'Cancel a run',
-      description: 'What its steps have done stays done; nothing more is.',
+      description: 'Effects of completed steps are not undone. No further step starts.',
       body: Id,
       response: { 200: Canceled, ...errorResponses(...refusals, 409) }
     }

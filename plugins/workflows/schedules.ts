@@ -129,10 +129,10 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
       return 'passed'
     }
     const found = tenant === platformRef ? null : await tenants.get(tenant)
-    if (tenant !== platformRef && found?.status !== 'active') return skip('the tenant is suspended or gone')
-    if (lastRun !== null && await store.isOpen(tenant, lastRun)) return skip('the run before has not ended')
+    if (tenant !== platformRef && found?.status !== 'active') return skip('the tenant is suspended or was deleted')
+    if (lastRun !== null && await store.isOpen(tenant, lastRun)) return skip('the previous run has not ended')
     const workflow = named.compiled()
-    if (workflow === null) return skip('the database no longer has what it needs')
+    if (workflow === null) return skip('the database no longer has the tables or columns of the workflow')
     try {
       await start(due, workflow, named.schedule?.input ?? {})
       return 'started'

@@ -67,7 +67,9 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope, caller?:
   const text = stringifyJson(stored)
   const bytes = Buffer.byteLength(text)
   if (bytes > maxScopeBytes) {
-    throw failure('bodyTooLarge', { message: `What a workflow is given has at most ${maxScopeBytes} bytes as JSON: this has ${bytes}` })
+    throw failure('bodyTooLarge', {
+      message: `The input and context of a workflow can have at most ${maxScopeBytes} bytes as JSON: this one has ${bytes}`
+    })
   }
   return text
 }

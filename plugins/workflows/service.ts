@@ -124,7 +124,7 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, ca
       const share = await limits()?.take(limitedUser, { resource: 'workflow', metric: 'count', amount: 1 })
       try {
         const id = await send({ tenant, data: {} }, row, row.definition.length + row.scope.length)
-        if (id === null) throw new Error('the job of a run has no key that could wait')
+        if (id === null) throw new Error('the job of a run has no key')
         const statusUrl = `${prefix}/agent/workflow/status?workflowId=${id}`
         return { workflowId: id, statusUrl: status === undefined ? statusUrl : `${statusUrl}&token=${status.token}` }
       } catch (error) {

@@ -5,7 +5,7 @@ import { failure } from '../../lib/errors.js'
 
 /** The error of a step that took longer. */
 export function overdue (step: string): TenantryError {
-  return failure('providerTimeout', { message: `The step "${step}" did not end in its time`, extras: { step } })
+  return failure('providerTimeout', { message: `The step "${step}" did not finish in time`, extras: { step } })
 }
 
 /**

@@ -98,7 +98,7 @@ async function runIntegration (
   { host, scope, clock }: StepSurroundings
 ): Promise<StepOutcome> {
   const { integrations, journal, signal, log } = host
-  if (integrations === null) throw new Error('a workflow calls other services, and the app has no plugin for it')
+  if (integrations === null) throw new Error('a workflow calls other services, but the app has no plugin for them')
   const result = await integrations.run(call, scope, {
     tenant: tenantOrPlatform(scope.tenant),
     idempotencyKey: keyOf(journal.runId, id),
@@ -119,7 +119,7 @@ async function runOther (
 ): Promise<StepOutcome> {
   const { journal, steps, signal, caller = noTools } = host
   const runner = steps[kind]
-  if (runner === undefined) throw new Error(`nothing runs steps of the kind ${kind}`)
+  if (runner === undefined) throw new Error(`there is no runner for steps of the kind ${kind}`)
   const evaluated = members.evaluate(scope)
   const until = ends === Infinity ? clock.now() + defaultTimeoutMs : ends
   return completed(

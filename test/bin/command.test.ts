@@ -48,23 +48,23 @@ t.test('an invalid call suggests the intended command and exits with 1', async (
     [['strat'], /^there is no command "strat", did you mean "start"\?$/],
     [
       ['serve-everything'],
-      /^there is no command "serve-everything"; there are init, start, dev, worker, validate, migrate, backup, restore, token, openapi, client, user create, secrets rekey, files repair$/
+      /^there is no command "serve-everything": expected one of init, start, dev, worker, validate, migrate, backup, restore, token, openapi, client, user create, secrets rekey, files repair$/
     ],
-    [['user'], /^"tenantry user" needs another word; there is "tenantry user create"$/],
+    [['user'], /^"tenantry user" requires another word: "tenantry user create"$/],
     [['user', 'create'], /^--email is missing/],
     [['user', 'create', '--email', 'ada'], /^--email must be an e-mail address$/],
     [['user', 'create', '--email', 'a@example.com', '--role', 'a b'], /^--role must match the pattern/],
-    [['user', 'create', '--email', 'a@example.com', '--tenant', 'a b'], /^--tenant takes 1 to 64 characters/],
+    [['user', 'create', '--email', 'a@example.com', '--tenant', 'a b'], /^--tenant must be 1 to 64 characters/],
     [['user', 'create', '--email', 'a@example.com', '--password', 'x'], /^"tenantry user create" has no option "--password"/],
     [['help', 'strat'], /^there is no command "strat", did you mean "start"\?$/],
     [['start', '--prot', '1'], /^"tenantry start" has no option "--prot", did you mean "--port"\?$/],
-    [['start', '--port', 'http'], /^the port "http" is no number from 0 to 65535$/],
-    [['start', '--port', '65536'], /^the port "65536" is no number from 0 to 65535$/],
-    [['start', 'a.json', 'b.json'], /^unexpected "b.json": "tenantry start" takes one document$/],
+    [['start', '--port', 'http'], /^the port "http" is invalid: expected a number from 0 to 65535$/],
+    [['start', '--port', '65536'], /^the port "65536" is invalid: expected a number from 0 to 65535$/],
+    [['start', 'a.json', 'b.json'], /^unexpected "b.json": "tenantry start" accepts only one document$/],
     [['token', '--role', 'admin'], /^--sub is missing/],
-    [['token', '--sub', 'a', '--tenant', 'not a tenant'], /^--tenant takes 1 to 64 characters/],
-    [['token', '--sub', 'a', '--expires', '1h'], /^--expires takes a number of seconds/],
-    [['token', '--sub', 'a'], /^there is no key to sign with/]
+    [['token', '--sub', 'a', '--tenant', 'not a tenant'], /^--tenant must be 1 to 64 characters/],
+    [['token', '--sub', 'a', '--expires', '1h'], /^--expires must be a number of seconds/],
+    [['token', '--sub', 'a'], /^there is no signing key/]
   ]
   t.match(await tenantry(t, folder, calls[0]![0]), { code: 1, output: [], errors: [calls[0]![1]] })
   for (const [words, message] of [...calls, [[], /^tenantry /] as const]) {
@@ -73,7 +73,7 @@ t.test('an invalid call suggests the intended command and exits with 1', async (
 })
 
 t.test('a command without a document lists the places where it looked', async (t) => {
-  const errors = ['no document: there is no tenantry.json, tenantry.jsonc, tenantry.js or tenantry.ts in this folder; name one']
+  const errors = ['no document: there is no tenantry.json, tenantry.jsonc, tenantry.js or tenantry.ts in this folder; give the path of one']
   const folder = t.testdir({})
   for (const command of ['start', 'validate']) t.match(await tenantry(t, folder, [command]), { code: 1, errors }, command)
 })
@@ -88,7 +88,7 @@ t.test('tsx loads a TypeScript document, and a missing tsx is reported', async (
   if (!readsTypeScript) {
     t.match(await tenantry(t, folder, ['validate', 'tenantry.ts'], plain), {
       code: 1,
-      errors: [/^tenantry.ts: the module cannot be loaded: Node.js v\d+\.\d+\.\d+ does not read TypeScript: run "npm i -D tsx"/]
+      errors: [/^tenantry.ts: the module cannot be loaded: Node.js v\d+\.\d+\.\d+ cannot load TypeScript: run "npm i -D tsx"/]
     })
   }
   symlinkSync(dirname(dirname(createRequire(import.meta.url).resolve('tsx/package.json'))), `${folder}/node_modules`)
@@ -225,7 +225,7 @@ t.test('validate', async (t) => {
   t.strictSame(await here(['validate', `${folder}/undeclared.json`]), {
     code: 0,
     output: [],
-    errors: ['note: /routes/0: the table "found" is not declared: it is looked for when the server starts']
+    errors: ['note: /routes/0: the table "found" is not declared: it is checked when the server starts']
   })
   t.strictSame(
     await here(['validate', `${folder}/calls.json`]),
@@ -249,10 +249,10 @@ t.test('validate', async (t) => {
     code: 1,
     output: [],
     errors: [
-      '/routes/1/queries/0/function: the document declares no function "yeerly": name it in `functions`, did you mean "yearly"?',
+      '/routes/1/queries/0/function: the document does not declare a function "yeerly": add it to `functions`, did you mean "yearly"?',
       '/routes/1/queries/1/arguments/yaer: the function is declared without an argument "yaer", did you mean "year"?',
       '/routes/1/queries/1/arguments/tenant: the function is declared without an argument "tenant"',
-      '/routes/1/queries/2: a `call` needs a `function`',
+      '/routes/1/queries/2: a `call` requires a `function`',
       '/routes/1/queries/3/filters/0/column: the table "notes" has no column "txt", did you mean "text"?'
     ]
   }, 'calls of functions that the document declares')
@@ -269,8 +269,8 @@ t.test('validate', async (t) => {
         output: [],
         errors: [
           'PAYMENT_PROVIDER: expected payprov (Polar) or altprov (Stripe)',
-          'APP_URL: expected an absolute address, http or https, without user, query and fragment',
-          'PAYPROV_PRODUCT_MAP: "pro_montly" cannot be sold: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
+          'APP_URL: expected an absolute URL, http or https, without user name, query string and fragment',
+          'PAYPROV_PRODUCT_MAP: "pro_montly" cannot be sold: expected `<tier>_<cycle>` of a plan, with the cycle monthly or yearly, did you mean "pro_monthly"?'
         ]
       },
       `${command} reports all faults of the payment provider`
@@ -337,6 +337,6 @@ t.test('token signs with a private key, and reports a missing one', async (t) =>
   t.match(createVerifier({ key: publicKey, algorithms: ['ES256'] })(output[0]!), { sub: 'ada' })
   t.match(await here(['token', `${folder}/public.json`, '--sub', 'ada']), {
     code: 1,
-    errors: [/^there is no key to sign with: the document has a jwt\.publicKey/]
+    errors: [/^there is no signing key: the document has a jwt\.publicKey/]
   })
 })

@@ -101,7 +101,7 @@ t.test('dev serves a document, its changes and its faults', async (t) => {
     await dev.errorLine(/^still serving the previous version/)
     t.strictSame(await greetingOf(address), { greeting: 'one' })
     await save(documentOf('one'))
-    await dev.errorLine(/^no faults, and no change of what is served/)
+    await dev.errorLine(/^no faults, and no change to the served document/)
   })
 
   t.test('a change is served on the same port, and the in-memory database keeps its data', async (t) => {
@@ -200,10 +200,10 @@ t.test('a call that cannot succeed exits with 1 and explains why', async (t) => 
   const folder = t.testdir({ 'tenantry.json': documentOf('one'), 'seed.txt': '', 'list.json': '[]', 'rows.json': '{"notes": [1]}' })
   const calls: [string[], RegExp, Record<string, string>?][] = [
     [[], /NODE_ENV is "production".*"tenantry start"/, { NODE_ENV: 'production' }],
-    [['--port', 'x'], /the port "x" is no number/],
+    [['--port', 'x'], /the port "x" is invalid/],
     [['--seed', `${folder}/none.sql`], /none\.sql: there is no such file/],
     [['--seed', `${folder}/seed.txt`], /expected a file that ends in \.sql or \.json/],
-    [['--seed', `${folder}/list.json`], /expected an object that has a list of rows for each table/],
+    [['--seed', `${folder}/list.json`], /expected an object with a list of rows for each table/],
     [['--seed', `${folder}/rows.json`], /\/notes: expected a list of rows/]
   ]
   for (const [words, message, env] of calls) {

@@ -42,7 +42,7 @@ test('files repair restores missing copies on disk and S3, and deletes objects w
   t.strictSame(await repair(), {
     code: 1,
     output: [line(1, 2, 1, 4)],
-    errors: [`the file acme/${lost} is in no store: restore it from a backup, or delete it`]
+    errors: [`the file acme/${lost} is missing in every storage: restore it from a backup, or delete it`]
   })
   const texts = async (id: string) => await remote.stat(`acme/${id}`) !== null
   t.ok(await texts(notInS3))
@@ -56,7 +56,7 @@ test('files repair restores missing copies on disk and S3, and deletes objects w
   t.match(await here(['files', 'repair', `${folder}/tenantry.json`]), {
     code: 1,
     output: [],
-    errors: [/^The store of files cannot be reached; try again: /]
+    errors: [/^The file storage cannot be reached; try again: /]
   })
 })
 

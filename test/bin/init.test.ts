@@ -51,7 +51,7 @@ t.test('init overwrites no file', async (t) => {
   writeFileSync(join(folder, '.env'), 'MINE=1')
   t.match(await here(['init', folder]), {
     code: 1,
-    errors: [`${folder} has .env already: name a new folder, as in "tenantry init my-api"`]
+    errors: [`${folder} already has .env: choose a new folder, as in "tenantry init my-api"`]
   })
   t.strictSame(readdirSync(folder), ['.env'])
   t.equal(readFileSync(join(folder, '.env'), 'utf8'), 'MINE=1')
@@ -59,7 +59,7 @@ t.test('init overwrites no file', async (t) => {
 
 t.test('init rejects a file as its folder', async (t) => {
   const file = join(t.testdir({ 'tenantry.json': '{}' }), 'tenantry.json')
-  t.match(await here(['init', file]), { code: 1, errors: [`${file} is a file: name a new folder, as in "tenantry init my-api"`] })
+  t.match(await here(['init', file]), { code: 1, errors: [`${file} is a file: choose a new folder, as in "tenantry init my-api"`] })
 })
 
 t.test('each project gets its own secret', async (t) => {

@@ -47,7 +47,7 @@ test('secrets rekey lists unreadable secrets and re-encrypts the rest', async (t
     code: 1,
     output: [`1 secret moved to the master key ${current.key.id}`],
     errors: [
-      `the secret "a" of the tenant "acme" was left as it is: it was encrypted under the master key ${lost.key.id}, which is not among the keys of this server`
+      `the secret "a" of the tenant "acme" was not changed: it was encrypted under the master key ${lost.key.id}, which is not among the keys of this server`
     ]
   })
   t.match(await here(['secrets', 'rekey', path], { SECRETS_PREVIOUS_KEYS: old.text }), {
@@ -88,7 +88,7 @@ test('secrets rekey reports a database that is not migrated', async (t) => {
 })
 
 test('secrets without a subcommand lists the subcommands', async (t) => {
-  t.match(await here(['secrets']), { code: 1, errors: ['"tenantry secrets" needs another word; there is "tenantry secrets rekey"'] })
+  t.match(await here(['secrets']), { code: 1, errors: ['"tenantry secrets" requires another word: "tenantry secrets rekey"'] })
   t.match(await here(['secrets', 'rekey', '--help']), { code: 0, output: [/^usage: tenantry secrets rekey \[document\]$/] })
   t.strictSame((await here(['help', 'secrets', 'rekey'])).output, (await here(['secrets', 'rekey', '--help'])).output)
 })

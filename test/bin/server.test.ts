@@ -141,7 +141,7 @@ t.test('a failed start exits with 1 and prints the obstacle in one line', async 
   t.equal(down.errors.length, 1)
   t.notMatch(down.errors[0], 'hunter2')
   t.match(tables, { code: 1, errors: [/^\/routes\/0\/queries\/0\/table: there is no table "notes"/] })
-  t.match(inUse, { code: 1, errors: [new RegExp(`^the port ${port} is in use by another program`)] })
+  t.match(inUse, { code: 1, errors: [new RegExp(`^the port ${port} is used by another program`)] })
 })
 
 t.test('migrate --print shows the changes, migrate applies them once, and a second run changes nothing', async (t) => {
@@ -161,7 +161,7 @@ t.test('migrate --print shows the changes, migrate applies them once, and a seco
   t.match(output, [/^001_/, /^002_tenants$/])
   t.equal(output.at(-1), nameAfterSystem('create_notes'))
   t.equal((await tables()).length, 1)
-  t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is lacking'] })
+  t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is missing'] })
 })
 
 t.test('migrate prints security rules without a database', async (t) => {
@@ -189,7 +189,7 @@ t.test('the printed migrations create the same database as migrate', async (t) =
   const folder = t.testdir({ 'tenantry.json': JSON.stringify({ postgres: { connectionString }, tables: { notes }, routes: [] }) })
   const { output } = await here(['migrate', `${folder}/tenantry.json`, '--print'])
   await query(output.join('\n'))
-  t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is lacking'] })
+  t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is missing'] })
 })
 
 t.test('a closed pipe ends the command without an error', async (t) => {
@@ -225,5 +225,5 @@ t.test("openapi prints the API's document and does not change the database", asy
     t.ok(await validate(printed))
   }
   t.strictSame(await query("select nspname from pg_namespace where nspname = 'tenantry'"), [])
-  t.match(await here(['openapi', `${folder}/off.json`]), { code: 1, errors: ['the document turns the plugin "openapi" off'] })
+  t.match(await here(['openapi', `${folder}/off.json`]), { code: 1, errors: ['the document disables the plugin "openapi"'] })
 })

@@ -57,7 +57,7 @@ test('user create reads the password from standard input, and the user can log i
     target: 'ada@example.com'
   }])
   const again = await create(['--email', 'ROOT@example.com'], `${password}\n`)
-  t.match(again, { code: 1, output: [], errors: [/^there is a user of the address ROOT@example.com already$/] })
+  t.match(again, { code: 1, output: [], errors: [/^there is already a user with the address ROOT@example.com$/] })
 })
 
 test('the password is one line of standard input', async (t) => {
@@ -73,10 +73,10 @@ test('the password is one line of standard input', async (t) => {
   const refusals: [input: string | Buffer, message: RegExp][] = [
     ['', /^there is no password on standard input/],
     ['\n', /^there is no password on standard input/],
-    [`${password}\nsecond\n`, /^standard input holds more than one line/],
-    [`${password}\n\n`, /^standard input holds more than one line/],
+    [`${password}\nsecond\n`, /^standard input has more than one line/],
+    [`${password}\n\n`, /^standard input has more than one line/],
     [Buffer.from([0x61, 0x62, 0xff]), /^standard input is not UTF-8$/],
-    ['x'.repeat(10_000), /^standard input is longer than a password can be$/]
+    ['x'.repeat(10_000), /^standard input is longer than the maximum length of a password$/]
   ]
   for (const [input, message] of refusals) await t.rejects(readLine(Readable.from([Buffer.from(input)])), { message }, String(message))
 })
@@ -86,7 +86,7 @@ test('user create explains why a user cannot be created before it asks for a pas
     t.match(await here(['user', 'create', '--email', 'root@example.com', '--role', 'admin', '--tenant', tenant]), {
       code: 1,
       output: [],
-      errors: [/--tenant takes 1 to 64 characters/]
+      errors: [/--tenant must be 1 to 64 characters/]
     }, `the tenant "${tenant}" does not accept a platform user`)
   }
   const words = ['user', 'create', '--email', 'ada@example.com', '--tenant', 'acme']
@@ -94,7 +94,7 @@ test('user create explains why a user cannot be created before it asks for a pas
   t.match(await here([...words, `${folder}/tenantry.json`]), {
     code: 1,
     output: [],
-    errors: [/^there is no tenant "acme", and tenancy.provisioning is "explicit": make it with POST \/tenants/]
+    errors: [/^there is no tenant "acme", and tenancy.provisioning is "explicit": create it with POST \/tenants/]
   })
   const { folder: unmigrated } = await folderOf(t, { migrate: 'manual' }, { empty: true })
   t.match(await here([...words, `${unmigrated}/tenantry.json`]), {
@@ -106,7 +106,7 @@ test('user create explains why a user cannot be created before it asks for a pas
   t.match(await here([...words, `${memory}/memory.json`]), {
     code: 1,
     output: [],
-    errors: [/^the database is in memory, and ends with this command/]
+    errors: [/^the database is in memory and is lost when this command ends/]
   })
 })
 
@@ -119,7 +119,7 @@ async function atTerminal (t: Test, passwords: number, answers: readonly string[
   let answered = 0
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     screen += text
-    const asked = screen.match(/(?:Password|again): /g)?.length ?? 0
+    const asked = screen.match(/[Pp]assword: /g)?.length ?? 0
     while (answered < asked && answered < answers.length) child.stdin.write(answers[answered++] ?? '')
   })
   await once(child, 'close')
@@ -128,10 +128,10 @@ async function atTerminal (t: Test, passwords: number, answers: readonly string[
 
 test('a terminal prompts twice and hides the password', { skip: withoutScript() }, async (t) => {
   // The program's input, echoed in hexadecimal.
-  const read = `Password: \r\nThe same again: \r\nread ${Buffer.from(password).toString('hex')}\r\n`
+  const read = `Password: \r\nRepeat the password: \r\nread ${Buffer.from(password).toString('hex')}\r\n`
   const cases: [answers: string[], screen: string][] = [
     [[`x\u0015${password}!\u007f\r`, `${password}\r`], read],
-    [[`${password}\r`, `${password}!\r`], 'Password: \r\nThe same again: \r\nthe two are not the same\r\n'],
+    [[`${password}\r`, `${password}!\r`], 'Password: \r\nRepeat the password: \r\nthe passwords are not the same\r\n'],
     [['a good\u0003'], 'Password: \r\nno password was given\r\n'],
     // A paste answers the second prompt before it appears; there is no third one.
     [[`${password}\r${password}\r`], read]

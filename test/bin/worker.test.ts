@@ -31,7 +31,7 @@ t.test('worker runs jobs of servers that only send; SIGTERM ends it with 0, and 
   t.match(await tenantry(t, folder, ['worker']), {
     code: 1,
     output: [],
-    errors: ["the document's `queue.workers` is 0: say with --workers how many jobs run at a time"]
+    errors: ["the document's `queue.workers` is 0: set the number of concurrent jobs with --workers"]
   })
 
   // The first server creates the tables.
@@ -65,13 +65,13 @@ t.test('worker reports an obstacle in one line', async (t) => {
   })
   t.match(await here(['worker', `${folder}/embedded.json`]), {
     code: 1,
-    errors: ['an embedded database has one process: the server runs its jobs']
+    errors: ['an embedded database can be used by one process only: the server runs its jobs']
   })
   t.match(await here(['worker', `${folder}/wrong.json`]), { code: 1, errors: [/^\/queue\/worker: .*did you mean "workers"/] })
   for (const workers of ['0', '101', '-1', '1.5', 'x', '']) {
     t.match(await here(['worker', `${folder}/embedded.json`, `--workers=${workers}`]), {
       code: 1,
-      errors: [`--workers "${workers}" is no number from 1 to 100`]
+      errors: [`--workers "${workers}" is invalid: expected a number from 1 to 100`]
     })
   }
   t.match(await tenantry(t, folder, ['worker', 'down.json'], testEnv), { code: 1, output: [], errors: [/^the database cannot be reached/] })

@@ -298,6 +298,6 @@ test('a body that is not JSON is rejected with the position of its fault', async
   }
   t.equal(
     (await ask('POST /echo', { raw: '{"__proto__":{}}' })).body['message'],
-    'The body holds a key that is not accepted: "__proto__" or "constructor"'
+    'The body contains the forbidden key "__proto__" or "constructor"'
   )
 })

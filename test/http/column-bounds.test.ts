@@ -63,12 +63,12 @@ test("a value outside its column's bounds is rejected with its field", async (t)
     }
   }
   t.match((await ask('POST /coded', { body: { id: 1, text: 'sixsix' } })).body, {
-    details: [{ path: '/body/text', message: /"code" takes a text of at most 5 characters/, keyword: 'maxLength' }]
+    details: [{ path: '/body/text', message: /"code" must be a string of at most 5 characters/, keyword: 'maxLength' }]
   })
   t.match((await ask('POST /parts', { body: { id: 1, code: 'a\0b' } })).body, {
-    details: [{ path: '/body/code', message: /must not hold the character NUL/ }]
+    details: [{ path: '/body/code', message: /must not contain the character NUL/ }]
   })
-  t.match((await ask('GET /parts?code=a%00')).body, { details: [{ path: '/query/code', message: /must not hold the character NUL/ }] })
+  t.match((await ask('GET /parts?code=a%00')).body, { details: [{ path: '/query/code', message: /must not contain the character NUL/ }] })
   t.strictSame((await ask('GET /parts')).body.data?.map(({ id }) => id), [0], 'nothing was written')
 
   const right = {

@@ -92,7 +92,7 @@ test('a route that accepts files needs file storage on the server', async (t) =>
   for (const off of [{ files: { enabled: false } }, { plugins: { files: false } }]) {
     t.match(
       faultsOf({ routes: [form], ...off }).join('\n'),
-      /\/routes\/0\/multipart: the server keeps no files: in its document, take `enabled: false` from `files`/
+      /\/routes\/0\/multipart: the server does not store files: in its document, remove `enabled: false` from `files`/
     )
   }
 })

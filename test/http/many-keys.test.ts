@@ -31,7 +31,7 @@ test('JSON with too many keys is rejected before it is parsed', async (t) => {
   t.equal(body.status, 400)
   t.match(await body.json(), {
     code: 'TENANTRY_BAD_REQUEST',
-    message: 'The body has more than 10,000 different keys, where a key counts again after other keys'
+    message: 'The body has more than 10,000 different keys, where a key after other keys counts again'
   })
 
   const rows = Array.from(

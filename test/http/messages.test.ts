@@ -12,7 +12,7 @@ t.test('messages', async (t) => {
   const read = async (headers: Record<string, string>) => (await app.inject({ url: '/notes', headers })).json()
 
   t.test('a user whose token lacks a tenant is not told to send a header that would be rejected', async (t) => {
-    const expected = /the caller's token must name (?:one|a tenant) in its claim tenant_id/i
+    const expected = /the caller's token must have the tenant in its claim tenant_id/i
     t.match(await read(bearer({ sub: 'ada' })), { code: 'TENANTRY_TENANT_REQUIRED', message: expected })
     t.match(await read({ ...bearer({ sub: 'ada' }), 'x-tenant-id': 'acme' }), { code: 'TENANTRY_TENANT_MISMATCH', message: expected })
     for (const headers of [{}, bearer({ sub: 'ops', role: 'admin' })]) {
@@ -23,7 +23,7 @@ t.test('messages', async (t) => {
   t.test('an invalid API key is not reported as a token', async (t) => {
     t.match(await read({ 'x-api-key': 'wrong' }), { code: 'TENANTRY_TOKEN_INVALID', message: 'API key not recognized' })
     t.match(await read({ 'x-api-key': `tnt_${'x'.repeat(40)}` }), { code: 'TENANTRY_TOKEN_INVALID', message: 'API key not recognized' })
-    t.match(await read({ authorization: 'Basic YTpi' }), { code: 'TENANTRY_TOKEN_MISSING', message: /expected the scheme Bearer/ })
+    t.match(await read({ authorization: 'Basic YTpi' }), { code: 'TENANTRY_TOKEN_MISSING', message: /expected Bearer/ })
   })
 
   t.test('a date in place of a time or null gets one detail', async (t) => {
@@ -45,8 +45,8 @@ t.test('messages', async (t) => {
   t.test('an unknown action or integration is named', async (t) => {
     const call = async (path: string) =>
       (await app.inject({ method: 'POST', url: `/integrations/${path}`, headers: administrator, payload: {} })).json()
-    t.match(await call('stripe/creatCustomer'), { message: /^There is no action "creatCustomer"; known are / })
-    t.match(await call('strpe/createCustomer'), { message: /^There is no integration "strpe"; known are / })
+    t.match(await call('stripe/creatCustomer'), { message: /^There is no action "creatCustomer": expected one of / })
+    t.match(await call('strpe/createCustomer'), { message: /^There is no integration "strpe": expected one of / })
     t.ok((await call(`stripe/${'x'.repeat(500)}`)).message.length < 400, 'a long name is truncated')
   })
 })

@@ -137,7 +137,7 @@ test("aggregates, embeds and paths give a tenant's document no additional access
   }])
   t.match(await faults({ select: "data->'{{query.key}}'" }), [{
     path: '/routes/0/queries/0/select',
-    message: 'a template cannot stand here'
+    message: 'a template is not allowed here'
   }])
   t.match(await faults({ select: 'id', filters: [{ column: "data->>'a' = 'b' or true --", value: 'x' }] }), [{
     path: '/routes/0/queries/0/filters/0/column'

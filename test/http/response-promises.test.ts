@@ -41,7 +41,7 @@ test('a response schema that requires a member that responses lack is a fault at
       '/routes/2/response/required/1 the response has no member "total"',
       '/routes/2/response/properties/data/items/required/0 the response has no member "nope"',
       '/routes/3/response/required/0 the response has no member "nope"',
-      '/routes/4/response/required/0 "meta" is not among the `properties`, so that the response leaves it out'
+      '/routes/4/response/required/0 "meta" is not among the `properties`, so the response omits it'
     ]
   )
 })

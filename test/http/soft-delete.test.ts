@@ -41,7 +41,7 @@ test('soft delete', async (t) => {
         refused(t, answer, 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(body)}`)
         t.strictSame(answer.body.details, [{
           path,
-          message: 'marks a soft-deleted row: only a `delete` with `softDelete` sets it',
+          message: 'marks a soft-deleted row: only a `delete` with `softDelete` can set it',
           keyword: 'readOnly'
         }])
       }

@@ -38,7 +38,7 @@ t.test('each plugin names a missing dependency, of itself or of its endpoints', 
       t.teardown(() => app.close())
       for (const other of all) if (other !== missing) app.register(fp(async () => {}, { name: `tenantry-${other}` }))
       await t.rejects(async () => await app.register(plugin), {
-        message: `register the plugin "tenantry/plugins/${missing}" before "tenantry/plugins/${name}", which needs it`
+        message: `register the plugin "tenantry/plugins/${missing}" before "tenantry/plugins/${name}", which requires it`
       })
     }
   }

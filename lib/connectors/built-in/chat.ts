@@ -7,8 +7,8 @@ import { Type } from 'typebox'
 import { Flag, Optional, Params, Text } from './params.js'
 
 const further = {
-  threadTs: Optional.Text('The message that it answers.', 40),
-  unfurlLinks: Flag('Shows what links lead to.')
+  threadTs: Optional.Text('The id of the message to reply to.', 40),
+  unfurlLinks: Flag('Shows previews of links.')
 }
 const furtherBody = { thread_ts: '{{params.threadTs}}', unfurl_links: '{{params.unfurlLinks}}' }
 
@@ -22,7 +22,7 @@ export const chat: ConnectorDefinition = {
     sendMessage: {
       method: 'POST',
       path: '',
-      params: Params({ text: Text('The message, in mrkdwn.', 40_000), ...further }),
+      params: Params({ text: Text('The text of the message, in mrkdwn.', 40_000), ...further }),
       body: { text: '{{params.text}}', ...furtherBody }
     },
     sendBlocks: {
@@ -32,9 +32,9 @@ export const chat: ConnectorDefinition = {
         blocks: Type.Array(Type.Object({ type: Type.String({ minLength: 1, maxLength: 64 }) }, { additionalProperties: true }), {
           minItems: 1,
           maxItems: 50,
-          description: 'The blocks, as Block Kit has them.'
+          description: 'The blocks in the format of Block Kit.'
         }),
-        text: Optional.Text('What is shown where blocks are not, as in notifications.', 40_000),
+        text: Optional.Text('The text shown instead of blocks, as in notifications.', 40_000),
         ...further
       }),
       body: { blocks: '{{params.blocks}}', text: '{{params.text}}', ...furtherBody }

@@ -5,9 +5,9 @@ import { Count, Flag, Id, Optional, Params, Text } from './params.js'
 
 const repository = { owner: Id('The account that owns the repository.'), repo: Id('The name of the repository.') }
 const number = Type.Union([Type.Integer({ minimum: 1, maximum: 2_147_483_647 }), Type.String({ pattern: '^[1-9][0-9]{0,9}$' })], {
-  description: 'The number, as it is shown.'
+  description: 'The number of the issue or pull request.'
 })
-const Names = (description: string) => Type.Optional(Type.Array(Text('A name.', 255), { maxItems: 100, description }))
+const Names = (description: string) => Type.Optional(Type.Array(Text('The name of a label.', 255), { maxItems: 100, description }))
 const body = Optional.Text('The text, in Markdown.', 65_536)
 
 export const codehost: ConnectorDefinition = {
@@ -31,7 +31,7 @@ export const codehost: ConnectorDefinition = {
         title: Text('The title.', 256),
         body,
         labels: Names('The labels.'),
-        assignees: Names('The users that it is assigned to.'),
+        assignees: Names('The names of the assigned users.'),
         milestone: Type.Optional(Type.Integer({ minimum: 1, description: 'The number of the milestone.' }))
       }),
       body: {
@@ -47,15 +47,15 @@ export const codehost: ConnectorDefinition = {
       path: '/repos/{{params.owner}}/{{params.repo}}/issues',
       params: Params({
         ...repository,
-        state: Type.Optional(Type.Enum(['open', 'closed', 'all'], { description: 'Default: `open`.' })),
-        labels: Optional.Text('Labels that all must have, separated by commas.'),
-        assignee: Optional.Text('A user; `none` or `*` for none or any.', 255),
-        creator: Optional.Text('Who opened it.', 255),
-        since: Optional.Text('Only what changed since then, as 2026-01-31T12:00:00Z.', 40),
-        sort: Type.Optional(Type.Enum(['created', 'updated', 'comments'], { description: 'Default: `created`.' })),
-        direction: Type.Optional(Type.Enum(['asc', 'desc'], { description: 'Default: `desc`.' })),
-        perPage: Count('Issues a page. Default: 30.', 100),
-        page: Count('Which page. Default: 1.', 100_000)
+        state: Type.Optional(Type.Enum(['open', 'closed', 'all'], { description: 'The state of the listed issues. Default: `open`.' })),
+        labels: Optional.Text('The names of labels that the issue must have, separated by commas.'),
+        assignee: Optional.Text('The name of the assigned user; `none` for unassigned issues, `*` for any user.', 255),
+        creator: Optional.Text('The name of the user who opened the issue.', 255),
+        since: Optional.Text('The earliest time of the last change, such as 2026-01-31T12:00:00Z.', 40),
+        sort: Type.Optional(Type.Enum(['created', 'updated', 'comments'], { description: 'The sort key. Default: `created`.' })),
+        direction: Type.Optional(Type.Enum(['asc', 'desc'], { description: 'The sort direction. Default: `desc`.' })),
+        perPage: Count('The number of issues per page. Default: 30.', 100),
+        page: Count('The number of the page. Default: 1.', 100_000)
       }),
       query: {
         state: '{{params.state}}',
@@ -75,11 +75,11 @@ export const codehost: ConnectorDefinition = {
       params: Params({
         ...repository,
         title: Text('The title.', 256),
-        head: Text('The branch with the changes; `user:branch` of another repository.', 255),
-        base: Text('The branch that they go into.', 255),
+        head: Text('The branch with the changes; `user:branch` for another repository.', 255),
+        base: Text('The branch to merge into.', 255),
         body,
-        draft: Flag('It is a draft. Default: false.'),
-        maintainerCanModify: Flag('Maintainers may change the branch.')
+        draft: Flag('Create a draft. Default: false.'),
+        maintainerCanModify: Flag('Allow maintainers to change the branch.')
       }),
       body: {
         title: '{{params.title}}',

@@ -8,16 +8,16 @@ const address = Type.Union([
   Type.Object({ email: Type.String({ minLength: 3, maxLength: 320 }), name: Type.Optional(Type.String({ maxLength: 255 })) }, {
     additionalProperties: false
   })
-], { description: 'An address, or `{email, name}`.' })
+], { description: 'An e-mail address, or `{email, name}`.' })
 const Addresses = (description: string) =>
   Type.Union([...address.anyOf, Type.Array(address, { minItems: 1, maxItems: 1000 })], { description })
 
 const envelope = {
-  to: Addresses('Who it is sent to: an address, `{email, name}`, or a list of them.'),
-  cc: Type.Optional(Addresses('Who has a copy.')),
-  bcc: Type.Optional(Addresses('Who has a copy that the others do not see.')),
-  from: Type.Union(address.anyOf, { description: 'Who sends it: a verified sender.' }),
-  replyTo: Type.Optional(Type.Union(address.anyOf, { description: 'Where answers go.' }))
+  to: Addresses('The recipients: an e-mail address, `{email, name}`, or a list of them.'),
+  cc: Type.Optional(Addresses('The recipients of a copy.')),
+  bcc: Type.Optional(Addresses('The recipients of a blind copy.')),
+  from: Type.Union(address.anyOf, { description: 'The sender, which must be verified.' }),
+  replyTo: Type.Optional(Type.Union(address.anyOf, { description: 'The address for replies.' }))
 }
 
 /** Expressions that turn addresses into `{email, name}` and lists of them. */
@@ -64,7 +64,7 @@ export const email: ConnectorDefinition = {
       params: Params({
         ...envelope,
         templateId: Text('The id of the dynamic template.', 255),
-        data: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'What the template shows, by name.' }))
+        data: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'The values for the template, by name.' }))
       }),
       compute,
       body: {

@@ -14,16 +14,20 @@ export const http: ConnectorDefinition = {
       path: '',
       addresses: ['url'],
       params: Params({
-        url: Text('The address. What templates in it give is percent-encoded, but where it is one template as a whole.', 8192),
-        method: Type.Optional(Type.Enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'], { description: 'Default: `GET`.' })),
-        headers: Type.Optional(Type.Record(Type.String(), value, { description: 'Headers by name; those that are null are left out.' })),
+        url: Text('The URL. Template values are percent-encoded, unless one template is the whole URL.', 8192),
+        method: Type.Optional(
+          Type.Enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'], { description: 'The HTTP method. Default: `GET`.' })
+        ),
+        headers: Type.Optional(
+          Type.Record(Type.String(), value, { description: 'The headers by name. Headers with the value null are omitted.' })
+        ),
         query: Type.Optional(
           Type.Record(Type.String(), Type.Union([...value.anyOf, Type.Array(value, { maxItems: 1000 })]), {
-            description: 'The query string by name; a list becomes several parameters.'
+            description: 'The query string by name. A list becomes several parameters.'
           })
         ),
         body: Type.Optional(Type.Unknown({ description: 'The body.' })),
-        bodyType: Type.Optional(Type.Enum(['json', 'form', 'raw'], { description: 'What the body is written as. Default: `json`.' }))
+        bodyType: Type.Optional(Type.Enum(['json', 'form', 'raw'], { description: 'The format of the body. Default: `json`.' }))
       }),
       headers: '{{params.headers}}',
       query: '{{params.query}}',

@@ -8,17 +8,17 @@ const LongText = (description: string) =>
   Type.Optional(Type.Union([
     Type.String({ minLength: 1, maxLength: 32_767 }),
     Type.Object({ type: Type.Literal('doc') }, { additionalProperties: true })
-  ], { description: `${description} A text becomes one paragraph; an Atlassian document stays as it is.` }))
+  ], { description: `${description} A string becomes one paragraph; an Atlassian document is sent unchanged.` }))
 
 const fields = {
   description: LongText('The description.'),
-  assignee: Type.Optional(Id('The account id of who it is assigned to.')),
+  assignee: Type.Optional(Id('The account id of the assignee.')),
   priority: Optional.Text('The name of the priority.', 255),
   labels: Type.Optional(Type.Array(Text('A label.', 255), { maxItems: 100, description: 'The labels.' })),
-  parent: Type.Optional(Id('The key of the parent.')),
+  parent: Type.Optional(Id('The key of the parent issue.')),
   fields: Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
-      description: 'Further fields by the names that the service gives them, such as `customfield_10010`.'
+      description: 'Additional fields by their names at the service, such as `customfield_10010`.'
     })
   )
 }
@@ -49,8 +49,8 @@ export const issues: ConnectorDefinition = {
       path: '/rest/api/3/issue/{{params.issueKey}}',
       params: Params({
         issueKey,
-        fields: Optional.Text('The fields of the answer, separated by commas. Default: all.'),
-        expand: Optional.Text('What else the answer holds.', 500)
+        fields: Optional.Text('The fields in the response, separated by commas. Default: all.'),
+        expand: Optional.Text('Additional parts of the response.', 500)
       }),
       query: { fields: '{{params.fields}}', expand: '{{params.expand}}' }
     },
@@ -59,7 +59,7 @@ export const issues: ConnectorDefinition = {
       path: '/rest/api/3/issue',
       params: Params({
         projectKey: Id('The key of the project.'),
-        issueType: Type.Optional(Text('The name of the type. Default: `Task`.', 255)),
+        issueType: Type.Optional(Text('The name of the issue type. Default: `Task`.', 255)),
         summary: Text('The summary.', 255),
         ...fields
       }),
@@ -75,7 +75,7 @@ export const issues: ConnectorDefinition = {
         issueKey,
         summary: Optional.Text('The summary.', 255),
         ...fields,
-        notifyUsers: Flag('false: no notifications are sent. Default: true.')
+        notifyUsers: Flag('If false, no notifications are sent. Default: true.')
       }),
       compute: { description: asDocument('params.description') },
       query: { notifyUsers: '{{params.notifyUsers}}' },
@@ -86,16 +86,16 @@ export const issues: ConnectorDefinition = {
       path: '/rest/api/3/search/jql',
       safe: true,
       params: Params({
-        jql: Text('The query; it must be bounded, as by a project.', 10_000),
+        jql: Text('The query in JQL. It must have a condition, such as a project.', 10_000),
         fields: Type.Optional(
-          Type.Array(Text('A field.', 255), {
+          Type.Array(Text('The name of a field.', 255), {
             minItems: 1,
             maxItems: 200,
-            description: 'The fields of each issue. Default: those that can be shown in a list (`*navigable`).'
+            description: 'The returned fields of each issue. Default: the fields that can be shown in a list (`*navigable`).'
           })
         ),
-        maxResults: Type.Optional(Type.Integer({ minimum: 1, maximum: 5000, description: 'Issues a page. Default: 50.' })),
-        nextPageToken: Optional.Text('That of the answer before, for the page after it.', 4000)
+        maxResults: Type.Optional(Type.Integer({ minimum: 1, maximum: 5000, description: 'The number of issues per page. Default: 50.' })),
+        nextPageToken: Optional.Text('The token of the next page from the previous response.', 4000)
       }),
       compute: { fields: "params.fields == null ? ['*navigable'] : params.fields" },
       body: {
@@ -109,9 +109,11 @@ export const issues: ConnectorDefinition = {
       method: 'GET',
       path: '/rest/api/3/project/search',
       params: Params({
-        query: Optional.Text('Part of the name or key.', 255),
-        startAt: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'Projects to skip. Default: 0.' })),
-        maxResults: Count('Projects a page. Default: 50.', 100)
+        query: Optional.Text('Part of the name or key of the project.', 255),
+        startAt: Type.Optional(
+          Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'The number of skipped projects. Default: 0.' })
+        ),
+        maxResults: Count('The number of projects per page. Default: 50.', 100)
       }),
       query: { query: '{{params.query}}', startAt: '{{params.startAt}}', maxResults: '{{params.maxResults}}' }
     },
@@ -125,8 +127,8 @@ export const issues: ConnectorDefinition = {
       path: '/rest/api/3/issue/{{params.issueKey}}/transitions',
       params: Params({
         issueKey,
-        transitionId: Id('The id of the transition, as `getTransitions` lists them.'),
-        comment: LongText('A comment.'),
+        transitionId: Id('The id of the transition, as returned by `getTransitions`.'),
+        comment: LongText('The text of the comment.'),
         fields: fields.fields
       }),
       compute: { comment: asDocument('params.comment') },

@@ -17,7 +17,7 @@ export const Amount = (description: string) => Type.Integer({ minimum: 0, maximu
 /** Texts by name, which the service stores with a record. */
 export const Metadata = Type.Optional(
   Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), {
-    description: 'Values that the service keeps beside the record, by name.'
+    description: 'Values that the service stores with the record, by name.'
   })
 )
 

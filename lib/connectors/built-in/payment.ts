@@ -15,14 +15,14 @@ export const payment: ConnectorDefinition = {
       path: '/v1/payment_intents',
       bodyType: 'form',
       params: Params({
-        amount: Amount('What is paid, in minor units of the currency.'),
-        currency: Type.String({ minLength: 3, maxLength: 3, description: 'The ISO code, such as `usd`.' }),
+        amount: Amount('The amount in minor units of the currency.'),
+        currency: Type.String({ minLength: 3, maxLength: 3, description: 'The ISO code of the currency, such as `usd`.' }),
         customer: Type.Optional(Id('The id of the customer.')),
         paymentMethod: Type.Optional(Id('The id of the payment method.')),
-        confirm: Flag('Confirms the payment at once.'),
-        automaticPaymentMethods: Flag('Accepts the methods that the account has turned on.'),
-        description: Optional.Text('Shown beside the payment.', 1000),
-        receiptEmail: Optional.Text('Where the receipt is sent.', 320),
+        confirm: Flag('Confirm the payment immediately.'),
+        automaticPaymentMethods: Flag('Accept the payment methods that are enabled for the account.'),
+        description: Optional.Text('The description shown with the payment.', 1000),
+        receiptEmail: Optional.Text('The e-mail address for the receipt.', 320),
         metadata: Metadata
       }),
       body: {
@@ -43,9 +43,9 @@ export const payment: ConnectorDefinition = {
       bodyType: 'form',
       params: Params({
         email: Optional.Text('The e-mail address.', 512),
-        name: Optional.Text('The full name, or that of the business.', 256),
+        name: Optional.Text('The full name of the person or business.', 256),
         phone: Optional.Text('The phone number.', 20),
-        description: Optional.Text('A note, shown beside the customer.', 350),
+        description: Optional.Text('A note shown with the customer.', 350),
         paymentMethod: Type.Optional(Id('The id of the payment method to attach.')),
         metadata: Metadata
       }),
@@ -65,12 +65,14 @@ export const payment: ConnectorDefinition = {
       params: Params({
         customer: Id('The id of the customer.'),
         price: Id('The id of the price.'),
-        quantity: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'How many. Default: 1.' })),
-        trialPeriodDays: Type.Optional(Type.Integer({ minimum: 1, maximum: 730, description: 'Days before the first payment.' })),
+        quantity: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'The quantity. Default: 1.' })),
+        trialPeriodDays: Type.Optional(
+          Type.Integer({ minimum: 1, maximum: 730, description: 'The number of days before the first payment.' })
+        ),
         defaultPaymentMethod: Type.Optional(Id('The id of the payment method.')),
         paymentBehavior: Type.Optional(
           Type.Enum(['allow_incomplete', 'default_incomplete', 'error_if_incomplete', 'pending_if_incomplete'], {
-            description: 'What happens when the first payment fails.'
+            description: 'The behavior if the first payment fails.'
           })
         ),
         metadata: Metadata
@@ -89,9 +91,9 @@ export const payment: ConnectorDefinition = {
       path: '/v1/subscriptions/{{params.subscription}}',
       bodyType: 'form',
       params: Params({
-        subscription: Id('The id of the subscription, which ends at once.'),
-        invoiceNow: Flag('Bills what was used and not billed yet.'),
-        prorate: Flag('Credits the time that is left.')
+        subscription: Id('The id of the subscription, which is canceled immediately.'),
+        invoiceNow: Flag('Bill usage that has not been billed yet.'),
+        prorate: Flag('Credit the remaining time.')
       }),
       query: { invoice_now: '{{params.invoiceNow}}', prorate: '{{params.prorate}}' }
     }

@@ -3,7 +3,10 @@ import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
 import { Amount, Count, Flag, Id, Metadata, Optional, Params, Text } from './params.js'
 
-const paging = { page: Count('Which page. Default: 1.', 100_000), limit: Count('Records a page. Default: 10.', 100) }
+const paging = {
+  page: Count('The number of the page. Default: 1.', 100_000),
+  limit: Count('The number of records per page. Default: 10.', 100)
+}
 const pagingQuery = { page: '{{params.page}}', limit: '{{params.limit}}' }
 
 export const payprov: ConnectorDefinition = {
@@ -21,17 +24,17 @@ export const payprov: ConnectorDefinition = {
         products: Type.Array(Id('The id of a product.'), {
           minItems: 1,
           maxItems: 50,
-          description: 'The ids of the products to choose from; the first is chosen.'
+          description: 'The ids of the products to choose from. The first is preselected.'
         }),
         customerId: Type.Optional(Id('The id of a customer.')),
         externalCustomerId: Type.Optional(Id('Your own id of the customer.')),
         customerEmail: Optional.Text('The e-mail address of the customer.', 320),
         customerName: Optional.Text('The name of the customer.', 256),
-        amount: Type.Optional(Amount('What is paid where the customer chooses, in minor units.')),
+        amount: Type.Optional(Amount('The amount in minor units, if the customer can choose it.')),
         discountId: Type.Optional(Id('The id of a discount.')),
-        allowDiscountCodes: Flag('The customer may enter a code.'),
-        successUrl: Optional.Text('Where the customer goes after paying; `{CHECKOUT_ID}` in it is replaced.'),
-        returnUrl: Optional.Text('Where the customer goes back to.'),
+        allowDiscountCodes: Flag('Allow the customer to enter a discount code.'),
+        successUrl: Optional.Text('The URL to which the customer is redirected after the payment; `{CHECKOUT_ID}` is replaced by the id.'),
+        returnUrl: Optional.Text('The URL of the link back from the checkout.'),
         metadata: Metadata
       }),
       body: {
@@ -62,10 +65,10 @@ export const payprov: ConnectorDefinition = {
       method: 'GET',
       path: '/v1/subscriptions/',
       params: Params({
-        customerId: Type.Optional(Id('Those of a customer.')),
-        externalCustomerId: Type.Optional(Id('Those of a customer, by your own id.')),
-        productId: Type.Optional(Id('Those of a product.')),
-        active: Flag('Those that are active, or are not.'),
+        customerId: Type.Optional(Id('The id of a customer, as a filter.')),
+        externalCustomerId: Type.Optional(Id('Your own id of a customer, as a filter.')),
+        productId: Type.Optional(Id('The id of a product, as a filter.')),
+        active: Flag('Only active, or only inactive records.'),
         ...paging
       }),
       query: {
@@ -79,7 +82,7 @@ export const payprov: ConnectorDefinition = {
     cancelSubscription: {
       method: 'PATCH',
       path: '/v1/subscriptions/{{params.id}}',
-      params: Params({ id: Id('The id of the subscription, which ends with the period that is paid.') }),
+      params: Params({ id: Id('The id of the subscription, which is canceled at the end of the paid period.') }),
       body: { cancel_at_period_end: true }
     },
     createCustomer: {
@@ -102,8 +105,8 @@ export const payprov: ConnectorDefinition = {
       method: 'GET',
       path: '/v1/customers/',
       params: Params({
-        email: Optional.Text('That of an e-mail address.', 320),
-        query: Optional.Text('Part of a name or an e-mail address.', 255),
+        email: Optional.Text('The e-mail address of a customer, as a filter.', 320),
+        query: Optional.Text('Part of the name or e-mail address of a customer.', 255),
         ...paging
       }),
       query: { email: '{{params.email}}', query: '{{params.query}}', ...pagingQuery }
@@ -112,8 +115,8 @@ export const payprov: ConnectorDefinition = {
       method: 'GET',
       path: '/v1/products/',
       params: Params({
-        isArchived: Flag('Those that are archived, or are not.'),
-        isRecurring: Flag('Subscriptions, or products that are bought once.'),
+        isArchived: Flag('Only archived, or only unarchived records.'),
+        isRecurring: Flag('Only subscriptions, or only one-time products.'),
         ...paging
       }),
       query: { is_archived: '{{params.isArchived}}', is_recurring: '{{params.isRecurring}}', ...pagingQuery }

@@ -14,11 +14,11 @@ export const sms: ConnectorDefinition = {
       path: '/2010-04-01/Accounts/{{credentials.accountSid}}/Messages.json',
       bodyType: 'form',
       params: Params({
-        to: Text('The number that it is sent to, such as +15558675310.', 64),
+        to: Text('The phone number of the recipient, such as +15558675310.', 64),
         body: Text('The message.', 1600),
-        from: Optional.Text('The number that sends. Default: `fromNumber` of the credentials.', 64),
-        mediaUrl: Optional.Text('The address of a picture that is sent with it.', 2000),
-        statusCallback: Optional.Text('The URL that gets the state of the delivery.', 2000)
+        from: Optional.Text('The phone number of the sender. Default: `fromNumber` of the credentials.', 64),
+        mediaUrl: Optional.Text('The URL of a picture to send.', 2000),
+        statusCallback: Optional.Text('The URL that receives the status of the delivery.', 2000)
       }),
       body: {
         To: '{{params.to}}',

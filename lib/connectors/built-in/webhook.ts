@@ -6,11 +6,11 @@ import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
 import { Params, Text } from './params.js'
 
-const url = Text('The address.', 8192)
+const url = Text('The URL.', 8192)
 const headers = Type.Optional(
-  Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), { description: 'Further headers.' })
+  Type.Record(Type.String(), Type.Union([Type.String(), Type.Number(), Type.Boolean()]), { description: 'Additional headers.' })
 )
-const body = Type.Optional(Type.Unknown({ description: 'What is sent, as JSON. Default: `{}`.' }))
+const body = Type.Optional(Type.Unknown({ description: 'The body, sent as JSON. Default: `{}`.' }))
 
 export const webhook: ConnectorDefinition = {
   name: 'webhook',
@@ -33,7 +33,7 @@ export const webhook: ConnectorDefinition = {
         url,
         body,
         headers,
-        secret: Text('The signing secret: `whsec_<base64>`, or any other text for its own bytes.', 1000)
+        secret: Text('The signing secret: `whsec_<base64>`, or any other text, whose bytes are the secret.', 1000)
       }),
       headers: '{{params.headers}}',
       compute: { body: 'params.body == null ? {} : params.body' },

@@ -25,21 +25,21 @@ export function agentOf (agent: Agent, context: AgentContext, faults: FaultList)
   checkMcpServers(mcpServers, faults)
   checkProcesses(mcpServers, mcpMaxProcesses, faults)
   if (vectorStore?.provider === 'qdrant' && vectorStore.url === undefined) {
-    faults.add('/agent/vectorStore/url', 'missing: expected the address of Qdrant, `https://host:6333`')
+    faults.add('/agent/vectorStore/url', 'missing: expected the URL of Qdrant, such as `https://host:6333`')
   }
   for (const [index, model] of models.entries()) {
     const at = `/agent/models/${index}`
     const name = model.kind === 'chat' ? 'llm' : 'embedding'
     const section = model.kind === 'chat' ? llm : embedding
     if (section === undefined) {
-      faults.add(`${at}/kind`, `the document has no \`agent.${name}\`, with which models of the kind \`${model.kind}\` are called`)
+      faults.add(`${at}/kind`, `the document has no \`agent.${name}\`, which is required for models of the kind \`${model.kind}\``)
     } else if (section.provider !== model.provider) {
       faults.add(
         `${at}/provider`,
-        `expected \`${section.provider}\`, the provider of \`agent.${name}\`: a model has no key or address of its own`
+        `expected \`${section.provider}\`, the provider of \`agent.${name}\`: a model cannot have its own key or URL`
       )
     }
-    if (models.findIndex(({ id, kind }) => id === model.id && kind === model.kind) < index) faults.add(`${at}/id`, 'given twice')
+    if (models.findIndex(({ id, kind }) => id === model.id && kind === model.kind) < index) faults.add(`${at}/id`, 'duplicate id')
   }
   const settings = {
     ...agent,
@@ -77,10 +77,10 @@ function withKey<Section extends Llm | Embedding> (
 ): Section {
   const { provider, apiKey, baseUrl } = section
   if (provider === 'local' && baseUrl === undefined) {
-    faults.add(`${pointer}/baseUrl`, "missing: `local` needs the address of the server's interface, such as `http://localhost:11434/v1`")
+    faults.add(`${pointer}/baseUrl`, 'missing: `local` needs the base URL of the server, such as `http://localhost:11434/v1`')
   }
   if (baseUrl !== undefined && !isPlainAddress(baseUrl)) {
-    faults.add(`${pointer}/baseUrl`, 'expected an address without user, password, query and fragment')
+    faults.add(`${pointer}/baseUrl`, 'expected a URL without user name, password, query string and fragment')
   }
   const at = `${pointer}/apiKey`
   if (apiKey === undefined) {
@@ -90,17 +90,17 @@ function withKey<Section extends Llm | Embedding> (
     return section
   }
   if (secretOf(apiKey) !== null) {
-    if (off.has('secrets')) faults.add(at, 'names a secret of tenants, and `plugins.secrets` is false')
+    if (off.has('secrets')) faults.add(at, 'refers to a secret of tenants, but `plugins.secrets` is false')
     return section
   }
   if (/\{\{[^}]*secret[:.]/.test(apiKey)) {
-    faults.add(at, `a secret is the whole text: expected \`{{secret:name}}\`, the name ${secretKeyForm}`)
+    faults.add(at, `a secret must be the whole value: expected \`{{secret:name}}\`, the name ${secretKeyForm}`)
     return section
   }
   const key = resolveEnvironment(apiKey, new Set(['string']), env, at, faults)
   if (key === undefined) return section
   if (typeof key !== 'string' || !/^[\x21-\x7e]{1,1000}$/.test(key)) {
-    faults.add(at, 'expected a key of 1 to 1000 characters of ASCII, without spaces')
+    faults.add(at, 'expected a key of 1 to 1000 ASCII characters without spaces')
   }
   return { ...section, apiKey: String(key) }
 }

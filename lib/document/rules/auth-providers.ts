@@ -34,7 +34,7 @@ export function checkAuthProviders (
   for (const [name, provider] of Object.entries(providers)) {
     const at = pointerTo('/authProviders', name)
     if (name === 'jwt') {
-      faults.add(at, '"jwt" is the name of the own key: choose another one')
+      faults.add(at, '"jwt" is reserved for the server\'s own tokens: choose another name')
       continue
     }
     if (!providerName.test(name)) faults.add(at, 'expected a name of 1 to 32 characters of `A-Z a-z 0-9 _ -`')
@@ -56,7 +56,7 @@ export function checkAuthProviders (
     }
     if (issuer === undefined || jwksUri === undefined || audience === undefined) continue
     const other = issuers.get(issuer)
-    if (other !== undefined) faults.add(`${at}/issuer`, `is that of ${other} too: the issuer of a token must name one provider`)
+    if (other !== undefined) faults.add(`${at}/issuer`, `is also the issuer of ${other}: each provider must have a different issuer`)
     issuers.set(issuer, other ?? `"${name}"`)
     complete[name] = {
       issuer,
@@ -73,7 +73,7 @@ export function checkAuthProviders (
 function withProject (name: string, provider: AuthProvider, at: string, faults: FaultList): AuthProvider {
   const { projectId } = provider
   if (projectId === undefined) return provider
-  if (name !== firebase) faults.add(`${at}/projectId`, 'only the provider `firebase` has one')
+  if (name !== firebase) faults.add(`${at}/projectId`, 'only the provider `firebase` has this member')
   return { issuer: `https://securetoken.google.com/${projectId}`, jwksUri: firebaseKeys, audience: projectId, ...provider }
 }
 
@@ -81,9 +81,9 @@ function withProject (name: string, provider: AuthProvider, at: string, faults: 
 function checkAddress (text: string, at: string, faults: FaultList): void {
   const url = URL.canParse(text) ? new URL(text) : null
   if (url === null || !(url.protocol === 'https:' || (url.protocol === 'http:' && isLoopback(url.hostname)))) {
-    faults.add(at, 'expected an address with `https:`, or with `http:` on this machine')
+    faults.add(at, 'expected a URL with `https:`, or with `http:` on this machine')
   } else if (url.username !== '' || url.password !== '') {
-    faults.add(at, 'expected an address without user and password: a JWK set is public')
+    faults.add(at, 'expected a URL without user name and password: a JWK set is public')
   }
 }
 

@@ -21,8 +21,8 @@ export function checkAuth (
   if (!signs) {
     faults.add(
       '/auth/registration',
-      'is `open` without a key to sign tokens with: expected one in the section `jwt`, or the setting JWT_SECRET'
+      'is `open` without a signing key for tokens: expected a key in the section `jwt`, or the setting JWT_SECRET'
     )
   }
-  if (off.has('login')) faults.add('/auth/registration', 'is `open`, and `plugins.login` is false: expected one of them')
+  if (off.has('login')) faults.add('/auth/registration', 'is `open`, but `plugins.login` is false: change one of them')
 }

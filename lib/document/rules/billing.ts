@@ -149,7 +149,7 @@ function isTextMap (value: unknown, name: string, faults: FaultList): value is R
     tell(faults, name, 'expected a JSON object of the provider\'s ids by `<tier>_<cycle>`, such as {"pro_monthly":"..."}')
   } else {
     for (const [key, id] of Object.entries(value)) {
-      if (typeof id !== 'string') tell(faults, name, `"${key}": expected the provider's id as a text`)
+      if (typeof id !== 'string') tell(faults, name, `"${key}": expected the provider's id as a string`)
     }
   }
   return faults.faults.length === before
@@ -157,12 +157,12 @@ function isTextMap (value: unknown, name: string, faults: FaultList): value is R
 
 function judge (settings: BillingSettings, tiers: readonly string[], names: Names, faults: FaultList): void {
   const { provider, appUrl } = settings
-  const missing = (place: string, what: string) => tell(faults, place, `missing: a payment provider is chosen, which needs ${what}`)
+  const missing = (place: string, what: string) => tell(faults, place, `missing: the selected payment provider requires ${what}`)
   if (appUrl !== undefined) judgeUrl(appUrl, names.appUrl, faults)
-  else if (provider !== undefined) missing(names.appUrl, 'the absolute address of the app that a checkout leads back to')
-  if (provider !== undefined && settings[provider]?.apiKey === undefined) missing(names.of(provider, 'apiKey'), 'its key')
+  else if (provider !== undefined) missing(names.appUrl, 'the absolute URL of the app to which a checkout returns')
+  if (provider !== undefined && settings[provider]?.apiKey === undefined) missing(names.of(provider, 'apiKey'), 'its API key')
   if (provider !== undefined && settings[provider]?.productMap === undefined) {
-    missing(names.of(provider, 'productMap'), 'the ids of what is sold, such as {"pro_monthly":"..."}')
+    missing(names.of(provider, 'productMap'), 'the ids of the sold products, such as {"pro_monthly":"..."}')
   }
   const sold = new Map<string, string>()
   for (const one of providerNames) {
@@ -190,18 +190,18 @@ function judgeAccount (
   const isKept = (text: string | undefined) => text === undefined || (text !== '' && text.length <= maxText && !/\p{Cc}/u.test(text))
   if (!isSent(apiKey)) tell(faults, name('apiKey'), `expected 1 to ${maxText} visible ASCII characters`)
   if (!isSent(organizationId)) tell(faults, name('organizationId'), `expected 1 to ${maxText} visible ASCII characters`)
-  if (!isKept(webhookSecret)) tell(faults, name('webhookSecret'), `expected 1 to ${maxText} characters in one line`)
+  if (!isKept(webhookSecret)) tell(faults, name('webhookSecret'), `expected 1 to ${maxText} characters without line breaks`)
   if (!previousWebhookSecrets.every(isKept)) {
-    tell(faults, name('previousWebhookSecrets'), `expected secrets of 1 to ${maxText} characters in one line`)
+    tell(faults, name('previousWebhookSecrets'), `expected secrets of 1 to ${maxText} characters without line breaks`)
   }
   if (webhookSecret === undefined && previousWebhookSecrets.length > 0) {
-    tell(faults, name('webhookSecret'), 'missing: there are secrets of before, and none of now')
+    tell(faults, name('webhookSecret'), 'missing: there are previous secrets, but no current secret')
   }
   if (
     baseUrl !== undefined && judgeUrl(baseUrl, name('baseUrl'), faults) && provider === 'altprov' &&
     !/^\/(v1\/?)?$/.test(new URL(baseUrl).pathname)
   ) {
-    tell(faults, name('baseUrl'), 'expected an address without a path, such as https://api.stripe.com: the SDK takes none')
+    tell(faults, name('baseUrl'), 'expected a URL without a path, such as https://api.stripe.com: the SDK does not support a path')
   }
   for (const [key, id] of Object.entries(productMap)) {
     const place = name('productMap')
@@ -210,14 +210,14 @@ function judgeAccount (
       tell(
         faults,
         place,
-        `"${key}" cannot be sold: expected \`<tier>_<cycle>\` of a plan, the cycle being ${cycles.join(' or ')}`,
+        `"${key}" cannot be sold: expected \`<tier>_<cycle>\` of a plan, with the cycle ${cycles.join(' or ')}`,
         nearest(key, known)
       )
     }
     if (!isProviderId(id)) {
       tell(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxId} characters of A-Z a-z 0-9 _ -`)
     } else if (sold.has(id)) {
-      tell(faults, place, `"${key}" has the same id as ${sold.get(id) ?? ''}: subscriptions of both would look the same`)
+      tell(faults, place, `"${key}" has the same id as ${sold.get(id) ?? ''}: their subscriptions could not be distinguished`)
     } else sold.set(id, `"${key}" of ${place}`)
   }
 }
@@ -227,7 +227,7 @@ function judgeUrl (text: string, place: string, faults: FaultList): boolean {
   const url = text.length <= maxText && URL.canParse(text) ? new URL(text) : null
   const plain = url !== null && (url.protocol === 'https:' || url.protocol === 'http:') && url.username === '' && url.password === '' &&
     url.search === '' && url.hash === ''
-  if (!plain) tell(faults, place, 'expected an absolute address, http or https, without user, query and fragment')
+  if (!plain) tell(faults, place, 'expected an absolute URL, http or https, without user name, query string and fragment')
   return plain
 }
 

@@ -4,7 +4,7 @@ import type { FaultList } from '../../schema/faults.js'
 import type { CacheStore } from '../../schema/cache.js'
 
 const needs = {
-  redis: { member: 'url', expected: 'the address of Redis, such as `redis://127.0.0.1:6379`' },
+  redis: { member: 'url', expected: 'the URL of Redis, such as `redis://127.0.0.1:6379`' },
   lmdb: { member: 'dbPath', expected: 'the folder of the file' }
 } as const
 
@@ -14,7 +14,7 @@ export function checkCache (cache: Static<typeof CacheStore>, faults: FaultList)
     const section = cache[name]
     if (cache.provider === name && section === undefined) faults.add(`/cache/${name}/${member}`, `missing: expected ${expected}`)
     if (cache.provider !== name && section !== undefined) {
-      faults.add(`/cache/${name}`, `has no use: the \`provider\` is "${cache.provider}"`)
+      faults.add(`/cache/${name}`, `is not used: the \`provider\` is "${cache.provider}"`)
     }
   }
 }

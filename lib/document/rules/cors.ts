@@ -7,7 +7,7 @@ import { pointerTo } from '../../schema/faults.js'
 export function checkCors (cors: Cors, faults: FaultList): void {
   checkOrigins(cors, faults)
   if (cors.origins === '*' && cors.credentials) {
-    faults.add('/cors/credentials', 'browsers refuse credentials with `"origins": "*"`: list the origins')
+    faults.add('/cors/credentials', 'browsers reject credentials with `"origins": "*"`: list the origins')
   }
 }
 

@@ -11,20 +11,20 @@ export function checkJwt (
   { secret, previousSecrets, publicKey, privateKey, algorithm, expiresIn = 1, maxLifetime = Infinity }: Settable<Jwt>,
   faults: FaultList
 ): Jwt['algorithm'] {
-  if (expiresIn > maxLifetime) faults.add('/jwt/expiresIn', `is longer than \`jwt.maxLifetime\`: expected at most ${maxLifetime} seconds`)
+  if (expiresIn > maxLifetime) faults.add('/jwt/expiresIn', `exceeds \`jwt.maxLifetime\`: expected at most ${maxLifetime} seconds`)
   if (publicKey === undefined) {
     if (algorithm !== undefined && algorithm !== 'HS256') {
       faults.add('/jwt/publicKey', `missing: ${algorithm} tokens are verified with a public key`)
     } else if (secret === undefined) faults.add('/jwt/secret', 'missing: expected a `secret` (or the setting JWT_SECRET), or a `publicKey`')
-    if (privateKey !== undefined) faults.add('/jwt/privateKey', 'a private key needs its `publicKey` beside it')
+    if (privateKey !== undefined) faults.add('/jwt/privateKey', 'a private key requires its `publicKey`')
     return 'HS256'
   }
-  if (secret !== undefined) faults.add('/jwt/secret', 'a secret beside a `publicKey` has no use: keep one of them')
-  if (previousSecrets !== undefined) faults.add('/jwt/previousSecrets', 'secrets beside a `publicKey` have no use')
+  if (secret !== undefined) faults.add('/jwt/secret', 'a secret is not used with a `publicKey`: remove one of them')
+  if (previousSecrets !== undefined) faults.add('/jwt/previousSecrets', 'secrets are not used with a `publicKey`')
   const actual = algorithmOf(publicKey)
   if (actual === null) {
     faults.add('/jwt/publicKey', `expected a public key in PEM: RSA of at least ${minModulusLength} bits (RS256), or EC on P-256 (ES256)`)
-  } else if (algorithm !== undefined && algorithm !== actual) faults.add('/jwt/algorithm', `the public key is one for ${actual}`, actual)
+  } else if (algorithm !== undefined && algorithm !== actual) faults.add('/jwt/algorithm', `the public key is for ${actual}`, actual)
   if (privateKey !== undefined && actual !== null && !isPair(publicKey, privateKey)) {
     faults.add('/jwt/privateKey', 'expected the private key of `publicKey`, in PEM')
   }

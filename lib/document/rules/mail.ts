@@ -18,20 +18,20 @@ export function checkMail (
   for (const kind of mailKinds) {
     const link = links[kind]
     if (link !== undefined && !isPage(link)) {
-      faults.add(`/auth/links/${kind}`, 'expected the address of a page: `http://` or `https://`, without a fragment')
+      faults.add(`/auth/links/${kind}`, 'expected the URL of a page: `http://` or `https://`, without a fragment')
     }
   }
   if (mail === undefined) return
   checkConnector(mail.connector, env, connectors, faults)
   const appUrl = setting(env, 'APP_URL') ?? ''
   if (appUrl !== '' && !isPage(appUrl)) {
-    faults.add('/auth/links', 'the setting APP_URL is no address of an app: expected `http://` or `https://`, without a fragment')
+    faults.add('/auth/links', 'the setting APP_URL is not a valid URL: expected `http://` or `https://`, without a fragment')
   }
   for (const kind of mailKinds) {
     if (appUrl === '' && links[kind] === undefined) {
       faults.add(
         `/auth/links/${kind}`,
-        `is missing: expected the address of the page that the link opens, or the setting APP_URL, to which \`${linkPaths[kind]}\` is added`
+        `is missing: expected the URL of the page that the link opens, or the setting APP_URL, to which \`${linkPaths[kind]}\` is appended`
       )
     }
     const { subject, text, html } = mail.templates?.[kind] ?? {}
@@ -45,7 +45,7 @@ function checkConnector (name: string, env: Env, connectors: ConnectorSet, fault
   if (connectors.has(name) && !connectors.actions(name).includes(sendAction)) {
     faults.add(
       '/auth/mail/connector',
-      `the connector ${name} sends no mail: expected one with the action \`${sendAction}\`, such as \`email\``
+      `the connector ${name} cannot send mail: expected a connector with the action \`${sendAction}\`, such as \`email\``
     )
     return
   }
@@ -63,13 +63,13 @@ function checkTemplate (text: string, pointer: string, needsLink: boolean, fault
     if (!mailPlaceholders.some((known) => known === name)) {
       faults.add(
         pointer,
-        `\`{{${name.slice(0, 64)}}}\` is no placeholder: there are ${mailPlaceholders.map((known) => `{{${known}}}`).join(', ')}`,
+        `\`{{${name.slice(0, 64)}}}\` is not a placeholder: expected one of ${mailPlaceholders.map((known) => `{{${known}}}`).join(', ')}`,
         nearest(name, mailPlaceholders)
       )
     }
   }
   if (needsLink && !names.includes('link')) faults.add(pointer, 'expected the placeholder {{link}}')
-  if (!needsLink && names.includes('link')) faults.add(pointer, 'expected no link in a subject')
+  if (!needsLink && names.includes('link')) faults.add(pointer, 'a subject cannot contain a link')
 }
 
 function isPage (text: string): boolean {

@@ -7,17 +7,17 @@ const defaultMax = 8 // processes, by the schema
 export function checkMcpServers (servers: readonly McpServer[], faults: FaultList): void {
   for (const [index, { name, command, args, env, shared, url, headers }] of servers.entries()) {
     const at = `/agent/mcpServers/${index}`
-    if (servers.findIndex((server) => server.name === name) < index) faults.add(`${at}/name`, 'given twice')
+    if (servers.findIndex((server) => server.name === name) < index) faults.add(`${at}/name`, 'duplicate name')
     if ((command === undefined) === (url === undefined)) {
-      faults.add(at, 'expected either `command`, for a program that is started, or `url`')
+      faults.add(at, 'expected either `command`, for a program to start, or `url`')
     }
     for (const [member, value] of Object.entries({ args, env, shared: shared || undefined })) {
       if (value !== undefined && command === undefined && url !== undefined) {
-        faults.add(`${at}/${member}`, 'belongs to `command`, and this server has a `url`')
+        faults.add(`${at}/${member}`, 'belongs to `command`, but this server has a `url`')
       }
     }
-    if (headers !== undefined && url === undefined) faults.add(`${at}/headers`, 'belongs to `url`, and this server has a `command`')
-    if (url !== undefined && !isAddress(url)) faults.add(`${at}/url`, 'expected an address, `https://host/mcp`, without user and password')
+    if (headers !== undefined && url === undefined) faults.add(`${at}/headers`, 'belongs to `url`, but this server has a `command`')
+    if (url !== undefined && !isAddress(url)) faults.add(`${at}/url`, 'expected a URL such as `https://host/mcp`, without user name and password')
   }
 }
 
@@ -28,7 +28,7 @@ export function checkProcesses (servers: readonly McpServer[], max = defaultMax,
   if (shared < programs.length && shared >= max) {
     faults.add(
       '/agent/mcpMaxProcesses',
-      `expected more than ${shared}: that many servers are \`shared\`, and the others need processes too`
+      `expected more than ${shared}: ${shared} servers are \`shared\`, and the others also need processes`
     )
   }
 }

@@ -13,7 +13,7 @@ export function checkMfa (
 ): void {
   if (enabled !== true) return
   if (!jwt) {
-    faults.add('/mfa/enabled', 'is true without the section `jwt` or the setting JWT_SECRET: second factors are those of users with tokens')
+    faults.add('/mfa/enabled', 'is true without the section `jwt` or the setting JWT_SECRET: second factors require users with tokens')
   }
-  if (off.has('mfa')) faults.add('/mfa/enabled', 'is true, and `plugins.mfa` is false: expected one of them')
+  if (off.has('mfa')) faults.add('/mfa/enabled', 'is true, but `plugins.mfa` is false: change one of them')
 }

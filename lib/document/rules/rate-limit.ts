@@ -30,7 +30,7 @@ export function checkEndpoints (
   const known = new Set([...paths, ...paths.flatMap((path) => methods.map((method) => `${method} ${path}`)), ...names])
   for (const key of Object.keys(perEndpoint)) {
     if (!known.has(key)) {
-      faults.add(pointerTo('/rateLimit/perEndpoint', key), 'names no route of this document and no built-in endpoint', nearest(key, known))
+      faults.add(pointerTo('/rateLimit/perEndpoint', key), 'is not a route of this document or a built-in endpoint', nearest(key, known))
     }
   }
 }

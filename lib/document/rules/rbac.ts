@@ -18,7 +18,7 @@ export function checkRbac (rbac: Rbac, faults: FaultList): void {
     if (name === undefined) continue
     const other = named.get(name)
     if (taken.has(name)) faults.add(`/rbac/${member}`, `"${name}" is another table of the server`)
-    else if (other !== undefined) faults.add(`/rbac/${member}`, `"${name}" is the \`${other}\` already`)
+    else if (other !== undefined) faults.add(`/rbac/${member}`, `"${name}" is already the \`${other}\``)
     named.set(name, member)
   }
 }

@@ -21,7 +21,7 @@ export function checkRealtime ({ tables = {}, rooms = {}, redis }: Realtime, fau
     if (!roomPattern.test(pattern)) {
       faults.add(
         pointerTo('/realtime/rooms', pattern),
-        'is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -, with `*` at the end for all rooms that begin with this text'
+        'is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -, with `*` at the end for all rooms with this prefix'
       )
     }
   }

@@ -6,6 +6,6 @@ export function checkRedisUrl (redis: { readonly url: string } | undefined, poin
   if (redis === undefined || readRedisUrl(redis.url) !== null) return
   faults.add(
     `${pointer}/url`,
-    'cannot be read: expected `redis://user:password@host:port/database`, a port of at most 65535, and `%25` for a `%` in user or password'
+    'is not valid: expected `redis://user:password@host:port/database`, a port of at most 65535, and `%25` for a `%` in user or password'
   )
 }

@@ -34,7 +34,7 @@ export function checkLimits (routes: readonly Entry<Route>[], off: ReadonlySet<s
   if (!off.has('resource-limits')) return
   for (const { pointer, value: { resourceLimit } } of routes) {
     if (resourceLimit !== undefined) {
-      faults.add(`${pointer}/resourceLimit`, 'the document turns limits off: take `"resource-limits": false` from its `plugins`')
+      faults.add(`${pointer}/resourceLimit`, 'the document disables limits: remove `"resource-limits": false` from its `plugins`')
     }
   }
 }
@@ -53,7 +53,7 @@ function checkPath (route: Route, pointer: string, seen: Map<string, string>, { 
   else {
     faults.add(
       pointer,
-      `the route ${route.method.toUpperCase()} ${route.path} stands at ${first} already; names of parameters do not tell routes apart`
+      `the route ${route.method.toUpperCase()} ${route.path} is already declared at ${first}; routes must differ in more than the names of parameters`
     )
   }
 }
@@ -63,8 +63,8 @@ function checkReserved (segments: readonly Segment[], at: string, faults: FaultL
   if (reserved === undefined || isTurnedOff(reserved, off)) return
   const { path, plugins } = reserved
   const ways = plugins.filter((plugin) => Object.hasOwn(Plugins.properties, plugin)).map((plugin) => `\`plugins: { "${plugin}": false }\``)
-  const how = ways.length === 0 ? '' : `, or turn those endpoints off: ${ways.join(' or ')}`
-  faults.add(at, `the path is that of the built-in endpoint ${path}: choose another one${how}`)
+  const how = ways.length === 0 ? '' : `, or disable those endpoints: ${ways.join(' or ')}`
+  faults.add(at, `the path is used by the built-in endpoint ${path}: choose another path${how}`)
 }
 
 function checkWork (route: Route, pointer: string, faults: FaultList): void {
@@ -79,12 +79,12 @@ function checkWork (route: Route, pointer: string, faults: FaultList): void {
   }
   for (const [index, query] of (route.queries ?? []).entries()) {
     if (query.operation !== 'call' && isBlank(query.table)) {
-      faults.add(`${pointer}/queries/${index}/table`, 'missing: expected the table that the query is on')
+      faults.add(`${pointer}/queries/${index}/table`, 'missing: expected the table of the query')
     }
   }
   for (const [index, query] of (route.firebaseQueries ?? []).entries()) {
     if (isBlank(query.collection)) {
-      faults.add(`${pointer}/firebaseQueries/${index}/collection`, 'missing: expected the collection that the query is on')
+      faults.add(`${pointer}/firebaseQueries/${index}/collection`, 'missing: expected the collection of the query')
     }
   }
 }
@@ -92,12 +92,12 @@ function checkWork (route: Route, pointer: string, faults: FaultList): void {
 function checkSoftDelete ({ softDelete, queries = [] }: Route, pointer: string, faults: FaultList): void {
   if (softDelete === undefined) return
   if (!queries.some(({ operation }) => operation === 'delete')) {
-    faults.add(`${pointer}/softDelete`, 'no query of the route deletes rows of a table: it would do nothing')
+    faults.add(`${pointer}/softDelete`, 'no query of the route deletes rows of a table, so this has no effect')
   } else if (!softDelete.enabled && softDelete.allowHardDelete === true) {
     // `?hard=false` would remove the row as well.
     faults.add(
       `${pointer}/softDelete/allowHardDelete`,
-      'without soft deletes every delete removes the row: leave this out, or set `enabled`'
+      'without soft deletes every delete removes the row: remove this, or set `enabled`'
     )
   }
 }
@@ -121,19 +121,19 @@ function checkAccess (route: Route, pointer: string, { faults, jwt, providers }:
   if (permissions && route.requireAuth === false) {
     faults.add(
       `${pointer}/requireAuth`,
-      'the route names `requiredPermissions`, which only a token can have: leave `requireAuth` out, or true'
+      'the route has `requiredPermissions`, which require a token: remove `requireAuth`, or set it to true'
     )
   }
   // Limits belong to users, so the route needs a token.
   if (route.resourceLimit !== undefined && !(route.requireAuth ?? permissions)) {
-    faults.add(`${pointer}/resourceLimit`, 'only a caller with a token has limits: set `requireAuth`')
+    faults.add(`${pointer}/resourceLimit`, 'limits require a caller with a token: set `requireAuth`')
   }
   if (jwt || authProvider !== 'jwt') return
   for (const [member, asks] of [['requireAuth', route.requireAuth === true], ['requiredPermissions', permissions]] as const) {
     if (asks) {
       faults.add(
         `${pointer}/${member}`,
-        'no token can be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET'
+        'tokens cannot be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET'
       )
     }
   }

@@ -19,9 +19,9 @@ const comparable = [['smallint', 'integer', 'int', 'bigint', 'numeric'], ['text'
 export function checkTables (tables: readonly Entry<TableDefinition>[], complete: boolean, faults: FaultList): void {
   const declared = new Map(tables.map(({ name, value }) => [name, value]))
   for (const { name, pointer, value: table } of tables) {
-    if (name.startsWith('pg_')) faults.add(pointer, 'names that start with "pg_" are PostgreSQL\'s own')
+    if (name.startsWith('pg_')) faults.add(pointer, 'names that start with "pg_" are reserved by PostgreSQL')
     if (!Object.values(table.columns).some((column) => column.primaryKey === true)) {
-      faults.add(`${pointer}/columns`, 'the table has no primary key: expected `primaryKey: true` on a column, or on several')
+      faults.add(`${pointer}/columns`, 'the table has no primary key: expected `primaryKey: true` on one or more columns')
     }
     checkAdded(table, pointer, faults)
     checkKeys(table, pointer, faults)
@@ -49,10 +49,10 @@ function checkAdded (table: TableDefinition, pointer: string, faults: FaultList)
   const { tenant_id: tenantId, deleted, deleted_at: deletedAt } = table.columns
   const at = (column: string, member: string) => pointerTo(pointer, 'columns', column, member)
   if (tenantId !== undefined && tenantId.type !== 'text' && tenantId.type !== 'varchar') {
-    faults.add(at('tenant_id', 'type'), 'the tenant of a row is a text: expected "text"')
+    faults.add(at('tenant_id', 'type'), 'the tenant of a row is a string: expected "text"')
   }
   if (tenantId !== undefined && table.tenantScoped === false) {
-    faults.add(`${pointer}/tenantScoped`, 'a table with a column `tenant_id` is tenant-scoped: rename the column, or leave this out')
+    faults.add(`${pointer}/tenantScoped`, 'a table with a column `tenant_id` is tenant-scoped: rename the column, or remove this')
   }
   if (table.softDelete !== true) return
   if (deleted !== undefined && deleted.type !== 'boolean') faults.add(at('deleted', 'type'), 'with `softDelete` expected "boolean"')
@@ -69,7 +69,7 @@ function checkKeys (table: TableDefinition, pointer: string, faults: FaultList):
       for (const [position, name] of names.entries()) {
         const at = pointerTo(pointer, member, index, position)
         if (!Object.hasOwn(columns, name)) faults.add(at, `the table has no column "${name}"`, nearest(name, Object.keys(columns)))
-        else if (names.indexOf(name) < position) faults.add(at, `the column "${name}" is given twice`)
+        else if (names.indexOf(name) < position) faults.add(at, `the column "${name}" is duplicated`)
       }
     }
   }
@@ -98,9 +98,9 @@ function checkReference (
   const keys = Object.entries(table.columns).filter(([, { primaryKey }]) => primaryKey === true).map(([name]) => name)
   const alone = target.unique === true || (keys.length === 1 && keys[0] === columnName) ||
     (table.unique ?? []).some((names) => names.length === 1 && names[0] === columnName)
-  if (!alone) faults.add(at, `"${references}" is not unique: a foreign key needs a primary key, or a column with \`unique: true\``)
+  if (!alone) faults.add(at, `"${references}" is not unique: a foreign key requires a primary key, or a column with \`unique: true\``)
   if (!areComparable(column.type, target.type)) {
-    faults.add(at, `the column is of the type "${column.type}", the one that it refers to of the type "${target.type}"`)
+    faults.add(at, `the column has the type "${column.type}", but the referenced column has the type "${target.type}"`)
   }
 }
 
@@ -113,9 +113,9 @@ function checkDefault ({ type, default: value }: ColumnDefinition, at: string, f
   const pointer = `${at}/default`
   if (value === undefined || value === null) return
   if (value === 'uuid()') {
-    if (type !== 'uuid' && type !== 'text' && type !== 'varchar') faults.add(pointer, `\`uuid()\` is no value of the type "${type}"`)
+    if (type !== 'uuid' && type !== 'text' && type !== 'varchar') faults.add(pointer, `\`uuid()\` is not a value of the type "${type}"`)
   } else if (value === 'now()') {
-    if (!/^(timestamp|date|time)/.test(type)) faults.add(pointer, `\`now()\` is no value of the type "${type}"`)
+    if (!/^(timestamp|date|time)/.test(type)) faults.add(pointer, `\`now()\` is not a value of the type "${type}"`)
   } else if (!isLiteral(value, type)) {
     faults.add(pointer, `expected ${describeType({ type: typeNames[type] })}`, functionFor(value, type))
   }

@@ -35,13 +35,13 @@ export function checkTenancy (
     } else if (table.tenantScoped === true || Object.hasOwn(table.columns, tenantColumn)) {
       faults.add(
         at,
-        `each row of "${name}" belongs to a tenant, whose own document may use it as it is: only tables of the platform are shared`
+        `each row of "${name}" belongs to a tenant, so tenants' documents can already use it: only tables of the platform can be shared`
       )
     }
   }
   for (const [index, name] of env.entries()) {
     if (ownSettings.has(name)) {
-      faults.add(pointerTo('/tenancy/env', index), `the setting ${name} is the server's own: no tenant may read it`)
+      faults.add(pointerTo('/tenancy/env', index), `the setting ${name} belongs to the server: tenants cannot read it`)
     }
   }
 }

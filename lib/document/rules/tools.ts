@@ -46,14 +46,14 @@ export function checkTools (routes: readonly Entry<Route>[], faults: FaultList):
   for (const { pointer, value: route } of routes) {
     const tool = toolOf(route)
     if (tool === undefined) continue
-    if (++count > maxTools) return faults.add(`${pointer}/mcp`, `a document has at most ${maxTools} tools`)
+    if (++count > maxTools) return faults.add(`${pointer}/mcp`, `a document can have at most ${maxTools} tools`)
     if (tool.uri !== undefined && route.method.toUpperCase() !== 'GET') {
-      faults.add(`${pointer}/mcp/resource`, 'only a `get` can be a resource')
+      faults.add(`${pointer}/mcp/resource`, 'only a `get` route can be a resource')
     }
     checkMembers(route, pointer, faults)
     const first = names.get(tool.name)
     if (first === undefined) names.set(tool.name, pointer)
-    else faults.add(`${pointer}/mcp`, `the tool "${tool.name}" stands at ${first} already: give one of them another \`name\``)
+    else faults.add(`${pointer}/mcp`, `the tool "${tool.name}" is already declared at ${first}: give one of them another \`name\``)
   }
 }
 
@@ -73,7 +73,7 @@ export function checkChatTools (
     if (known.includes(name) || servers.some((server) => name.startsWith(`${server}.`))) continue
     faults.add(
       `/agent/chat/tools/${index}`,
-      'names no tool: expected the name of a route with `mcp`, or `server.tool` of `agent.mcpServers`',
+      'is not a tool: expected the name of a route with `mcp`, or `server.tool` of `agent.mcpServers`',
       nearest(name, known)
     )
   }
@@ -81,16 +81,16 @@ export function checkChatTools (
 
 /** The input of a tool has the parameters of the path, those of the query string, and `body`. */
 function checkMembers ({ path, request, webhook }: Route, pointer: string, faults: FaultList): void {
-  if (webhook !== undefined) faults.add(`${pointer}/mcp`, 'a webhook, whose requests another service signs, cannot be a tool')
+  if (webhook !== undefined) faults.add(`${pointer}/mcp`, 'a webhook with signed requests cannot be a tool')
   const segments = parsePath(path)
   const params = typeof segments === 'string' ? [] : segments.flatMap(({ kind, text }) => kind === 'parameter' ? [text] : [])
   const query = Object.keys(request?.query ?? {})
   for (const name of params) {
     if (query.includes(name)) {
-      faults.add(`${pointer}/mcp`, `the path and the query string of a tool have different names: both have "${name}"`)
+      faults.add(`${pointer}/mcp`, `the path and the query string of a tool must have different names, but both have "${name}"`)
     }
   }
-  if ([...params, ...query].includes(bodyMember)) faults.add(`${pointer}/mcp`, `a parameter of a tool cannot be named "${bodyMember}"`)
+  if ([...params, ...query].includes(bodyMember)) faults.add(`${pointer}/mcp`, `a parameter of a tool cannot have the name "${bodyMember}"`)
 }
 
 /** `get_notes_by_id` for `GET /notes/:id`. */

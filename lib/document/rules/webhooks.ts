@@ -23,16 +23,16 @@ export function checkWebhooks (
       continue
     }
     compileOutboundWebhook(webhook, pointer, { ...context, uses: context.secretUses?.of(pointer) }, origin)
-    if (!sent) context.faults.add(pointer, 'this server sends no webhooks')
+    if (!sent) context.faults.add(pointer, 'this server does not send webhooks')
   }
 }
 
 function refuseSameName (name: string, pointer: string, known: Map<string, string>, faults: FaultList): void {
   const before = known.get(name)
   if (before === undefined) known.set(name, pointer)
-  else faults.add(`${pointer}/name`, `the webhook ${before} has this name already`)
+  else faults.add(`${pointer}/name`, `the webhook ${before} already has this name`)
 }
 
 function checkInbound ({ actions, workflow }: InboundWebhook, pointer: string, faults: FaultList): void {
-  if (actions === undefined && workflow === undefined) faults.add(pointer, 'the webhook does nothing: expected `actions` or `workflow`')
+  if (actions === undefined && workflow === undefined) faults.add(pointer, 'the webhook has no effect: expected `actions` or `workflow`')
 }

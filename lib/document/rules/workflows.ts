@@ -17,11 +17,11 @@ export function checkWorkflows (
   for (const { pointer, value: { id, schedule } } of workflows) {
     const first = seen.get(id)
     if (first === undefined) seen.set(id, pointer)
-    else faults.add(`${pointer}/id`, `the workflow at ${first} has the id "${id}" already`)
+    else faults.add(`${pointer}/id`, `the workflow at ${first} already has the id "${id}"`)
     if (schedule === undefined) continue
     schedules++
     if (schedules === maxSchedules[origin] + 1) {
-      faults.add(`${pointer}/schedule`, `a document has at most ${maxSchedules[origin]} workflows with a schedule`)
+      faults.add(`${pointer}/schedule`, `a document can have at most ${maxSchedules[origin]} workflows with a schedule`)
     } else if (schedules <= maxSchedules[origin]) checkSchedule(schedule, `${pointer}/schedule`, origin, faults)
   }
 }
@@ -31,6 +31,6 @@ function checkSchedule (schedule: Schedule, pointer: string, origin: keyof typeo
   if ('reason' in read) return faults.add(`${pointer}/${read.at}`, read.reason)
   const least = leastMinutes(schedule.cron)
   if (origin === 'tenant' && least < leastTenantMinutes) {
-    faults.add(`${pointer}/cron`, `runs of a tenant are at least ${leastTenantMinutes} minutes apart; these would be ${least}`)
+    faults.add(`${pointer}/cron`, `runs of a tenant must be at least ${leastTenantMinutes} minutes apart, but these are ${least}`)
   }
 }

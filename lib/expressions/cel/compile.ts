@@ -140,7 +140,7 @@ class Compiler {
         return this.#binary(node.args, bound, ({ budget }, left, right) => calculate('%', left, right, budget))
       case '.?':
       case '[?]':
-        throw new CompileFault('optional access is not known here', node)
+        throw new CompileFault('optional access is not supported', node)
     }
   }
 
@@ -203,7 +203,7 @@ class Compiler {
       if (second === decision) return decision
       if (value instanceof Error) throw value
       if (typeof value === 'boolean' && typeof second === 'boolean') return !decision
-      throw new NotComputable(`&& and || take true and false, got ${kindOf(value)} and ${kindOf(second)}`)
+      throw new NotComputable(`&& and || require true or false, got ${kindOf(value)} and ${kindOf(second)}`)
     }
   }
 
@@ -271,7 +271,7 @@ class Compiler {
   #matches (node: ASTNode, receiver: ASTNode, pattern: ASTNode | undefined, bound: Bound): Run {
     const value = this.#node(receiver, bound)
     const literal = pattern?.op === 'value' ? pattern.args : undefined
-    const compiled = typeof literal === 'string' ? compileMatches(literal) : '`matches()` takes its pattern as a string literal'
+    const compiled = typeof literal === 'string' ? compileMatches(literal) : 'the pattern of `matches()` must be a string literal'
     if (typeof compiled === 'string') throw new CompileFault(compiled, pattern ?? node)
     return (frame) => compiled(value(frame), frame.budget)
   }
@@ -283,7 +283,7 @@ class Compiler {
     args: readonly ASTNode[],
     bound: Bound
   ): Run {
-    if (implementation === undefined) throw new CompileFault(`\`${name}\` with ${args.length} arguments is not known here`, node)
+    if (implementation === undefined) throw new CompileFault(`\`${name}\` with ${args.length} arguments is not supported`, node)
     const [first = nothing, second = nothing, third = nothing] = args.map((argument) => this.#node(argument, bound))
     return (frame) => {
       frame.budget.spend(1)

@@ -44,7 +44,7 @@ function nameOf (key: unknown, budget: Budget): string {
       break
     default:
   }
-  throw new NotComputable(`a ${kindOf(key)} is no name of a member`)
+  throw new NotComputable(`a ${kindOf(key)} is not a valid name of a member`)
 }
 
 /** `container.name`, `container[key]`; a missing member is an error. */

@@ -118,7 +118,7 @@ function inRange (value: bigint | undefined): bigint {
 }
 
 function unreadable (type: string): never {
-  throw new NotComputable(`the value cannot become ${type}`)
+  throw new NotComputable(`the value cannot be converted to ${type}`)
 }
 
 function encode (value: string, budget: Budget): Uint8Array {

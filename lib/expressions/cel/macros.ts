@@ -71,6 +71,6 @@ function itemsOf (value: unknown, budget: Budget): readonly unknown[] {
 }
 
 function isBool (value: unknown): boolean {
-  if (typeof value !== 'boolean') throw new NotComputable('a predicate must give true or false')
+  if (typeof value !== 'boolean') throw new NotComputable('a predicate must return true or false')
   return value
 }

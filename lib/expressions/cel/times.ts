@@ -62,14 +62,14 @@ export function durationOf (written: unknown): unknown {
   try {
     return evaluate('duration(written)', { written })
   } catch (error) {
-    if (error instanceof EvaluationError) throw new NotComputable('a duration is written such as "90s" or "1h30m"')
+    if (error instanceof EvaluationError) throw new NotComputable('a duration must be written like "90s" or "1h30m"')
     throw error
   }
 }
 
 function toTimestamp (value: unknown): Date {
   const time = typeof value === 'bigint' ? Number(value) * 1000 : timeOf(text(value))
-  if (!(time >= earliest && time <= latest)) throw new NotComputable('the value cannot become a timestamp')
+  if (!(time >= earliest && time <= latest)) throw new NotComputable('the value cannot be converted to a timestamp')
   return new Date(time)
 }
 
@@ -99,7 +99,7 @@ function formatOf (zone: string, budget: Budget): Intl.DateTimeFormat {
   const known = formats.get(zone)
   if (known !== undefined) return known
   budget.spend(newFormatSteps)
-  if (zone.length > longestZone) throw new NotComputable('the time zone is not known')
+  if (zone.length > longestZone) throw new NotComputable('the time zone is unknown')
   let made
   try {
     made = new Intl.DateTimeFormat('en-US', {
@@ -115,7 +115,7 @@ function formatOf (zone: string, budget: Budget): Intl.DateTimeFormat {
       second: 'numeric'
     })
   } catch {
-    throw new NotComputable('the time zone is not known')
+    throw new NotComputable('the time zone is unknown')
   }
   const [oldest] = formats.keys()
   if (formats.size >= mostFormats && oldest !== undefined) formats.delete(oldest)

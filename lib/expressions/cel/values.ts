@@ -62,7 +62,7 @@ export function kindOf (value: unknown): Kind {
       return 'null'
     case 'function':
     case 'symbol':
-      throw new NotComputable(`a ${typeof value} is no value of an expression`)
+      throw new NotComputable(`a ${typeof value} is not a value of an expression`)
   }
   if (value === null) return 'null'
   if (Array.isArray(value)) return 'list'
@@ -157,7 +157,7 @@ export function compare (left: unknown, right: unknown, budget: Budget): number 
   if (typeof left === 'boolean' && typeof right === 'boolean') return order(left, right)
   if (left instanceof Date && right instanceof Date) return order(left.getTime(), right.getTime())
   if (left instanceof Duration && right instanceof Duration) return order(nanosecondsOf(left), nanosecondsOf(right))
-  throw new NotComputable(`${kindOf(left)} and ${kindOf(right)} have no order`)
+  throw new NotComputable(`${kindOf(left)} and ${kindOf(right)} cannot be ordered`)
 }
 
 function nanosecondsOf ({ seconds, nanos }: Duration): bigint {

@@ -20,19 +20,19 @@ const standardLimit = 5_000 // ms for the whole download
  * @param timeLimit milliseconds for the whole download. Default: 5000
  */
 export async function downloadJson (address: string, stop: AbortController, timeLimit = standardLimit): Promise<unknown> {
-  const timer = setTimeout(() => stop.abort(new Error(`no whole answer within ${timeLimit / 1000} s`)), timeLimit)
+  const timer = setTimeout(() => stop.abort(new Error(`no complete response within ${timeLimit / 1000} s`)), timeLimit)
   try {
     const { status, body } = await fetch(address, { redirect: 'error', headers: { accept: 'application/json' }, signal: stop.signal })
     if (body === null || status !== 200) {
       await body?.cancel()
-      throw new Error(`the answer has the status ${status}`)
+      throw new Error(`the response has the status ${status}`)
     }
     const chunks: Uint8Array[] = []
     let size = 0
     // Leaving the loop closes the connection.
     for await (const chunk of body) {
       size += chunk.byteLength
-      if (size > maxBytes) throw new Error(`the answer has more than ${maxBytes} bytes`)
+      if (size > maxBytes) throw new Error(`the response has more than ${maxBytes} bytes`)
       chunks.push(chunk)
     }
     return parseBounded(Buffer.concat(chunks).toString())

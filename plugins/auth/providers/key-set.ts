@@ -23,7 +23,7 @@ export interface KeySet {
  */
 export function readKeySet (document: unknown, algorithms: readonly SignatureAlgorithm[]): KeySet {
   const keys: unknown = isRecord(document) ? document.keys : undefined
-  if (!Array.isArray(keys)) throw new Error('the answer is no JWK set')
+  if (!Array.isArray(keys)) throw new Error('the response is not a JWK set')
   if (keys.length > maxKeys) throw new Error(`the set has ${keys.length} keys: expected at most ${maxKeys}`)
   const named = new Map<string, KeyObject>()
   /** null if several keys fit. */

@@ -72,7 +72,7 @@ export async function answerText (response: Response): Promise<string> {
   let length = 0
   for await (const chunk of response.body) {
     length += chunk.byteLength
-    if (length > maxAnswerBytes) throw new ProviderFault('unreadable', { message: `an answer of more than ${maxAnswerBytes} bytes` })
+    if (length > maxAnswerBytes) throw new ProviderFault('unreadable', { message: `a response of more than ${maxAnswerBytes} bytes` })
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()
@@ -81,7 +81,7 @@ export async function answerText (response: Response): Promise<string> {
 /** The text of a success, which an SDK parses: within the bounds of JSON from outside. Throws a ProviderFault beyond. */
 export function requireBounded (text: string): string {
   const excess = jsonExcess(text)
-  if (excess !== null) throw new ProviderFault('unreadable', { message: `an answer whose JSON ${excess}` })
+  if (excess !== null) throw new ProviderFault('unreadable', { message: `a response whose JSON ${excess}` })
   return text
 }
 

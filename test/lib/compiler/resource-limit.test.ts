@@ -31,7 +31,9 @@ test('an invalid amount is rejected with the member that it came from', async (t
   for (const n of [0, -1, -0, 0.5, NaN, Infinity, 2 ** 53, '5', '', null, undefined, true, [5], { valueOf: () => 5 }]) {
     t.throws(() => resourceLimit?.amount(scopeOf({ body: { order: { n } } })), {
       code: 'TENANTRY_VALIDATION_FAILED',
-      extras: { details: [{ path: '/body/order/n', message: `must be a whole number from 1 to ${most}: it is how much the request uses` }] }
+      extras: {
+        details: [{ path: '/body/order/n', message: `must be a whole number from 1 to ${most}, the amount that the request uses` }]
+      }
     }, String(n))
   }
   const refusedAt = (path: string) => ({ code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path }] } })
@@ -50,10 +52,10 @@ test('an amount that can never be valid is a fault', async (t) => {
       ["{{'five'}}", `expected a whole number from 1 to ${most}`],
       ['{{0}}', /expected a whole number/],
       ['{{env.COST}}', /expected a whole number/],
-      ['{{secret:KEY}}', /no `secret` here; known are env, body, params, query, auth, tenant/],
-      ['{{results.notes}}', /no `results` here/],
-      ['{{headers.x-cost}}', /no `headers` here/],
-      ['{{uuid()}}', /no `uuid` here/],
+      ['{{secret:KEY}}', /`secret` is not available here: expected one of env, body, params, query, auth, tenant/],
+      ['{{results.notes}}', /`results` is not available here/],
+      ['{{headers.x-cost}}', /`headers` is not available here/],
+      ['{{uuid()}}', /`uuid` is not available here/],
       ['{{params.other}}', /the path has no parameter "other"/],
       ['{{boody.n}}', /did you mean "body"/]
     ] as const

@@ -138,6 +138,6 @@ t.test('faults', async (t) => {
   t.match(faults({ type: 'objekt', properties: {} }), [/^\/response\/type .*\[object\]$/])
   t.match(faults({ a: '{{secret:KEY}}' }, { sources: new Set(['secret']) }), [/cannot be used in a response/])
   t.match(faults({ type: 'object', properties: { a: { description: 'x {{ secret.KEY }}' } } }), [/\/description a secret cannot be used/])
-  t.match(faults({ a: '{{results.b}}' }, { results: new Set(['a']) }), [/no query before/])
+  t.match(faults({ a: '{{results.b}}' }, { results: new Set(['a']) }), [/no earlier query/])
   t.match(faults(JSON.parse('{"type": "object", "properties": {"__proto__": {}}}')), [/__proto__/])
 })

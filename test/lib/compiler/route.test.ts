@@ -114,7 +114,7 @@ test('a route is validated against the tables it is compiled with', async (t) =>
     properties: { data: { items: { properties: { id: { type: 'integer' }, text: { type: ['string', 'null'] } } } } }
   })
   t.match(faultsOf({ ...list, excludeFields: ['titel'] }), [/excludeFields\/0.*title/])
-  t.match(faultsOf({ ...list, queries: [list.queries![0]!, list.queries![0]!] }), [/two queries answer under the name "articles"/])
+  t.match(faultsOf({ ...list, queries: [list.queries![0]!, list.queries![0]!] }), [/two queries have the result name "articles"/])
 })
 
 test('a template that reads a field which the request rules do not allow is a fault with the nearest name', async (t) => {
@@ -125,7 +125,7 @@ test('a template that reads a field which the request rules do not allow is a fa
     queries: [{ table: 'articles', operation: 'insert', data }]
   })
   const body = { title: { type: 'string' } } as const
-  const expected = '/routes/0/queries/0/data/title: the request has no `body.titel`, since its `body` rules do not declare "titel", did you mean "title"?'
+  const expected = '/routes/0/queries/0/data/title: the request has no `body.titel`, because its `body` rules do not declare "titel", did you mean "title"?'
   for (const text of ['{{body.titel}}', "no. {{body.titel || 'x'}}"]) t.strictSame(faultsOf(writing({ title: text }, { body })), [expected], text)
   t.strictSame(faultsOf(writing({ title: '{{body.title}}' }, { body })), [])
   t.strictSame(faultsOf(writing({ title: '{{body.titel}}' }, { body, additionalFields: true })), [], 'additional fields are allowed')

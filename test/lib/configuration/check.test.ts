@@ -109,7 +109,7 @@ t.test('a value that is not an object is rejected', async (t) => {
   for (const [document, kind] of [[null, 'null'], ['text', 'a string'], [[], 'an array'], [3, 'an integer']] as const) {
     t.strictSame(faultsOn(() => checkConfig(document, { env: {} })), [`/: expected an object, got ${kind}`])
   }
-  t.match(faultsOn(() => checkConfig(undefined, { env: {} }))[0], /^\/: expected what JSON can say/)
+  t.match(faultsOn(() => checkConfig(undefined, { env: {} }))[0], /^\/: expected a JSON value/)
 })
 
 t.test('pointers escape special characters of names', async (t) => {
@@ -119,15 +119,15 @@ t.test('pointers escape special characters of names', async (t) => {
 t.test('values that JSON cannot represent are rejected', async (t) => {
   const cyclic: Record<string, unknown> = { ...route }
   cyclic.response = { deep: [cyclic] }
-  t.strictSame(faultsOf({ routes: [cyclic] }), ['/routes/0/response/deep/0: the value holds itself'])
+  t.strictSame(faultsOf({ routes: [cyclic] }), ['/routes/0/response/deep/0: the value contains itself'])
   t.strictSame(
     faultsOf({ routes: [{ ...route, response: { a: () => 1, b: new Date(0), c: NaN, d: 1n, e: Symbol('x'), f: undefined } }] }),
     [
-      '/routes/0/response/a: expected what JSON can say, got a function',
+      '/routes/0/response/a: expected a JSON value, got a function',
       '/routes/0/response/b: expected an object, array, string, number, boolean or null, got an instance of Date',
-      '/routes/0/response/c: NaN is no number that JSON has',
-      '/routes/0/response/d: expected what JSON can say, got a bigint',
-      '/routes/0/response/e: expected what JSON can say, got a symbol'
+      '/routes/0/response/c: NaN is not a valid JSON number',
+      '/routes/0/response/d: expected a JSON value, got a bigint',
+      '/routes/0/response/e: expected a JSON value, got a symbol'
     ]
   )
   t.strictSame(faultsOf({ routes: [{ ...route, response: { shared: route, again: route } }] }), [], 'a repeated object is not circular')
@@ -141,7 +141,7 @@ t.test('a document that is nested too deeply is rejected, at any depth', async (
 
 t.test('a member __proto__ is rejected and has no effect', async (t) => {
   const document: unknown = JSON.parse('{"routes": [], "cache": {"__proto__": {"enabled": true}, "enabled": true, "provider": "memory"}}')
-  t.strictSame(faultsOn(() => checkConfig(document, { env: {} })), ['/cache/__proto__: "__proto__" is no name for a member'])
+  t.strictSame(faultsOn(() => checkConfig(document, { env: {} })), ['/cache/__proto__: "__proto__" is not allowed as the name of a member'])
   t.strictSame(faultsOf(JSON.parse('{"constructor": 1, "toString": 2}')), ['/constructor: unknown member', '/toString: unknown member'])
 })
 
@@ -154,14 +154,14 @@ t.test('Firestore needs its own section, and tables need a database section', as
   const firebase = { projectId: 'my-app' }
   const postgres = { connectionString: 'postgres://h/d' }
   t.match(faultsOf({ databaseProvider: 'firebase', firebase, postgres, supabase: postgres }), [
-    /^\/supabase: the document has the section `postgres` too/
+    /^\/supabase: the document also has the section `postgres`/
   ])
   for (const name of ['tenants', 'a/b', '..', '__x__']) {
     t.match(faultsOf({ firebase: { ...firebase, sharedCollections: [name] } }), [/^\/firebase\/sharedCollections\/0: /], name)
   }
   t.match(
     faultsOf({ routes: [{ path: '/a', method: 'get', firebaseQueries: [{ collection: 'c', operation: 'query', store: 'firestore' }] }] }),
-    [/^\/routes\/0\/firebaseQueries\/0\/store: there is no Firestore/]
+    [/^\/routes\/0\/firebaseQueries\/0\/store: Firestore is not available/]
   )
   t.match(check({ databaseProvider: 'firebase', firebase, postgres }), {
     database: { provider: 'postgres' },
@@ -179,7 +179,7 @@ t.test('an invalid form of a route does not hide its other faults', async (t) =>
   t.match(faultsOf({ routes: [{ path: '/health', method: 'get', multipart: true }] }), [
     /the built-in endpoint \/health/,
     /the route does nothing/,
-    /multipart: a form comes with/,
+    /multipart: a form requires/,
     /multipart: the form has no files: declare them in `request.files`/
   ])
 })
@@ -227,10 +227,10 @@ t.test('rate limits have defaults, and accept two forms of endpoint names', asyn
   ])
   const perEndpoint = { 'GET /note': {}, '/notes/:id': {}, 'POST /notes': {}, '/health': {}, '/agent/mcp/tools': {} }
   t.strictSame(faultsOf({ rateLimit: { enabled: false, perEndpoint }, plugins: { health: false }, routes: [route] }), [
-    '/rateLimit/perEndpoint/GET ~1note: names no route of this document and no built-in endpoint, did you mean "GET /notes"?',
-    '/rateLimit/perEndpoint/~1notes~1:id: names no route of this document and no built-in endpoint',
-    '/rateLimit/perEndpoint/POST ~1notes: names no route of this document and no built-in endpoint, did you mean "GET /notes"?',
-    '/rateLimit/perEndpoint/~1health: names no route of this document and no built-in endpoint'
+    '/rateLimit/perEndpoint/GET ~1note: is not a route of this document or a built-in endpoint, did you mean "GET /notes"?',
+    '/rateLimit/perEndpoint/~1notes~1:id: is not a route of this document or a built-in endpoint',
+    '/rateLimit/perEndpoint/POST ~1notes: is not a route of this document or a built-in endpoint, did you mean "GET /notes"?',
+    '/rateLimit/perEndpoint/~1health: is not a route of this document or a built-in endpoint'
   ])
   t.match(
     faultsOf({ rateLimit: { enabled: true, perEndpoint }, routes: [{ ...route, methd: 'get' }] }),

@@ -16,7 +16,7 @@ t.test('paths and methods are unique, regardless of parameter names', async (t) 
       { path: '/a/b', ...answer }
     ),
     [
-      '/routes/1: the route GET /a/:y stands at /routes/0 already; names of parameters do not tell routes apart'
+      '/routes/1: the route GET /a/:y is already declared at /routes/0; routes must differ in more than the names of parameters'
     ]
   )
 })
@@ -24,19 +24,21 @@ t.test('paths and methods are unique, regardless of parameter names', async (t) 
 t.test('a path consists of plain segments and whole parameters', async (t) => {
   const fault = (path: string) => faultsOfRoutes({ path, ...answer }).map((line) => line.replace('/routes/0/path: ', ''))
   for (const path of ['/', '/a', '/a.b-c_d~e/:id', '/a/:id/b/:other_2', '/a@b', '/v1/files']) t.strictSame(fault(path), [], path)
-  t.strictSame(fault('/a/'), ['a path ends without "/"'])
-  t.strictSame(fault('/a//b'), ['a path has no empty segments'])
-  t.strictSame(fault('/a/../b'), ['a path has no "." and ".." segments'])
-  t.strictSame(fault('/a/*'), ['a path has no wildcards; `:name` stands for one segment'])
-  t.strictSame(fault('/a/:'), ['":" is no parameter: expected ":" and a name of letters, digits and underscores'])
-  t.strictSame(fault('/a/:a-:b'), ['":a-:b" is no parameter: expected ":" and a name of letters, digits and underscores'])
-  t.strictSame(fault('/a/:id(^\\d+$)'), ['":id(^\\d+$)" is no parameter: expected ":" and a name of letters, digits and underscores'])
+  t.strictSame(fault('/a/'), ['a path cannot end with "/"'])
+  t.strictSame(fault('/a//b'), ['a path cannot have empty segments'])
+  t.strictSame(fault('/a/../b'), ['a path cannot have the segments "." and ".."'])
+  t.strictSame(fault('/a/*'), ['a path cannot have wildcards; `:name` matches one segment'])
+  t.strictSame(fault('/a/:'), ['":" is not a valid parameter: expected ":" and a name of letters, digits and underscores'])
+  t.strictSame(fault('/a/:a-:b'), ['":a-:b" is not a valid parameter: expected ":" and a name of letters, digits and underscores'])
+  t.strictSame(fault('/a/:id(^\\d+$)'), [
+    '":id(^\\d+$)" is not a valid parameter: expected ":" and a name of letters, digits and underscores'
+  ])
   t.strictSame(fault('/a/x:id'), ['in "x:id" the parameter must be the whole segment'])
-  t.strictSame(fault('/a/:id/:id'), ['the parameter ":id" stands twice in the path'])
-  t.strictSame(fault('/a b'), ['"a b" holds a character that a path does not take as it is'])
-  t.strictSame(fault('/a%20b'), ['"a%20b" holds a character that a path does not take as it is'])
-  t.strictSame(fault('/a?b=c'), ['"a?b=c" holds a character that a path does not take as it is'])
-  t.strictSame(fault('//'), ['a path ends without "/"'])
+  t.strictSame(fault('/a/:id/:id'), ['the parameter ":id" appears twice in the path'])
+  t.strictSame(fault('/a b'), ['"a b" contains a character that must be percent-encoded in a path'])
+  t.strictSame(fault('/a%20b'), ['"a%20b" contains a character that must be percent-encoded in a path'])
+  t.strictSame(fault('/a?b=c'), ['"a?b=c" contains a character that must be percent-encoded in a path'])
+  t.strictSame(fault('//'), ['a path cannot end with "/"'])
 })
 
 t.test('the paths of built-in endpoints are reserved, and no others', async (t) => {
@@ -53,13 +55,13 @@ t.test('the paths of built-in endpoints are reserved, and no others', async (t) 
     ]
   ) {
     t.match(fault(path!), [
-      new RegExp(`^/routes/0/path: the path is that of the built-in endpoint ${builtIn!.replaceAll('*', '\\*')}: choose another one`)
+      new RegExp(`^/routes/0/path: the path is used by the built-in endpoint ${builtIn!.replaceAll('*', '\\*')}: choose another path`)
     ])
   }
   t.strictSame(fault('/health'), [
-    '/routes/0/path: the path is that of the built-in endpoint /health: choose another one, or turn those endpoints off: `plugins: { "health": false }`'
+    '/routes/0/path: the path is used by the built-in endpoint /health: choose another path, or disable those endpoints: `plugins: { "health": false }`'
   ])
-  t.strictSame(fault('/tenants'), ['/routes/0/path: the path is that of the built-in endpoint /tenants: choose another one'])
+  t.strictSame(fault('/tenants'), ['/routes/0/path: the path is used by the built-in endpoint /tenants: choose another path'])
   for (const path of ['/:any', '/tenant/:any', '/healthy', '/health/live', '/files', '/files/a/b', '/admin/users', '/auth/me/photo']) {
     t.strictSame(fault(path), [], path)
   }
@@ -72,14 +74,14 @@ t.test('the path of a disabled group is free', async (t) => {
       routes: [{ path: '/health', ...answer }, { path: '/usage/summary', ...answer }, { path: '/doc', ...answer }]
     }).map((fault) => fault.slice(0, 75)),
     [
-      '/routes/2/path: the path is that of the built-in endpoint /doc: choose anot'
+      '/routes/2/path: the path is used by the built-in endpoint /doc: choose anot'
     ]
   )
   const report = { path: '/billing/usage', ...answer }
   t.strictSame(faultsOf({ plugins: { usage: false }, routes: [report] }), [])
   t.strictSame(faultsOf({ plugins: { billing: false }, routes: [report] }), [], 'it belongs to both groups')
   t.strictSame(faultsOf({ routes: [report] }), [
-    '/routes/0/path: the path is that of the built-in endpoint /billing/usage: choose another one, or turn those endpoints off: `plugins: { "billing": false }` or `plugins: { "usage": false }`'
+    '/routes/0/path: the path is used by the built-in endpoint /billing/usage: choose another path, or disable those endpoints: `plugins: { "billing": false }` or `plugins: { "usage": false }`'
   ])
 })
 
@@ -109,9 +111,9 @@ t.test('a route must do something, and its queries need a table', async (t) => {
       firebaseQueries: [{ operation: 'get' }]
     }),
     [
-      '/routes/0/queries/0/table: missing: expected the table that the query is on',
-      '/routes/0/queries/1/table: missing: expected the table that the query is on',
-      '/routes/0/firebaseQueries/0/collection: missing: expected the collection that the query is on'
+      '/routes/0/queries/0/table: missing: expected the table of the query',
+      '/routes/0/queries/1/table: missing: expected the table of the query',
+      '/routes/0/firebaseQueries/0/collection: missing: expected the collection of the query'
     ]
   )
 })
@@ -188,18 +190,18 @@ t.test('tools need unique names, and members that do not collide', async (t) => 
   const tool = (path: string, mcp: unknown = true, other: object = {}) => ({ path, ...answer, mcp, ...other })
   t.strictSame(faultsOfRoutes(tool('/a/:id'), tool('/a/id'), { ...tool('/a'), method: 'post' }, tool('/b', { name: 'get_a_id2' })), [])
   t.strictSame(faultsOfRoutes(tool('/a', { name: 'x' }), tool('/b', { name: 'x' })), [
-    '/routes/1/mcp: the tool "x" stands at /routes/0 already: give one of them another `name`'
+    '/routes/1/mcp: the tool "x" is already declared at /routes/0: give one of them another `name`'
   ])
   t.strictSame(faultsOfRoutes(tool('/a/:id'), tool('/b', { name: 'get_a_by_id' })), [
-    '/routes/1/mcp: the tool "get_a_by_id" stands at /routes/0 already: give one of them another `name`'
+    '/routes/1/mcp: the tool "get_a_by_id" is already declared at /routes/0: give one of them another `name`'
   ])
   t.strictSame(faultsOfRoutes(tool('/a', { name: 'no name' })), ['/routes/0/mcp/name: expected 1 to 64 of A-Z a-z 0-9 _ -'])
   t.strictSame(faultsOfRoutes(tool('/a/:id', true, { request: { query: { id: {} } } })), [
-    '/routes/0/mcp: the path and the query string of a tool have different names: both have "id"'
+    '/routes/0/mcp: the path and the query string of a tool must have different names, but both have "id"'
   ])
-  t.strictSame(faultsOfRoutes(tool('/a/:body')), ['/routes/0/mcp: a parameter of a tool cannot be named "body"'])
+  t.strictSame(faultsOfRoutes(tool('/a/:body')), ['/routes/0/mcp: a parameter of a tool cannot have the name "body"'])
   t.strictSame(faultsOfRoutes(...Array.from({ length: 251 }, (_, index) => tool(`/a${index}`))), [
-    '/routes/250/mcp: a document has at most 250 tools'
+    '/routes/250/mcp: a document can have at most 250 tools'
   ])
   const long = Array.from({ length: 2 }, (_, index) => tool(`/${'long'.repeat(20)}${index}`))
   t.strictSame(faultsOfRoutes(...long), [], 'long names stay distinct')
@@ -215,12 +217,12 @@ t.test('the cache accepts only the section of its provider', async (t) => {
       lmdb
     }]
   ) t.strictSame(cache(fine), [], JSON.stringify(fine))
-  t.strictSame(cache({ provider: 'redis' }), ['/cache/redis/url: missing: expected the address of Redis, such as `redis://127.0.0.1:6379`'])
+  t.strictSame(cache({ provider: 'redis' }), ['/cache/redis/url: missing: expected the URL of Redis, such as `redis://127.0.0.1:6379`'])
   t.strictSame(cache({ provider: 'lmdb' }), ['/cache/lmdb/dbPath: missing: expected the folder of the file'])
   t.match(cache({ provider: 'redis', redis: {} }), [/^\/cache\/redis\/url: missing/])
   t.match(cache({ provider: 'lmdb', lmdb: { dbPath: '' } }), [/^\/cache\/lmdb\/dbPath: /])
-  t.strictSame(cache({ redis }), ['/cache/redis: has no use: the `provider` is "memory"'])
-  t.strictSame(cache({ provider: 'redis', redis, lmdb }), ['/cache/lmdb: has no use: the `provider` is "redis"'])
+  t.strictSame(cache({ redis }), ['/cache/redis: is not used: the `provider` is "memory"'])
+  t.strictSame(cache({ provider: 'redis', redis, lmdb }), ['/cache/lmdb: is not used: the `provider` is "redis"'])
   t.match(cache({ provider: 'Redis', redis }), [/^\/cache\/provider: .*"redis"/])
   for (const url of ['http://:hunter2@localhost', 'localhost:6379', 'redis://', 'redis://h/one', '']) {
     const [fault, ...more] = cache({ provider: 'redis', redis: { url } })
@@ -236,7 +238,7 @@ t.test('the cache accepts only the section of its provider', async (t) => {
     ]
   ) {
     const fault =
-      '/redis/url: cannot be read: expected `redis://user:password@host:port/database`, a port of at most 65535, and `%25` for a `%` in user or password'
+      '/redis/url: is not valid: expected `redis://user:password@host:port/database`, a port of at most 65535, and `%25` for a `%` in user or password'
     t.strictSame(cache({ provider: 'redis', redis: { url } }), [`/cache${fault}`], url)
     t.strictSame(faultsOf({ rateLimit: { enabled: true, redis: { url } } }), [`/rateLimit${fault}`], url)
   }
@@ -247,7 +249,7 @@ t.test('the cache accepts only the section of its provider', async (t) => {
 })
 
 t.test('a route that writes is not cached', async (t) => {
-  const fault = '/routes/0/cache: a route that writes cannot be cached: a kept answer would leave out the write'
+  const fault = '/routes/0/cache: a route that writes cannot be cached: a cached response would skip the write'
   const cached = { path: '/a', method: 'get', cache: { enabled: true } }
   t.strictSame(faultsOfRoutes({ ...cached, queries: [{ table: 'notes', operation: 'insert', data: { title: 'x' } }] }), [fault])
   t.strictSame(faultsOfRoutes({ ...cached, firebaseQueries: [{ collection: 'docs', operation: 'add' }] }), [fault])
@@ -266,14 +268,16 @@ t.test('a disabled cache is validated too', async (t) => {
 })
 
 t.test('a setting of a route that has no effect is a fault', async (t) => {
-  t.strictSame(faultsOfRoutes({ ...route, transform: {} }), ['/routes/0/transform: the transform computes nothing: expected `fields`'])
+  t.strictSame(faultsOfRoutes({ ...route, transform: {} }), [
+    '/routes/0/transform: the transform does not compute anything: expected `fields`'
+  ])
   t.strictSame(faultsOfRoutes({ ...route, transform: { operations: [{ type: 'compute', fields: {} }] } }), [
-    '/routes/0/transform: the transform computes nothing: expected `fields`'
+    '/routes/0/transform: the transform does not compute anything: expected `fields`'
   ])
   t.match(faultsOfRoutes({ ...answer, path: '/a', transform: { fields: { a: 'result.b' } } }), [
-    /^\/routes\/0\/transform: there is no answer to compute from/
+    /^\/routes\/0\/transform: the response has nothing to compute from/
   ])
-  t.strictSame(faultsOfRoutes({ ...route, request: { body: { a: {} } } }), ['/routes/0/request/body: a `get` request has no body'])
+  t.strictSame(faultsOfRoutes({ ...route, request: { body: { a: {} } } }), ['/routes/0/request/body: a `get` request cannot have a body'])
   const remove = { path: '/a/:id', method: 'delete', queries: [{ table: 'notes', operation: 'delete', id: '{{params.id}}' }] }
   t.strictSame(faultsOfRoutes({ ...remove, softDelete: { enabled: true, allowHardDelete: true } }), [])
   t.strictSame(faultsOfRoutes({ ...remove, softDelete: { enabled: false } }), [])
@@ -290,7 +294,7 @@ t.test('a route that requires a token needs keys', async (t) => {
     requiredPermissions: [],
     requireAuth: false
   }]
-  const missing = 'no token can be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET'
+  const missing = 'tokens cannot be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET'
   t.strictSame(faultsOf({ routes }), [`/routes/0/requireAuth: ${missing}`, `/routes/1/requiredPermissions: ${missing}`])
   t.strictSame(faultsOf({ routes }, { JWT_SECRET: secret }), [])
   t.strictSame(
@@ -299,7 +303,7 @@ t.test('a route that requires a token needs keys', async (t) => {
     'a section with faults counts as present'
   )
   t.match(faultsOfRoutes({ ...route, requireAuth: false, requiredPermissions: ['a:b'] }), [
-    /^\/routes\/0\/requireAuth: the route names `requiredPermissions`/
+    /^\/routes\/0\/requireAuth: the route has `requiredPermissions`/
   ])
 })
 
@@ -307,14 +311,14 @@ t.test('a limit per user requires a route with users', async (t) => {
   const resourceLimit = { resource: 'llm', metric: 'tokens' }
   for (const open of [{}, { requireAuth: false }, { requiredPermissions: [] }]) {
     t.strictSame(faultsOfRoutes({ ...route, ...open, resourceLimit }), [
-      '/routes/0/resourceLimit: only a caller with a token has limits: set `requireAuth`'
+      '/routes/0/resourceLimit: limits require a caller with a token: set `requireAuth`'
     ])
   }
   for (const closed of [{ requireAuth: true }, { requiredPermissions: ['a:b'] }]) {
     t.strictSame(faultsOfRoutes({ ...route, ...closed, resourceLimit }), [])
   }
   t.match(faultsOf({ routes: [{ ...route, requireAuth: true, resourceLimit }], plugins: { 'resource-limits': false } }), [
-    '/routes/0/resourceLimit: the document turns limits off: take `"resource-limits": false` from its `plugins`'
+    '/routes/0/resourceLimit: the document disables limits: remove `"resource-limits": false` from its `plugins`'
   ])
   const faults = faultsOfRoutes({ ...route, requireAuth: true, resourceLimit: { resource: 'a b', metric: '', amount: 1.5, limit: 3 } })
   t.strictSame(faults.map((fault) => fault.slice(0, fault.indexOf(':'))), [
@@ -332,13 +336,13 @@ t.test('the token keys must match each other', async (t) => {
   t.strictSame(faults({}), ['/jwt/secret: missing: expected a `secret` (or the setting JWT_SECRET), or a `publicKey`'])
   t.strictSame(faults({ secret: 'x'.repeat(31) }), ['/jwt/secret: expected at least 32 characters'])
   t.strictSame(faults({ secret, algorithm: 'RS256' }), ['/jwt/publicKey: missing: RS256 tokens are verified with a public key'])
-  t.strictSame(faults({ secret, privateKey: rsa.privateKey }), ['/jwt/privateKey: a private key needs its `publicKey` beside it'])
-  t.strictSame(faults({ secret, publicKey: rsa.publicKey }), ['/jwt/secret: a secret beside a `publicKey` has no use: keep one of them'])
+  t.strictSame(faults({ secret, privateKey: rsa.privateKey }), ['/jwt/privateKey: a private key requires its `publicKey`'])
+  t.strictSame(faults({ secret, publicKey: rsa.publicKey }), ['/jwt/secret: a secret is not used with a `publicKey`: remove one of them'])
   t.strictSame(faults({ publicKey: rsa.publicKey, algorithm: 'ES256' }), [
-    '/jwt/algorithm: the public key is one for RS256, did you mean "RS256"?'
+    '/jwt/algorithm: the public key is for RS256, did you mean "RS256"?'
   ])
   t.strictSame(faults({ publicKey: rsa.publicKey, algorithm: 'HS256' }), [
-    '/jwt/algorithm: the public key is one for RS256, did you mean "RS256"?'
+    '/jwt/algorithm: the public key is for RS256, did you mean "RS256"?'
   ])
   t.match(faults({ publicKey: 'no key' }), [/^\/jwt\/publicKey: expected a public key in PEM/])
   t.strictSame(faults({ publicKey: rsa.publicKey, privateKey: ec.privateKey }), [
@@ -367,9 +371,11 @@ t.test('the database is the named one, or that of the present section', async (t
   t.equal(check({ supabase: postgres }).database.provider, 'postgres')
   t.equal(check({ postgres, databaseProvider: 'embedded' }).database.provider, 'embedded')
   t.strictSame(faultsOf({ postgres, supabase: postgres }), [
-    '/databaseProvider: missing: the document has the sections `postgres` and `supabase`; name one of them'
+    '/databaseProvider: missing: the document has the sections `postgres` and `supabase`; select one of them'
   ])
-  t.strictSame(faultsOf({ postgres: { ...postgres, schema: 'tenantry' } }), ['/postgres/schema: "tenantry" is not the application\'s own'])
+  t.strictSame(faultsOf({
+    postgres: { ...postgres, schema: 'tenantry' }
+  }), ['/postgres/schema: "tenantry" is reserved: choose another schema for the application'])
   t.strictSame(faultsOf({ postgres: { ...postgres, ssl: { rejectUnauthorised: false } } }), [
     '/postgres/ssl/rejectUnauthorised: unknown member, did you mean "rejectUnauthorized"?'
   ])
@@ -435,8 +441,8 @@ t.test('declared tables are validated', async (t) => {
     }),
     [
       '/tables/notes/columns/a/references: the table "notes" has no column "ix", did you mean "id"?',
-      '/tables/notes/columns/b/references: the column is of the type "text", the one that it refers to of the type "uuid"',
-      '/tables/notes/columns/c/references: "notes.a" is not unique: a foreign key needs a primary key, or a column with `unique: true`'
+      '/tables/notes/columns/b/references: the column has the type "text", but the referenced column has the type "uuid"',
+      '/tables/notes/columns/c/references: "notes.a" is not unique: a foreign key requires a primary key, or a column with `unique: true`'
     ]
   )
   t.strictSame(faults({ authors: { columns: { id } }, notes: { columns: { id, a: { type: 'uuid', references: 'author.id' } } } }), [
@@ -451,7 +457,7 @@ t.test('declared tables are validated', async (t) => {
     /^\/tables\/notes\/columns\/id\/type: expected one of "text", .*, did you mean "uuid"\?$/
   ])
   t.strictSame(faults({ notes: { columns: { name: { type: 'text' } } } }), [
-    '/tables/notes/columns: the table has no primary key: expected `primaryKey: true` on a column, or on several'
+    '/tables/notes/columns: the table has no primary key: expected `primaryKey: true` on one or more columns'
   ])
   t.strictSame(faults({ notes: { columns: {} } }), ['/tables/notes/columns: expected at least one member'])
   t.strictSame(faults({ notes: { columns: { id }, indexes: [['idd'], ['id', 'id']], unique: [[]] } }), [
@@ -459,24 +465,24 @@ t.test('declared tables are validated', async (t) => {
   ])
   t.strictSame(faults({ notes: { columns: { id }, indexes: [['idd'], ['id', 'id']] } }), [
     '/tables/notes/indexes/0/0: the table has no column "idd", did you mean "id"?',
-    '/tables/notes/indexes/1/1: the column "id" is given twice'
+    '/tables/notes/indexes/1/1: the column "id" is duplicated'
   ])
   t.strictSame(faults({ 'my notes': { columns: { id } }, pg_notes: { columns: { id, 'a-b': { type: 'text' } } } }), [
-    '/tables/my notes: expected a name of 1 to 63 letters, digits and underscores that starts with no digit as the name',
-    '/tables/pg_notes/columns/a-b: expected a name of 1 to 63 letters, digits and underscores that starts with no digit as the name'
+    '/tables/my notes: expected a name of 1 to 63 letters, digits and underscores that does not start with a digit as the name',
+    '/tables/pg_notes/columns/a-b: expected a name of 1 to 63 letters, digits and underscores that does not start with a digit as the name'
   ])
-  t.strictSame(faults({ pg_notes: { columns: { id } } }), ['/tables/pg_notes: names that start with "pg_" are PostgreSQL\'s own'])
+  t.strictSame(faults({ pg_notes: { columns: { id } } }), ['/tables/pg_notes: names that start with "pg_" are reserved by PostgreSQL'])
   t.strictSame(
     faults({ notes: { tenantScoped: false, softDelete: true, columns: { id, tenant_id: { type: 'uuid' }, deleted: { type: 'text' } } } }),
     [
-      '/tables/notes/columns/tenant_id/type: the tenant of a row is a text: expected "text"',
-      '/tables/notes/tenantScoped: a table with a column `tenant_id` is tenant-scoped: rename the column, or leave this out',
+      '/tables/notes/columns/tenant_id/type: the tenant of a row is a string: expected "text"',
+      '/tables/notes/tenantScoped: a table with a column `tenant_id` is tenant-scoped: rename the column, or remove this',
       '/tables/notes/columns/deleted/type: with `softDelete` expected "boolean"'
     ]
   )
   t.strictSame(faults({ notes: { columns: { id, a: { type: 'integer', default: 'uuid()' }, b: { type: 'text', default: 'now()' } } } }), [
-    '/tables/notes/columns/a/default: `uuid()` is no value of the type "integer"',
-    '/tables/notes/columns/b/default: `now()` is no value of the type "text"'
+    '/tables/notes/columns/a/default: `uuid()` is not a value of the type "integer"',
+    '/tables/notes/columns/b/default: `now()` is not a value of the type "text"'
   ])
 })
 
@@ -515,7 +521,7 @@ t.test("a column's default is a literal of its type, or a function", async (t) =
   t.strictSame(faults('uuid', 'gen_random_uuid()'), ['expected a UUID, did you mean "uuid()"?'])
   t.match(faults('timestamptz', 'CURRENT_TIMESTAMP'), [/^expected a date and time, .*did you mean "now\(\)"\?$/])
   t.match(faults('date', '2026-02-30'), [/^expected a date/])
-  t.strictSame(faults('text', { a: 1 }), ['expected a text'])
+  t.strictSame(faults('text', { a: 1 }), ['expected a string'])
   t.strictSame(faults('integer[]', ['a']), ['expected an array (integer[])'])
 })
 
@@ -537,12 +543,12 @@ t.test('mails need a connector that sends them, pages for their links, and templ
     /^\/auth\/links\/invite/
   ])
   for (const link of ['example.com', 'javascript:alert(1)', 'https://a.example.com/#x', 'https://user:pass@example.com']) {
-    t.match(withMail({}, { links: { reset: link } }, app), [/^\/auth\/links\/reset: expected the address of a page/], link)
+    t.match(withMail({}, { links: { reset: link } }, app), [/^\/auth\/links\/reset: expected the URL of a page/], link)
   }
   t.match(withMail({}, {}, { APP_URL: 'app' }), [/^\/auth\/links: the setting APP_URL/])
   t.match(withMail({ connector: 'emial' }, {}, app), [/^\/auth\/mail\/connector: there is no connector "emial".*did you mean "email"/])
   t.match(withMail({ connector: 'sms' }, {}, app), [
-    /^\/auth\/mail\/connector: the connector sms sends no mail: expected one with the action `sendEmail`/
+    /^\/auth\/mail\/connector: the connector sms cannot send mail: expected a connector with the action `sendEmail`/
   ])
   t.match(faultsOf({ jwt: { secret }, auth: { mail: { connector: 'email', from: 'a@example.com' } } }, app), [
     /^\/auth\/mail\/connector: the connector needs `credentials.email`/
@@ -550,11 +556,11 @@ t.test('mails need a connector that sends them, pages for their links, and templ
   const text = 'x {{link}}'
   t.strictSame(withMail({ templates: { reset: { subject: '{{email}} {{tenant}}', text, html: text } } }, {}, app), [])
   t.match(withMail({ templates: { reset: { subject: 'x', text: '{{lnk}}' } } }, {}, app), [
-    /^\/auth\/mail\/templates\/reset\/text: `{{lnk}}` is no placeholder.*did you mean "link"/,
+    /^\/auth\/mail\/templates\/reset\/text: `{{lnk}}` is not a placeholder.*did you mean "link"/,
     /expected the placeholder {{link}}/
   ])
   t.match(withMail({ templates: { invite: { subject: '{{link}}', text, html: 'x' } } }, {}, app), [
-    /invite\/subject: expected no link/,
+    /invite\/subject: a subject cannot contain a link/,
     /invite\/html: expected the placeholder/
   ])
   t.match(withMail({ from: 'Ada <a@example.com>' }, {}, app), [/^\/auth\/mail\/from: .*expected an e-mail address/])
@@ -563,7 +569,7 @@ t.test('mails need a connector that sends them, pages for their links, and templ
 t.test('open registration requires logins', async (t) => {
   const open = { registration: 'open' }
   const unsigned = [
-    '/auth/registration: is `open` without a key to sign tokens with: expected one in the section `jwt`, or the setting JWT_SECRET'
+    '/auth/registration: is `open` without a signing key for tokens: expected a key in the section `jwt`, or the setting JWT_SECRET'
   ]
   const { publicKey, privateKey } = keyPair('ES256')
   t.strictSame(faultsOf({ jwt: { secret }, auth: open }), [])
@@ -571,7 +577,7 @@ t.test('open registration requires logins', async (t) => {
   t.strictSame(faultsOf({ auth: open }), unsigned)
   t.strictSame(faultsOf({ jwt: { publicKey }, auth: open }), unsigned)
   t.strictSame(faultsOf({ jwt: { secret }, auth: open, plugins: { login: false } }), [
-    '/auth/registration: is `open`, and `plugins.login` is false: expected one of them'
+    '/auth/registration: is `open`, but `plugins.login` is false: change one of them'
   ])
   t.strictSame(faultsOf({ auth: { registration: 'closed' } }), [])
   t.strictSame(faultsOf({ auth: {}, plugins: { login: false } }), [])
@@ -584,8 +590,8 @@ t.test('shared tables must be tables of the platform', async (t) => {
     drafts: { columns: { id: { type: 'text', primaryKey: true }, tenant_id: { type: 'text' } } }
   }
   t.strictSame(faultsOf({ tables, tenancy: { sharedTables: ['plans', 'notes', 'drafts', 'plan'] } }), [
-    '/tenancy/sharedTables/1: each row of "notes" belongs to a tenant, whose own document may use it as it is: only tables of the platform are shared',
-    '/tenancy/sharedTables/2: each row of "drafts" belongs to a tenant, whose own document may use it as it is: only tables of the platform are shared',
+    '/tenancy/sharedTables/1: each row of "notes" belongs to a tenant, so tenants\' documents can already use it: only tables of the platform can be shared',
+    '/tenancy/sharedTables/2: each row of "drafts" belongs to a tenant, so tenants\' documents can already use it: only tables of the platform can be shared',
     '/tenancy/sharedTables/3: there is no table "plan", did you mean "plans"?'
   ])
   t.strictSame(
@@ -593,16 +599,16 @@ t.test('shared tables must be tables of the platform', async (t) => {
     [],
     'the database may have it'
   )
-  t.match(faultsOf({ tables, tenancy: { sharedTables: ['plans', 'plans'] } }), ['/tenancy/sharedTables/1: given twice'])
+  t.match(faultsOf({ tables, tenancy: { sharedTables: ['plans', 'plans'] } }), ['/tenancy/sharedTables/1: duplicate value'])
 })
 
 t.test("tenants cannot read the server's own settings", async (t) => {
   t.strictSame(faultsOf({ tenancy: { env: ['REGION', 'JWT_SECRET', 'SECRETS_MASTER_KEY'], overridableEnv: ['STRIPE_KEY'] } }), [
-    "/tenancy/env/1: the setting JWT_SECRET is the server's own: no tenant may read it",
-    "/tenancy/env/2: the setting SECRETS_MASTER_KEY is the server's own: no tenant may read it"
+    '/tenancy/env/1: the setting JWT_SECRET belongs to the server: tenants cannot read it',
+    '/tenancy/env/2: the setting SECRETS_MASTER_KEY belongs to the server: tenants cannot read it'
   ])
   t.match(faultsOf({ tenancy: { env: ['A-B', 'C', 'C'] } }), [
-    /^\/tenancy\/env\/2: given twice/,
+    /^\/tenancy\/env\/2: duplicate value/,
     /^\/tenancy\/env\/0: expected the name of a setting/
   ])
   t.match(faultsOf({ tenancy: { maxLoadedTenants: 0, provisioning: 'never' } }), [
@@ -624,14 +630,14 @@ t.test('mcp needs an address without a path, and prompts with declared arguments
       'api.example.com'
     ]
   ) {
-    t.match(faults({ url }), [/^\/mcp\/url: expected an address without a path/], url)
+    t.match(faults({ url }), [/^\/mcp\/url: expected a URL without a path/], url)
   }
   t.match(faults({ prompts: [{ name: 'a', text: '{{week}}', arguments: [{ name: 'weak' }] }] }), [
     /^\/mcp\/prompts\/0\/text: the prompt has no argument "week", did you mean "weak"\?/
   ])
   t.match(faults({ prompts: [{ name: 'a', text: 'x' }, { name: 'a', text: 'x', arguments: [{ name: 'b' }, { name: 'b' }] }] }), [
-    /^\/mcp\/prompts\/1\/name: given twice/,
-    /^\/mcp\/prompts\/1\/arguments\/1\/name: given twice/
+    /^\/mcp\/prompts\/1\/name: duplicate name/,
+    /^\/mcp\/prompts\/1\/arguments\/1\/name: duplicate name/
   ])
   t.match(faults({ url: '{{env.PUBLIC_URL}}' }), [/PUBLIC_URL/])
 })

@@ -74,18 +74,22 @@ const prepared = (action: Partial<ConnectorAction>, body: unknown) => act(action
 
 t.test('a connector that could never be called is rejected with its place', async (t) => {
   const cases: [string, ConnectorsDocument, RegExp][] = [
-    ['a host from a call', custom({}, { baseUrl: 'https://{{params.host}}/v1' }), /^\/customIntegrations\/0\/baseUrl: .*no `params` here/],
+    [
+      'a host from a call',
+      custom({}, { baseUrl: 'https://{{params.host}}/v1' }),
+      /^\/customIntegrations\/0\/baseUrl: .*`params` is not available here/
+    ],
     [
       "a host from a tenant's secret, on the platform",
       custom({}, { baseUrl: '{{secret:crm}}' }),
-      /^\/customIntegrations\/0\/baseUrl: .*no `secret` here/
+      /^\/customIntegrations\/0\/baseUrl: .*`secret` is not available here/
     ],
-    ['no address', custom({}, { baseUrl: 'crm.example.com' }), /^\/customIntegrations\/0\/baseUrl: expected an absolute address/],
-    ['another protocol', custom({}, { baseUrl: 'file:///etc/passwd' }), /^\/customIntegrations\/0\/baseUrl: expected an address with http/],
+    ['no address', custom({}, { baseUrl: 'crm.example.com' }), /^\/customIntegrations\/0\/baseUrl: expected an absolute URL/],
+    ['another protocol', custom({}, { baseUrl: 'file:///etc/passwd' }), /^\/customIntegrations\/0\/baseUrl: expected a URL with http/],
     [
       'a password in an address',
       custom({}, { baseUrl: 'https://a:b@crm.example.com' }),
-      /^\/customIntegrations\/0\/baseUrl: .*user or password/
+      /^\/customIntegrations\/0\/baseUrl: .*user name or password/
     ],
     ['a query string in it', custom({}, { baseUrl: 'https://crm.example.com?a=b' }), /^\/customIntegrations\/0\/baseUrl: .*query string/],
     ['a path out of the base', custom({ path: '/things/../../admin' }), /^\/customIntegrations\/0\/actions\/act\/path: .*"\.\."/],
@@ -95,7 +99,7 @@ t.test('a connector that could never be called is rejected with its place', asyn
       custom({ path: '{{params.path}}' }),
       /^\/customIntegrations\/0\/actions\/act\/path: expected a path that begins with "\/"/
     ],
-    ['a fragment', custom({ path: '/a#b' }), /^\/customIntegrations\/0\/actions\/act\/path: an address has no fragment/],
+    ['a fragment', custom({ path: '/a#b' }), /^\/customIntegrations\/0\/actions\/act\/path: a URL cannot have a fragment/],
     [
       'a connection header',
       custom({ headers: { Host: 'other.example.com' } }),
@@ -111,10 +115,14 @@ t.test('a connector that could never be called is rejected with its place', asyn
       custom({ headers: { 'x a': 'b' } }),
       /^\/customIntegrations\/0\/actions\/act\/headers\/x a: expected the name of a header/
     ],
-    ['the body of a GET', custom({ method: 'GET', body: {} }), /^\/customIntegrations\/0\/actions\/act\/body: a GET has no body/],
+    ['the body of a GET', custom({ method: 'GET', body: {} }), /^\/customIntegrations\/0\/actions\/act\/body: a GET request cannot have a body/],
     ['a result that is not a path', custom({ result: 'data[' }), /^\/customIntegrations\/0\/actions\/act\/result: /],
-    ['a source that only routes have', custom({ body: '{{body.x}}' }), /^\/customIntegrations\/0\/actions\/act\/body: .*no `body` here/],
-    ['credentials', custom({ body: '{{credentials.x}}' }), /^\/customIntegrations\/0\/actions\/act\/body: .*no `credentials` here/],
+    ['a source that only routes have', custom({ body: '{{body.x}}' }), /^\/customIntegrations\/0\/actions\/act\/body: .*`body` is not available here/],
+    [
+      'credentials',
+      custom({ body: '{{credentials.x}}' }),
+      /^\/customIntegrations\/0\/actions\/act\/body: .*`credentials` is not available here/
+    ],
     [
       'a missing setting',
       { credentials: { payment: { secretKey: '{{env.NONE}}' } } },
@@ -123,17 +131,17 @@ t.test('a connector that could never be called is rejected with its place', asyn
     [
       'credentials from a request',
       { credentials: { payment: { secretKey: '{{body.key}}' } } },
-      /^\/credentials\/payment\/secretKey: .*no `body` here/
+      /^\/credentials\/payment\/secretKey: .*`body` is not available here/
     ],
     [
       'an invalid address',
       { credentials: { issues: { baseUrl: 'jira', email: 'a', apiToken: 'b' } } },
-      /^\/credentials\/issues: expected an absolute address/
+      /^\/credentials\/issues: expected an absolute URL/
     ],
     [
       'one service with two names',
       { credentials: { payment: { secretKey: 'a' }, stripe: { secretKey: 'b' } } },
-      /^\/credentials\/stripe: it is another name of "payment"/
+      /^\/credentials\/stripe: is an alias of "payment"/
     ],
     [
       'two connectors with one name',
@@ -155,7 +163,7 @@ t.test('a call that does not match its action is rejected', async (t) => {
     ...custom({ path: '/things/{{params.id}}', body: { name: '{{params.name}}' } })
   })
   t.match(callFaults(set, 'strpe', 'createCustomer'), [
-    /^\/integrations\/0\/type: there is no connector "strpe": known are payment, .*did you mean "stripe"/
+    /^\/integrations\/0\/type: there is no connector "strpe": expected one of payment, .*did you mean "stripe"/
   ])
   t.match(callFaults(set, 'stripe', 'createCustmer'), [
     /^\/integrations\/0\/action: the connector payment has no action "createCustmer": .*did you mean "createCustomer"/
@@ -171,10 +179,10 @@ t.test('a call that does not match its action is rejected', async (t) => {
     /params\/amount: must be at least 0/
   ])
   t.match(callFaults(set, 'stripe', 'createPaymentIntent', [1]), [/params: expected an object/])
-  t.match(callFaults(set, 'stripe', 'createPaymentIntent', { amount: '{{payload.x}}', currency: 'eur' }), [/no `payload` here/])
+  t.match(callFaults(set, 'stripe', 'createPaymentIntent', { amount: '{{payload.x}}', currency: 'eur' }), [/`payload` is not available here/])
   t.match(callFaults(set, 'crm', 'act', { nam: 'x' }), [
-    /params\/id: is required: it stands in the address/,
-    /params\/nam: no template of the action reads it, did you mean "name"/
+    /params\/id: is required, because it is part of the URL/,
+    /params\/nam: is not used by any template of the action, did you mean "name"/
   ])
   for (const url of ['https://api.example.com{{body.path}}', 'https://{{env.HOST}}{{body.a}}{{body.b}}/x']) {
     t.match(callFaults(set, 'http', 'request', { url }), [/params\/url: a template directly after the host/])
@@ -279,7 +287,7 @@ t.test("a call's value cannot start another header", async (t) => {
   const withKey = setOf({ credentials: { payment: { secretKey: '{{secret:k}}' } } })
   t.throws(() => callOf(withKey, 'payment', 'createCustomer').prepare(tenant({ k: 'a\r\nb' })), {
     code: 'TENANTRY_CREDENTIALS_REQUIRED',
-    message: /characters that no header can have/
+    message: /characters that are not allowed in headers/
   })
 })
 
@@ -374,7 +382,7 @@ t.test('every kind of auth sends its credentials', async (t) => {
   t.match(oauth2, { refreshTokenKey: 'crm_refresh', accessTokenKey: 'crm_access_token', trusted: true, scope: null })
   t.equal(oauth2?.clientSecret.evaluate(tenant({ client: 's' })), 's')
   t.match(faultsOf(custom({}, { auth: { type: 'oauth2', tokenUrl: '{{secret:url}}', clientId: 'c', clientSecret: 's' } })), [
-    /auth\/tokenUrl: .*no `secret` here/
+    /auth\/tokenUrl: .*`secret` is not available here/
   ])
 })
 

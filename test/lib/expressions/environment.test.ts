@@ -70,11 +70,11 @@ t.test("a setting's value is never parsed as a template", async (t) => {
 
 t.test('other sources and broken templates are faults outside of routes', async (t) => {
   t.strictSame(faultsOf({ embedded: { dbPath: '{{body.path}}' }, server: { trustProxy: '{{env.X' } }), [
-    '/embedded/dbPath: `body.path` is not known here: only settings are, as `{{env.NAME}}`',
+    '/embedded/dbPath: `body.path` is not allowed here: expected a setting, `{{env.NAME}}`',
     '/server/trustProxy: `{{` is not closed with `}}` (at character 1)'
   ])
-  t.match(faultsOf({ embedded: { dbPath: '{{secret:path}}' } }), [/is not known here/])
-  t.match(faultsOf({ embedded: { dbPath: '{{env.A.b}}' } }, { A: 'x' }), [/is not known here/])
+  t.match(faultsOf({ embedded: { dbPath: '{{secret:path}}' } }), [/is not allowed here/])
+  t.match(faultsOf({ embedded: { dbPath: '{{env.A.b}}' } }, { A: 'x' }), [/is not allowed here/])
 })
 
 t.test('names of Object.prototype are not settings', async (t) => {
@@ -135,7 +135,7 @@ t.test("DATABASE_URL is PostgreSQL's default address, and is ignored with the em
   })
   t.equal(check({}, env).database.provider, 'embedded')
   t.strictSame(faultsOf({ databaseProvider: 'postgres' }), [
-    '/postgres/connectionString: missing: expected the address of the database, here or as the setting DATABASE_URL'
+    '/postgres/connectionString: missing: expected the URL of the database, here or as the setting DATABASE_URL'
   ])
   t.strictSame(faultsOf({ databaseProvider: 'postgres' }, { DATABASE_URL: 'mysql://h' }), [
     '/postgres/connectionString: expected `postgres://user:password@host:port/database` (set by DATABASE_URL)'
@@ -145,6 +145,6 @@ t.test("DATABASE_URL is PostgreSQL's default address, and is ignored with the em
 t.test('settings work in lists of any values and in provider names', async (t) => {
   t.equal(check({ databaseProvider: '{{env.KIND}}', postgres: {} }, { KIND: 'embedded' }).database.provider, 'embedded')
   t.strictSame(faultsOf({ routes: [{ ...route, tags: ['{{env.TAG}}', '{{params.id}}'] }] }, { TAG: 'a' }), [
-    '/routes/0/tags/1: `params.id` is not known here: only settings are, as `{{env.NAME}}`'
+    '/routes/0/tags/1: `params.id` is not allowed here: expected a setting, `{{env.NAME}}`'
   ])
 })

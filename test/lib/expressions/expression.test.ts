@@ -166,14 +166,14 @@ t.test('faults contain the position and a correction', async (t) => {
   t.match(faults('nope(1)'), [/nope/])
   t.match(faults('"a" + 1'), [/no such overload/])
   t.match(faults('params.idd == "1"', { params: new Set(['id']) }), [/no parameter "idd" \[id\]/])
-  t.match(faults('{{results.a.b}} == 1', { results: new Set(['b']) }), [/no query before/])
-  t.match(faults('secret.KEY == "a"'), [/there is no `secret` here/])
+  t.match(faults('{{results.a.b}} == 1', { results: new Set(['b']) }), [/no earlier query/])
+  t.match(faults('secret.KEY == "a"'), [/`secret` is not available here/])
   t.match(faults('{{secret:KEY}} == "a"', { secretsRefusedIn: 'a transform' }), [/cannot be used in a transform/])
   t.match(faults('{{item.price}} * 2'), [/write `item.price` without braces/])
   t.match(faults('__v0 + 1'), [/nothing is named/])
   t.match(faults('r"{{body.a}}"'), [/raw/])
   t.match(faults('body.items.length > 0'), [
-    /have no `length`; a field of that name is written `body.items\["length"\]`.*\[size\(body.items\)\]/
+    /have no `length`; write a field with that name as `body.items\["length"\]`.*\[size\(body.items\)\]/
   ])
   t.match(faults('{{body.items.length}} > 0'), [/have no `length`/])
   t.match(faults('item.a.all(x, x.tags.length > 1) || {"a": body.b}.a.c.length > 0'), [/`length`/, /`length`/])

@@ -51,5 +51,5 @@ t.test('a service that is not a scanner gives no verdict', async (t) => {
   }).listen(port, '127.0.0.1')
   t.teardown(() => server.close())
   await t.rejects(scan({ host: '127.0.0.1', port }, Readable.from([Buffer.alloc(5_000_000)])))
-  await t.rejects(ping({ host: '127.0.0.1', port }, 5000), { message: 'the scanner answered "HTTP/1.1 400 Bad Request" to PING' })
+  await t.rejects(ping({ host: '127.0.0.1', port }, 5000), { message: 'the scanner responded with "HTTP/1.1 400 Bad Request" to PING' })
 })

@@ -190,7 +190,7 @@ t.test('S3', async (t) => {
 
   await t.test('wrong credentials are a 503 that reveals no secret', async (t) => {
     const wrong = await createS3Store({ ...swift, secretAccessKey: 'wrong' })
-    await t.rejects(wrong.check(), { code: 'TENANTRY_STORAGE_UNAVAILABLE', message: 'The store of files cannot be reached; try again' })
+    await t.rejects(wrong.check(), { code: 'TENANTRY_STORAGE_UNAVAILABLE', message: 'The file storage cannot be reached; try again' })
     await wrong.close()
   })
 

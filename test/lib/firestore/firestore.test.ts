@@ -146,7 +146,7 @@ test('one document can use shared collections, indexes and both stores', async (
 
   await t.test('`/doc` says that writes send no events', async (t) => {
     const { paths } = (await a('GET /doc')).body as { paths: Record<string, Record<string, { description?: string }>> }
-    t.match(paths['/notes/{id}']?.['put']?.description, /in Firestore: their changes send no `entity/)
+    t.match(paths['/notes/{id}']?.['put']?.description, /in Firestore: changes send no `entity/)
     t.notOk(paths['/notes/{id}']?.['get']?.description?.includes('Firestore') === true)
   })
 
@@ -227,7 +227,7 @@ test('a query that Firestore cannot run is a fault of the document', async (t) =
     t.match(faults({ filters: [{ column: 'a', operator, value: 'x' }] }), [/^\/q\/filters\/0\/operator: Firestore/], operator)
   }
   t.match(faults({ filters: [{ not: { column: 'a', value: 1 } }] }), [/^\/q\/filters\/0\/not: .*neq/])
-  t.match(faults({ filters: [{ column: '__name__', value: 'x' }] }), [/^\/q\/filters\/0\/column: .*own/])
+  t.match(faults({ filters: [{ column: '__name__', value: 'x' }] }), [/^\/q\/filters\/0\/column: .*reserved/])
   t.match(faults({ filters: [{ column: 'id', operator: 'array-contains', value: 'x' }] }), [/^\/q\/filters\/0\/operator: /])
   t.match(faults({ filters: [{ column: 'a', operator: 'in', value: Array.from({ length: 31 }, (_, index) => index) }] }), [
     /^\/q\/filters\/0\/value: .*30/
@@ -242,6 +242,6 @@ test('a query that Firestore cannot run is a fault of the document', async (t) =
   t.match(faults({ order: { column: '__a__' } }), [/^\/q\/order\/column: /])
   for (const collection of ['a/b', '..', '__x__']) t.match(faults({ collection }), [/^\/q\/collection: /], collection)
   t.match(documentFaultsOf({ collection: 'a', operation: 'query', store: 'firestore' }, { firestore: null }), [
-    /^\/q\/store: there is no Firestore/
+    /^\/q\/store: Firestore is not available/
   ])
 })

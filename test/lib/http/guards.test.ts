@@ -61,7 +61,7 @@ t.test('permissions that no plugin would check are an error at start that names 
     [{ access: 'public', permissions: ['a:b'] }, 'the route GET /x has `permissions` and the access "public"'],
     [{ authProvider: 'jwt' }, 'the route GET /x has `authProvider` and no `access`'],
     [{ permission: 'a:b' }, 'the route GET /x has `permission` and no `access`'],
-    [{ access: 'user', permission: 'a:b' }, 'write `permissions: ["a:b"]`']
+    [{ access: 'user', permission: 'a:b' }, 'use `permissions: ["a:b"]`']
   ]
   for (const [config, message] of refused) {
     const app = bare(t)
@@ -82,7 +82,7 @@ t.test("auth in a child context does not leave its parent's routes open", async 
     })
     app.get('/theirs', async () => ({}))
     app.get('/admin', { config }, async () => ({}))
-    await fails(t, app, 'the route GET /admin', 'register and await the plugin before the route, in the same context or in one above it')
+    await fails(t, app, 'the route GET /admin', 'register and await the plugin before the route, in the same context or in a parent')
   }
 })
 

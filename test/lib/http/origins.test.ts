@@ -61,7 +61,7 @@ t.test('an invalid origin has a fault that shows the correct form', async (t) =>
     ]
   ) t.equal(faultOfOrigin(text), undefined, text)
   const faults: Readonly<Record<string, RegExp>> = {
-    'app.example.com': /expected an origin as browsers send it/,
+    'app.example.com': /expected an origin as sent by browsers/,
     'ftp://example.com': /expected an origin/,
     'https://': /expected an origin/,
     null: /expected an origin/,

@@ -59,7 +59,7 @@ t.test('database responses have a bound of different keys, and lists of rows sta
   t.throws(() => parseAnswer(members(justOver(maxStoredKeys))), {
     code: 'TENANTRY_ANSWER_TOO_LARGE',
     statusCode: 400,
-    message: /ask for fewer records or fields/
+    message: /request fewer records or fields/
   })
   t.same(parseAnswer('[12345678901234567890]'), [12345678901234567890n])
 })

@@ -46,10 +46,10 @@ function bare (t: Test): FastifyInstance {
 
 t.test('a missing dependency is an error with the correct order', async (t) => {
   await t.rejects(async () => await bare(t).register(user), {
-    message: 'register the plugin "tenantry/plugins/clock" before "tenantry/plugins/user", which needs it'
+    message: 'register the plugin "tenantry/plugins/clock" before "tenantry/plugins/user", which requires it'
   })
   await t.rejects(async () => await bare(t).register(clock), {
-    message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/clock", which needs it'
+    message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/clock", which requires it'
   }, 'the endpoints need the guard')
   const app = bare(t)
   await app.register(clock, { routes: false })
@@ -67,7 +67,7 @@ t.test('a plugin that is registered too late fails the start', async (t) => {
   await app.register(user)
   await app.register(guard)
   await t.rejects(Promise.resolve(app.ready()), {
-    message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/user", which does not use it otherwise'
+    message: 'register the plugin "tenantry/plugins/guard" before "tenantry/plugins/user", which otherwise does not use it'
   })
 })
 

@@ -166,7 +166,7 @@ onEachEngine(tenants, {
     const { pagination: { next } } = await pageOf(library, query, { sort: 'views', limit: 2 })
     t.match(await refusalOf(pageOf(library, query, { sort: 'views.desc', cursor: next })), {
       status: 400,
-      details: [{ path: '/query/cursor', message: 'is no cursor of this list and this order: start without one' }]
+      details: [{ path: '/query/cursor', message: 'is not a cursor of this list and this order: start without one' }]
     })
   },
   'a cursor belongs to one route, one order and one tenant': async (t, library) => {
@@ -174,7 +174,7 @@ onEachEngine(tenants, {
     const { pagination: { next } } = await pageOf(library, query, { limit: 2 })
     const foreign = {
       status: 400,
-      details: [{ path: '/query/cursor', message: 'is no cursor of this list and this order: start without one' }]
+      details: [{ path: '/query/cursor', message: 'is not a cursor of this list and this order: start without one' }]
     }
     t.match(
       await refusalOf(pageOf(library, list({ order: { column: 'views', ascending: false } }), { cursor: next })),
@@ -229,7 +229,7 @@ onEachEngine(tenants, {
       const all = await library.column('id', { table: 'articles', operation: 'select', select: 'id', limit: 100, order })
       t.strictSame(await walk(t, library, list({ select: 'id, meta', order }), { limit: 6 }), all, column)
       t.strictSame(await walk(t, library, list({ select: `id, value:${column}`, order }), { limit: 6 }), all, `${column} alone`)
-      await t.rejects(pageOf(library, list({ order })), { message: /every record must show them: add "meta->/ })
+      await t.rejects(pageOf(library, list({ order })), { message: /every record must include them: add "meta->/ })
     }
   },
   'pages that follow a cursor include embedded rows and leave out excluded fields': async (t, library) => {

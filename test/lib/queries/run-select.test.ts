@@ -311,7 +311,7 @@ onEachEngine(articles, {
     t.strictSame(await search([filter('body', '{{query.q}}', 'english')], { q: `ferry ${'or x '.repeat(198)}` }), [1, 2])
     t.strictSame(await search([filter('body', '{{query.q}}')]), [])
     t.strictSame(await search([{ ...filter('body', '{{query.q}}'), optional: true }]), [1, 2, 3])
-    const message = 'the column "body" is searched for a text of at most 1000 characters'
+    const message = 'the column "body" is searched for a string of at most 1000 characters'
     t.match(await refusalOf(search([filter('body', '{{query.q}}')], { q: 'x'.repeat(10_000) })), {
       status: 400,
       details: [{ path: '/query/q', message }]

@@ -151,7 +151,7 @@ onEachEngine(rows, {
     }])
     t.match(await refusalOf(library.run(insert, { body: [...many, { title: 'x' }] })), {
       status: 400,
-      details: [{ path: '/body', message: 'must hold at most 1000 records' }]
+      details: [{ path: '/body', message: 'must contain at most 1000 records' }]
     })
   },
 

@@ -58,7 +58,7 @@ test('faults are reported with their positions', async t => {
     'reviews()': 'expected a name at character 9, found `)`',
     'users!fk': 'expected `(` after the foreign key at character 9, found the end',
     'users!inner': 'expected `(` after `!inner` at character 12, found the end',
-    'users!a!b(id)': 'an embed follows one foreign key: leave out `!a` or `!b`',
+    'users!a!b(id)': 'an embed uses one foreign key: remove `!a` or `!b`',
     'users!a!inner!b(id)': 'expected `(` after the foreign key at character 14, found `!`',
     'id::text': 'expected a name at character 4, found `:`',
     '"open': 'expected a name that ends with `"` at character 1, found `"`',
@@ -66,23 +66,23 @@ test('faults are reported with their positions', async t => {
     'qty.summ()': 'there is no aggregate "summ" (character 5): expected sum, avg, min, max, count, did you mean "sum"?',
     'qty.sum': 'expected `()` after `.sum` at character 8, found the end',
     'qty.sum(id)': 'expected `()` after `.sum` at character 8, found `(`',
-    'data->': "expected a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0` at character 7, found the end",
-    'data->>city': "expected a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0` at character 8, found `c`",
-    "data->'open": "expected a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0` at character 7, found `'`",
+    'data->': "expected a key in single quotes, such as `->>'city'`, or the index of an item, such as `->0` at character 7, found the end",
+    'data->>city': "expected a key in single quotes, such as `->>'city'`, or the index of an item, such as `->0` at character 8, found `c`",
+    "data->'open": "expected a key in single quotes, such as `->>'city'`, or the index of an item, such as `->0` at character 7, found `'`",
     "data->'open''":
-      "expected a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0` at character 7, found `'`",
+      "expected a key in single quotes, such as `->>'city'`, or the index of an item, such as `->0` at character 7, found `'`",
     "data->'a\0'": "expected a key without the character NUL (U+0000) or half of a surrogate pair at character 7, found `'`",
-    "data->0'x'": "expected a key in single quotes, such as `->>'city'`, or the place of an item, such as `->0` at character 7, found `0`",
-    "data->>'a'->'b'": '`->>` gives text, which has no members: write `->` before it (character 11)',
+    "data->0'x'": "expected a key in single quotes, such as `->>'city'`, or the index of an item, such as `->0` at character 7, found `0`",
+    "data->>'a'->'b'": '`->>` returns text, which has no members: write `->` before it (character 11)',
     "data->'a'; drop": 'expected `,` or the end at character 10, found `;`',
     [`data${"->'a'".repeat(11)}`]: 'expected at most 10 keys in a path at character 55, found `-`',
-    'a(a(a(a(a(a(id))))))': 'tables are embedded at most 5 deep'
+    'a(a(a(a(a(a(id))))))': 'tables can be embedded at most 5 levels deep'
   }
   for (const [text, message] of Object.entries(faults)) {
     t.throws(() => parseSelect(text), { message }, text)
   }
-  t.throws(() => parseSelect('a('.repeat(100_000)), { message: 'tables are embedded at most 5 deep' })
+  t.throws(() => parseSelect('a('.repeat(100_000)), { message: 'tables can be embedded at most 5 levels deep' })
   t.throws(() => parseSelect(`data->'${"''x".repeat(100_000)}`), { message: /^expected a key in single quotes/ })
   t.throws(() => parseSelect(`data${'->0'.repeat(100_000)}`), { message: /^expected at most 10 keys/ })
-  t.throws(() => parseSelect('a,'.repeat(1000)), { message: 'a select holds at most 500 items' })
+  t.throws(() => parseSelect('a,'.repeat(1000)), { message: 'a select can have at most 500 items' })
 })

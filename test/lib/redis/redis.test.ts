@@ -117,7 +117,7 @@ t.test('a command that Redis rejects uses the fallback and keeps the connection;
 t.test('an invalid address is an error at start that does not show it', async t => {
   for (const url of ['redis://%zz:hunter2@127.0.0.1', 'redis://me:%hunter2@127.0.0.1', 'redis://:hunter2@127.0.0.1:99999']) {
     await t.rejects(openRedis(url, memoryLog().log), {
-      message: 'the address of Redis cannot be read: expected redis://user:password@host:port/database'
+      message: 'the URL of Redis is invalid: expected redis://user:password@host:port/database'
     }, url)
   }
 })

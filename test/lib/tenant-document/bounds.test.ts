@@ -5,7 +5,7 @@ import { faultsOf, route } from './documents.js'
 const list = <Item>(length: number, item: (index: number) => Item) => Array.from({ length }, (_, index) => item(index))
 const small = (index: number) => ({ path: `/r${index}`, method: 'get', response: 1 })
 const nested = (levels: number): unknown => levels === 0 ? 1 : { a: nested(levels - 1) }
-/** A route with a response of the given size in bytes of JSON. */
+/** A route with a response of the given size in bytes as JSON. */
 const sized = (bytes: number, index = 0) => {
   const rest = JSON.stringify({ ...small(index), response: '' }).length
   return { ...small(index), response: 'x'.repeat(bytes - rest) }
@@ -19,24 +19,29 @@ t.test('each bound is enforced', async (t) => {
   }
   const cases: readonly (readonly [string, unknown, unknown, RegExp])[] = [
     ['routes', { routes: list(500, small) }, { routes: list(501, small) }, /^\/routes: expected at most 500 items/],
-    ['bytes of the document', whole(1_048_576), whole(1_048_577), /^\/: the document has at most 1,048,576 bytes/],
-    ['bytes of a route', { routes: [sized(65_536)] }, { routes: [sized(65_537)] }, /^\/routes\/0: a route has at most 65,536 bytes/],
+    ['bytes of the document', whole(1_048_576), whole(1_048_577), /^\/: the document can have at most 1,048,576 bytes/],
+    ['bytes of a route', { routes: [sized(65_536)] }, { routes: [sized(65_537)] }, /^\/routes\/0: a route can have at most 65,536 bytes/],
     [
       'bytes of settings',
       { settings: { a: 'x'.repeat(65_528) } },
       { settings: { a: 'é'.repeat(32_765) } },
-      /^\/settings: the section `settings` has at most 65,536 bytes/
+      /^\/settings: the section `settings` can have at most 65,536 bytes/
     ],
-    ['levels of settings', { settings: nested(16) }, { settings: nested(17) }, /^\/settings: the section `settings` has at most 16 levels/],
+    [
+      'levels of settings',
+      { settings: nested(16) },
+      { settings: nested(17) },
+      /^\/settings: the section `settings` can have at most 16 levels/
+    ],
     ['values of a route', { routes: [{ ...small(0), response: list(1996, () => 1) }] }, {
       routes: [{ ...small(0), response: list(1997, () => 1) }]
-    }, /^\/routes\/0: a route holds at most 2,000 values/],
+    }, /^\/routes\/0: a route can have at most 2,000 values/],
     ['templates of a route', { routes: [{ ...small(0), response: list(500, () => '{{query.a}}') }] }, {
       routes: [{ ...small(0), response: '{{query.a}}'.repeat(501) }]
-    }, /^\/routes\/0: a route holds at most 500 templates/],
+    }, /^\/routes\/0: a route can have at most 500 templates/],
     ['templates of the document', { routes: list(20, (index) => ({ ...small(index), response: '{{query.a}}'.repeat(500) })) }, {
       routes: list(21, (index) => ({ ...small(index), response: '{{query.a}}'.repeat(500) }))
-    }, /^\/: the document holds at most 10,000 templates/],
+    }, /^\/: the document can have at most 10,000 templates/],
     ['queries of a route', { routes: [{ ...route, queries: list(20, (index) => ({ ...route.queries[0], alias: `a${index}` })) }] }, {
       routes: [{ ...route, queries: list(21, (index) => ({ ...route.queries[0], alias: `a${index}` })) }]
     }, /^\/routes\/0\/queries: expected at most 20 items/],
@@ -66,20 +71,20 @@ t.test('each bound is enforced', async (t) => {
     ],
     ['parameters of a path', { routes: [{ ...route, path: list(16, (index) => `/:p${index}`).join('') }] }, {
       routes: [{ ...route, path: list(17, (index) => `/:p${index}`).join('') }]
-    }, /^\/routes\/0\/path: a path has at most 16 parameters; this one has 17/],
+    }, /^\/routes\/0\/path: a path can have at most 16 parameters, but this one has 17/],
     [
       'segments of a path',
       { routes: [{ ...route, path: '/a'.repeat(32) }] },
       { routes: [{ ...route, path: '/a'.repeat(33) }] },
-      /^\/routes\/0\/path: a path has at most 32 segments; this one has 33/
+      /^\/routes\/0\/path: a path can have at most 32 segments, but this one has 33/
     ],
     [
       'a long section',
       {},
       { rateLimit: { enabled: true, perEndpoint: Object.fromEntries(list(3000, (index) => [`/a${index}`, {}])) } },
-      /^\/rateLimit: a section holds at most 3,000 values/
+      /^\/rateLimit: a section can have at most 3,000 values/
     ],
-    ['levels of a route', {}, { routes: [{ ...route, response: nested(62) }] }, /^\/routes\/0: a route has at most 62 levels/]
+    ['levels of a route', {}, { routes: [{ ...route, response: nested(62) }] }, /^\/routes\/0: a route can have at most 62 levels/]
   ]
   for (const [what, fits, over, fault] of cases) {
     t.strictSame(await faultsOf(fits), [], `${what}: at the bound`)

@@ -65,7 +65,7 @@ t.test('forbidden members of a document are reported with their place', async (t
     ['tables of its own', { tables: {} }, /^\/tables: unknown member/],
     ['routes that are no array', { routes: { 0: route } }, /^\/routes: expected an array, got an object/],
     ['an invalid route', { routes: [null] }, /^\/routes\/0: expected an object, got null/],
-    ['a prototype', JSON.parse('{ "settings": { "__proto__": { "a": 1 } } }'), /^\/settings\/__proto__: "__proto__" is no name/],
+    ['a prototype', JSON.parse('{ "settings": { "__proto__": { "a": 1 } } }'), /^\/settings\/__proto__: "__proto__" is not allowed/],
     ['an inherited name', JSON.parse('{ "constructor": {} }'), /^\/constructor: unknown member/],
     ['a webhook without a name', { webhooks: [{ url: 'https://example.com', events: ['entity.*'] }] }, /^\/webhooks\/0\/name: missing/],
     ['two webhooks with one name', {
@@ -74,7 +74,7 @@ t.test('forbidden members of a document are reported with their place', async (t
         url: 'https://example.com',
         events: ['entity.*']
       }]
-    }, /^\/webhooks\/1\/name: the webhook \/webhooks\/0 has this name already/],
+    }, /^\/webhooks\/1\/name: the webhook \/webhooks\/0 already has this name/],
     [
       'a webhook for unknown events',
       { webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.create'] }] },
@@ -93,12 +93,12 @@ t.test('forbidden members of a document are reported with their place', async (t
     [
       'a webhook with a password in its address',
       { webhooks: [{ name: 'a', url: 'https://a:b@example.com', events: ['entity.*'] }] },
-      /^\/webhooks\/0\/url: .*user or password/
+      /^\/webhooks\/0\/url: .*user name or password/
     ],
     [
       'a webhook that reads a request',
       { webhooks: [{ name: 'a', url: 'https://example.com/{{body.x}}', events: ['entity.*'] }] },
-      /^\/webhooks\/0\/url: .*no `body` here/
+      /^\/webhooks\/0\/url: .*`body` is not available here/
     ],
     ['a webhook with a private setting of the platform', {
       webhooks: [{ name: 'a', url: 'https://example.com', events: ['entity.*'], secret: '{{env.JWT_SECRET}}' }]
@@ -121,12 +121,12 @@ t.test('forbidden members of a document are reported with their place', async (t
     [
       'a secret in a description',
       { routes: [{ ...route, description: '{{secret:a}}' }] },
-      /^\/routes\/0\/description: a template cannot stand here/
+      /^\/routes\/0\/description: a template is not allowed here/
     ],
     [
       "a setting in a table's name",
       { routes: [{ ...route, queries: [{ table: '{{env.REGION}}', operation: 'select' }] }] },
-      /^\/routes\/0\/queries\/0\/table: a template cannot stand here/
+      /^\/routes\/0\/queries\/0\/table: a template is not allowed here/
     ],
     [
       'a private setting of the platform',
@@ -179,7 +179,7 @@ t.test('forbidden members of a document are reported with their place', async (t
     [
       'two routes with one path',
       { routes: [{ ...route, path: '/:a' }, { ...route, path: '/:b' }] },
-      /^\/routes\/1: the route GET \/:b stands at \/routes\/0 already/
+      /^\/routes\/1: the route GET \/:b is already declared at \/routes\/0/
     ],
     ['credentials of another kind', { credentials: { strip: {} } }, /^\/credentials\/strip: unknown member/],
     ['credentials from a request', { credentials: { email: { apiKey: '{{body.key}}' } } }, /^\/credentials\/email\/apiKey: .*body/],
@@ -192,7 +192,7 @@ t.test('forbidden members of a document are reported with their place', async (t
     [
       'a rule for a missing route',
       { routes: [route], rateLimit: { enabled: true, perEndpoint: { 'POST /notes': {}, '/health': {} } } },
-      /^\/rateLimit\/perEndpoint\/POST ~1notes: names no route of this document, did you mean/
+      /^\/rateLimit\/perEndpoint\/POST ~1notes: is not a route of this document, did you mean/
     ],
     ['an invalid rule', { rateLimit: { enabled: true, default: { max: 0 } } }, /^\/rateLimit\/default\/max: expected at least 1/]
   ]

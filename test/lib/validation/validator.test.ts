@@ -108,7 +108,7 @@ t.test('every ajv error has a message', async (t) => {
     [{ type: 'number', exclusiveMaximum: 5 }, 5, 'must be less than 5'],
     [{ type: ['string', 'null'] }, 5, 'must be a string or null'],
     [{ type: 'string', format: 'ipv4' }, 'x', 'must be of the format ipv4'],
-    [{ type: 'array', uniqueItems: true }, [1, 1], 'must not hold the same item twice'],
+    [{ type: 'array', uniqueItems: true }, [1, 1], 'must not contain the same item twice'],
     [{ type: 'string', pattern: '^[a-z]+$' }, 'A', 'must match the pattern ^[a-z]+$'],
     [{ type: 'string', pattern: '^[a-z]+$', expected: 'small letters' }, 'A', 'must be small letters'],
     [{ not: {} }, 1, 'is not accepted']

@@ -29,18 +29,18 @@ const nested = (depth: number): Step => depth === 0 ? list : { id: `g${depth}`, 
 
 test('faults of steps are reported with their places', async (t) => {
   const cases: readonly (readonly [string, Step[], RegExp])[] = [
-    ['a step that does nothing', [{ id: 'a' }], /\/steps\/0: the step does nothing/],
+    ['a step that does nothing', [{ id: 'a' }], /\/steps\/0: the step has no effect/],
     ['both forms', [{ id: 'a', type: 'database', parallel: [list] }], /\/steps\/0\/type: a step with `parallel` has no `type`/],
-    ['an id that is in use', [list, list], /\/steps\/1\/id: the step at .*\/steps\/0 has the id "list" already/],
+    ['an id that is in use', [list, list], /\/steps\/1\/id: the step at .*\/steps\/0 already has the id "list"/],
     [
       'an id within a group that is in use',
       [{ id: 'g', parallel: [list] }, list],
-      /\/steps\/1\/id: the step at .*\/steps\/0\/parallel\/0 has the id "list" already/
+      /\/steps\/1\/id: the step at .*\/steps\/0\/parallel\/0 already has the id "list"/
     ],
-    ['an unknown member', [{ ...list, id: '__proto__' }], /\/steps\/0\/id: no step can be named "__proto__"/],
+    ['an unknown member', [{ ...list, id: '__proto__' }], /\/steps\/0\/id: a step cannot have the id "__proto__"/],
     ['a member of another type', [{ ...list, prompt: 'x' }], /\/steps\/0\/prompt: a step of the kind `database` has no `prompt`/],
     ['a missing member', [{ id: 'a', type: 'integration', integration: 'chat' }], /\/steps\/0\/action: missing/],
-    ['a switch without targets', [{ id: 'a', type: 'switch', value: 'input.x' }], /\/steps\/0: the switch picks nothing/],
+    ['a switch without targets', [{ id: 'a', type: 'switch', value: 'input.x' }], /\/steps\/0: the switch selects no step/],
     [
       'an unknown target',
       [{ id: 'a', type: 'switch', value: '1', cases: { x: 'lits' } }, list],
@@ -49,12 +49,12 @@ test('faults of steps are reported with their places', async (t) => {
     [
       'a target within a group',
       [{ id: 'a', type: 'switch', value: '1', default: 'list' }, { id: 'g', parallel: [list] }],
-      /\/steps\/0\/default: the step "list" stands within `parallel`/
+      /\/steps\/0\/default: the step "list" is within `parallel`/
     ],
     [
       'a switch that selects itself',
       [{ id: 'a', type: 'switch', value: '1', default: 'a' }],
-      /\/steps\/0\/default: a switch cannot pick itself/
+      /\/steps\/0\/default: a switch cannot select itself/
     ],
     [
       'circular switches',
@@ -66,15 +66,15 @@ test('faults of steps are reported with their places', async (t) => {
       type: 'switch',
       value: '1',
       default: 'list'
-    }, list], /\/steps\/1\/default: the step "list" is picked by the switch "a" already/],
-    ['groups that nest too deeply', [nested(4)], /nest at most 3 deep/],
+    }, list], /\/steps\/1\/default: the step "list" is already selected by the switch "a"/],
+    ['groups that nest too deeply', [nested(4)], /nested at most 3 levels deep/],
     [
       'too many steps',
       Array.from(
         { length: 34 },
         (_, index): Step => ({ id: `g${index}`, parallel: [{ ...list, id: `a${index}` }, { ...list, id: `b${index}` }] })
       ),
-      /\/steps: a workflow has at most 100 steps.*has 102/
+      /\/steps: a workflow can have at most 100 steps.*has 102/
     ],
     ['an unknown operation', [{ ...list, operation: 'selct' }], /\/steps\/0\/operation: expected .*did you mean "select"\?/],
     ['an unknown table', [{ ...list, table: 'nots' }], /\/steps\/0\/table: there is no table "nots".*did you mean "notes"\?/],
@@ -86,12 +86,12 @@ test('faults of steps are reported with their places', async (t) => {
     [
       'a step that runs later',
       [{ ...one, filters: [{ column: 'id', value: '{{steps.list.result.x}}' }] }, list],
-      /\/steps\/0\/filters\/0\/value: .*no step that has ended by then has the id "list"/
+      /\/steps\/0\/filters\/0\/value: .*no earlier step has the id "list"/
     ],
     [
       'a concurrent step',
       [{ id: 'g', parallel: [list, { ...one, filters: [{ column: 'id', value: '{{steps.list.result.x}}' }] }] }],
-      /\/parallel\/1\/filters\/0\/value: .*no step that has ended/
+      /\/parallel\/1\/filters\/0\/value: .*no earlier step/
     ],
     [
       'a misspelled step',
@@ -103,7 +103,7 @@ test('faults of steps are reported with their places', async (t) => {
       [list, { ...one, condition: 'steps.list.reslt != null' }],
       /\/steps\/1\/condition: .*did you mean "result"\?/
     ],
-    ['results of queries', [{ ...one, filters: [{ column: 'id', value: '{{results.notes.id}}' }] }], /there is no `results` here/],
+    ['results of queries', [{ ...one, filters: [{ column: 'id', value: '{{results.notes.id}}' }] }], /`results` is not available here/],
     [
       'a misspelled connector',
       [{ id: 'a', type: 'integration', integration: 'chta', action: 'sendMessage' }],
@@ -114,7 +114,7 @@ test('faults of steps are reported with their places', async (t) => {
       [{ id: 'a', type: 'integration', integration: 'chat', action: 'sendMesage', params: {} }],
       /\/steps\/0\/action: .*did you mean "sendMessage"\?/
     ],
-    ['headers as a whole', [{ ...one, condition: 'headers != null' }], /a workflow reads headers one by one/]
+    ['headers as a whole', [{ ...one, condition: 'headers != null' }], /can read only single headers/]
   ]
   for (const [what, steps, message] of cases) {
     const found = faultsOf(route({ steps }), { catalogue, connectors })
@@ -124,7 +124,7 @@ test('faults of steps are reported with their places', async (t) => {
     const [found] = faultsOf(route({ steps: [{ id: 'a', type, ...type === 'llm' ? { prompt: 'p' } : { operation: 'put' } }] }), {
       catalogue
     })
-    t.match(found, /\/steps\/0\/type: nothing runs steps of the kind/)
+    t.match(found, /\/steps\/0\/type: there is no runner for steps of the kind/)
   }
 })
 
@@ -134,20 +134,20 @@ test('settings of a route that have no effect beside its workflow are rejected',
     [route({ steps }, { queries: [{ table: 'notes', operation: 'select' }] }), /\/routes\/0\/queries: the route runs a workflow/],
     [route({ steps }, { excludeFields: ['title'] }), /\/routes\/0\/excludeFields: the route runs a workflow/],
     [route({ steps }, { softDelete: { enabled: true } }), /\/routes\/0\/softDelete: the route runs a workflow/],
-    [route({ steps }, { method: 'get', cache: { enabled: true } }), /\/routes\/0\/cache: the answer of a workflow is not kept/],
-    [route({}), /\/workflow: the workflow does nothing/],
-    [route({ steps, ref: 'x' }), /\/workflow\/steps: `ref` names a workflow/],
-    [route({ steps, async: true }, { response: { a: 1 } }), /\/response: the answer of an asynchronous workflow comes before its result/],
+    [route({ steps }, { method: 'get', cache: { enabled: true } }), /\/routes\/0\/cache: the response of a workflow cannot be cached/],
+    [route({}), /\/workflow: the workflow has no steps/],
+    [route({ steps, ref: 'x' }), /\/workflow\/steps: `ref` refers to a workflow/],
+    [route({ steps, async: true }, { response: { a: 1 } }), /\/response: the response of an asynchronous workflow is sent before its result exists/],
     [
       route({ steps, async: true, webhookOnComplete: 'https://user:pass@a/b' }),
-      /\/webhookOnComplete: a URL with a user or password is refused/
+      /\/webhookOnComplete: a URL with a user name or password is rejected/
     ],
     [route({ steps, async: true, webhookOnComplete: { url: 'ftp://a/b' } }), /\/webhookOnComplete\/url: expected an http or https URL/],
-    [route({ steps, webhookOnComplete: 'https://a/b' }), /\/webhookOnComplete: needs `async: true`/],
+    [route({ steps, webhookOnComplete: 'https://a/b' }), /\/webhookOnComplete: requires `async: true`/],
     [route({ steps, input: { key: '{{secret:x}}' } }), /\/workflow\/input\/key: .*a secret cannot be used/],
     [route({ steps: [{ ...one, condition: 'headers.authorization != null' }], async: true }), /cannot read the header authorization/],
     [route({ steps }, { response: { id: '{{steps.lsit.result}}' } }), /\/response\/id: .*did you mean "list"\?/],
-    [route({ steps }, { response: { id: '{{results.notes}}' } }), /\/response\/id: .*makes a result "notes"/]
+    [route({ steps }, { response: { id: '{{results.notes}}' } }), /\/response\/id: .*has a result "notes"/]
   ]
   for (const [declared, message] of cases) {
     const found = faultsOf(declared, { catalogue })
@@ -155,7 +155,7 @@ test('settings of a route that have no effect beside its workflow are rejected',
   }
 })
 
-test('`ref` names a workflow of the document, which reads its input and nothing of a request', async (t) => {
+test('`ref` refers to a workflow of the document, which reads its input and nothing of a request', async (t) => {
   const context = {
     faults: new FaultList(),
     catalogue,
@@ -181,8 +181,8 @@ test('`ref` names a workflow of the document, which reads its input and nothing 
   ])
   t.match(faultsOf(route({ ref: 'bad' }), { catalogue, workflows }), [/\/workflow\/ref: the workflow "bad" has faults/])
   t.match(context.faults.faults.map(formatFault), [
-    /^\/workflows\/1\/steps\/0\/filters\/0\/value: .*there is no `body` here/,
-    /^\/workflows\/1\/steps\/1\/data: missing: .*a workflow with a name has no body/
+    /^\/workflows\/1\/steps\/0\/filters\/0\/value: .*`body` is not available here/,
+    /^\/workflows\/1\/steps\/1\/data: missing: .*a named workflow has no body/
   ])
   t.equal(compile(route({ ref: 'good' }), { catalogue, workflows }).workflow?.workflow.id, 'good')
 })
@@ -194,9 +194,9 @@ test("a document's faults are reported without tables", async (t) => {
       workflows: [{ id: 'y', steps: [{ id: 'a', type: 'llm', prompt: '{{body.x}}' }] }, { id: 'y', steps: [list] }]
     }),
     [
-      /^\/workflows\/1\/id: the workflow at \/workflows\/0 has the id "y" already/,
-      /^\/workflows\/0\/steps\/0\/type: nothing runs steps of the kind `llm`/,
-      /^\/workflows\/0\/steps\/0\/prompt: `body.x`: there is no `body` here/,
+      /^\/workflows\/1\/id: the workflow at \/workflows\/0 already has the id "y"/,
+      /^\/workflows\/0\/steps\/0\/type: there is no runner for steps of the kind `llm`/,
+      /^\/workflows\/0\/steps\/0\/prompt: `body.x`: `body` is not available here/,
       /^\/routes\/0\/workflow\/ref: no workflow of this document has the id "x"/
     ]
   )
@@ -280,13 +280,13 @@ test("a tenant's workflows are bounded, and available only to its own routes", a
   ])
   t.match(
     await tenantFaults({ workflows: [{ id: 'w', steps: Array.from({ length: 51 }, (_, index) => ({ ...note, id: `s${index}` })) }] }),
-    [/^\/workflows\/0\/steps: a tenant's workflow has steps of the kind `database`: at most 50; this one has 51/]
+    [/^\/workflows\/0\/steps: too many steps of the kind `database` in a tenant's workflow: at most 50, got 51/]
   )
   t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, condition: 'input.text.matches("(a+)+b")' }] }] }), [
     /^\/workflows\/0\/steps\/0\/condition: .*not allowed in a tenant's document/
   ])
   t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, condition: `"${'x'.repeat(2000)}" == ""` }] }] }), [
-    /^\/workflows\/0\/steps\/0: an expression holds characters: at most 2000/
+    /^\/workflows\/0\/steps\/0: too many characters in an expression: at most 2000/
   ])
   t.match(await tenantFaults({ workflows: [{ id: 'w', steps: [{ ...note, condition: 'input.x == "{{env.JWT_SECRET}}"' }] }] }), [
     /JWT_SECRET.*tenancy\.env|tenancy\.env.*/

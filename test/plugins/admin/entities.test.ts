@@ -266,7 +266,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match((await platform('GET /admin/entities/contries')).body.message, /did you mean "countries"/)
     t.equal(
       (await acme('GET /admin/entities/contries')).body.message,
-      'There is no table of this name',
+      'There is no table with this name',
       'a hidden table is not named'
     )
     const target = `/admin/entities/notes/${ids.bread}?hard=true`
@@ -422,7 +422,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await told('filter[title]=is.true', '/query/filter[title]', /compared with null/)
     await told('filter[title]=is.sql', '/query/filter[title]', /"is\.null"/)
     await told('filter[title]=in.a', '/query/filter[title]', /must be a list/)
-    await told('filter[title]=contains.a', '/query/filter[title]', /`contains` needs/)
+    await told('filter[title]=contains.a', '/query/filter[title]', /`contains` requires/)
     await told('filter[tags]=contains.a', '/query/filter[tags]', /must be a list/)
     await told('filter[data]=contains.a', '/query/filter[data]', /JSON/)
     await told(`filter[title]=eq.${'x'.repeat(1000)}`, '/query/filter[title]', /at most 1000/)

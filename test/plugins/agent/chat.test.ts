@@ -79,7 +79,7 @@ t.test('a conversation belongs to its user', (t) =>
       t.equal((await caller.ask(`DELETE ${target}`)).status, 404, who)
       t.match(await caller.chat('hello', { conversationId }), {
         status: 404,
-        body: { code: 'TENANTRY_NOT_FOUND', message: 'You have no such conversation' }
+        body: { code: 'TENANTRY_NOT_FOUND', message: 'There is no such conversation of this user' }
       }, who)
       t.match((await caller.ask('GET /agent/conversations')).body, { data: [], pagination: { total: 0 } }, who)
     }
@@ -145,7 +145,7 @@ t.test('`chat.tools` lists the tools of chats, and an unknown tool fails the sta
   const { as } = await open(t, mock.url, { agent: { chat: { tools: ['list_notes', 'remove_note'] } } })
   await as('acme').chat('hello', { tools: true })
   t.strictSame(Object(mock.getRequests()[0]?.body).tools.map((tool: { function: { name: string } }) => tool.function.name), ['list_notes'])
-  await t.rejects(open(t, mock.url, { agent: { chat: { tools: ['list_note'] } } }), /\/agent\/chat\/tools\/0.*names no tool.*list_notes/s)
+  await t.rejects(open(t, mock.url, { agent: { chat: { tools: ['list_note'] } } }), /\/agent\/chat\/tools\/0.*is not a tool.*list_notes/s)
 })
 
 t.test('`POST /llm/chat` lists its tools', async (t) => {

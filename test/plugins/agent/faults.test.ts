@@ -26,8 +26,8 @@ t.test('a failing tool is a failed call with the reason', async (t) => {
   const cases: Array<[name: string, input: unknown, message: RegExp]> = [
     ['add_note', { body: { title: 7 } }, /\/body\/title must be a string/],
     ['add_note', {}, /\/body is required/],
-    ['list_notes', { tenant: 'globex' }, /no member of the input/],
-    ['add_note', '{"body":', /no JSON/]
+    ['list_notes', { tenant: 'globex' }, /is not an input of this tool/],
+    ['add_note', '{"body":', /not valid JSON/]
   ]
   for (const [name, input, message] of cases) {
     const mock = await mockProvider(t)
@@ -61,7 +61,7 @@ t.test('a result of many megabytes is rejected before it is read', async (t) => 
     message: { content: 'Done.' },
     toolCalls: [{ name: 'list_notes', ok: false }]
   })
-  t.match(resultOf(mock), /more than 65536 bytes: ask for fewer records/)
+  t.match(resultOf(mock), /more than 65536 bytes: request fewer records/)
 })
 
 t.test('a model that keeps calling tools is stopped after its last round', async (t) => {
@@ -152,7 +152,7 @@ t.test('a response that takes too long is aborted, with the running tool', async
   })
   t.match(await as('acme').chat('go', { tools: true }), {
     status: 504,
-    body: { code: 'TENANTRY_PROVIDER_TIMEOUT', message: 'The answer took more than 5000 ms' }
+    body: { code: 'TENANTRY_PROVIDER_TIMEOUT', message: 'The response took more than 5000 ms' }
   })
   await gone
 })

@@ -95,12 +95,12 @@ t.test('figures of requests', async (t) => {
     }
     t.equal(
       await fault('from=2026-06-02&to=2026-06-01T23:00:00Z'),
-      '400 /query/from must not be after `to`, which is now where it is left out'
+      '400 /query/from must not be after `to`, which is the current time by default'
     )
-    t.equal(await fault('from=2026-07-01'), '400 /query/from must not be after `to`, which is now where it is left out')
+    t.equal(await fault('from=2026-07-01'), '400 /query/from must not be after `to`, which is the current time by default')
     t.equal(
       await fault('from=2026-05-01&to=2026-06-01'),
-      '400 /query/from must be at most 30 days before `to`: figures are kept for as long'
+      '400 /query/from must be at most 30 days before `to`, as long as counts are kept'
     )
     t.match(await fault('form=2026-05-01'), /^400 .*did you mean "from"/)
     t.match(await fault('from=2026-06-01&from=2026-06-02'), /^400 /)

@@ -53,5 +53,5 @@ test("a rotation promised a grace period beyond the key's expiry, and replaced a
   time += 3_600_000
   const answer = await admin(`POST /tenant/api-keys/${id}/rotate`)
   refused(t, answer, 409, 'CONFLICT')
-  t.match(answer.body, { message: 'The API key has expired: make another one' })
+  t.match(answer.body, { message: 'The API key has expired: create a new one' })
 })

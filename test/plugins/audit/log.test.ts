@@ -77,7 +77,7 @@ test('entries of existing tenants are stored in order, with their values made st
     t.match(String(told?.details?.['text']), /^\uFFFD\uFFFD"'\\\u{1F600}{125}…$/u)
     t.equal((await app.audit.page({ tenant: tenantRef('acme'), userId: actor.userId }, everything)).total, 1, 'a filter matches truncated values')
     // @ts-expect-error an action of nobody
-    await t.rejects(app.audit.record({ tenant: 'acme', action: 'secret.read', actor: noActor }), /"secret.read" is no audited action/)
+    await t.rejects(app.audit.record({ tenant: 'acme', action: 'secret.read', actor: noActor }), /"secret.read" is not an audited action/)
 
     await app.db.transaction().execute(async (transaction) => {
       await writeAudit(transaction, entry({ target: 'undone' }))

@@ -413,12 +413,12 @@ t.test('a provider that does not respond delays callers by at most 5 s, and does
 t.test('a key document that never arrives completely is awaited for the configured time', async (t) => {
   const provider = await testProvider(t, [])
   provider.answer = () => {}
-  await t.rejects(downloadJson(provider.jwksUri, new AbortController(), 50), /no whole answer within 0.05 s/)
+  await t.rejects(downloadJson(provider.jwksUri, new AbortController(), 50), /no complete response within 0.05 s/)
   provider.answer = (_request, response) => {
     const timer = setInterval(() => response.write(' '), 5)
     response.on('close', () => clearInterval(timer))
   }
-  await t.rejects(downloadJson(provider.jwksUri, new AbortController(), 50), /no whole answer within 0.05 s/)
+  await t.rejects(downloadJson(provider.jwksUri, new AbortController(), 50), /no complete response within 0.05 s/)
 })
 
 t.test("two providers and the server's key: each token is accepted only where its issuer is configured", async (t) => {

@@ -261,7 +261,7 @@ async function races (t: Test, { world, as, apps }: Opened): Promise<void> {
     as('first', apps[1])('POST /billing/upgrade', upgradeTo('pro'))
   ])
   t.strictSame(answers.map(({ status }) => status).sort(), [200, 409])
-  t.match(answers.find(({ status }) => status === 409)?.body['message'], /under way/)
+  t.match(answers.find(({ status }) => status === 409)?.body['message'], /in progress/)
   t.equal(checkouts().length, 1, 'one checkout')
   t.match(await as('first')('POST /billing/upgrade', upgradeTo('pro')), { status: 200 }, 'the next one succeeds')
 }
@@ -320,7 +320,7 @@ async function refuses (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
   t.strictSame(await details({ targetPlan: 'enterprise', billingCycle: 'yearly' }), [
     '/body/targetPlan enterprise is sold by agreement: contact the platform'
   ])
-  t.strictSame(await details({ targetPlan: 'free', billingCycle: 'yearly' }), ['/body/targetPlan there is no subscription that could end'])
+  t.strictSame(await details({ targetPlan: 'free', billingCycle: 'yearly' }), ['/body/targetPlan there is no subscription to cancel'])
   t.equal(world.calls.filter(({ method }) => method !== 'GET').length, 0)
   for (const plan of ['gold', 'Pro', '', ' pro', 'pro_monthly', '__proto__', 'constructor', 1, null, true, ['pro'], { tier: 'pro' }]) {
     t.match(await details({ targetPlan: plan, billingCycle: 'monthly' }), [
@@ -467,7 +467,7 @@ async function limits (t: Test, { world, as }: Opened): Promise<void> {
   for (const [target, request] of [['POST /billing/upgrade', upgradeTo('pro')], ['POST /billing/subscription/sync', {}]] as const) {
     const answer = await ask(target, request)
     refused(t, answer, 429, 'RATE_LIMITED')
-    t.match(answer.body['message'], /payment provider is asked ten times a minute/)
+    t.match(answer.body['message'], /ten requests per minute to the payment provider/)
     t.type(answer.body['retryAfter'], 'number')
   }
   t.same(world.calls, [])

@@ -87,7 +87,7 @@ t.test('every fault is reported, with the name of its setting and its place in t
       ALTPROV_PREVIOUS_WEBHOOK_SECRETS: 'old'
     }),
     [
-      /^APP_URL: expected an absolute address/,
+      /^APP_URL: expected an absolute URL/,
       /^PAYPROV_API_KEY: expected 1 to 1024 visible/,
       /^PAYPROV_WEBHOOK_SECRET: expected/,
       /^PAYPROV_BASE_URL: expected an absolute/,
@@ -105,16 +105,16 @@ t.test('every fault is reported, with the name of its setting and its place in t
       `https://a.example/${'x'.repeat(1024)}`
     ]
   ) {
-    t.match(faults({ ...chosen, APP_URL: url }), [/^APP_URL: expected an absolute address/], url.slice(0, 40))
+    t.match(faults({ ...chosen, APP_URL: url }), [/^APP_URL: expected an absolute URL/], url.slice(0, 40))
   }
   for (const path of ['', '/', '/v1', '/v1/']) {
     t.strictSame(faults({ ALTPROV_WEBHOOK_SECRET: 'whsec_old', ALTPROV_BASE_URL: `http://127.0.0.1:4010${path}` }), [], path)
   }
   t.match(faults({ ALTPROV_WEBHOOK_SECRET: 'whsec_old', ALTPROV_BASE_URL: 'http://127.0.0.1:4010/stripe' }), [
-    /^ALTPROV_BASE_URL: expected an address without a path/
+    /^ALTPROV_BASE_URL: expected a URL without a path/
   ])
   t.match(faults({ PAYPROV_BASE_URL: 'polar.sh', PAYMENT_PROVIDER: 'wrong' }, { plugins: { billing: false } }), [
-    /^PAYPROV_BASE_URL: expected an absolute address/
+    /^PAYPROV_BASE_URL: expected an absolute URL/
   ], "tenants' own accounts use that address")
   t.strictSame(faults({ PAYPROV_BASE_URL: 'polar.sh' }, { plugins: { billing: false, 'tenant-billing': false } }), [])
 })
@@ -122,7 +122,7 @@ t.test('every fault is reported, with the name of its setting and its place in t
 t.test('a product map has keys of plans and cycles, with an id for each', async (t) => {
   const fault = (text: string, more: Env = {}) => faults({ ...chosen, ...more, PAYPROV_PRODUCT_MAP: text })
   t.strictSame(fault(`{"pro_montly":"${id(1)}","team_yearly":"${id(2)}"}`), [
-    'PAYPROV_PRODUCT_MAP: "pro_montly" cannot be sold: expected `<tier>_<cycle>` of a plan, the cycle being monthly or yearly, did you mean "pro_monthly"?'
+    'PAYPROV_PRODUCT_MAP: "pro_montly" cannot be sold: expected `<tier>_<cycle>` of a plan, with the cycle monthly or yearly, did you mean "pro_monthly"?'
   ])
   t.notMatch(fault(`{"gold_monthly":"${id(1)}"}`), [/free_/], 'the plan "free" cannot be bought')
   for (
@@ -145,13 +145,13 @@ t.test('a product map has keys of plans and cycles, with an id for each', async 
   for (const wrong of [1, null, true, {}, ['a']]) {
     t.match(
       fault(JSON.stringify({ pro_monthly: wrong })),
-      [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the provider's id as a text/],
+      [/^PAYPROV_PRODUCT_MAP: "pro_monthly": expected the provider's id as a string/],
       JSON.stringify(wrong)
     )
   }
   for (const text of ['[]', '"a"', '1', 'null']) t.match(fault(text), [/^PAYPROV_PRODUCT_MAP: expected a JSON object/], text)
   t.match(fault('{"pro_monthly":"a"'), [/^PAYPROV_PRODUCT_MAP:1:19: expected a closing brace/])
-  t.match(fault('{"pro_monthly":"a","pro_monthly":"b"}'), [/^PAYPROV_PRODUCT_MAP:1:20: the member "pro_monthly" is given twice/])
+  t.match(fault('{"pro_monthly":"a","pro_monthly":"b"}'), [/^PAYPROV_PRODUCT_MAP:1:20: the member "pro_monthly" is duplicated/])
   t.match(fault(`{"pro_monthly":"${id(1)}","pro_yearly":"${id(1)}"}`), [
     /"pro_yearly" has the same id as "pro_monthly" of PAYPROV_PRODUCT_MAP/
   ])
@@ -210,5 +210,5 @@ t.test('the plugin alone validates its options in the same way, by their names',
     /^payprov\.productMap: "pro_montly" cannot be sold/
   ])
   t.strictSame(told(JSON.parse('{"provider":"stripe"}')), ['provider: expected payprov (Polar) or altprov (Stripe)'])
-  t.match(told({ altprov }), [/^altprov\.productMap: "pro_monthly": expected the provider's id as a text/])
+  t.match(told({ altprov }), [/^altprov\.productMap: "pro_monthly": expected the provider's id as a string/])
 })

@@ -167,7 +167,7 @@ test('stored JSON with more than 50,000 different keys is rejected where it is r
   }
   t.match(await ask('GET', '/sheets', 'acme'), {
     status: 400,
-    body: { code: 'TENANTRY_ANSWER_TOO_LARGE', message: /more than 50,000 different keys.*: ask for fewer records or fields/ }
+    body: { code: 'TENANTRY_ANSWER_TOO_LARGE', message: /more than 50,000 different keys.*: request fewer records or fields/ }
   })
   t.match(await ask('GET', '/sheets?limit=2', 'acme'), { status: 200, body: { data: [{ n: 9000 }, { n: 9000 }] } })
   t.equal((await ask('GET', '/texts', 'acme')).status, 200, 'unparsed JSON is not counted')

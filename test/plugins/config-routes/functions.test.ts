@@ -188,7 +188,7 @@ test('calls of SQL functions', async (t) => {
     )
     t.match(await sum({ values: null, extra: null, at: null, ratio: null }), { result: { sum: null, extra: null } })
     t.match(await sum({ values: ['x'], extra: 1, at: '2026-01-01', ratio: 1 }), {
-      details: [{ path: '/body/values', message: 'the argument "values" takes an array (integer[])', keyword: 'type' }]
+      details: [{ path: '/body/values', message: 'the argument "values" must be an array (integer[])', keyword: 'type' }]
     })
     t.match(await sum({ values: [], extra: 1, at: 'soon', ratio: 1 }), { details: [{ path: '/body/at' }] })
     t.match(await sum({ values: [], extra: 1, at: '2026-01-01' }), {
@@ -201,7 +201,7 @@ test('calls of SQL functions', async (t) => {
   await t.test("an error raised by a function has its own code, and reveals only the function's message", async (t) => {
     const restock = (amount: number) => ask('/items/1/restock', { method: 'POST', payload: { amount } })
     t.strictSame(Object.keys((await restock(-1)).body), ['error', 'message', 'code', 'requestId'])
-    t.match(await restock(-1), { status: 422, body: { code: 'TENANTRY_FUNCTION_REFUSED', message: 'The function refuses the call' } })
+    t.match(await restock(-1), { status: 422, body: { code: 'TENANTRY_FUNCTION_REFUSED', message: 'The function rejected the call' } })
     t.match(await restock(0), { status: 422, body: { code: 'TENANTRY_FUNCTION_REFUSED', message: 'The amount must be more than 0' } })
     t.match(await ask('/divide?b=0'), { status: 400, body: { code: 'TENANTRY_INVALID_VALUE' } })
     t.match(await ask('/slow'), { status: 503, body: { code: 'TENANTRY_DATABASE_BUSY' } })
@@ -236,7 +236,9 @@ test('calls of SQL functions', async (t) => {
       (await ask('/tenant/config', { method: 'POST', headers, payload: { routes: [{ method: 'get', path: '/mine', queries }] } })).body
     t.match(await save(call('stock_of', { arguments: { wanted: 1 } })), {
       code: 'TENANTRY_CONFIG_INVALID',
-      details: [{ path: '/routes/0/queries/0/function', message: 'the platform lets documents of tenants call no function "stock_of"' }]
+      details: [
+        { path: '/routes/0/queries/0/function', message: 'the platform does not allow documents of tenants to call a function "stock_of"' }
+      ]
     })
     t.match(await save(call('pg_sleep')), { code: 'TENANTRY_CONFIG_INVALID', details: [{ path: '/routes/0/queries/0/function' }] })
     const saved = await save(call('low', { arguments: { below: '{{query.below}}' } }))
@@ -292,7 +294,7 @@ test('workflow steps call functions, and accept the order that a caller chooses'
     t.match(await post(url, { id: 1, amount: -1 }), { status: 422, body: { code: 'TENANTRY_FUNCTION_REFUSED' } }, url)
     t.match(await post(url, { id: 1, amount: 'x' }), {
       status: 400,
-      body: { details: [{ message: 'the argument "amount" takes an integer (integer)' }] }
+      body: { details: [{ message: 'the argument "amount" must be an integer (integer)' }] }
     }, url)
     t.match(await post(url, { id: 1, amount: 10, sort: 'cost' }), {
       status: 400,
@@ -314,7 +316,10 @@ test('workflow steps call functions, and accept the order that a caller chooses'
     const run = (step: Step) => post('/agent/workflow', { steps: [step], async: false })
     t.match(await run(step('few', 'low', { arguments: { below: 10 } })), { status: 200, body: { result: { data: [{ id: 2 }] } } })
     t.match(await run(step('stock', 'stock_of', { arguments: { wanted: 1 } })), {
-      body: { code: 'TENANTRY_CONFIG_INVALID', details: [{ message: 'the platform lets documents of tenants call no function "stock_of"' }] }
+      body: {
+        code: 'TENANTRY_CONFIG_INVALID',
+        details: [{ message: 'the platform does not allow documents of tenants to call a function "stock_of"' }]
+      }
     })
   })
 })
@@ -348,12 +353,12 @@ test('a function that differs from its declaration or is unsafe is a fault of th
     [
       { stock_of: { arguments: { wantd: 'integer' } } },
       undefined,
-      '/functions/stock_of/arguments/wantd: the function has no argument of this name: the database has stock_of(wanted integer), did you mean "wanted"?'
+      '/functions/stock_of/arguments/wantd: the function has no argument with this name: the database has stock_of(wanted integer), did you mean "wanted"?'
     ],
     [
       { stock_of: { arguments: { wanted: 'text' } } },
       undefined,
-      '/functions/stock_of/arguments/wanted: the argument is of the type integer: the database has stock_of(wanted integer)'
+      '/functions/stock_of/arguments/wanted: the argument has the type integer: the database has stock_of(wanted integer)'
     ],
     [
       { stock_of: {} },
@@ -373,32 +378,32 @@ test('a function that differs from its declaration or is unsafe is a fault of th
     [
       { of_tenant: { arguments: { tenant: 'text', wanted: 'integer' }, tenantArgument: 'tenant' } },
       undefined,
-      '/functions/of_tenant/arguments/tenant: the server gives this argument, `tenantArgument`: leave it out here'
+      '/functions/of_tenant/arguments/tenant: the server sets this argument, `tenantArgument`: remove it here'
     ],
     [
       { of_tenant: { arguments: { tenant: 'text' }, tenantArgument: 'wanted' } },
       undefined,
-      '/functions/of_tenant/tenantArgument: the id of a tenant is a text, and the argument is of the type integer'
+      '/functions/of_tenant/tenantArgument: the id of a tenant is a string, but the argument has the type integer'
     ],
     [
       { definer: {} },
       undefined,
-      '/functions/definer: definer() cannot be called: it is SECURITY DEFINER and would run with the rights of its owner: make it SECURITY INVOKER'
+      '/functions/definer: definer() cannot be called: it is SECURITY DEFINER and would run with the permissions of its owner: make it SECURITY INVOKER'
     ],
     [
       { scopes: {} },
       undefined,
-      '/functions/scopes: scopes() cannot be called: it sets app.tenant_id, which keeps tenants apart: take that setting from the function'
+      '/functions/scopes: scopes() cannot be called: it sets app.tenant_id, which separates tenants: remove that setting from the function'
     ],
     [
       { over: { arguments: { a: 'integer' } } },
       undefined,
-      '/functions/over/arguments: several functions fit: over(a integer), over(a integer, b integer default). Name all arguments of the one that is meant'
+      '/functions/over/arguments: several functions match: over(a integer), over(a integer, b integer default). List all arguments of one of them'
     ],
     [
       { hidden: {} },
       undefined,
-      '/functions/hidden: hidden() cannot be called: the role of the server may not execute it: grant EXECUTE on it'
+      "/functions/hidden: hidden() cannot be called: the server's role cannot execute it: grant EXECUTE on it"
     ],
     [
       { rows_of: { arguments: { a: 'integer' } } },
@@ -408,14 +413,18 @@ test('a function that differs from its declaration or is unsafe is a fault of th
     [
       functions,
       call('restock', { arguments: { wanted: 1, amount: 1 } }),
-      '/routes/0/queries/0/function: "restock" is VOLATILE: it may write, and a `get` route only reads. Declare the function STABLE or IMMUTABLE, or use another method'
+      '/routes/0/queries/0/function: "restock" is VOLATILE, so it can write, but a `get` route can only read. Declare the function STABLE or IMMUTABLE, or use another method'
     ],
-    [functions, call('pg_sleep'), '/routes/0/queries/0/function: the document declares no function "pg_sleep": name it in `functions`'],
-    [functions, call('stock_of'), '/routes/0/queries/0/arguments: the function needs the argument "wanted" too'],
+    [
+      functions,
+      call('pg_sleep'),
+      '/routes/0/queries/0/function: the document does not declare a function "pg_sleep": add it to `functions`'
+    ],
+    [functions, call('stock_of'), '/routes/0/queries/0/arguments: the function also needs the argument "wanted"'],
     [
       functions,
       call('stock_of', { arguments: { wanted: 'x' } }),
-      '/routes/0/queries/0/arguments/wanted: the argument "wanted" takes an integer (integer)'
+      '/routes/0/queries/0/arguments/wanted: the argument "wanted" must be an integer (integer)'
     ],
     [
       functions,
@@ -427,19 +436,19 @@ test('a function that differs from its declaration or is unsafe is a fault of th
       call('stock_of', { arguments: { wanted: '{{secret.key}}' } }),
       '/routes/0/queries/0/arguments/wanted: `secret.key`: a secret cannot be used in the arguments of a function, which may return them'
     ],
-    [functions, call('stock_of', { arguments: { wanted: 1 }, limit: 1 }), '/routes/0/queries/0/limit: one result has no pages'],
-    [functions, call('low', { table: 'items' }), '/routes/0/queries/0/table: a `call` is on no table'],
+    [functions, call('stock_of', { arguments: { wanted: 1 }, limit: 1 }), '/routes/0/queries/0/limit: a single result has no pages'],
+    [functions, call('low', { table: 'items' }), '/routes/0/queries/0/table: a `call` does not use a table'],
     [
       functions,
       call('low', { pagination: 'cursor' }),
-      '/routes/0/queries/0/pagination: the rows of a function have an offset: no cursor continues them'
+      '/routes/0/queries/0/pagination: the rows of a function have pages by offset, not by cursor'
     ],
     [
       functions,
       [{ table: 'items', operation: 'insert', data: { id: 1, name: '{{secret.key}}' } }, ...call('low')!],
-      '/routes/0/queries/1/function: the route writes from a secret, which the function could return: call it in another route'
+      '/routes/0/queries/1/function: the route writes a value of a secret, which the function could return: call it in another route'
     ],
-    [functions, [{ table: 'items', operation: 'select', function: 'low' }], '/routes/0/queries/0/function: only a `call` names a function']
+    [functions, [{ table: 'items', operation: 'select', function: 'low' }], '/routes/0/queries/0/function: only a `call` has a function']
   ]
   for (const [declared, queries, expected] of cases) {
     const started = testServer(t, {

@@ -266,7 +266,7 @@ t.test('integrations of routes', async (t) => {
     const long = { type: 'http', action: 'request', params: { url: 'https://example.com' }, condition: `body.a == '${'x'.repeat(1800)}'` }
     t.match(await save('acme', { routes: [{ path: '/l', method: 'post', integrations: [long, { ...long, alias: 'b' }] }] }), {
       status: 400,
-      body: { details: [{ message: /conditions of integrations hold characters: at most 3000/ }] }
+      body: { details: [{ message: /characters in the conditions of integrations: at most 3000/ }] }
     })
 
     const document = {
@@ -363,7 +363,7 @@ t.test('an invalid document fails at start, with the place of each fault', async
       { pointer: '/routes/0/integrations/0/type', message: /needs `credentials.payment`/ },
       { pointer: '/routes/1/integrations/0/params/url', message: /is required/ },
       { pointer: '/routes/1/integrations/0/params/uri', suggestion: undefined },
-      { pointer: '/routes/2/integrations/0', message: /calls of the method GET only/ },
+      { pointer: '/routes/2/integrations/0', message: /only make calls with the method GET/ },
       { pointer: '/routes/3/response/a', message: /result "htp"/, suggestion: 'http' },
       { pointer: '/routes/4/integrations/1/alias', message: /two results have the name "one"/ },
       { pointer: '/routes/5/integrations/0/condition', message: /result "later"/ }

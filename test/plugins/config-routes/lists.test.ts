@@ -146,22 +146,22 @@ test('a cursor that would reveal excluded columns is a fault of the document', a
   const cases: [Omit<NonNullable<TestDocument['routes']>[number], 'method' | 'path'>, string][] = [
     [
       { queries: [{ ...select, select: 'id', order: { column: 'rank' } }] },
-      '/routes/0/queries/0/pagination: a cursor tells the values of the order and of the primary key of "notes", so every record must show them: add "rank" to `select`, or take "rank" from `excludeFields`'
+      '/routes/0/queries/0/pagination: a cursor reveals the values of the order and of the primary key of "notes", so every record must include them: add "rank" to `select`, or remove "rank" from `excludeFields`'
     ],
     [
       { excludeFields: ['rank'], queries: [{ ...select, orderBy: { from: '{{query.sort}}', allow: ['title', 'rank'] } }] },
-      '/routes/0/queries/0/pagination: a cursor tells the values of the order and of the primary key of "notes", so every record must show them: add "rank" to `select`, or take "rank" from `excludeFields`'
+      '/routes/0/queries/0/pagination: a cursor reveals the values of the order and of the primary key of "notes", so every record must include them: add "rank" to `select`, or remove "rank" from `excludeFields`'
     ],
     [
       {
         queries: [{ ...select, order: { column: 'rank' } }],
         response: { type: 'array', items: { type: 'object', properties: { id: {} } } }
       },
-      '/routes/0/response: the cursor of the list tells the values of rank, which the response leaves out: name them in `properties`, or order by other columns'
+      '/routes/0/response: the cursor of the list reveals the values of rank, which the response omits: add them to `properties`, or order by other columns'
     ],
     [
       { queries: [select, { ...select, alias: 'other' }] },
-      '/routes/0/queries/0/pagination: the query string of a route has one `cursor`: use it in a route with one query'
+      '/routes/0/queries/0/pagination: the query string of a route can have only one `cursor`: use it in a route with one query'
     ]
   ]
   for (const [route, expected] of cases) {

@@ -532,13 +532,13 @@ t.test('invalid webhooks are reported as faults', async (t) => {
     workflow: { steps: [{ id: 's', type: 'database', table: 'seen', operation: 'insert', data: { kind: 'k' } }] }
   }
   t.strictSame(faults(good), [])
-  t.match(faults({ ...good, path: '/in/github' }), [/^\/webhooks\/0: the route POST \/in\/github stands at \/routes\/0 already/])
-  t.match(faults(good, { ...good, name: 'v' }), [/^\/webhooks\/1: the route POST \/w stands at \/webhooks\/0/])
+  t.match(faults({ ...good, path: '/in/github' }), [/^\/webhooks\/0: the route POST \/in\/github is already declared at \/routes\/0/])
+  t.match(faults(good, { ...good, name: 'v' }), [/^\/webhooks\/1: the route POST \/w is already declared at \/webhooks\/0/])
   t.match(faults(good, { ...good, path: '/v' }), [/^\/webhooks\/1\/name: /])
-  t.match(faults({ ...good, path: '/webhooks/secret' }), [/^\/webhooks\/0\/path: the path is that of the built-in endpoint/])
-  t.match(faults({ ...good, workflow: undefined }), [/^\/webhooks\/0: the webhook does nothing/])
+  t.match(faults({ ...good, path: '/webhooks/secret' }), [/^\/webhooks\/0\/path: the path is used by the built-in endpoint/])
+  t.match(faults({ ...good, workflow: undefined }), [/^\/webhooks\/0: the webhook has no effect/])
   t.match(faults({ ...good, provider: 'custom' }), [/^\/webhooks\/0\/header: missing/])
-  t.match(faults({ ...good, header: 'x' }), [/^\/webhooks\/0\/header: only of `custom`/])
+  t.match(faults({ ...good, header: 'x' }), [/^\/webhooks\/0\/header: only for `custom`/])
   t.match(faults({ ...good, secret: '{{env.MISSING}}' }), [/^\/webhooks\/0\/secret: the environment setting MISSING is not set/])
   t.match(faults({ ...good, secret: '' }), [/^\/webhooks\/0\/secret: /])
   t.match(faults({ ...good, secret: '{{body.a}}' }), [/^\/webhooks\/0\/secret: /])

@@ -71,7 +71,7 @@ t.test("a catalogue error is sent with its body, extras, headers and the request
   t.equal(response.headers['retry-after'], '3')
   t.same(response.json(), {
     error: 'Conflict',
-    message: 'A record with these values exists already',
+    message: 'A record with these values already exists',
     code: 'TENANTRY_CONFLICT',
     requestId: 'req-1',
     upgrade: null

@@ -150,7 +150,7 @@ test('an invalid section is a fault of the document', async (t) => {
   }
   t.strictSame(faults({ origins: [app], credentials: true }), [])
   t.strictSame(faults({ origins: [] }), [])
-  t.match(faults({ origins: '*', credentials: true }), [/^\/cors\/credentials: browsers refuse credentials/])
+  t.match(faults({ origins: '*', credentials: true }), [/^\/cors\/credentials: browsers reject credentials/])
   t.match(faults({ origins: [app, 'https://*.com', 'app.example.com'] }), [
     /^\/cors\/origins\/1: expected at least two labels/,
     /^\/cors\/origins\/2: expected an origin/
@@ -169,5 +169,5 @@ test('the plugin works in its own app', async (t) => {
   own.get('/things', async () => ({}))
   const answer = await own.inject({ method: 'OPTIONS', url: '/things', headers: { origin: app, 'access-control-request-method': 'GET' } })
   t.match(answer, { statusCode: 204, headers: { 'access-control-allow-origin': app, 'access-control-allow-methods': 'GET, HEAD' } })
-  await t.rejects(async () => await Fastify().register(cors, { origins: ['app.example.com'] }), /expected an origin as browsers send it/)
+  await t.rejects(async () => await Fastify().register(cors, { origins: ['app.example.com'] }), /expected an origin as sent by browsers/)
 })

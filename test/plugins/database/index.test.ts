@@ -52,8 +52,8 @@ test('a provider that contradicts the sections, or does not exist, is an error a
   const postgres = { connectionString: 'postgres://127.0.0.1:1/none' }
   const wrong: [object, RegExp][] = [
     [{ provider: 'supabase', postgres }, /provider: expected one of postgres, embedded/],
-    [{ provider: 'embedded', postgres }, /the section "postgres" is given too/],
-    [{ embedded: {}, postgres }, /name one of them as `provider`/]
+    [{ provider: 'embedded', postgres }, /there is also a section "postgres"/],
+    [{ embedded: {}, postgres }, /set one of them as `provider`/]
   ]
   for (const [options, message] of wrong) {
     const app = Fastify({ pluginTimeout: 0 })

@@ -128,7 +128,7 @@ test('another model', (t) =>
       const models = fakeModels(32, 'words-2')
       await t.rejects(open(t, { engine, models, dimensions: 32 }), {
         message:
-          /embedded by "words-1" \(64 dimensions, in pgvector\), and the configuration names "words-2" \(32 dimensions, in pgvector\).*agent\.embedding\.reindex/
+          /embedded with "words-1" \(64 dimensions, in pgvector\), but the configuration names "words-2" \(32 dimensions, in pgvector\).*agent\.embedding\.reindex/
       })
       const { as, platform, app } = await open(t, { engine, models, dimensions: 32, reindex: true })
       const search = async (tenant: string, mode: string) =>
@@ -175,7 +175,7 @@ test('another model', (t) =>
       const refused = await store(acme, text('a lost pump', 'pump'))
       t.match(refused, {
         status: 503,
-        body: { code: 'TENANTRY_VECTOR_STORE_UNAVAILABLE', message: 'The store of vectors cannot be reached; try again' }
+        body: { code: 'TENANTRY_VECTOR_STORE_UNAVAILABLE', message: 'The vector store cannot be reached; try again' }
       })
       t.notMatch(refused.text, /internal text/)
       t.same(await found(acme), ['a green pump'])
@@ -193,10 +193,10 @@ test('another model', (t) =>
       t.same(await found(globex), ['the pump of globex'])
       await app.close()
       await t.rejects(open(t, { engine, vectorStore, models: fakeModels(32), dimensions: 32 }), {
-        message: /holds vectors of 64 numbers, and agent\.embedding\.dimensions is 32/
+        message: /has vectors of 64 numbers, but agent\.embedding\.dimensions is 32/
       })
       await t.rejects(open(t, { engine, vectorStore: { ...vectorStore, apiKey: 'another' } }), {
-        message: 'The store of vectors cannot be reached; try again'
+        message: 'The vector store cannot be reached; try again'
       })
     }
   }))

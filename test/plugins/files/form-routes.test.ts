@@ -129,7 +129,7 @@ test("a form that does not match the route's declaration is rejected, and leaves
     400,
     /too many parts: expected the files avatar, cv/
   ])
-  t.match(await detail([title(), avatar('<p>no image</p>')]), [415, /The part "avatar" does not take files of the type/])
+  t.match(await detail([title(), avatar('<p>no image</p>')]), [415, /The part "avatar" does not accept files of the type/])
   t.match(await detail([title(), avatar()], '/people', { 'content-type': 'multipart/form-data' }), [400, /boundary/])
   t.match(await detail([title(), avatar()], '/people', { 'content-type': 'multipart/form-data; boundary=other' }), [400, /cannot be read/])
   refused(t, await send('/people', [], { 'content-type': 'application/json' }), 400, 'BAD_REQUEST')
@@ -325,10 +325,10 @@ test("a tenant's document accepts forms, in its own storage, and reports their f
   t.match(await faults({ request: { files: { avatar: { bucket: 'attic' } } } }), /files\/avatar\/bucket there is no bucket "attic"/)
   t.match(await faults({ queries: [{ ...insert, data: { title: '{{files.photo.id}}' } }] }), /the form has no file "photo"/)
   t.match(await faults({ queries: [{ ...insert, data: { title: '{{files.avatar.path}}' } }] }), /a file has no `path`/)
-  t.match(await faults({ method: 'get' }), /a form comes with `post`, `put` or `patch`/)
+  t.match(await faults({ method: 'get' }), /a form requires the `method` `post`, `put` or `patch`/)
   t.match(
     await faults({ multipart: false, queries: [{ ...insert, data: { title: 'x' } }] }),
-    /only a route with `multipart: true` takes files/
+    /only a route with `multipart: true` accepts files/
   )
 })
 

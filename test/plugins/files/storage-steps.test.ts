@@ -110,7 +110,7 @@ test('an impossible operation fails the step, and leaves nothing', async (t) => 
   const large = await ada.upload([file(Buffer.alloc(524_289, 'x'))])
   t.match(await run(ada, 'get', { id: large.body['id'] }), {
     status: 400,
-    message: 'The file has 524289 bytes: a step reads files of at most 524288'
+    message: 'The file has 524289 bytes, but a step can read at most 524288'
   })
   t.same((await onDisk(folder)).length, 3)
 })
@@ -125,8 +125,8 @@ test("a step's members are validated with its document", async (t) => {
     return details?.map(({ path, message }: { path: string, message: string }) => `${path} ${message}`).join('\n')
   }
   t.match(await save([step('a', 'putt', {})]), /operation expected "put", "get", "delete", "copy", "sign"; did you mean "put"/)
-  t.match(await save([step('a', 'put', { name: 'a' })]), /params\/contentType missing: `put` needs it[\s\S]*params\/content missing/)
-  t.match(await save([step('a', 'get', { id: 'x', name: 'y' })]), /params\/name `get` does not know it: it has id/)
+  t.match(await save([step('a', 'put', { name: 'a' })]), /params\/contentType missing: required by `put`[\s\S]*params\/content missing/)
+  t.match(await save([step('a', 'get', { id: 'x', name: 'y' })]), /params\/name is not used by `get`: expected one of id/)
   t.equal(await save([step('a', 'get', { id: '{{input.id}}' })]), undefined)
 })
 

@@ -68,10 +68,10 @@ test('integrations', async (t) => {
       })).status,
       200
     )
-    t.match(await admin('POST /integrations/cmr/get', { body: {} }), { status: 404, body: { message: /known are .*crm/ } })
+    t.match(await admin('POST /integrations/cmr/get', { body: {} }), { status: 404, body: { message: /expected one of .*crm/ } })
     t.match(await admin('POST /integrations/crm/fetch', { body: {} }), {
       status: 404,
-      body: { message: /known are get, make/, known: ['get', 'make'] }
+      body: { message: /expected one of get, make/, known: ['get', 'make'] }
     })
     t.match(await other('POST /integrations/crm/get', { body: { id: '1' } }), { status: 404 }, "another tenant's connector")
     t.match(await platform('POST /integrations/crm/get', { body: { id: '1' } }), { status: 404 })

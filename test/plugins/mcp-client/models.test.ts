@@ -76,7 +76,7 @@ test('workflow steps use tools of servers', async (t) => {
     'mcp.execute'
   ).execute()
   t.strictSame(entries, [{ tenant_id: 'acme', user_id: 'ada', target: 'faulty.add' }])
-  t.match(await as('acme').ask('POST /other', {}), { status: 400, text: /can use no tool/ })
+  t.match(await as('acme').ask('POST /other', {}), { status: 400, text: /cannot use the tool/ })
   t.match(await as('acme').ask('POST /wrong', {}), { status: 400, text: /params.tools/ })
 })
 

@@ -58,6 +58,6 @@ test("a tenant's documents are its resources, and no other tenant reads them", a
 
 test('documents are resources only if the document enables it', async (t) => {
   await t.rejects(serve(t, { mcp: { url: '', documents: true } }), {
-    message: /\/mcp\/documents: documents are kept with `agent.embedding`, which is missing/
+    message: /\/mcp\/documents: documents require `agent.embedding`, which is missing/
   })
 })

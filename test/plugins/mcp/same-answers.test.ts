@@ -117,7 +117,7 @@ test('a tool returns the same as its route over HTTP, to each caller', async (t)
       // Over HTTP the input is validated first: a caller without the permission may get 400 instead of 403.
       if (tool === 'hire' && !mayHire.has(who)) {
         t.ok(response.statusCode === 400 || response.statusCode === 403, what)
-        t.match(body, { error: { message: 'There is no tool of this name that you may call' } }, what)
+        t.match(body, { error: { message: 'There is no tool with this name that you can call' } }, what)
       } else if (response.statusCode >= 400) {
         const faults = (error.details ?? []).slice(0, 5).map(({ path, message }) => `${path} ${message}`)
         t.match(body, { result: { isError: true } }, what)

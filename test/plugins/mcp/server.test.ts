@@ -54,10 +54,10 @@ test("a route's errors are results that say what to do", async (t) => {
   t.match(textOf(missing), /TENANTRY_NOT_FOUND/)
   await t.rejects(
     client.callTool({ name: 'remove_note', arguments: { id: 'x' } }),
-    /no tool of this name/,
+    /no tool with this name/,
     'a tool that the caller may not call'
   )
-  await t.rejects(client.callTool({ name: 'hidden', arguments: {} }), /no tool of this name/, 'a route that is not a tool')
+  await t.rejects(client.callTool({ name: 'hidden', arguments: {} }), /no tool with this name/, 'a route that is not a tool')
 })
 
 test("another tenant's tools, resources and rows are invisible", async (t) => {
@@ -77,7 +77,7 @@ test("another tenant's tools, resources and rows are invisible", async (t) => {
   t.match(await acme.readResource({ uri: 'tenantry:///mine/bob' }), { contents: [{ text: '{"hello":"bob"}' }] })
   t.notOk((await globex.listTools()).tools.some(({ name }) => name === 'mine'))
   t.notOk((await globex.listResourceTemplates()).resourceTemplates.some(({ name }) => name === 'mine'))
-  await t.rejects(globex.callTool({ name: 'mine', arguments: { name: 'bob' } }), /no tool of this name/)
+  await t.rejects(globex.callTool({ name: 'mine', arguments: { name: 'bob' } }), /no tool with this name/)
   await t.rejects(globex.readResource({ uri: 'tenantry:///mine/bob' }), /not found/i)
 
   const { structuredContent } = await acme.callTool({ name: 'add_note', arguments: { body: { title: 'of acme' } } })
@@ -120,7 +120,7 @@ test('declared prompts are offered, and their arguments are plain text', async (
   t.match(messages, [{ role: 'user', content: { type: 'text', text: 'Sum up the notes, $& {{length}}.' } }])
   await t.rejects(client.getPrompt({ name: 'summary', arguments: {} }), /"style" is missing/)
   await t.rejects(client.getPrompt({ name: 'summary', arguments: { style: 'x'.repeat(200_001) } }), /more than 200000 characters/)
-  await t.rejects(client.getPrompt({ name: 'other' }), /no prompt of this name/)
+  await t.rejects(client.getPrompt({ name: 'other' }), /no prompt with this name/)
 })
 
 test('a list of hundreds of tools is paginated in a stable order', async (t) => {

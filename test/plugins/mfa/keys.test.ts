@@ -38,13 +38,13 @@ test('second factors are moved to the next master key, and readable with it alon
 
   await t.rejects(open(t, engine, { masterKey: next.text }), {
     message: new RegExp(
-      `^the secrets of second factors in the database were encrypted under the master key ${old.key.id}, and this server has ${next.key.id}: set SECRETS_MASTER_KEY`
+      `^the secrets of second factors in the database were encrypted under the master key ${old.key.id}, but this server has ${next.key.id}: set SECRETS_MASTER_KEY`
     )
   })
   const cipher = createSecretCipher(masterKeys(next.key, [old.key]))
   const { moved, unreadable, unfinished } = await rekeySecrets(app.db, cipher)
   t.same([moved, unreadable.length, unfinished], [2, 150, false], 'rows copied from another user are not moved')
-  t.match(unreadable[0], { tenant: 'acme', key: /^mfa\/other-\d+$/, reason: /^it does not decrypt/ })
+  t.match(unreadable[0], { tenant: 'acme', key: /^mfa\/other-\d+$/, reason: /^it cannot be decrypted/ })
   await sql`delete from tenantry.user_mfa where user_id like 'other-%'`.execute(app.db)
   t.same(await rekeySecrets(app.db, cipher), { moved: 0, unreadable: [], unfinished: false })
 
@@ -103,13 +103,13 @@ test('PostgreSQL without a master key starts without second factors, unless a us
   refused(t, await caller(t, app, { token: signToken() })('GET /mfa/status'), 404, 'NOT_FOUND')
   await t.rejects(start({ enabled: true }), {
     message:
-      /^SECRETS_MASTER_KEY is missing: secrets of second factors are encrypted under it\. Set it \(make one with: openssl rand -base64 32\), or turn second factors off with "mfa": \{ "enabled": false \} in the document$/
+      /^SECRETS_MASTER_KEY is missing, which encrypts the secrets of second factors\. Set it \(make one with: openssl rand -base64 32\), or turn second factors off with "mfa": \{ "enabled": false \} in the document$/
   })
 
   await sql`insert into tenantry.user_mfa (tenant_id, user_id, enabled, secret) values ('', 'root', true, 'x')`.execute(app.db)
   await t.rejects(
     start(undefined),
-    { message: /^SECRETS_MASTER_KEY is missing, and users have second factors/ },
+    { message: /^SECRETS_MASTER_KEY is missing.* and users have second factors/ },
     'a password alone never suffices by mistake'
   )
   t.notOk((await start({ enabled: false })).hasDecorator('mfa'), 'unless the document says so')

@@ -26,15 +26,15 @@ t.test('keys and addresses are validated', async (t) => {
   }
   t.strictSame(faultsOf({ enabled: true, llm: { provider: 'openai', model: 'm', apiKey: '{{secret:llm_key}}' } }), [])
   t.match(faultsOf({ enabled: true, llm: { provider: 'openai', model: 'm', apiKey: 'sk-{{secret:llm_key}}' } }), [
-    /a secret is the whole text/
+    /a secret must be the whole value/
   ])
-  t.match(faultsOf({ enabled: true, llm: { provider: 'openai', model: 'm', apiKey: '{{tenant.config.key}}' } }), [/is not known here/])
+  t.match(faultsOf({ enabled: true, llm: { provider: 'openai', model: 'm', apiKey: '{{tenant.config.key}}' } }), [/is not allowed here/])
   t.match(faultsOf({ enabled: true, llm: { provider: 'openai', model: 'm', apiKey: '{{env.NO_KEY}}' } }), [/the setting NO_KEY is not set/])
   t.match(
     faultsOf({ enabled: true, llm: { provider: 'openai', model: 'm', apiKey: '{{secret:llm_key}}' } }, { plugins: { secrets: false } }),
     [/`plugins\.secrets` is false/]
   )
-  t.match(faultsOf({ enabled: true, llm: { ...llm, baseUrl: 'http://user:pass@127.0.0.1/v1' } }), [/expected an address without user/])
+  t.match(faultsOf({ enabled: true, llm: { ...llm, baseUrl: 'http://user:pass@127.0.0.1/v1' } }), [/expected a URL without user name/])
   const config = checkConfig(
     testDocument({ agent: { enabled: true, llm: { provider: 'openai', model: 'm', apiKey: '{{env.LLM_KEY}}' } } }),
     { env: { LLM_KEY: 'key-from-the-environment' } }
@@ -60,7 +60,7 @@ t.test("models must belong to their section's provider", async (t) => {
   t.match(faultsOf({ enabled: true, llm, models }), [
     /^\/agent\/models\/0\/provider: expected `local`/,
     /^\/agent\/models\/1\/kind: the document has no `agent\.embedding`/,
-    /^\/agent\/models\/3\/id: given twice/
+    /^\/agent\/models\/3\/id: duplicate id/
   ])
   const config = checkConfig(
     testDocument({
@@ -81,7 +81,7 @@ t.test('a disabled section serves no endpoints', async (t) => {
 t.test('steps of the type llm need a chat model', async (t) => {
   const workflows = [{ id: 'w', steps: [{ id: 'a', type: 'llm', prompt: 'x', params: { temprature: 1 } }] }]
   t.match(faultsOf({ enabled: true }, { workflows }), [/the document has no `agent\.llm`/])
-  t.match(faultsOf({ enabled: true, llm }, { workflows }), [/`temprature` is no parameter/])
+  t.match(faultsOf({ enabled: true, llm }, { workflows }), [/`temprature` is not a parameter/])
 })
 
 t.test("a tenant's document has no section `agent`", async (t) => {

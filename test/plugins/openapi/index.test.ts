@@ -175,11 +175,11 @@ t.test('the document shows requirements on callers beyond a token', async (t) =>
   const { paths, components } = document
   t.same(['/second-factor', '/settings', '/tenant', '/reports'].map((path) => paths[path].post.description), [
     undefined,
-    'All of them.\n\nFor administrators of the tenant, and callers with the permission `settings:write`.',
-    'For administrators of the tenant.',
-    'Needs `reports:read` and `reports:write`.'
+    'All of them.\n\nRequires an administrator of the tenant, or the permission `settings:write`.',
+    'Requires an administrator of the tenant.',
+    'Requires `reports:read` and `reports:write`.'
   ])
-  t.equal(paths['/articles/{id}/reviews/{review}'].delete.description, 'For platform administrators.')
+  t.equal(paths['/articles/{id}/reviews/{review}'].delete.description, 'Requires a platform administrator.')
   t.same(paths['/second-factor'].post.security, [{ partialToken: [] }, {}])
   t.match(components.securitySchemes.partialToken, { type: 'http', scheme: 'bearer' })
   t.equal(paths['/settings'].post.requestBody.required, false)
@@ -301,7 +301,7 @@ t.test('operations beyond the size limit are shown without their schemas', async
   const { responses, ...last } = document.paths['/own99/{id}'].post
   t.same(last, {
     operationId: 'postOwn99ById',
-    description: 'Its schemas are left out: the document would be too large.',
+    description: 'The schemas of this endpoint are omitted because the document would be too large.',
     tags: ['Own'],
     parameters: [{ in: 'path', name: 'id', required: true, schema: { type: 'string' } }, { $ref: '#/components/parameters/TenantId' }],
     requestBody: { required: true, content: { 'application/json': { schema: {} } } },

@@ -75,9 +75,9 @@ test('publishing works with row-level security, cached routes and webhooks, for 
       const { ready, checks } = (await post('/publish/verify')).body
       return { ready, ...checks.find(({ name }: { name: string }) => name === 'rowLevelSecurity') }
     }
-    t.match(await check(), { ready: true, ok: true, message: 'Every table of tenants has its policies, in force.' })
+    t.match(await check(), { ready: true, ok: true, message: 'The policies of every table of tenants are active.' })
     await query('alter table notes no force row level security')
-    t.match(await check(), { ready: false, ok: false, message: /policies are not in force: notes\..*tenantry migrate/ })
+    t.match(await check(), { ready: false, ok: false, message: /without active policies: notes\..*tenantry migrate/ })
     await app.inject({ method: 'POST', url: '/migration/apply', headers: ops })
     t.match(await check(), { ready: true, ok: true })
   })
@@ -134,7 +134,7 @@ test('the plugin works in its own app, with its own schema, and reports a lost d
   await app.engine.close()
   t.match(await post('/publish/verify'), {
     status: 200,
-    body: { ready: false, checks: [{ name: 'database', ok: false, message: /does not answer/ }, { name: 'cache', ok: true }] }
+    body: { ready: false, checks: [{ name: 'database', ok: false, message: /does not respond/ }, { name: 'cache', ok: true }] }
   })
   t.match(await post('/publish/init', { checkTables: ['notes'] }), { status: 503, body: { code: 'TENANTRY_DATABASE_UNAVAILABLE' } })
   t.match(await post('/publish/entity', { table: 'nowhere', data: {} }), { status: 503 })

@@ -252,7 +252,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     const tenantless = await entity('countries', { code: 'ch', tenant_id: 'acme' }, acme)
     t.match(tenantless, {
       status: 400,
-      body: { unknown: ['tenant_id'], details: [{ path: '/body/data/tenant_id', message: /belong to no tenant/ }] }
+      body: { unknown: ['tenant_id'], details: [{ path: '/body/data/tenant_id', message: /do not belong to tenants/ }] }
     })
     t.notOk(tenantless.body.sql, 'no suggested column assigns all rows to one tenant')
   })
@@ -327,7 +327,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     const gone = await entity('countries', { code: 'de' })
     t.match(gone, {
       status: 404,
-      body: { message: /declared and not made/, sql: /create table "public"\."countries"[^]*insert into tenantry\.migrations/ }
+      body: { message: /declared but not created yet/, sql: /create table "public"\."countries"[^]*insert into tenantry\.migrations/ }
     })
     t.match((await post('/publish/verify')).body, {
       ready: false,
@@ -351,7 +351,9 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     t.match(await entity('countries', { code: 'fr', name: 'France' }), { status: 201 })
     const { checks, ...verified } = (await post('/publish/verify', {})).body
     t.strictSame(verified, { ready: true })
-    t.match(checks, [{ message: 'It answers.' }, { message: 'All are applied.' }, { message: 'All that are declared are there.' }, {
+    t.match(checks, [{
+      message: 'The database responds.'
+    }, { message: 'All migrations are applied.' }, { message: 'All declared tables exist.' }, {
       ok: true
     }, { ok: true }])
   })

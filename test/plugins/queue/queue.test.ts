@@ -55,15 +55,15 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   await t.test('an invalid job is rejected', async (t) => {
     for (const tenant of ['nobody', 'leaving']) await t.rejects(send('any', { tenant, data: {} }), { code: 'TENANTRY_TENANT_UNKNOWN' })
     const own = { tenant: '', data: {} }
-    await t.rejects(send('unheard', own), /no job "unheard" is defined/)
-    await t.rejects(send('any', { tenant: "a' or true", data: {} }), /not the id of a tenant/)
+    await t.rejects(send('unheard', own), /the job "unheard" is not defined/)
+    await t.rejects(send('any', { tenant: "a' or true", data: {} }), /not a valid tenant id/)
     for (const delay of [-1, NaN, Infinity, 31_536_001]) await t.rejects(send('any', { ...own, delay }), /delay is .*: expected/)
     for (const priority of [0.5, 1001, -1001, NaN]) await t.rejects(send('any', { ...own, priority }), /priority is .*: expected/)
-    for (const key of ['', 'k'.repeat(256)]) await t.rejects(send('any', { ...own, key }), /the key of a job has/)
+    for (const key of ['', 'k'.repeat(256)]) await t.rejects(send('any', { ...own, key }), /the key of a job must have/)
     for (const data of [[1], Object.assign(() => {}, {})]) {
-      await t.rejects(send('any', { tenant: '', data }), /an object that JSON can hold/)
+      await t.rejects(send('any', { tenant: '', data }), /must be a JSON object/)
     }
-    await t.rejects(send('any', { tenant: '', data: { text: 'x'.repeat(1_048_576) } }), /at most 1048576/)
+    await t.rejects(send('any', { tenant: '', data: { text: 'x'.repeat(1_048_576) } }), /the maximum is 1048576/)
     await t.rejects(send('any', { tenant: '', data: { text: '\0' } }), { code: 'TENANTRY_INVALID_VALUE' })
     t.throws(() => app.queue.define('late', {}, async () => {}), /too late/)
     t.throws(() => app.queue.every('any', 60), /too late/)
@@ -216,7 +216,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       const poison = await send('any', { tenant: 'a', data: { n: 3, secret } })
       await eventually(t, 'an unreadable job has finally failed, too', async () => await stateOf(poison) === 'failed')
     }
-    t.notOk(warnings.some((message) => message.startsWith('jobs are not run')))
+    t.notOk(warnings.some((message) => message.startsWith('jobs do not run')))
   })
 
   await t.test('the delay between attempts grows', async (t) => {
@@ -360,14 +360,14 @@ test('an invalid definition is rejected at start', async (t) => {
     queueApp(t, engine, (app) => {
       const handler = async () => {}
       app.queue.define('a', {}, handler)
-      t.throws(() => app.queue.define('a', {}, handler), /twice/)
-      for (const name of ['', 'A', '1a', 'a b', 'a'.repeat(65)]) t.throws(() => app.queue.define(name, {}, handler), /no name of a job/)
+      t.throws(() => app.queue.define('a', {}, handler), /already defined/)
+      for (const name of ['', 'A', '1a', 'a b', 'a'.repeat(65)]) t.throws(() => app.queue.define(name, {}, handler), /invalid job name/)
       for (const options of [{ retryLimit: -1 }, { retryDelay: 0.5 }, { expireIn: 0 }, { concurrency: 0 }]) {
         t.throws(() => app.queue.define('b', options, handler), /expected a whole number/)
       }
       t.throws(() => app.queue.every('a', 0), /seconds is 0/)
       app.queue.every('unheard', 1)
     }),
-    /no job "unheard" is defined/
+    /the job "unheard" is not defined/
   )
 })

@@ -88,7 +88,7 @@ test('no configured route reaches the jobs, of the platform or of a tenant', asy
   for (const schema of ['tenantry', 'tenantry_queue']) {
     t.throws(
       () => checkConfig(testDocument({}, { provider: 'postgres', postgres: { connectionString, schema } as { connectionString: string } })),
-      { name: 'ConfigError', message: /\/postgres\/schema.*not the application's own/ }
+      { name: 'ConfigError', message: /\/postgres\/schema.*reserved/ }
     )
   }
 })

@@ -45,7 +45,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
   await t.test('data of 1 MiB is accepted, one byte more or text that no database stores is not', async (t) => {
     const text = (bytes: number) => ({ text: 'x'.repeat(bytes - '{"text":""}'.length) })
     t.ok(await send('job', { tenant: 'a', data: text(maxData) }))
-    await t.rejects(send('job', { tenant: 'a', data: text(maxData + 1) }), /1048577 bytes: at most 1048576/)
+    await t.rejects(send('job', { tenant: 'a', data: text(maxData + 1) }), /1048577 bytes: the maximum is 1048576/)
     for (const poison of ['\0', 'half \ud800', '\udc00 half', '\\\0']) {
       const both = await Promise.allSettled([
         send('job', { tenant: 'a', data: { poison } }),

@@ -39,7 +39,7 @@ test('roles give their permissions only to their users, on every server', async 
   const engine = await postgresSection(t)
   await t.rejects(testServer(t, document, { engine }), {
     message:
-      'there is no role "reader", which rbac.defaultRole names: start without rbac.defaultRole, add the role with POST /rbac/roles, and name it then; or insert it into tenantry.roles'
+      'there is no role "reader", which is set in rbac.defaultRole: start without rbac.defaultRole, create the role with POST /rbac/roles, and then set it; or insert it into tenantry.roles'
   }, 'in a database with only empty tables')
   await run(
     await openEngine(t, { ...engine, roleTables: defaultRoleTables, migrate: 'manual' }),

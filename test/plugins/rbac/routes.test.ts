@@ -57,7 +57,7 @@ async function madeAndDeleted (t: Test, { app, ask }: Opened): Promise<void> {
     lacking.body.details,
     [1, 2].map((index) => ({
       path: `/body/permissions/${index}`,
-      message: `there is no permission "${['', 'files:*', 'notes:delete'][index]}": POST /rbac/permissions makes it`,
+      message: `there is no permission "${['', 'files:*', 'notes:delete'][index]}": create it with POST /rbac/permissions`,
       keyword: 'enum'
     }))
   )

@@ -42,10 +42,10 @@ test('a document can name the tables', async (t) => {
   for (const name of ['tenants', 'migrations', 'secrets', 'tenant_roles', 'audit_log', 'deleted_tenants', 'role_permissions']) {
     t.match(faults({ enabled: true, userRolesTable: name }), [/^\/rbac\/userRolesTable: .* is another table of the server/], name)
   }
-  t.match(faults({ enabled: true, rolesTable: 'a', userRolesTable: 'a' }), ['/rbac/userRolesTable: "a" is the `rolesTable` already'])
+  t.match(faults({ enabled: true, rolesTable: 'a', userRolesTable: 'a' }), ['/rbac/userRolesTable: "a" is already the `rolesTable`'])
   t.match(
     faults({ enabled: true, rolesTable: 'user_roles' }),
-    ['/rbac/userRolesTable: "user_roles" is the `rolesTable` already'],
+    ['/rbac/userRolesTable: "user_roles" is already the `rolesTable`'],
     'the default name, too'
   )
   for (const defaultRole of ['', ' x', 'a\nb', 'x'.repeat(101)]) {

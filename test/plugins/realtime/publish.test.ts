@@ -126,17 +126,17 @@ test('messages that could never be sent are faults of the document', (t) => {
   }
   const realtime = { room: 'a', data: 1 }
   t.equal(faultsOf({ realtime }), '')
-  t.match(faultsOf({ method: 'get', response: {}, realtime }), /sends no message/)
-  t.match(faultsOf({ realtime: { room: 'a b', data: 1 } }), /not the name of a room/)
+  t.match(faultsOf({ method: 'get', response: {}, realtime }), /cannot send a message/)
+  t.match(faultsOf({ realtime: { room: 'a b', data: 1 } }), /not a valid room name/)
   t.match(faultsOf({ realtime: { room: 'a', data: '{{secret:KEY}}' } }), /secret cannot be used/)
   t.match(faultsOf({ realtime: { room: '{{params.x}}', data: 1 } }), /params/)
   t.match(faultsOf({ realtime: { room: 'a' } }), /data/)
-  t.match(faultsOf({ realtime }, { realtime: { enabled: false } }), /turns realtime off/)
-  t.match(faultsOf({ realtime }, { plugins: { realtime: false } }), /turns realtime off/)
+  t.match(faultsOf({ realtime }, { realtime: { enabled: false } }), /disables realtime/)
+  t.match(faultsOf({ realtime }, { plugins: { realtime: false } }), /disables realtime/)
   const step = { id: 'tell', type: 'realtime', room: 'a', data: 1 }
   t.equal(faultsOf({ workflow: { steps: [step] } }), '')
   t.match(faultsOf({ realtime, workflow: { steps: [step] } }), /step of the type `realtime`/)
-  t.match(faultsOf({ workflow: { steps: [{ ...step, room: 'a b' }] } }), /not the name of a room/)
+  t.match(faultsOf({ workflow: { steps: [{ ...step, room: 'a b' }] } }), /not a valid room name/)
   t.match(faultsOf({ workflow: { steps: [{ ...step, params: {} }] } }), /params/)
   t.match(faultsOf({ workflow: { steps: [step] } }, { realtime: { enabled: false } }), /realtime/)
   t.end()

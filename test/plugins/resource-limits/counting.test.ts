@@ -232,7 +232,7 @@ test('counting', (t) =>
       t.match(await limits.track(user(), use(most)), { allowed: false, usage: { current: most, limit: 10 } })
       await t.rejects(limits.track(user(), use()), {
         code: 'TENANTRY_VALIDATION_FAILED',
-        extras: { details: [{ path: '/body/amount', message: `must not bring what was used past ${most}` }] }
+        extras: { details: [{ path: '/body/amount', message: `must not increase the usage beyond ${most}` }] }
       })
       t.same(await current(), [['day', most], ['month', most]])
       for (const amount of [0, -1, 1.5, NaN, Infinity, -0, 2 ** 53, 1e300]) {
@@ -258,7 +258,7 @@ test('counting', (t) =>
       const full = {
         code: 'TENANTRY_CONFLICT',
         statusCode: 409,
-        message: /has 5 counts.*PUT \/tenant\/limits\/resources\) without the rules of a resource and metric, which forgets/
+        message: /maximum of 5 usage counters.*PUT \/tenant\/limits\/resources\) without the rules of a resource and metric, which deletes/
       }
       await t.rejects(limits.track(user({ id: 'u5' }), use()), full)
       await t.rejects(async () => limits.take(user({ id: 'u0' }), { ...use(), metric: 'calls' }), full)

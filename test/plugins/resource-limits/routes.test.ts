@@ -150,11 +150,11 @@ test('routes with limits', async (t) => {
     t.match((await uma('POST /mine', { body: { n: 2 } })).body, { usage: { current: 6, limit: 7 } })
     for (
       const [changes, message] of [
-        [{ requireAuth: false }, /only a caller with a token has limits/],
-        [{ requireAuth: undefined }, /only a caller with a token has limits/],
+        [{ requireAuth: false }, /limits require a caller with a token/],
+        [{ requireAuth: undefined }, /limits require a caller with a token/],
         [{ resourceLimit: { ...limited, amount: 0 } }, /at least 1/],
-        [{ resourceLimit: { ...limited, amount: '{{secret:KEY}}' } }, /no `secret` here/],
-        [{ resourceLimit: { ...limited, amount: '{{results.notes.id}}' } }, /no `results` here/],
+        [{ resourceLimit: { ...limited, amount: '{{secret:KEY}}' } }, /`secret` is not available here/],
+        [{ resourceLimit: { ...limited, amount: '{{results.notes.id}}' } }, /`results` is not available here/],
         [{ resourceLimit: { ...limited, amount: 'n={{body.n}}' } }, /one template/],
         [{ resourceLimit: { resource: 'llm' } }, /missing/]
       ] as const
@@ -178,7 +178,7 @@ test('routes with limits', async (t) => {
 test('a document with a limited route needs the plugin, and one of a tenant does not', async (t) => {
   await t.rejects(
     testServer(t, { ...document, plugins: { 'resource-limits': false } }),
-    /\/routes\/0\/resourceLimit: the document turns limits off/
+    /\/routes\/0\/resourceLimit: the document disables limits/
   )
   const app = await testServer(t, { plugins: { 'resource-limits': false }, rateLimit: { enabled: false } }, { tenants: ['acme'] })
   const admin = caller(t, app, { token: signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme' }) })

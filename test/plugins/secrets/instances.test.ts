@@ -149,7 +149,7 @@ test('a server whose keys can read no stored secret is rejected; one whose keys 
   const error = await open(t, engine, { masterKey: other.text }).then(() => t.fail('it started'), (error: Error) => error)
   t.match(error, {
     message:
-      `the secrets in the database were encrypted under the master key ${one.key.id}, and this server has ${other.key.id}: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that they were stored with`
+      `the secrets in the database were encrypted under the master key ${one.key.id}, but this server has ${other.key.id}: set SECRETS_MASTER_KEY, or SECRETS_PREVIOUS_KEYS, to the key that encrypted them`
   })
 
   const { app: both } = await open(t, engine, { masterKey: other.text, previousKeys: one.text })

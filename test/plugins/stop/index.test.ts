@@ -96,7 +96,7 @@ t.test('during a stop, requests in flight finish, new ones get 503, and resource
     t.match(JSON.parse(refused.body), {
       error: 'Service Unavailable',
       code: 'TENANTRY_STOPPING',
-      message: 'The server is stopping; try again elsewhere',
+      message: 'The server is stopping; try again on another server',
       requestId: String
     })
   }

@@ -278,7 +278,7 @@ test('tenants that do not exist', async (t) => {
     t.equal(looksOf(app) - looked, 1, 'old tokens cost one lookup a second, and write nothing')
     const told = async (iat: number | undefined) =>
       (await app.inject({ url: '/user', headers: bearer(Object.assign({ tenant_id: 'gone' }, { iat })) })).json().message
-    t.equal(await told(0), 'The token is older than the deletion of this tenant: get a new one')
+    t.equal(await told(0), 'The token is older than the deletion of a tenant with this id: get a new token')
     t.equal(await tenantOf(app, '/user', admin, 'gone'), unknown)
     t.not(await deletedAt(), null)
     t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: Math.floor(Number(await deletedAt())) + 1 }), 'gone')

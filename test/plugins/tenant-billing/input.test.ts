@@ -215,14 +215,14 @@ test('access, secrets and input are checked before the provider is called', asyn
         prices: [{ amount: 2900, currency: 'usd', interval: 'month' }, { amount: 29_000, currency: 'usd', interval: 'year' }]
       }),
       [
-        '/body/prices/1/interval must be "month", as in the first price: a product of payprov has one interval; make another product for "year"'
+        '/body/prices/1/interval must be "month", as in the first price: a product of payprov has one interval; create another product for "year"'
       ]
     )
     t.strictSame(
       await told('POST /billing/tenant/products', { name: 'Berth', prices: [{ amount: 29.5, currency: 'USD', interval: 'monthly' }] }),
       [
         '/body/prices/0/amount must be an integer',
-        '/body/prices/0/currency must be a currency that payprov takes, by its ISO 4217 code in lower case, such as usd',
+        '/body/prices/0/currency must be an ISO 4217 currency code in lower case that payprov supports, such as usd',
         '/body/prices/0/interval must be one of day, week, month, year'
       ]
     )

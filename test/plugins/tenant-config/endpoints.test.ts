@@ -36,7 +36,7 @@ test('a document is returned as it was saved, with its version as ETag', async (
   const document = { settings: { theme: 'dark' }, routes: [notes.list], credentials: { email: { apiKey: '{{secret:mail}}' } } }
   const saved = await save(app, 'acme', document)
   t.strictSame(saved.json().secretsDetected, ['mail'])
-  t.match(saved.json().message, /Store the secrets.*mail/)
+  t.match(saved.json().message, /Store the missing secrets.*mail/)
   await save(app, 'acme', { routes: [] })
 
   const now = await app.inject({ url: '/tenant/config', headers: admin('acme') })

@@ -72,7 +72,7 @@ test('reports the wrong value of the input', async (t) => {
   }
   t.match(await call('add_note', { body: { title: 7 } }), { status: 400, text: /\/body\/title must be a string/ })
   t.match(await call('add_note', {}), { status: 400, text: /\/body is required/ })
-  t.match(await call('add_note', { title: 'a' }), { status: 400, text: /\/title.*no member of the input/ })
+  t.match(await call('add_note', { title: 'a' }), { status: 400, text: /\/title.*is not an input of this tool/ })
   t.match(await call('add_note', 'a'), { status: 400, text: /must be an object/ })
   t.match(await call('get_notes', { limit: 'many' }), { status: 400, text: /limit/ })
   t.match(await call('get_notes_by_id', {}), { status: 400, text: /\/id.*is required/ })
@@ -125,7 +125,7 @@ test("a result is bounded, and numbers beyond a double's precision are texts", a
   t.match((await as('acme')('call', { name: 'get_notes' })).body, { result: { data: [{ rank: '9007199254740993' }] } })
   t.match(await as('acme')('call', { name: 'get_notes', maxBytes: 4000 }), {
     status: 400,
-    body: { code: 'TENANTRY_ANSWER_TOO_LARGE', message: 'The result has more than 4000 bytes: ask for fewer records or fields' }
+    body: { code: 'TENANTRY_ANSWER_TOO_LARGE', message: 'The result has more than 4000 bytes: request fewer records or fields' }
   })
 })
 
@@ -202,9 +202,9 @@ test('a tenant has tools of its own routes', async (t) => {
     'a saved document applies at once'
   )
   t.match((await save([{ ...mine, mcp: { name: 'words' } }])).json(), {
-    details: [{ path: '/routes/0/mcp', message: /the server has a tool "words"/ }]
+    details: [{ path: '/routes/0/mcp', message: /the server already has a tool "words"/ }]
   })
   t.match((await save([mine, { ...mine, path: '/other' }])).json(), {
-    details: [{ path: '/routes/1/mcp', message: /stands at \/routes\/0 already/ }]
+    details: [{ path: '/routes/1/mcp', message: /already declared at \/routes\/0/ }]
   })
 })

@@ -28,7 +28,7 @@ test('of a hundred concurrent uses a plan with room for seven admits seven; rele
     const error = await app.usage.take('acme', 'connections').then(() => t.fail('it was admitted'), (error) => error)
     t.match(error, {
       statusCode: 402,
-      message: 'The plan "seven" includes 7 websocket connections at a time',
+      message: 'The plan "seven" includes 7 concurrent websocket connections',
       extras: { allowed: false, upgrade: { plan: 'eight', limit: 8 } }
     })
     t.match(await app.usage.report('acme'), {

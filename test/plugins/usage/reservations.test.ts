@@ -133,7 +133,7 @@ test('a rejection names the limit, and the plan to upgrade to', async (t) => {
     app.usage.reserve(tenant, counter, amount).then(() => t.fail('it was admitted'), (error) => error)
   t.match(await refusal('acme', 'llm_tokens', 8), {
     statusCode: 402,
-    message: 'The plan "seven" includes 7 tokens of language models a month',
+    message: 'The plan "seven" includes 7 tokens of language models per month',
     extras: { allowed: false, upgrade: { plan: 'eight', limit: 8 } }
   })
   t.match(
@@ -150,7 +150,7 @@ test('a rejection names the limit, and the plan to upgrade to', async (t) => {
     extras: { upgrade: { plan: 'much', limit: -1 } }
   })
   t.match(await refusal('globex', 'ai_cost', 1_500_000), {
-    message: 'The plan "none" includes 0 USD for language models a month',
+    message: 'The plan "none" includes 0 USD for language models per month',
     extras: { upgrade: { plan: 'seven', limit: 7 } }
   })
   for (const amount of [0, -1, 1.5, NaN, 2 ** 53, Infinity]) {

@@ -190,7 +190,7 @@ test("a receiver's response means accepted, retry, or unwanted", async (t) => {
   const answers: readonly (readonly [string, Receiver['answer'], object])[] = [
     ['an error', fails(500), { lastStatus: 500, lastError: /error/ }],
     ['a redirect', fails(302, { location: `${hears.origin}/elsewhere` }), { lastStatus: 302, lastError: /redirect/ }],
-    ['nothing', () => {}, { lastStatus: null, lastError: /no answer within 0.5 s/ }],
+    ['nothing', () => {}, { lastStatus: null, lastError: /no response within 0.5 s/ }],
     ['six megabytes', (_request, response) => {
       response.end(Buffer.alloc(6_291_456))
     }, { lastStatus: null, lastError: /too large/ }],
@@ -201,7 +201,7 @@ test("a receiver's response means accepted, retry, or unwanted", async (t) => {
   await tell('acme', 'x')
   await until(t, 'it arrived', async () => (await outcome('out'))?.['status'] === 'delivered')
   for (const name of ['inside', 'gone']) await until(t, 'all were tried', async () => (await outcome(name))?.['lastError'] !== null)
-  t.match(await outcome('inside'), { status: 'pending', lastStatus: null, lastError: /private.*refused/, url: 'http://127.0.0.2:9/' })
+  t.match(await outcome('inside'), { status: 'pending', lastStatus: null, lastError: /private or forbidden/, url: 'http://127.0.0.2:9/' })
   t.match(await outcome('gone'), { status: 'pending', lastStatus: null, lastError: /secret.*no value/, url: 'https://{{secret:none}}/' })
   const id = String((await outcome('out'))?.['id'])
   for (const [what, answer, expected] of answers) {

@@ -166,7 +166,7 @@ test('a step that takes too long is aborted with its signal, and the next attemp
   const error = await running([llm('slow', { timeoutMs: 50, retry: { attempts: 2, backoffMs: 10 } })], { slow: never }).catch((
     caught: unknown
   ) => caught)
-  t.match(error, { code: 'TENANTRY_PROVIDER_TIMEOUT', statusCode: 504, message: 'The step "slow" did not end in its time' })
+  t.match(error, { code: 'TENANTRY_PROVIDER_TIMEOUT', statusCode: 504, message: 'The step "slow" did not finish in time' })
   t.equal(error instanceof TenantryError, true)
   t.strictSame(signals.map(({ aborted }) => aborted), [true, true])
 })

@@ -148,15 +148,15 @@ test('schedules of two servers', async (t) => {
     const refused = async (own: Workflows) => (await save(first, 'acme', own)).body.details
     t.match(await refused([nightly('*/4 * * * *')]), [{
       path: '/workflows/0/schedule/cron',
-      message: 'runs of a tenant are at least 5 minutes apart; these would be 4'
+      message: 'runs of a tenant must be at least 5 minutes apart, but these are 4'
     }])
     t.match(await refused([nightly('0,58 * * * *')]), [{
       path: '/workflows/0/schedule/cron',
-      message: 'runs of a tenant are at least 5 minutes apart; these would be 2'
+      message: 'runs of a tenant must be at least 5 minutes apart, but these are 2'
     }])
     t.match(await refused(Array.from({ length: 22 }, (_, index) => nightly('0 0 * * *', `w${index}`))), [{
       path: '/workflows/20/schedule',
-      message: 'a document has at most 20 workflows with a schedule'
+      message: 'a document can have at most 20 workflows with a schedule'
     }])
     t.match(await refused([nightly('* * * * * *')]), [{ path: '/workflows/0/schedule/cron' }])
     t.match(await refused([{ ...nightly(), schedule: { cron: '0 0 * * *', timezone: 'Mars/Olympus' } }]), [{
@@ -194,11 +194,11 @@ test('a platform schedule that cannot run is a fault of the document', async (t)
   const cases: [Workflows[number], string][] = [
     [
       nightly(),
-      '/workflows/0/schedule: a run by schedule has no tenant here, and the workflow works with rows of tenants: give it a schedule in documents of tenants'
+      '/workflows/0/schedule: a scheduled run has no tenant here, but the workflow uses rows of tenants: move the schedule to the documents of tenants'
     ],
     [
       { ...workflows[0]!, schedule: { cron: '0 0 30 2 *' } },
-      '/workflows/0/schedule/cron: no day has this date: the workflow would never run'
+      '/workflows/0/schedule/cron: the date never occurs: the workflow would never run'
     ],
     [
       { ...workflows[0]!, schedule: { cron: '0 0 * * *', timezone: 'Berlin' } },

@@ -48,7 +48,7 @@ test("a tenant's workflow has its caller's permissions, not its author's", async
   t.match(await ask('POST /tenant/config', { token: boss(), body: { workflows: [{ id: 'own', steps }] } }), { status: 200 })
   const run = async (headers: Record<string, string>) =>
     await ended(String((await ask('POST /agent/workflow/run', { headers, body: { ref: 'own' } })).body['workflowId']))
-  t.match(await run(ada()), { body: { status: 'failed', error: { message: /can use no tool "add_secret_note"/ } } })
+  t.match(await run(ada()), { body: { status: 'failed', error: { message: /cannot use the tool "add_secret_note"/ } } })
   t.strictSame([await titles(), model.asked()], [[], 0])
   t.match(await run({ authorization: `Bearer ${boss()}` }), { body: { status: 'completed' } })
   t.strictSame(await titles(), ['stolen'])
@@ -64,7 +64,7 @@ test('runs without a caller reach only open routes that admit a named tenant', a
   t.match(await anonymous(['open']), { body: { status: 'completed' } })
   t.match(model.results, [/acme/])
   for (const name of ['list_notes', 'unnamed', 'add_secret_note']) {
-    t.match(await anonymous([name]), { body: { status: 'failed', error: { message: /can use no tool/ } } }, name)
+    t.match(await anonymous([name]), { body: { status: 'failed', error: { message: /cannot use the tool/ } } }, name)
   }
 
   const steps = (tools: string[]) => [{ id: 'ask', type: 'llm', prompt: 'go', params: { tools } }]
@@ -217,7 +217,7 @@ test('a run that starts itself through a tool stops at the maximum depth of tool
     ]
   })
   t.match(await ask('POST /again', { headers: ada(), body: {} }), { status: 202 })
-  await eventually(t, 'the innermost call is rejected', () => model.results.some((result) => /call each other/.test(result)))
+  await eventually(t, 'the innermost call is rejected', () => model.results.some((result) => /nested tool calls/.test(result)))
   await eventually(t, 'all runs end', async () => {
     const { rows } = await app.db.executeQuery<{ status: string }>(CompiledQuery.raw('select status from tenantry.workflow_runs'))
     return rows.every(({ status }) => status === 'completed')

@@ -58,7 +58,7 @@ export async function changeAtPeriodEnd (change: Change, id: string, product: st
   const schedule = await scheduleOf(change, subscribed.body)
   const current = schedule.phases.find(({ start_date: start }) => start === schedule.current_phase?.start_date)
   if (current === undefined) {
-    throw failure('providerFailed', { cause: new Error('altprov has a schedule for the subscription of which no phase is under way') })
+    throw failure('providerFailed', { cause: new Error('altprov has a schedule for the subscription without a current phase') })
   }
   const next = {
     ...carriedOn(current),
@@ -155,7 +155,7 @@ function goingOn (subscription: AltprovSubscription): Pick<Stripe.SubscriptionUp
 /** The only item of the subscription. With several, added by hand, the one of the plan is unknown. */
 function onlyItem ({ items: { data: [item, ...others] } }: AltprovSubscription): AltprovItem {
   if (item !== undefined && others.length === 0) return item
-  throw failure('providerRefused', { message: 'The subscription is for several things: ask the platform to change it' })
+  throw failure('providerRefused', { message: 'The subscription has several items: ask the platform to change it' })
 }
 
 /** A phase for an update, which replaces it as a whole. */
@@ -202,6 +202,6 @@ function isSome<T> (list: T[] | null | undefined): list is T[] {
 }
 
 function onePeriod ({ recurring }: AltprovPrice): { interval: 'day' | 'week' | 'month' | 'year', interval_count: number } {
-  if (recurring === null) throw failure('providerFailed', { cause: new Error('ALTPROV_PRODUCT_MAP names a price that does not recur') })
+  if (recurring === null) throw failure('providerFailed', { cause: new Error('ALTPROV_PRODUCT_MAP names a price that is not recurring') })
   return recurring
 }

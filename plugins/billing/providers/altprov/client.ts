@@ -47,7 +47,7 @@ export function createAltprovClient (Package: AltprovPackage, apiKey: string, ba
     const stripe = new Package(apiKey, { ...address, httpClient, maxNetworkRetries: 0, telemetry: false })
     try {
       const body = read(await run(stripe))
-      if (answered.at === null) throw new ProviderFault('unreadable', { message: 'altprov answered without the time' })
+      if (answered.at === null) throw new ProviderFault('unreadable', { message: 'the response of altprov lacks the time' })
       return { body, at: answered.at, isReplay: answered.isReplay }
     } catch (error) {
       throw faultOf(error, stripe)
@@ -66,7 +66,7 @@ export function createAltprovClient (Package: AltprovPackage, apiKey: string, ba
 const headerText = /^[\x21-\x7e]{1,1024}$/
 
 function checkKey (apiKey: string): void {
-  if (!headerText.test(apiKey)) throw new ProviderFault('key', { message: 'the API key is not of visible ASCII characters' })
+  if (!headerText.test(apiKey)) throw new ProviderFault('key', { message: 'the API key must contain only visible ASCII characters' })
 }
 
 /** The SDK takes an address in parts, and appends its paths to the host. */
@@ -84,5 +84,5 @@ function addressOf (baseUrl: string): { host: string, port: string, protocol: 'h
 function faultOf (error: unknown, { errors }: Stripe): unknown {
   if (error instanceof ProviderFault) return error
   if (error instanceof errors.StripeConnectionError) return error.detail
-  return new ProviderFault('unreadable', { message: 'altprov answered what its SDK cannot read' })
+  return new ProviderFault('unreadable', { message: 'the SDK cannot parse the response of altprov' })
 }

@@ -28,7 +28,7 @@ export function readAltprovWebhook (secrets: readonly string[], { body, headers,
     return object === 'v2.core.event' ? null : eventOf(readEvent(value))
   } catch (error) {
     if (error instanceof ProviderFault || error instanceof SyntaxError) {
-      throw failure('badRequest', { message: 'The event is not what the provider documents', cause: error })
+      throw failure('badRequest', { message: "The event does not match the provider's documentation", cause: error })
     }
     throw error
   }

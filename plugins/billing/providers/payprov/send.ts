@@ -21,7 +21,7 @@ const statesOfSubscription = new Set(['AlreadyCanceledSubscription', 'InactiveSu
 /** Checks the key before the SDK creates headers with it. */
 export function checkKey (accessToken: string, organizationId: string | undefined): void {
   if (headerText.test(accessToken) && (organizationId === undefined || headerText.test(organizationId))) return
-  throw new ProviderFault('key', { message: 'the access token or the id of the organization is not of visible ASCII characters' })
+  throw new ProviderFault('key', { message: 'the access token and the id of the organization must contain only visible ASCII characters' })
 }
 
 /** The body of a success, read to its end. Throws a ProviderFault for other responses. */
@@ -53,7 +53,7 @@ function faultOf (response: Response, text: string, call: string, accessToken: s
     ? 'refused'
     : kindOfStatus(response.status)
   return new ProviderFault(kind, {
-    message: `payprov answered ${response.status} to ${call}${cleaned === undefined ? '' : `: ${cleaned}`}`,
+    message: `payprov responded with ${response.status} to ${call}${cleaned === undefined ? '' : `: ${cleaned}`}`,
     reason: cleaned,
     retryAfter: retryAfterOf(response.headers.get('retry-after'))
   })

@@ -112,7 +112,12 @@ function signedContent<T> (read: () => T): T {
   try {
     return read()
   } catch (error) {
-    if (error instanceof ProviderFault) throw failure('badRequest', { message: 'The event is not what payprov documents', cause: error })
+    if (error instanceof ProviderFault) {
+      throw failure('badRequest', {
+        message: "The event does not match payprov's documentation",
+        cause: error
+      })
+    }
     throw error
   }
 }

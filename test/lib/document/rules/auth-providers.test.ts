@@ -31,7 +31,7 @@ t.test('missing and wrong members of a provider are reported', async (t) => {
     [of({ jwksUri: undefined }), /^\/authProviders\/idp\/jwksUri: missing/],
     [of({ audience: undefined }), /^\/authProviders\/idp\/audience: missing/],
     [of({ audience: [] }), /^\/authProviders\/idp\/audience: /],
-    [of({ projectId: 'p' }), /^\/authProviders\/idp\/projectId: only the provider `firebase` has one$/],
+    [of({ projectId: 'p' }), /^\/authProviders\/idp\/projectId: only the provider `firebase` has this member$/],
     [of({ algorithms: ['HS256'] }), /^\/authProviders\/idp\/algorithms\/0: expected .*RS256/],
     [of({ algorithms: ['none'] }), /^\/authProviders\/idp\/algorithms\/0: /],
     [of({ algorithms: [] }), /^\/authProviders\/idp\/algorithms: /],
@@ -41,9 +41,9 @@ t.test('missing and wrong members of a provider are reported', async (t) => {
     [{ authProviders: { firebase: { projectId: 'a/b' } } }, /^\/authProviders\/firebase\/projectId: expected/],
     [{ authProviders: { 'a b': idp } }, /^\/authProviders\/a b: .*1 to 32 characters/],
     [{ authProviders: { ['x'.repeat(33)]: idp } }, /1 to 32 characters/],
-    [{ authProviders: { jwt: idp } }, /^\/authProviders\/jwt: "jwt" is the name of the own key/],
-    [{ authProviders: { idp, other: idp } }, /^\/authProviders\/other\/issuer: is that of "idp" too/],
-    [{ authProviders: { idp }, jwt: { secret, issuer: idp.issuer } }, /^\/authProviders\/idp\/issuer: is that of `jwt.issuer` too/],
+    [{ authProviders: { jwt: idp } }, /^\/authProviders\/jwt: "jwt" is reserved/],
+    [{ authProviders: { idp, other: idp } }, /^\/authProviders\/other\/issuer: is also the issuer of "idp"/],
+    [{ authProviders: { idp }, jwt: { secret, issuer: idp.issuer } }, /^\/authProviders\/idp\/issuer: is also the issuer of `jwt.issuer`/],
     [
       { authProviders: Object.fromEntries(Array.from({ length: 21 }, (_, index) => [`p${index}`, { ...idp, issuer: String(index) }])) },
       /^\/authProviders: expected at most 20/
@@ -78,18 +78,18 @@ t.test('keys are fetched only over https, or from this machine', async (t) => {
     ]
   ) {
     t.strictSame(faultsOf(of({ jwksUri })), [
-      '/authProviders/idp/jwksUri: expected an address with `https:`, or with `http:` on this machine'
+      '/authProviders/idp/jwksUri: expected a URL with `https:`, or with `http:` on this machine'
     ], jwksUri)
   }
   t.match(faultsOf(of({ jwksUri: 'https://user:hunter2@a.example/' })), [
-    /^\/authProviders\/idp\/jwksUri: expected an address without user and password(?!.*hunter2)/
+    /^\/authProviders\/idp\/jwksUri: expected a URL without user name and password(?!.*hunter2)/
   ])
 })
 
 t.test('a route must name an existing provider, and then needs no key of the document', async (t) => {
   const named = (authProvider: string) => ({ ...of({}), routes: [{ ...route, requireAuth: true, authProvider }] })
   t.strictSame(faultsOf(named('idp')), [])
-  t.match(faultsOf(named('jwt')), [/^\/routes\/0\/requireAuth: no token can be verified/])
+  t.match(faultsOf(named('jwt')), [/^\/routes\/0\/requireAuth: tokens cannot be verified/])
   t.match(faultsOf(named('ipd')), [
     /^\/routes\/0\/authProvider: no identity provider of that name: expected "jwt" or one of `authProviders`, idp, did you mean "idp"/
   ])

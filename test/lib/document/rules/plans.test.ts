@@ -36,8 +36,8 @@ t.test('a limit is a whole number, or -1', async (t) => {
     `${at}/fileStorage/maxStorageMB: expected -1 (unlimited), or 0 to 1000000000`
   ])
   t.strictSame(limits({ websocket: { maxRooms: 1e300 } }), [`${at}/websocket/maxRooms: expected -1 (unlimited), or 0 to 1000000000`])
-  t.strictSame(limits({ websocket: { maxRooms: NaN } }), [`${at}/websocket/maxRooms: NaN is no number that JSON has`])
-  t.strictSame(limits({ websocket: { maxRooms: Infinity } }), [`${at}/websocket/maxRooms: Infinity is no number that JSON has`])
+  t.strictSame(limits({ websocket: { maxRooms: NaN } }), [`${at}/websocket/maxRooms: NaN is not a valid JSON number`])
+  t.strictSame(limits({ websocket: { maxRooms: Infinity } }), [`${at}/websocket/maxRooms: Infinity is not a valid JSON number`])
   t.strictSame(limits({ websocket: { maxRooms: '10' } }), [`${at}/websocket/maxRooms: expected -1 or an integer, got a string`])
   t.strictSame(limits({ websocket: { maxRooms: null } }), [`${at}/websocket/maxRooms: expected -1 or an integer, got null`])
   t.strictSame(
@@ -88,27 +88,31 @@ t.test('names of tiers have 1 to 64 characters of `A-Z a-z 0-9 _ -`', async (t) 
     `/plans/é: ${name}`,
     `/plans/${'x'.repeat(65)}: ${name}`
   ])
-  t.strictSame(faultsOf({ plans: JSON.parse('{"__proto__": {"name": "x"}}') }), ['/plans/__proto__: "__proto__" is no name for a member'])
+  t.strictSame(faultsOf({
+    plans: JSON.parse('{"__proto__": {"name": "x"}}')
+  }), ['/plans/__proto__: "__proto__" is not allowed as the name of a member'])
   t.strictSame(createPlans(check({ plans: { constructor: { name: 'C' }, toString: {} } }).plans).tiers.slice(1, 3), [
     'constructor',
     'toString'
   ])
   t.strictSame(faultsOf({ plans: { Pro: {}, gold: {}, GOLD: {} } }), [
-    '/plans/Pro: only upper and lower case tell the tier from another one, did you mean "pro"?',
-    '/plans/GOLD: only upper and lower case tell the tier from another one, did you mean "gold"?'
+    '/plans/Pro: differs from another tier only in upper and lower case, did you mean "pro"?',
+    '/plans/GOLD: differs from another tier only in upper and lower case, did you mean "gold"?'
   ])
   const many = (count: number) => Object.fromEntries(Array.from({ length: count }, (_, index) => [`tier-${index}`, {}]))
   t.strictSame(faultsOf({ plans: many(25) }), [])
-  t.strictSame(faultsOf({ plans: { ...many(26), pro: {} } }), ['/plans: with the built-in ones these are 31 tiers: expected at most 30'])
+  t.strictSame(faultsOf({ plans: { ...many(26), pro: {} } }), [
+    '/plans: there are 31 tiers including the built-in ones: expected at most 30'
+  ])
 })
 
 t.test("the largest allowed file must fit into its plan's storage", async (t) => {
   const files = (tier: string, fileStorage: Record<string, number>) => faultsOf({ plans: { [tier]: { limits: { fileStorage } } } })
   t.strictSame(files('pro', { maxFileSizeMB: 6000 }), [
-    "/plans/pro/limits/fileStorage/maxFileSizeMB: expected at most the plan's `maxStorageMB`, which is 5120: no larger file would ever fit"
+    "/plans/pro/limits/fileStorage/maxFileSizeMB: expected at most the plan's `maxStorageMB`, 5120: a larger file would never fit"
   ])
   t.strictSame(files('gold', { maxStorageMB: 10, maxFileSizeMB: 11 }), [
-    "/plans/gold/limits/fileStorage/maxFileSizeMB: expected at most the plan's `maxStorageMB`, which is 10: no larger file would ever fit"
+    "/plans/gold/limits/fileStorage/maxFileSizeMB: expected at most the plan's `maxStorageMB`, 10: a larger file would never fit"
   ])
   t.strictSame(files('pro', { maxStorageMB: 1 }), [], 'storage below the inherited maximum file size')
   t.strictSame(files('pro', { maxFileSizeMB: -1 }), [], 'unlimited')
