@@ -26,7 +26,7 @@ t.test('messages', async (t) => {
     t.match(await read({ authorization: 'Basic YTpi' }), { code: 'TENANTRY_TOKEN_MISSING', message: /expected Bearer/ })
   })
 
-  t.test('a date in place of a time or null gets one detail', async (t) => {
+  t.test('an invalid value for a time or null gets one detail', async (t) => {
     const create = async (expiresAt: unknown) =>
       (await app.inject({
         method: 'POST',

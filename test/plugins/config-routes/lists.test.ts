@@ -113,7 +113,7 @@ test('lists over HTTP', async (t) => {
     t.strictSame(ids(await ask(`/cached?cursor=${first.pagination.next}`)), [2])
   })
 
-  await t.test('mappings and response schemas of every kind keep the cursor', async (t) => {
+  await t.test('a mapping and a response schema can include the cursor', async (t) => {
     t.match(await ask('/mapped'), { items: { length: 2 }, next: String })
     t.match(await ask('/shaped?limit=1'), { data: [{ id: 1, title: 'b' }], pagination: { limit: 1, next: String } })
   })

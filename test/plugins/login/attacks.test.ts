@@ -219,7 +219,7 @@ test('responses, headers and statements do not reveal whether a user exists', as
   t.equal(new Set(entries).size, 1, 'the audit log reveals no more')
 })
 
-test('unusual addresses and passwords are only validated', async (t) => {
+test('malformed addresses and passwords are a 400 and have no other effect', async (t) => {
   const { app, ask, logIn } = await open(t, await postgres(t), { tenants: ['acme'] })
   await addUser(app, 'acme', 'ada@example.com')
   const emails = [

@@ -210,7 +210,7 @@ test("a flood of one tenant does not delay another's events to the platform's we
   t.ok(told(platform).indexOf('entity.created notes of the victim again') < before + 500, 'before most of the flood')
 })
 
-test('more events are rejected only for a tenant with thousands waiting for the platform', async (t) => {
+test('further deliveries to the platform are rejected only for a tenant with too many waiting', async (t) => {
   const platform = await receiver(t)
   const { connectionString, query } = await postgresDatabase(t)
   const first = await testServer(t, { ...document(platform), queue: { workers: 0 } }, {
