@@ -87,8 +87,9 @@ export class NoticeSession {
   }
 
   /**
-   * Sends a notice as writes do, and resolves with true when it arrives. If it does not arrive, the connection is closed: a
-   * transaction pooler has given the listening session to another client. Resolves with false if the notice could not be sent.
+   * Sends a notice as writes do, and resolves with true when it arrives. If it does not arrive, the connection is closed. Behind
+   * PgBouncer in transaction mode `listen` succeeds and no error follows: only this test shows that the server would serve old data.
+   * Resolves with false if the notice could not be sent.
    */
   async confirm (): Promise<boolean> {
     const { notify, ownChannel, onHeard, times } = this.options

@@ -226,7 +226,7 @@ export interface ResourceUsageTable extends PeriodColumns {
   ends_at: ColumnType<Date, Date, Date>
 }
 
-/** Background jobs, in pg-boss's format. */
+/** Background jobs. */
 export interface QueueJobTable {
   id: Generated<string>
   /** The name of the queue; the only one is `jobs`. */

@@ -5,7 +5,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { CompiledQuery } from 'kysely'
 import { encodeNotice } from '../../lib/database/notice.js'
 
-/** The queue of pg-boss that all jobs are in. */
+/** The name that all jobs have in the column `name`. */
 export const queue = 'jobs'
 
 /** Seconds of a process's hold on a job between renewals: then others take it over. */
@@ -45,7 +45,7 @@ export interface InsertOptions {
 export const queueNotice = encodeNotice({ topic: 'queue', tenant: platformRef, from: '', number: 0 })
 export const noticeChannel = 'tenantry'
 
-// Tenants are locked in one order. For the same options, this equals pg-boss's own statement.
+// Tenants are locked in one order.
 const textOf = ({ waits, tells }: InsertOptions) =>
   `with given as materialized (
   select * from jsonb_to_recordset($1::jsonb) as g (id uuid, tenant text, task text, data jsonb, key text, delay float8, priority int, retry_limit int, retry_delay int, slot int)

@@ -1,13 +1,8 @@
-/**
- * The jobs in the database. They are those of pg-boss, which retries them. This code decides how they are written
- * (insert.ts) and which are taken, since pg-boss's own workers know no tenants, ignore errors, and end the process when the database is
- * lost at the wrong moment. All times are the database's.
- */
+/** The jobs in the database: which are taken, retried, completed and removed. insert.ts writes them. All times are the database's. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { CompiledQuery, sql, type RawBuilder } from 'kysely'
-import type PgBoss from 'pg-boss'
+import { sql, type RawBuilder } from 'kysely'
 import { maxSweptRows, sweep } from '../../lib/database/retention.js'
 import { lease, queue } from './insert.js'
 
@@ -83,7 +78,7 @@ export interface JobStore {
   renew(jobs: readonly Held[]): Promise<ReadonlySet<string>>
   complete(jobs: readonly Held[]): Promise<void>
   /** Failed: retried, or failed for good; no effect if another process has it. */
-  fail(job: Held & Pick<TakenJob, 'lost'>, reason: object): Promise<void>
+  fail(job: Held, reason: object): Promise<void>
   /** Failed for good, because processes ended while they ran it; no effect if another process has it. */
   setAside(job: Held): Promise<void>
   /** Returns jobs to the queue for other workers. The attempt does not count. */
@@ -105,23 +100,6 @@ interface TakenRow {
 }
 
 export function createJobStore (db: Kysely<SystemTables>): JobStore {
-  // It is never started: it has no connections, timers and migrations of its own.
-  let boss: Promise<PgBoss> | undefined
-  // Loaded when the first job fails: most servers do not need it.
-  const open = () => {
-    boss ??= import('pg-boss').then(({ default: PgBoss }) =>
-      new PgBoss({
-        schema: 'tenantry_queue',
-        db: executor(db),
-        migrate: false,
-        supervise: false,
-        schedule: false,
-        archiveCompletedAfterSeconds: 86_400
-      })
-    )
-    return boss
-  }
-
   return {
     async take (wants, limit, { most, running, suspect }) {
       const full = [...running].flatMap(([tenant, jobs]) => jobs >= most ? tenant : [])
@@ -200,22 +178,21 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
     },
 
     async complete (jobs) {
-      // They are done, even if another worker has taken them since. It is the statement of pg-boss, which need not be loaded for it.
+      // They are done, even if another worker has taken them since.
       await sql`
         update tenantry_queue.job set state = 'completed', completed_on = now(), output = null
         where name = ${queue} and state = 'active' and id = any (${jobs.map(({ id }) => id)}::uuid[])`.execute(db)
     },
 
     async fail (job, reason) {
-      await db.transaction().execute(async (transaction) => {
-        const { rows } = await sql`select from tenantry_queue.job where ${isHeld([job])} for update`.execute(transaction)
-        if (rows.length === 0) return
-        await (await open()).fail(queue, job.id, reason, { db: executor(transaction) })
-        // pg-boss rewrites the row, without columns that it does not know.
-        if (job.lost > 0) {
-          await sql`update tenantry_queue.job set lost = ${job.lost} where name = ${queue} and id = ${job.id}`.execute(transaction)
-        }
-      })
+      // The delay doubles with each attempt, and half of it is random, so that jobs that failed together do not return together.
+      await sql`
+        update tenantry_queue.job set output = ${JSON.stringify(reason)}::jsonb,
+          state = (case when retry_count < retry_limit then 'retry' else 'failed' end)::tenantry_queue.job_state,
+          completed_on = case when retry_count < retry_limit then null else now() end,
+          start_after = case when retry_count >= retry_limit then start_after when not retry_backoff then now() + retry_delay * interval '1 second'
+            else now() + retry_delay * 2 ^ least(16, retry_count + 1) / 2 * (1 + random()) * interval '1 second' end
+        where ${isHeld([job])}`.execute(db)
     },
 
     async setAside (job) {
@@ -265,16 +242,6 @@ function turns (condition: RawBuilder<unknown>, full: readonly string[], suspect
 /** Leaves out jobs during which a process ended, unless one of them may be taken. */
 function unless (suspect: boolean): RawBuilder<unknown> {
   return suspect ? sql`` : sql`and lost = 0`
-}
-
-/** Runs a statement for pg-boss. */
-function executor (db: Kysely<SystemTables>): PgBoss.Db {
-  return {
-    async executeSql (text, values) {
-      const { rows } = await db.executeQuery(CompiledQuery.raw(text, values))
-      return { rows }
-    }
-  }
 }
 
 /** The condition of jobs that this process has held without interruption. */

@@ -19,7 +19,6 @@ const unused = [
   'ioredis',
   'lmdb',
   'otplib',
-  'pg-boss',
   'qrcode',
   're2js',
   'stripe',

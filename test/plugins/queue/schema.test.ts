@@ -1,33 +1,11 @@
 import type { Route } from '../../../lib/schema/route.js'
 import { test } from 'tap'
-import PgBoss from 'pg-boss'
 import { checkConfig } from '../../../lib/configuration/index.js'
 import { createEngine } from '../../../lib/database/index.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testDocument, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { eventually, queueApp } from './app.js'
-
-test("the tables equal those of this version of pg-boss, with this project's additions", async (t) => {
-  const { connectionString, query } = await postgresDatabase(t)
-  const engine = await createEngine({ provider: 'postgres', postgres: { connectionString }, migrate: 'auto' })
-  await engine.close()
-  await query(PgBoss.getConstructionPlans('reference'))
-  const columns = async (schema: string) =>
-    await query(
-      `select table_name, column_name, replace(column_default, 'tenantry_queue', 'reference') as column_default, is_nullable, data_type
-    from information_schema.columns where table_schema = $1 and table_name in ('version', 'queue', 'job') and is_generated = 'NEVER' and not (table_name = 'job' and column_name = 'lost') order by table_name, column_name`,
-      [schema]
-    )
-  t.same(await columns('tenantry_queue'), await columns('reference'))
-  t.same(await query('select version from tenantry_queue.version'), await query('select version from reference.version'))
-  const states = async (schema: string) =>
-    await query(
-      'select e.enumlabel from pg_enum e join pg_type t on t.oid = e.enumtypid join pg_namespace n on n.oid = t.typnamespace where n.nspname = $1 order by e.enumsortorder',
-      [schema]
-    )
-  t.same(await states('tenantry_queue'), await states('reference'))
-})
 
 test('a role with only row permissions can send and run jobs', async (t) => {
   const { connectionString, admin, name } = await postgresDatabase(t)

@@ -1,7 +1,7 @@
 /**
- * Background jobs: the tables of pg-boss 10 (its schema 24), as its `getConstructionPlans` creates them; a test compares the two.
- * The differences: all jobs are in one queue, `jobs`, and one table, so that a running server's role need not create any. A job's
- * tenant and task are columns generated from its data. Further indexes serve the queries of the workers of plugins/queue.
+ * Background jobs, in the tables of pg-boss 10 (its schema 24). All jobs are in one queue, `jobs`, and one table, so that a
+ * running server's role need not create any. A job's tenant and task are columns generated from its data. Further indexes serve
+ * the queries of the workers of plugins/queue.
  */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
