@@ -1,10 +1,11 @@
 /**
  * Measures the effect of the worst tenant on another one: the rate and the response times of the other's row route during each attack,
- * compared with quiet slices that alternate with the attacked ones; and the slowest response of `/health`. Long pauses of the caller mean
- * that the machine is too busy for valid figures. Long pauses of the server show that an attack blocks it. Run `node --import tsx
- * bench/neighbour.ts` after a build. Options:
+ * compared with quiet slices of the same run; and the slowest response of `/health`. In further slices the same attack hits a second
+ * server with its own database, which has only the processors in common: they show the effect of the machine. The three kinds of slices
+ * alternate. Long pauses of the caller mean that the machine is too busy for valid figures. Long pauses of the server show that an
+ * attack blocks it. Run `node --import tsx bench/neighbour.ts` after a build. Options:
  *   --seconds N      duration of a slice (default 2)
- *   --slices N       attacked slices for each attack, with as many quiet ones (default 5)
+ *   --slices N       slices of each kind for each attack (default 5)
  *   --rate N         requests a second of the other tenant (default 200)
  *   --attacks LIST   which of expressions,slowReaders,manyKeys,saves,slowQueries,largeResponses,flood,all (default all of them)
  */
@@ -14,6 +15,7 @@ import type { NeighbourSettings } from './neighbour/server.js'
 import type { BenchRequest } from './cases.js'
 import { randomBytes } from 'node:crypto'
 import { cpus } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { startPrivateServer } from '../test/helpers/postgres/private.js'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
@@ -23,11 +25,10 @@ import {
   startUpstream,
   worstTenant,
   type AttackName,
-  type Statuses,
-  type Target
+  type Statuses
 } from '../test/helpers/worst-neighbour.js'
 import { markdownTable, median } from './statistics.js'
-import { startSubject, startWorker } from './subject.js'
+import { startSubject, startWorker, type Subject } from './subject.js'
 import { withClient } from './tenants/data.js'
 
 const names = Object.keys(attacks) as AttackName[]
@@ -41,34 +42,23 @@ const { values: options } = parseArgs({
 })
 const [seconds = 2, slices = 5, rate = 200] = [options.seconds, options.slices, options.rate].map(Number)
 
+const calmMs = 100 // ms in which a calm server uses less than `calmCpu`
+const calmCpu = 10_000 // µs
+const calmWait = 10_000 // ms
+
 const token = (tenant: string) =>
   `Bearer ${signToken({ sub: `admin of ${tenant}`, role: 'admin', tenant_id: tenant }, { expiresIn: 86_400 })}`
 const upstream = await startUpstream()
-const database = await startPrivateServer({ settings: { shared_buffers: '256MB', timezone: 'UTC' } })
-const connectionString = `postgres://postgres:postgres@127.0.0.1:${database.port}/postgres`
-await withClient(connectionString, async (client) => {
-  await client.query(neighbourSql)
-})
-const settings: NeighbourSettings = {
-  connectionString,
-  jwtSecret: testSecret,
-  masterKey: randomBytes(32).toString('base64'),
-  upstream: upstream.origin
-}
-const server = await startSubject('neighbour', settings)
+const shared = await startSide()
+const apart = await startSide()
 const attacker = startWorker<{ order: AttackOrder }, Statuses>('neighbour/attacker.ts')
 const caller = startWorker<CallerOrder, CallerReport>('neighbour/caller.ts')
 try {
-  await withClient(connectionString, async (client) => {
-    await client.query("insert into tenantry.tenants (id, name, plan) values ($1, $1, 'enterprise'), ('quiet', 'quiet', 'measured')", [
-      worstTenant
-    ])
-  })
   console.log(
     `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}; ${rate} requests/s of one tenant beside the attacks of another\n`
   )
   const rows: string[][] = []
-  await firstUses()
+  for (const { server } of [shared, apart]) await firstUses(server)
   await slice(1)
   for (const name of options.attacks.split(',')) rows.push(await compare(name))
   console.log(
@@ -80,6 +70,7 @@ try {
       'quiet p99 ms',
       'attacked p99 ms',
       'ratio (target ≤ 2)',
+      'ratio beside a second server',
       '/health, longest ms (target < 50)',
       'longest pause of the server, ms',
       'of the caller, ms',
@@ -88,44 +79,98 @@ try {
     ], rows)
   )
 } finally {
-  for (const process of [caller, attacker, server]) await process.stop()
-  await database.remove()
+  for (const { stop } of [caller, attacker, shared, apart]) await stop()
   upstream.close()
 }
 
+interface Side {
+  readonly server: Subject
+  stop(): Promise<void>
+}
+
+/** A server with its own database. */
+async function startSide (): Promise<Side> {
+  const database = await startPrivateServer({ settings: { shared_buffers: '256MB', timezone: 'UTC' } })
+  const connectionString = `postgres://postgres:postgres@127.0.0.1:${database.port}/postgres`
+  await withClient(connectionString, async (client) => {
+    await client.query(neighbourSql)
+  })
+  const settings: NeighbourSettings = {
+    connectionString,
+    jwtSecret: testSecret,
+    masterKey: randomBytes(32).toString('base64'),
+    upstream: upstream.origin
+  }
+  const server = await startSubject('neighbour', settings)
+  await withClient(connectionString, async (client) => {
+    await client.query("insert into tenantry.tenants (id, name, plan) values ($1, $1, 'enterprise'), ('quiet', 'quiet', 'measured')", [
+      worstTenant
+    ])
+  })
+  return {
+    server,
+    async stop () {
+      await server.stop()
+      await database.remove()
+    }
+  }
+}
+
 async function compare (name: string): Promise<string[]> {
-  const target: Target = { url: server.url, authorization: token(worstTenant) }
-  const order: AttackOrder = { names: name === 'all' ? names : names.filter((known) => known === name), target }
-  if (order.names.length === 0) throw new Error(`there is no attack ${name}`)
-  const [quiet, attacked]: [CallerReport[], CallerReport[]] = [[], []]
+  const attackNames = name === 'all' ? names : names.filter((known) => known === name)
+  if (attackNames.length === 0) throw new Error(`there is no attack ${name}`)
+  const [quiet, besideOther, attacked]: [CallerReport[], CallerReport[], CallerReport[]] = [[], [], []]
   const [answered, failures]: [Statuses, Statuses] = [{}, {}]
   const stalls: number[] = []
+  const attackedSlice = async ({ server }: Side) => {
+    await server.usage()
+    await attacker.run({ order: { names: attackNames, target: { url: server.url, authorization: token(worstTenant) } } })
+    const report = await slice(seconds)
+    const { stall } = await server.usage()
+    const answers = await attacker.run({ order: null })
+    await calm(server)
+    return { report, stall, answers }
+  }
   for (let index = 0; index < slices; index++) {
     quiet.push(await slice(seconds))
-    await server.usage()
-    await attacker.run({ order })
-    const report = await slice(seconds)
+    besideOther.push((await attackedSlice(apart)).report)
+    const { report, stall, answers } = await attackedSlice(shared)
     attacked.push(report)
-    stalls.push((await server.usage()).stall)
+    stalls.push(stall)
     add(failures, report.failures)
-    add(answered, await attacker.run({ order: null }))
+    add(answered, answers)
   }
   const rates = [quiet, attacked].map((reports) => median(reports.map((report) => report.rate)))
-  const times = [quiet, attacked].map((reports) => percentile(reports.flatMap((report) => report.times), 0.99))
-  const ratio = ([base = Number.NaN, other = Number.NaN]: readonly number[]) => (other / base).toFixed(2)
+  const [time, timeBesideOther, timeAttacked] = [quiet, besideOther, attacked].map((reports) =>
+    percentile(reports.flatMap((report) => report.times), 0.99)
+  )
+  const ratio = (base = Number.NaN, other = Number.NaN) => (other / base).toFixed(2)
   const health = Math.max(...attacked.map((report) => report.health)).toFixed(0)
   return [
     name,
     ...rates.map((value) => value.toFixed(0)),
-    ratio(rates),
-    ...times.map((value) => value.toFixed(1)),
-    ratio(times),
+    ratio(...rates),
+    ...[time, timeAttacked].map((value) => value?.toFixed(1) ?? ''),
+    ratio(time, timeAttacked),
+    ratio(time, timeBesideOther),
     health,
     Math.max(...stalls).toFixed(0),
     Math.max(...attacked.map((report) => report.stall)).toFixed(0),
     listed(failures),
     listed(answered)
   ]
+}
+
+/** Waits until the server has finished the work of an attack, which would slow down the next quiet slice. */
+async function calm (server: Subject): Promise<void> {
+  const end = performance.now() + calmWait
+  let { cpu } = await server.usage()
+  while (performance.now() < end) {
+    await sleep(calmMs)
+    const before = cpu
+    cpu = (await server.usage()).cpu
+    if (cpu - before < calmCpu) return
+  }
 }
 
 function add (sum: Statuses, counts: Statuses): void {
@@ -137,7 +182,7 @@ function listed (counts: Statuses): string {
 }
 
 /** The first use of an endpoint in a process loads its code and compiles its schemas. No tenant can repeat that. */
-async function firstUses (): Promise<void> {
+async function firstUses ({ url }: Subject): Promise<void> {
   const step = { id: 'a', type: 'database', operation: 'select', table: 'items', condition: 'input.n == 0' }
   const uses: [path: string, body?: object][] = [
     ['/agent/workflow', { async: false, input: { n: 1 }, steps: [step] }],
@@ -148,7 +193,7 @@ async function firstUses (): Promise<void> {
   ]
   for (const [path, body] of uses) {
     const headers = { authorization: token(worstTenant), ...body !== undefined && { 'content-type': 'application/json' } }
-    await (await fetch(server.url + path, {
+    await (await fetch(url + path, {
       method: body === undefined ? 'GET' : 'POST',
       headers,
       body: body === undefined ? null : JSON.stringify(body)
@@ -159,7 +204,7 @@ async function firstUses (): Promise<void> {
 function slice (duration: number): Promise<CallerReport> {
   const headers = { authorization: token('quiet') }
   const requests = Array.from({ length: 500 }, (_, index): BenchRequest => ({ method: 'GET', path: `/items/${index + 1}`, headers }))
-  return caller.run({ url: server.url, requests, rate, seconds: duration })
+  return caller.run({ url: shared.server.url, requests, rate, seconds: duration })
 }
 
 function percentile (values: readonly number[], share: number): number {

@@ -106,10 +106,15 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       const start = (place: Place): void =>
         acquire(tenant, (fault, client) => {
           if (client === null) {
-            slowReads.leave(tenant, place)
+            place?.leave()
             return reject(fault)
           }
+          if (place === null && slowReads.needsPlace(tenant, statement.text)) {
+            release(client)
+            return attempt()
+          }
           const began = performance.now()
+          place?.began()
           client.query(
             new TextExchange(steps, settings.silenceMs, (error, value) => {
               release(client, isLostSetting(error))

@@ -1,9 +1,10 @@
 /** The bytes of results on a connection, before pg parses them in a listener of the socket's `data`. */
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
 import type { EventEmitter } from 'node:events'
+import { WholeMessages } from './whole-messages.js'
 
 const largeAnswer = 524_288 // bytes
-const copies = 3 // of each byte: the buffer of pg grows by doubling, and becomes a string
+const copies = 3 // of each byte: the chunk, the whole message and its string
 
 type Listener = (this: unknown, chunk: Buffer) => void
 
@@ -18,8 +19,7 @@ export interface AnswerStream {
 }
 
 /**
- * Reads large results in turns, because the driver copies each chunk and makes one string of a large value. The bytes of smaller
- * results are only counted.
+ * Reads large results in turns, because the driver makes one string of a large value. The bytes of smaller results are only counted.
  */
 export class AnswerReader {
   readonly #stream: AnswerStream
@@ -33,10 +33,11 @@ export class AnswerReader {
     this.#yielderOf = yielderOf
     for (const listener of stream.listeners('data') as Listener[]) {
       stream.removeListener('data', listener)
+      const messages = new WholeMessages((bytes) => listener.call(stream, bytes))
       stream.on('data', (chunk) => {
         this.#bytes += chunk.length
-        if (this.#bytes < largeAnswer) listener.call(stream, chunk)
-        else this.#read(listener, chunk)
+        if (this.#bytes < largeAnswer) messages.add(chunk)
+        else this.#read(messages, chunk)
       })
     }
   }
@@ -47,10 +48,10 @@ export class AnswerReader {
     this.#yielder = null
   }
 
-  #read (listener: Listener, chunk: Buffer): void {
+  #read (messages: WholeMessages, chunk: Buffer): void {
     const yielder = this.#yielder ??= this.#yielderOf()
     const read = () => {
-      listener.call(this.#stream, chunk)
+      messages.add(chunk)
       yielder.done(copies * chunk.length)
     }
     if (!yielder.shouldYield()) return read()

@@ -1,10 +1,10 @@
 /**
  * Limits slow reads. Reads of a tenant that run much longer than the statements of another tenant keep the database's processors
- * busy. While the other tenant uses the database, few of them run at a time. Writes also wait for disks and locks, so they do not
- * count.
+ * busy. While the other tenant uses the database, few of them run at a time, and first runs of its reads begin one at a time.
+ * Writes also wait for disks and locks, so they do not count.
  */
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
-import { FairSemaphore, type Party } from '../concurrency/fair-semaphore.js'
+import { FairSemaphore } from '../concurrency/fair-semaphore.js'
 import { databaseBusy } from './failures.js'
 
 const slowMs = 20 // ms; a shorter statement is not slow
@@ -13,13 +13,27 @@ const slower = 4 // a slow statement takes at least this many times the mean of 
 const weight = 0.1 // of a new statement in its tenant's moving average
 const besideMs = 250 // ms after a statement in which its tenant counts as using the database
 const remembered = 20 // quick runs until a statement is no longer slow
-const maxSlow = 1000 // slow statements per tenant
+const maxReads = 1000 // known reads of a tenant
+const maxTenants = 10_000
 const connectionsPerRead = 8 // pool connections per slow read that may run at a time
 
-interface SlowTenant {
-  readonly gate: FairSemaphore
-  /** The remaining quick runs of each statement until it is no longer slow. */
-  readonly statements: Map<string, number>
+/** The reads of one tenant. */
+class TenantReads {
+  /** By text: the remaining quick runs until the read is no longer slow; 0 if it is not. */
+  readonly known = new Map<string, number>()
+  readonly slow: FairSemaphore
+  /** For first runs. */
+  readonly first: FairSemaphore
+
+  constructor (atOnce: number, timeoutMs: number) {
+    this.slow = new FairSemaphore(atOnce, timeoutMs, false)
+    this.first = new FairSemaphore(1, timeoutMs, false)
+  }
+
+  note (text: string, quickRuns: number): void {
+    if (this.known.size >= maxReads && !this.known.has(text)) makeRoom(this.known)
+    this.known.set(text, quickRuns)
+  }
 }
 
 /** One of the two tenants with the latest statements. */
@@ -30,14 +44,18 @@ interface Recent {
   at: number
 }
 
-/** The place of a started statement; null if it needs none. */
-export type Place = Party | null
+/** The place of a statement that may start; null if it needs none. */
+export type Place = {
+  /** The statement runs. */
+  began(): void
+  leave(): void
+} | null
 
 export class SlowReads {
   readonly #atOnce: number
   readonly #timeoutMs: number
   readonly #now: () => number
-  readonly #tenants = new Map<TenantRef, SlowTenant>()
+  readonly #tenants = new Map<TenantRef, TenantReads>()
   #last: Recent = { tenant: serverRef, ms: 0, at: -Infinity }
   #other: Recent = { tenant: serverRef, ms: 0, at: -Infinity }
 
@@ -48,17 +66,37 @@ export class SlowReads {
     this.#now = now
   }
 
-  /** Calls `start` when the statement may run, or `refused` after the timeout. Each start ends with `ended` or `leave`. */
+  /**
+   * Calls `start` when the statement may run, or `refused` after the timeout. After each start comes `ended`, or `leave` of the
+   * place.
+   */
   enter (tenant: TenantRef, text: string, start: (place: Place) => void, refused: () => void): void {
-    const slow = this.#tenants.size === 0 ? undefined : this.#tenants.get(tenant)
-    if (slow === undefined || !slow.statements.has(text) || !this.#isBeside(tenant, this.#now())) return start(null)
-    slow.gate.acquire(tenant, start, refused)
+    if (tenant === serverRef || !this.#isBeside(tenant, this.#now())) return start(null)
+    const reads = this.#readsOf(tenant)
+    const quickRuns = reads.known.get(text)
+    if (quickRuns === 0 || (quickRuns === undefined && !isRead(text))) return start(null)
+    if (quickRuns !== undefined) {
+      return reads.slow.acquire(tenant, (party) => start({ began () {}, leave: () => reads.slow.release(party) }), refused)
+    }
+    reads.first.acquire(tenant, (party) => {
+      if (!reads.known.has(text)) return start(this.#firstRun(tenant, text, () => reads.first.release(party)))
+      // Not at once: each of the waiting runs would release its place within the release of the one before.
+      queueMicrotask(() => reads.first.release(party))
+      this.enter(tenant, text, start, refused)
+    }, refused)
+  }
+
+  /** Whether a statement that needed no place needs one now. It may have become slow while it waited for a connection. */
+  needsPlace (tenant: TenantRef, text: string): boolean {
+    const quickRuns = this.#tenants.get(tenant)?.known.get(text)
+    return quickRuns !== undefined && quickRuns > 0 && this.#isBeside(tenant, this.#now())
   }
 
   /** Runs the statement when it may run; rejects with `databaseBusy` after the timeout. */
   async run<T> (tenant: TenantRef, text: string, statement: () => Promise<T>): Promise<T> {
     const place = await new Promise<Place>((resolve, reject) => this.enter(tenant, text, resolve, () => reject(databaseBusy())))
     const began = this.#now()
+    place?.began()
     try {
       return await statement()
     } finally {
@@ -68,25 +106,64 @@ export class SlowReads {
 
   /** The statement has ended after `ms` milliseconds. */
   ended (tenant: TenantRef, text: string, ms: number, place: Place): void {
-    const now = this.#now()
-    const other = this.#heard(tenant, ms, now)
-    if (ms >= slowMs) {
-      if (tenant !== serverRef && ms >= slower * other.ms && now - other.at <= besideMs && isRead(text)) this.#remember(tenant, text)
-    } else if (ms < quickMs && this.#tenants.size > 0) this.#forget(tenant, text)
-    this.leave(tenant, place)
-  }
-
-  leave (tenant: TenantRef, place: Place): void {
-    if (place !== null) this.#tenants.get(tenant)?.gate.release(place)
+    if (tenant !== serverRef) {
+      const now = this.#now()
+      const reads = this.#readsOf(tenant)
+      const quickRuns = reads.known.get(text)
+      const isSlow = this.#isSlow(ms, this.#heard(tenant, ms, now), now)
+      if (quickRuns !== undefined || isRead(text)) {
+        if (isSlow) reads.note(text, remembered)
+        else if (quickRuns === undefined) reads.note(text, 0)
+        else if (quickRuns > 0 && ms < quickMs) reads.note(text, quickRuns - 1)
+      }
+    }
+    place?.leave()
   }
 
   close (): void {
-    for (const { gate } of this.#tenants.values()) gate.close()
+    for (const { slow, first } of this.#tenants.values()) {
+      slow.close()
+      first.close()
+    }
   }
 
-  /** Updates the tenant's average and returns the other tenant. The server's own statements do not slow down a tenant. */
+  /** The place of a first run. A run that turns out to be slow gives it to the next one. */
+  #firstRun (tenant: TenantRef, text: string, release: () => void): Place {
+    let timer: NodeJS.Timeout | undefined
+    let isHeld = true
+    const leave = () => {
+      clearTimeout(timer)
+      if (isHeld) release()
+      isHeld = false
+    }
+    return {
+      began: () => {
+        const began = this.#now()
+        timer = setTimeout(() => {
+          const now = this.#now()
+          if (this.#isSlow(now - began, this.#otherThan(tenant), now)) this.#readsOf(tenant).note(text, remembered)
+          leave()
+        }, slowMs)
+      },
+      leave
+    }
+  }
+
+  #readsOf (tenant: TenantRef): TenantReads {
+    let reads = this.#tenants.get(tenant)
+    if (reads === undefined) {
+      if (this.#tenants.size >= maxTenants) makeRoom(this.#tenants)
+      this.#tenants.set(tenant, reads = new TenantReads(this.#atOnce, this.#timeoutMs))
+    }
+    return reads
+  }
+
+  #isSlow (ms: number, other: Recent, now: number): boolean {
+    return ms >= slowMs && ms >= slower * other.ms && now - other.at <= besideMs
+  }
+
+  /** Updates the tenant's average and returns the other tenant. */
   #heard (tenant: TenantRef, ms: number, now: number): Recent {
-    if (tenant === serverRef) return this.#other
     if (this.#last.tenant !== tenant) {
       [this.#last, this.#other] = [this.#other, this.#last]
       if (this.#last.tenant !== tenant) {
@@ -99,27 +176,19 @@ export class SlowReads {
     return this.#other
   }
 
+  #otherThan (tenant: TenantRef): Recent {
+    return this.#last.tenant === tenant ? this.#other : this.#last
+  }
+
   #isBeside (tenant: TenantRef, now: number): boolean {
-    const other = this.#last.tenant === tenant ? this.#other : this.#last
-    return now - other.at <= besideMs
+    return now - this.#otherThan(tenant).at <= besideMs
   }
+}
 
-  #remember (tenant: TenantRef, text: string): void {
-    let slow = this.#tenants.get(tenant)
-    if (slow === undefined) {
-      slow = { gate: new FairSemaphore(this.#atOnce, this.#timeoutMs, false), statements: new Map() }
-      this.#tenants.set(tenant, slow)
-    }
-    if (slow.statements.size < maxSlow) slow.statements.set(text, remembered)
-  }
-
-  #forget (tenant: TenantRef, text: string): void {
-    const statements = this.#tenants.get(tenant)?.statements
-    const left = statements?.get(text)
-    if (statements === undefined || left === undefined) return
-    if (left > 1) statements.set(text, left - 1)
-    else statements.delete(text)
-  }
+/** Deletes the oldest entry. */
+function makeRoom<Key> (map: Map<Key, unknown>): void {
+  const [oldest] = map.keys()
+  if (oldest !== undefined) map.delete(oldest)
 }
 
 function isRead (text: string): boolean {

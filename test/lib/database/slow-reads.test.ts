@@ -20,7 +20,10 @@ function statements (t: Test, timeoutMs = 60_000) {
   const running: { tenant: TenantRef, text: string, place: Place }[] = []
   const refused: string[] = []
   const enter = (tenant: TenantRef, text: string) =>
-    reads.enter(tenant, text, (place) => running.push({ tenant, text, place }), () => refused.push(text))
+    reads.enter(tenant, text, (place) => {
+      place?.began()
+      running.push({ tenant, text, place })
+    }, () => refused.push(text))
   const end = (ms: number, tenant: TenantRef, text: string) => {
     const [ended] = running.splice(running.findIndex((one) => one.tenant === tenant && one.text === text), 1)
     now += ms
@@ -45,9 +48,16 @@ function statements (t: Test, timeoutMs = 60_000) {
   }
 }
 
+/** Places of first runs are handed on in microtasks. */
+async function settled (): Promise<void> {
+  await new Promise((resolve) => setImmediate(resolve))
+}
+
 test("while another tenant uses the database, a tenant's slow reads run two at a time on sixteen connections", (t) => {
   const { run, enter, end, running } = statements(t)
   run(1, b, quick)
+  run(1, b, slow)
+  run(1, a, quick)
   run(50, a, slow)
   enter(5, a, slow)
   t.equal(running(a, slow), 2)
@@ -58,6 +68,40 @@ test("while another tenant uses the database, a tenant's slow reads run two at a
   end(50, a, slow)
   t.equal(running(a, slow), 2, 'the next one starts when one ends')
   t.end()
+})
+
+test('beside another tenant, first runs of reads begin one at a time', async (t) => {
+  const { run, enter, end, running } = statements(t)
+  run(1, b, quick)
+  enter(5, a, quick)
+  enter(1, a, slow)
+  t.equal(running(a, quick), 1)
+  t.equal(running(a, slow), 0)
+  end(1, a, quick)
+  await settled()
+  t.equal(running(a, quick), 4, 'a read that is known to be quick does not wait')
+  t.equal(running(a, slow), 1)
+  enter(1, a, 'insert into items values (1)')
+  t.equal(running(a, 'insert into items values (1)'), 1, 'nor does a write')
+})
+
+test('a first run that is slow leaves the others their few places', async (t) => {
+  const { run, enter, end, running } = statements(t)
+  run(1, b, quick)
+  enter(60, a, slow)
+  end(50, a, slow)
+  await settled()
+  t.equal(running(a, slow), 2)
+})
+
+test('a first run that takes long is slow before it ends, and the next first run begins', async (t) => {
+  const { run, enter, running, pass } = statements(t)
+  run(1, b, quick)
+  enter(4, a, slow)
+  enter(1, a, quick)
+  pass(50)
+  while (running(a, quick) === 0) await new Promise((resolve) => setTimeout(resolve, 1))
+  t.equal(running(a, slow), 3, 'the first run, and two in the places of slow reads')
 })
 
 test('slow reads of callers without a tenant are limited too', (t) => {
@@ -159,4 +203,46 @@ test("in PostgreSQL a tenant's slow reads run one at a time, in transactions or 
   await beside
   await lock.end()
   await Promise.all(slow)
+})
+
+test('a read that became slow while it waited for a connection waits for its turn', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 10 } } })
+  const [lock, later] = [new pg.Client({ connectionString }), new pg.Client({ connectionString })]
+  await Promise.all([lock.connect(), later.connect()])
+  const locked = { text: 'select pg_advisory_xact_lock_shared(1)::text' }
+  const run = () => engine.text(locked, [], { tenant: a })
+  const waiting = async () => {
+    const { rows } = await lock.query("select count(*)::int as n from pg_locks where locktype = 'advisory' and not granted and mode = 'ShareLock'")
+    return rows[0].n
+  }
+  let longest = 0
+  const other = async () => {
+    const began = performance.now()
+    await engine.text({ text: "select 'b'" }, [], { tenant: b })
+    longest = Math.max(longest, performance.now() - began)
+  }
+  await other()
+  await run()
+  await lock.query('select pg_advisory_lock(1)')
+  const all = Array.from({ length: 20 }, run)
+  while (await waiting() < 8) await other()
+  const held = later.query('select pg_advisory_lock(1)')
+  const began = performance.now()
+  do await other()
+  while (performance.now() - began < Math.max(50, 8 * longest))
+  await lock.query('select pg_advisory_unlock(1)')
+  const over = new AbortController()
+  const beside = (async () => {
+    while (!over.signal.aborted) await other()
+  })()
+  await held
+  while (await waiting() === 0);
+  for (let round = 0; round < 10; round++) await other()
+  t.equal(await waiting(), 1)
+  over.abort()
+  await beside
+  await later.end()
+  await lock.end()
+  await Promise.all(all)
 })
