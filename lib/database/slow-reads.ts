@@ -1,6 +1,6 @@
 /**
  * Limits slow reads. Reads of a tenant that run much longer than the statements of another tenant keep the database's processors
- * busy. While the other tenant uses the database, few of them run at a time, and first runs of its reads begin one at a time.
+ * busy. While the other tenant uses the database, few of them run at a time. The first runs of a tenant's reads begin one at a time.
  * Writes also wait for disks and locks, so they do not count.
  */
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
@@ -71,11 +71,12 @@ export class SlowReads {
    * place.
    */
   enter (tenant: TenantRef, text: string, start: (place: Place) => void, refused: () => void): void {
-    if (tenant === serverRef || !this.#isBeside(tenant, this.#now())) return start(null)
+    if (tenant === serverRef) return start(null)
     const reads = this.#readsOf(tenant)
     const quickRuns = reads.known.get(text)
     if (quickRuns === 0 || (quickRuns === undefined && !isRead(text))) return start(null)
     if (quickRuns !== undefined) {
+      if (!this.#isBeside(tenant, this.#now())) return start(null)
       return reads.slow.acquire(tenant, (party) => start({ began () {}, leave: () => reads.slow.release(party) }), refused)
     }
     reads.first.acquire(tenant, (party) => {
