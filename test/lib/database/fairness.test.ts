@@ -19,13 +19,12 @@ async function openLocked (t: Test) {
 test('a tenant with slow statements delays no other tenant', async (t) => {
   const { engine, lock } = await openLocked(t)
   let done = 0
-  const slow = Array.from(
-    { length: 40 },
-    () =>
-      engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenant: tenantRef('a') }).then(() => {
-        done++
-      })
-  )
+  // It does not count as a read: slow reads would wait for their turn before they wait for a connection.
+  const text = 'with locked(t) as materialized (select pg_advisory_xact_lock_shared(1)::text) select t from locked'
+  const slow = Array.from({ length: 40 }, () =>
+    engine.text({ text }, [], { tenant: tenantRef('a') }).then(() => {
+      done++
+    }))
   for (let round = 0; round < 3; round++) {
     t.equal(await engine.text({ text: "select 'b'" }, [], { tenant: tenantRef('b') }), 'b')
     t.equal(await engine.text({ text: "select 'nobody'" }, [], nobody), 'nobody')
