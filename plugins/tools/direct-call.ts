@@ -20,7 +20,7 @@ export function createDirectCall (app: FastifyInstance): CallRoute {
   async function serve (route: ToolRoute, serve: ServeCall, within: object, call: CallRequest, reply: CallReply): Promise<string> {
     const limit = route.limit()
     if (limit !== null) await limiter()?.checkCall(call, reply, limit)
-    return await (responses()?.run(call, within, `${route.method} ${route.path}`, () => serve(call, reply)) ?? serve(call, reply))
+    return responses()?.run(call, within, `${route.method} ${route.path}`, () => serve(call, reply)) ?? serve(call, reply)
   }
 
   return async (route, request, caller, depth, { signal, maxBytes, timeoutMs }) => {
@@ -32,6 +32,7 @@ export function createDirectCall (app: FastifyInstance): CallRoute {
       reply.code(error.statusCode)
       return errorOf(error.statusCode, error.toBody(caller.id))
     })
+    // The route itself bounds its result, as over HTTP. The text is therefore whole here.
     if (Buffer.byteLength(text) > maxBytes) throw tooLarge(maxBytes)
     return answerOf(text, true)
   }
