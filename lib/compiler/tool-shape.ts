@@ -19,6 +19,8 @@ export interface ToolShape {
   /** Members of the input that go into the query string. */
   readonly query: ReadonlySet<string>
   readonly takesBody: boolean
+  /** Characters of the schemas as JSON. */
+  readonly size: number
 }
 
 /** Models accept no other member names. */
@@ -39,27 +41,30 @@ export function toolShape (params: readonly string[], { params: paramsSchema, qu
     ...takesBody && needsBody(body) ? [bodyMember] : []
   ]
   const success = successOf(response)
+  const input = JSON.stringify({
+    type: 'object',
+    properties: {
+      ...Object.fromEntries(params.map((name) => [name, ofPath[name] ?? { type: 'string' }])),
+      ...Object.fromEntries(query),
+      ...takesBody && { [bodyMember]: body }
+    },
+    ...required.length > 0 && { required },
+    additionalProperties: false
+  })
+  const output = success === undefined ? '' : JSON.stringify(success)
   return Object.freeze({
-    inputSchema: plain({
-      type: 'object',
-      properties: {
-        ...Object.fromEntries(params.map((name) => [name, ofPath[name] ?? { type: 'string' }])),
-        ...Object.fromEntries(query),
-        ...takesBody && { [bodyMember]: body }
-      },
-      ...required.length > 0 && { required },
-      additionalProperties: false
-    }),
-    ...success !== undefined && { outputSchema: plain(success) },
+    inputSchema: schemaIn(input),
+    ...success !== undefined && { outputSchema: schemaIn(output) },
     query: names,
-    takesBody
+    takesBody,
+    size: input.length + output.length
   })
 }
 
-/** A plain JSON copy, without the non-JSON members of schemas in this process. */
-function plain (schema: JsonSchema): JsonSchema {
-  const copy: unknown = JSON.parse(JSON.stringify(schema))
-  return isRecord(copy) ? copy : {}
+/** The schema without the non-JSON members that schemas have in this process. */
+function schemaIn (text: string): JsonSchema {
+  const schema: unknown = JSON.parse(text)
+  return isRecord(schema) ? schema : {}
 }
 
 function successOf (response: unknown): JsonSchema | undefined {

@@ -34,8 +34,7 @@ export function recogniser (sdk: typeof Sdk): Recognise {
     const info = meta[sdk.CLIENT_INFO_META_KEY]
     const able = meta[sdk.CLIENT_CAPABILITIES_META_KEY]
     return (info === undefined || isClient(info)) && isRecord(able) &&
-      Object.entries(able).every(([name, value]) => capabilities.has(name) && isRecord(value)) &&
-      hasOnly(meta, (name) => known.has(name) || isOther(name))
+      every(able, (name) => capabilities.has(name) && isRecord(able[name])) && every(meta, (name) => known.has(name) || isOther(name))
   }
 
   return (body, headers) => {
@@ -47,14 +46,14 @@ export function recogniser (sdk: typeof Sdk): Recognise {
     const { jsonrpc, id, method, params = {} } = body
     if (
       jsonrpc !== '2.0' || !(typeof id === 'string' || Number.isSafeInteger(id)) || !isRecord(params) ||
-      !hasOnly(body, (name) => messageMembers.has(name))
+      !hasOnly(body, messageMembers)
     ) return null
     const meta = params['_meta']
     const isModern = version === modernVersion
     if (isModern) {
       if (headers['mcp-method'] !== method || !isEnvelope(meta)) return null
     } else if (
-      (version !== undefined && !versions.has(version)) || !(meta === undefined || (isRecord(meta) && hasOnly(meta, isOther)))
+      (version !== undefined && !versions.has(version)) || !(meta === undefined || (isRecord(meta) && every(meta, isOther)))
     ) { return null }
     const ask = askOf(method, params)
     if (ask === null || (isModern && ask.method === 'tools/call' && headers['mcp-name'] !== ask.name)) return null
@@ -65,20 +64,20 @@ export function recogniser (sdk: typeof Sdk): Recognise {
 function askOf (method: unknown, params: Readonly<Record<string, unknown>>): CommonMessage['ask'] | null {
   const { cursor, name, arguments: input } = params
   if (method === 'tools/list') {
-    return (cursor === undefined || typeof cursor === 'string') && hasOnly(params, (member) => listMembers.has(member))
+    return (cursor === undefined || typeof cursor === 'string') && hasOnly(params, listMembers)
       ? { method, cursor }
       : null
   }
   if (
     method !== 'tools/call' || typeof name !== 'string' || !(input === undefined || isRecord(input)) ||
-    !hasOnly(params, (member) => callMembers.has(member))
+    !hasOnly(params, callMembers)
   ) return null
   return { method, name, input }
 }
 
 function isClient (info: unknown): boolean {
   return isRecord(info) && 'name' in info && 'version' in info &&
-    hasOnly(info, (name) => clientMembers.has(name) && typeof info[name] === 'string')
+    every(info, (name) => clientMembers.has(name) && typeof info[name] === 'string')
 }
 
 /** Whether the member of `_meta` has no effect on the response. */
@@ -86,7 +85,12 @@ function isOther (name: string): boolean {
   return name !== 'progressToken' && !name.startsWith(reserved)
 }
 
-function hasOnly (record: Readonly<Record<string, unknown>>, admits: (name: string) => boolean): boolean {
+function hasOnly (record: Readonly<Record<string, unknown>>, names: ReadonlySet<string>): boolean {
+  for (const name in record) if (!names.has(name)) return false
+  return true
+}
+
+function every (record: Readonly<Record<string, unknown>>, admits: (name: string) => boolean): boolean {
   for (const name in record) if (!admits(name)) return false
   return true
 }

@@ -4,7 +4,6 @@ import { errorSchemaId } from '../../lib/http/error-schemas.js'
 
 const Id = Type.Union([Type.String(), Type.Integer(), Type.Null()])
 
-/** The protocol's own schemas validate the other members. */
 export const JsonRpcMessage = Type.Object({
   jsonrpc: Type.Literal('2.0'),
   method: Type.Optional(Type.String({ description: 'The method, such as `tools/list`. A response has no method.' })),

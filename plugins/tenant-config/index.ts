@@ -14,6 +14,7 @@ import type { TakenRoute } from '../../lib/tenant-document/index.js'
 import { setting } from '../../lib/expressions/environment.js'
 import { checkConfig } from '../../lib/configuration/index.js'
 import { unknownConnectors } from '../../lib/connectors/index.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { routesOf } from '../../lib/http/guards.js'
 import { optional, requireSameContext } from '../../lib/plugin/optional.js'
@@ -106,7 +107,7 @@ export default definePlugin<TenantConfigOptions>({
     app.decorate('tenantDocuments', {
       connectors: async (tenant) => (await loaded.get(tenant)).workflows.context(engine.catalogue).connectors ?? unknownConnectors,
       workflows: async (tenant) => (await loaded.get(tenant)).workflows,
-      tools: async (tenant) => toolsOf(tenant, await loaded.get(tenant), prefix, serveCall),
+      tools: (tenant) => whenKnown(loaded.get(tenant), (routes) => toolsOf(tenant, routes, prefix, serveCall)),
       webhooks: (tenant, through) => webhooksOf(tenant, through, { env: visibleEnv, envNames, log }),
       documentation: (request) => documentedRoutes(request, loaded, prefix, limitStatuses)
     })

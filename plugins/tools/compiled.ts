@@ -11,7 +11,7 @@ export interface CompiledTool {
   readonly segments: readonly string[]
   /** Parameters of the path. */
   readonly params: readonly string[]
-  /** Characters of the tool's schemas. */
+  /** Characters of the tool's schemas, name and description. */
   readonly size: number
 }
 
@@ -23,5 +23,5 @@ export function compileTool (route: ToolRoute): CompiledTool | null {
   const shape = toolShape(params, documentation)
   const { inputSchema, outputSchema } = shape
   const tool = Object.freeze({ ...route.declared, inputSchema, ...outputSchema !== undefined && { outputSchema } })
-  return { route, tool, shape, segments: route.path.split('/'), params, size: JSON.stringify(tool).length }
+  return { route, tool, shape, segments: route.path.split('/'), params, size: shape.size + tool.name.length + tool.description.length }
 }

@@ -28,32 +28,44 @@ export interface ToolRequest {
 export function requestOf ({ segments, shape, params }: CompiledTool, input: unknown): ToolRequest {
   const given = input ?? {}
   if (!isRecord(given)) throw invalid({ path: '', message: 'must be an object', keyword: 'type' })
-  // Models send null for omitted members.
-  const members = new Map(Object.entries(given).filter(([, value]) => value !== null && value !== undefined))
-  for (const name of members.keys()) {
+  for (const name in given) {
+    if (!isGiven(given[name])) continue
     const isKnown = params.includes(name) || shape.query.has(name) || (shape.takesBody && name === bodyMember)
     if (!isKnown) throw invalid({ path: `/${name}`, message: 'is not an input of this tool', keyword: 'additionalProperties' })
   }
   // Has no prototype, since a parameter may have any name.
   const texts: Record<string, string> = Object.create(null)
-  const path = segments.map((segment) => {
-    if (!segment.startsWith(':')) return segment
-    const name = segment.slice(1)
-    const text = texts[name] = textOf(name, members.get(name))
-    return encodeURIComponent(text)
-  }).join('/')
+  let path = ''
+  for (const [index, segment] of segments.entries()) {
+    if (index > 0) path += '/'
+    if (segment.startsWith(':')) {
+      const name = segment.slice(1)
+      const text = texts[name] = textOf(name, memberOf(given, name))
+      path += encodeURIComponent(text)
+    } else path += segment
+  }
   const query: ToolRequest['query'] = Object.create(null)
-  const url = path + (shape.query.size === 0 ? '' : queryOf(members, shape.query, query))
+  const url = shape.query.size === 0 ? path : path + queryOf(given, shape.query, query)
   if (url.length > maxUrl) throw invalid({ path: '', message: `must make a URL of at most ${maxUrl} characters`, keyword: 'maxLength' })
-  const body = shape.takesBody ? members.get(bodyMember) : undefined
+  const body = shape.takesBody ? memberOf(given, bodyMember) : undefined
   return { url, params: texts, query, body, payload: body === undefined ? undefined : payloadOf(body) }
 }
 
+/** Models send null for omitted members. */
+function isGiven (value: unknown): boolean {
+  return value !== null && value !== undefined
+}
+
+function memberOf (given: Readonly<Record<string, unknown>>, name: string): unknown {
+  return Object.hasOwn(given, name) ? given[name] ?? undefined : undefined
+}
+
 /** Returns the query string, and fills `query` with its values. */
-function queryOf (members: ReadonlyMap<string, unknown>, names: ReadonlySet<string>, query: ToolRequest['query']): string {
+function queryOf (given: Readonly<Record<string, unknown>>, names: ReadonlySet<string>, query: ToolRequest['query']): string {
   const search = new URLSearchParams()
-  for (const [name, value] of members) {
-    if (!names.has(name)) continue
+  for (const name in given) {
+    const value = given[name]
+    if (!names.has(name) || !isGiven(value)) continue
     for (const item of [value].flat()) search.append(name, typeof item === 'object' && !isExact(item) ? stringifyJson(item) : String(item))
     const [first, ...further] = search.getAll(name)
     if (first !== undefined) query[name] = further.length === 0 ? first : [first, ...further]

@@ -4,9 +4,21 @@ import type { ModelTool } from '../../lib/models/types.js'
 import type { CompiledTool } from './compiled.js'
 import type { RunTool } from './run.js'
 import type { KeepTool, ToolEntry, ToolSet } from './tool-set.js'
-import type { FoundTool, ListedTool, Tool, ToolAccess, ToolAnswer, ToolCall, ToolCaller, ToolRoute, Tools } from './types.js'
+import type {
+  FoundTool,
+  ListedTool,
+  TenantTools,
+  Tool,
+  ToolAccess,
+  ToolAnswer,
+  ToolCall,
+  ToolCaller,
+  ToolRoute,
+  Tools
+} from './types.js'
 import { LRUCache } from 'lru-cache'
 import { failure, TenantryError } from '../../lib/errors.js'
+import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { requireCaller, requirePermissions, requireProvider } from '../auth/access.js'
 import { valueOf } from './tool-result.js'
 import { toolSet } from './tool-set.js'
@@ -47,10 +59,13 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     return platform
   }
 
-  async function ofTenant ({ tenant }: ToolCaller): Promise<ToolSet | null> {
+  function ofTenant ({ tenant }: ToolCaller): ToolSet | null | Promise<ToolSet | null> {
     const source = documents()
     if (source === null || tenant === null || tenant === undefined) return null
-    const found = await source.tools(tenant.id)
+    return whenKnown(source.tools(tenant.id), setOf)
+  }
+
+  function setOf (found: TenantTools | null): ToolSet | null {
     if (found === null || found.routes.length === 0) return null
     const known = ofTenants.get(found.key)
     if (known !== undefined) return known
@@ -64,10 +79,15 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     return set
   }
 
-  async function find (name: string, caller: ToolCaller): Promise<CompiledTool | null> {
-    const entry = ofPlatform().entries.get(name) ?? (await ofTenant(caller))?.entries.get(name)
+  function find (name: string, caller: ToolCaller): CompiledTool | null | Promise<CompiledTool | null> {
+    const ofServer = ofPlatform().entries.get(name)
+    if (ofServer !== undefined) return admitted(ofServer, caller)
+    return whenKnown(ofTenant(caller), (set) => admitted(set?.entries.get(name), caller))
+  }
+
+  function admitted (entry: ToolEntry | undefined, caller: ToolCaller): CompiledTool | null | Promise<CompiledTool | null> {
     if (entry === undefined || (caller.raw === undefined && entry.route.serve === undefined)) return null
-    return await admits(entry.route, caller) ? entry.compiled() : null
+    return whenKnown(admits(entry.route, caller), (isAdmitted) => isAdmitted ? entry.compiled() : null)
   }
 
   async function open (name: string, caller: ToolCaller): Promise<FoundTool | null> {
@@ -175,15 +195,22 @@ function merged (parts: readonly (readonly ToolEntry[])[]): ToolEntry[] {
 }
 
 /** Whether the route would admit the caller. The route checks each call again. */
-async function admits ({ access, authProvider, permission, permissions, publicTenant }: ToolAccess, request: ToolCaller): Promise<boolean> {
+function admits (
+  { access, authProvider, permission, permissions, publicTenant }: ToolAccess,
+  request: ToolCaller
+): boolean | Promise<boolean> {
   if (publicTenant === false && request.auth === null && request.tenant !== null) return false
   try {
     if (authProvider !== undefined) requireProvider(request, authProvider)
-    await requireCaller(request, access, permission)
-    await requirePermissions(request, permissions)
-    return true
+    const checked = whenKnown(requireCaller(request, access, permission), () => requirePermissions(request, permissions))
+    return checked instanceof Promise ? checked.then(() => true, refusal) : true
   } catch (error) {
-    if (error instanceof TenantryError && error.statusCode < 500) return false
-    throw error
+    return refusal(error)
   }
+}
+
+/** false for an error that refuses the caller. Throws other errors. */
+function refusal (error: unknown): false {
+  if (error instanceof TenantryError && error.statusCode < 500) return false
+  throw error
 }

@@ -162,7 +162,11 @@ test('a body that is not a single message is rejected', async (t) => {
   const call = { jsonrpc: '2.0', id: 1, method: 'tools/list', params: {} }
   t.equal((await post([call, call], token('acme'))).status, 400, 'a batch')
   t.equal((await post('text', token('acme'))).status, 400)
-  t.equal((await post({ ...call, jsonrpc: '1.0' }, token('acme'))).status, 400)
+  for (const [fault, path] of [[{ jsonrpc: '1.0' }, '/body/jsonrpc'], [{ method: 7 }, '/body/method']] as const) {
+    const response = await post({ ...call, ...fault }, token('acme'))
+    t.equal(response.status, 400)
+    t.match(await response.json(), { code: 'TENANTRY_VALIDATION_FAILED', details: [{ path }] })
+  }
   t.equal((await post({ ...call, method: 'x'.repeat(2_000_000) }, token('acme'))).status, 413)
   t.equal((await post({ ...call, method: 'subscriptions/listen' }, token('acme'))).status, 404, 'a stream that never ends')
   t.equal((await fetch(`${url}/mcp`, { headers: token('acme') })).status, 405)
