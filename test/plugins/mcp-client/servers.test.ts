@@ -42,10 +42,13 @@ test('tools of a program are listed and called', async (t) => {
   t.match((await acme.get('/agent/health')).body, { mcp: { files: 'up' } })
   t.match((await as('globex').get('/agent/health')).body, { mcp: { files: 'idle' } })
 
+  const calls = async () => (await app.usage.summary('acme')).api_calls
+  const before = await calls()
   t.match(await acme.execute('files.read_text_file', { path: join(path, 'note.txt') }), {
     status: 200,
     body: { isError: false, content: [{ type: 'text', text: 'a note' }] }
   })
+  t.equal(await calls() - before, 1)
   t.match(await acme.execute('files.read_text_file', { path: '/etc/passwd' }), { status: 200, body: { isError: true } }, 'its own error')
   t.match(
     await acme.execute('files.write_file', { path: join(path, 'x'), content: 'x' }),
