@@ -3,6 +3,8 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql } from 'kysely'
+import { parseJson } from '../../lib/json/parse.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 
 const silence = sql.lit('30 seconds')
 
@@ -65,7 +67,7 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Own
       const { rows } = await sql<{ id: string, state: string | null }>`
         select id, state::text as state from tenantry.realtime_members m where tenant_id = ${tenant} and room = ${room} and ${lives} order by place limit ${limit}::int`
         .execute(db)
-      return rows.map(({ id, state }) => ({ id, state: state === null ? null : JSON.parse(state) }))
+      return rows.map(({ id, state }) => ({ id, state: state === null ? null : parseJson(state) }))
     },
 
     /** The heartbeat of this process. Returns whether its row was missing, as after a restored backup. */
@@ -111,5 +113,5 @@ export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Own
 }
 
 function textOf (state: unknown): string | null {
-  return state === undefined || state === null ? null : JSON.stringify(state)
+  return state === undefined || state === null ? null : stringifyJson(state)
 }

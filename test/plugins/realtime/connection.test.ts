@@ -85,6 +85,17 @@ test('the size and number of messages are bounded', async (t) => {
   t.ok(origin)
 })
 
+test('the state of a member keeps every digit of its numbers', async (t) => {
+  const { connect } = await open(t, {}, { engine: await postgresSection(t) })
+  const client = await connect('acme')
+  const texts: string[] = []
+  client.socket.on('message', (data) => texts.push(String(data)))
+  const state = '{"id":12345678901234567890,"share":0.12345678901234567890123}'
+  client.socket.send(`{"type":"join","room":"a","state":${state}}`)
+  await client.next(({ type }) => type === 'presence')
+  t.match(texts, [/"ack"/, `"state":${state}`])
+})
+
 test("malformed frames close the connection with the protocol's codes", async (t) => {
   const { origin } = await open(t)
   const codeAfter = async (frame: Buffer): Promise<number> => {
