@@ -5,6 +5,7 @@ import type { AnswerParts } from './answer-schema.js'
 import type { CompiledRequest, JsonSchema, Method } from '../expressions/types.js'
 import type { CompiledWebhook } from './webhook.js'
 import type { CompiledRoute } from './route.js'
+import { notModified } from '../http/entity-tags.js'
 import { formSchema, type CompiledFile } from './files.js'
 import { honoursIfMatch } from './precondition.js'
 import { takesIdempotencyKey } from './idempotency.js'
@@ -130,10 +131,18 @@ function answersOf (route: Route, parts: DocumentedParts): Readonly<Record<numbe
   if (webhook?.acknowledges === true) return { 200: { description: 'Success', ...received } }
   const answer = (workflow === null ? undefined : workflowAnswerSchema(workflow, response)) ?? answerSchema(parts, route.response)
   // A named schema is returned itself, because a copy would lose its name.
-  if (webhook === null) return { [status]: schemaName(answer) === undefined ? { description: 'Success', ...answer } : answer }
+  if (webhook === null) {
+    const success = schemaName(answer) === undefined ? { description: 'Success', ...answer } : answer
+    return hasTag(parts) ? { [status]: success, 304: { ...notModified } } : { [status]: success }
+  }
   // 200 is also the response to a repeated delivery.
   if (status === 200) return { 200: { description: 'Success', anyOf: [answer, received] } }
   return { [status]: { description: 'Success', ...answer }, 200: { description: 'The delivery was already processed.', ...received } }
+}
+
+/** A large response has none. */
+function hasTag ({ method, workflow, writes }: DocumentedParts): boolean {
+  return method === 'GET' && workflow === null && writes.length === 0
 }
 
 function bodySchema ({ method, request, queries, files }: DocumentedParts): JsonSchema | undefined {

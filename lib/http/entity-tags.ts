@@ -30,6 +30,9 @@ export const ifMatchParameter = {
   schema: { type: 'string', maxLength: maxHeader }
 }
 
+/** The response schema of 304, for endpoints that call `withTag`. */
+export const notModified = Type.Null({ description: 'The caller has this version: `If-None-Match` names its `ETag`.' })
+
 /** The strong tag of a state that the text describes. */
 export function tagOf (text: string | Buffer): string {
   return `"${hash('sha1', text, 'base64url')}"`

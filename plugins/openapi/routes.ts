@@ -1,7 +1,7 @@
 /** `GET /doc` and the pages under `/ui`. */
 import type { FastifyInstance } from 'fastify'
 import type { OpenApiService } from './service.js'
-import { tagOf, withTag } from '../../lib/http/entity-tags.js'
+import { tagOf, notModified, withTag } from '../../lib/http/entity-tags.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { pageRoutes } from './pages.js'
 
@@ -11,7 +11,11 @@ const documentSchema = {
   tags,
   summary: 'Retrieve this OpenAPI document',
   description: "The OpenAPI document of this server, including the routes of the caller's tenant.",
-  response: { 200: { type: 'object', description: 'The OpenAPI document.', additionalProperties: true }, ...errorResponses(404, 500, 503) }
+  response: {
+    200: { type: 'object', description: 'The OpenAPI document.', additionalProperties: true },
+    304: notModified,
+    ...errorResponses(404, 500, 503)
+  }
 }
 
 const pagesSchema = {

@@ -13,7 +13,7 @@ import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { periods } from './periods.js'
 import { gateActions, maxRules, Name, Rule, type LimitedUser } from './rules.js'
-import { ifMatchOf, IfMatchHeaders, withTag } from '../../lib/http/entity-tags.js'
+import { ifMatchOf, IfMatchHeaders, notModified, withTag } from '../../lib/http/entity-tags.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { limitedUser, rulesTag, type ResourceLimits } from './service.js'
@@ -86,7 +86,11 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
   const users = optional(app, 'users')
   app.get('/tenant/limits/resources', {
     config: reading,
-    schema: { tags, summary: 'List limits of the tenant for its users', response: { 200: Rules, ...errorResponses(...refusals) } }
+    schema: {
+      tags,
+      summary: 'List limits of the tenant for its users',
+      response: { 200: Rules, 304: notModified, ...errorResponses(...refusals) }
+    }
   }, async (request, reply) => {
     const rules = await service.rules(tenantOf(request))
     return withTag(request, reply, rulesTag(rules), rules)

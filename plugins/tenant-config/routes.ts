@@ -6,7 +6,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { actorOf } from '../auth/actor.js'
 import { hasPermission } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { ifMatchOf, IfMatchHeaders, withTag } from '../../lib/http/entity-tags.js'
+import { ifMatchOf, IfMatchHeaders, notModified, withTag } from '../../lib/http/entity-tags.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { tenantOf } from '../tenancy/required.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -59,7 +59,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
       tags,
       summary: 'Retrieve the configuration of the tenant',
       querystring: ReadQuery,
-      response: { 200: Document, ...errorResponses(...refusals) }
+      response: { 200: Document, 304: notModified, ...errorResponses(...refusals) }
     }
   }, async (request, reply) => {
     const { version, document } = await service.read(tenantOf(request), request.query.version)

@@ -10,7 +10,7 @@ import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { isFound, searchQuery } from '../../lib/http/search.js'
-import { ifMatchOf, IfMatchHeaders, withTag } from '../../lib/http/entity-tags.js'
+import { ifMatchOf, IfMatchHeaders, notModified, withTag } from '../../lib/http/entity-tags.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
 import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
@@ -82,7 +82,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     schema: {
       tags,
       summary: 'Retrieve the RBAC configuration of the tenant',
-      response: { 200: Rbac, ...errorResponses(...refusals) }
+      response: { 200: Rbac, 304: notModified, ...errorResponses(...refusals) }
     }
   }, async (request, reply) => {
     const rbac = await service.read(tenantOf(request))

@@ -28,7 +28,7 @@ const resources: Readonly<Record<string, Resource>> = {
 const tokenOf = (tenant: string) => signToken({ sub: 'ada', role: 'admin', tenant_id: tenant })
 
 test('preconditions', async (t) => {
-  const servers = await testServers(t, { routes: [] }, { engine: await postgresSection(t), tenants: ['acme', 'other'] })
+  const servers = await testServers(t, { routes: [{ path: '/hello', method: 'get', response: { hello: 'you' } }] }, { engine: await postgresSection(t), tenants: ['acme', 'other'] })
   const [ask, elsewhere] = [caller(t, servers[0], { token: tokenOf('acme') }), caller(t, servers[1], { token: tokenOf('acme') })]
   const other = caller(t, servers[0], { token: tokenOf('other') })
   const tagAt = async (at: Ask, target: string) => String((await at(target)).headers['etag'])
@@ -76,6 +76,17 @@ test('preconditions', async (t) => {
       t.equal(await tagAt(ask, read), etag, read)
       t.match(await ask(read, { headers: { 'if-none-match': String(etag) } }), { status: 304, text: '' })
     }
+  })
+
+  await t.test('/doc describes each endpoint that answers 304', async (t) => {
+    const { paths } = (await servers[0].inject('/doc')).json()
+    for (const path of ['/tenant/rbac', '/tenant/limits/resources', '/tenant/config', '/doc', '/hello']) {
+      const etag = await tagAt(ask, `GET ${path}`)
+      t.equal((await ask(`GET ${path}`, { headers: { 'if-none-match': etag } })).status, 304, path)
+      t.match(paths[path].get.responses, { 304: { description: /If-None-Match/ } }, path)
+      t.notOk('content' in paths[path].get.responses[304], 'it has no body')
+    }
+    t.notOk(304 in paths['/tenant/secrets'].get.responses)
   })
 
   await t.test('a secret keeps its tag when it is used, and changes it with each write', async (t) => {
