@@ -71,7 +71,7 @@ test('the size and number of messages are bounded', async (t) => {
   t.equal((await burst.closed).code, 4429)
   const wrong = await join('acme')
   for (
-    const [text, message] of [['{', /not JSON/], ['[]', /not an object/], ['{"type":"drop"}', /no known type/], [
+    const [text, message] of [['{', /not JSON/], ['[]', /not an object/], ['{"type":"drop"}', /type of the message is unknown/], [
       '{"type":"join","room":"a b"}',
       /room/
     ], ['{"type":"ping","more":1}', /more/]] as const
