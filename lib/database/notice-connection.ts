@@ -60,7 +60,7 @@ export function createNoticeConnection (options: NoticeConnectionOptions): Notic
 
   function recovered (): void {
     pauseMs = minPauseMs
-    if (warned !== 'no') log?.info({}, 'notices of what other servers change arrive again')
+    if (warned !== 'no') log?.info({}, 'notices of changes by other servers arrive again')
     warned = 'no'
   }
 
@@ -71,7 +71,7 @@ export function createNoticeConnection (options: NoticeConnectionOptions): Notic
       log?.warn({ err: error }, pooler)
     } else if (warned === 'no') {
       warned = 'lost'
-      log?.warn({ err: error }, 'the database connection that brings notices of what other servers change is lost: it is made again')
+      log?.warn({ err: error }, 'the database connection for notices of changes by other servers was lost: reconnecting')
     }
   }
 
@@ -91,6 +91,6 @@ export function createNoticeConnection (options: NoticeConnectionOptions): Notic
 }
 
 const pooler =
-  'notices of what other servers change do not arrive: postgres.connectionString seems to lead through a pooler of transactions, ' +
-  'which LISTEN does not survive, or postgres.notifyConnectionString to another database. Set postgres.notifyConnectionString to an address of ' +
-  'the database itself or of a pooler of sessions. Until then this server reads what it remembers anew every few seconds, and is slower'
+  'notices of changes by other servers do not arrive: postgres.connectionString seems to use a transaction pooler, which does not support ' +
+  'LISTEN, or postgres.notifyConnectionString another database. Set postgres.notifyConnectionString to the URL of the database itself or of a ' +
+  'session pooler. Until then this server reads its cached values again every few seconds, and is slower'

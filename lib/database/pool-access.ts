@@ -52,7 +52,7 @@ export function createPoolAccess (
     isBusy: () => running > 0,
     ended: () => ended,
     onHang () {
-      warn(new Error('the database does not respond to "select 1" in time'), 'the database hangs: what needs it is refused until it answers')
+      warn(new Error('the database does not respond to "select 1" in time'), 'the database does not respond: requests that need it are rejected until it does')
       gate.close()
       for (const abandon of [...connecting]) abandon(databaseUnavailable())
     },
@@ -60,7 +60,7 @@ export function createPoolAccess (
       for (const client of [...busy.keys()]) if (!patient.has(client)) release(client, true)
     },
     onAnswer () {
-      log?.info({}, 'the database answers again')
+      log?.info({}, 'the database responds again')
     }
   })
 

@@ -90,7 +90,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     refreshAsked = setTimeout(() => {
       refreshAsked = null
       lastAsked = Date.now()
-      refresh().catch((error: unknown) => options.warn(error, 'the tables of the database could not be read again'))
+      refresh().catch((error: unknown) => options.warn(error, 'the schema of the database could not be read again'))
     }, wait)
     refreshAsked.unref()
   }

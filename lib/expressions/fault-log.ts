@@ -26,6 +26,6 @@ export function expressionFaults (log: WarningLog, tenant: Owner | null, placeOf
     const place = JSON.stringify([tenant, expression])
     if (recent.has(place)) return
     recent.set(place, true)
-    log.warn({ tenant, expression, reason }, 'an expression could not be computed: its condition does not hold')
+    log.warn({ tenant, expression, reason }, 'an expression could not be computed: its condition counts as false')
   }
 }

@@ -29,7 +29,7 @@ export function createRepeatedFailures (log: FastifyBaseLogger): RepeatedFailure
   let timer: NodeJS.Timeout | undefined
 
   function endPeriod (): void {
-    for (const [code, failures] of counts) log.error({ code, failures }, 'requests failed with errors that the log has whole already')
+    for (const [code, failures] of counts) log.error({ code, failures }, 'requests failed with errors that were already logged in full')
     counts.clear()
     kinds = repeated
     repeated = new Set()

@@ -43,7 +43,7 @@ export function whenEnded (app: FastifyInstance, listener: RequestEndListener): 
       try {
         listener(reply.request, reply, ms)
       } catch (err) {
-        reply.log.error({ err }, 'what is done at the end of a request failed')
+        reply.log.error({ err }, 'a task at the end of a request failed')
       }
     }
   }

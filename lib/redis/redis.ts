@@ -231,7 +231,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
         // The log reports the commands that a lost connection fails once.
         if (isUp && client.stream.writable && Date.now() - lastRefusal > refusalLogTime) {
           lastRefusal = Date.now()
-          log.warn({ redis, reason: messageOf(error) }, 'Redis refused a command: this instance did without it')
+          log.warn({ redis, reason: messageOf(error) }, 'Redis rejected a command: this instance continued without it')
         }
         return fallback()
       })

@@ -73,8 +73,8 @@ function warnOfMissing (
     log.warn(
       { key },
       value === null
-        ? 'a secret that the route names has expired: it is null'
-        : 'a secret that the route names is not there: its placeholder stays'
+        ? 'a secret of the route has expired: its value is null'
+        : 'a secret of the route is missing: its placeholder is not replaced'
     )
   }
   return values

@@ -42,7 +42,8 @@ export async function openKeys (
   if (home === undefined) {
     return {
       keys: masterKeys(makeMasterKey().key, previous),
-      note: 'SECRETS_MASTER_KEY is not set: secrets are encrypted under a key that ends with this process, as its database in memory does'
+      note:
+        'SECRETS_MASTER_KEY is not set: secrets are encrypted with a key that is lost when this process ends, like its database in memory'
     }
   }
   return {

@@ -57,7 +57,7 @@ export default definePlugin<AgentOptions>({
     const reached = createCachedProbe(async () => {
       await embeddings()?.check()
       return true
-    }, { onError: (err) => log.warn({ err }, 'the store of vectors cannot be reached') })
+    }, { onError: (err) => log.warn({ err }, 'the vector store cannot be reached') })
 
     async function health (tenant: Owner): Promise<Static<typeof AgentHealth>> {
       const vectorStore = embeddings() === null ? 'off' : await reached() === true ? 'up' : 'down'

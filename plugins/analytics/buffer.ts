@@ -150,18 +150,18 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
 
   function succeeded (): void {
     pending = undefined
-    if (dropped > 0) log.warn({ requests: dropped }, 'requests are missing in the figures: too many waited for the database')
-    else if (failures > 0) log.info('figures of requests are written again')
+    if (dropped > 0) log.warn({ requests: dropped }, 'requests are missing in the analytics: too many waited for the database')
+    else if (failures > 0) log.info('the analytics of requests are written again')
     failures = 0
     dropped = 0
   }
 
   function failed (err: unknown, batch: Batch): void {
     failures++
-    if (failures === 1) log.warn({ err }, 'figures of requests could not be written; they are kept')
+    if (failures === 1) log.warn({ err }, 'the analytics of requests could not be written; they are kept in memory')
     // A refused batch would block all later ones.
     if (failures >= maxRefusals && !(err instanceof TenantryError && err.statusCode === 503)) {
-      log.error({ err, requests: requestsIn(batch.sums) }, 'requests are missing in the figures: the database refuses them')
+      log.error({ err, requests: requestsIn(batch.sums) }, 'requests are missing in the analytics: the database rejects them')
       pending = undefined
     }
     end()
@@ -224,7 +224,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
       let lost = dropped + (pending === undefined ? 0 : requestsIn(pending.sums))
       for (let batch = take(); batch !== undefined; batch = take()) lost += requestsIn(batch.sums)
       if (lost > 0) {
-        log.error({ requests: lost }, 'requests are missing in the figures: the server stopped while the database could not be reached')
+        log.error({ requests: lost }, 'requests are missing in the analytics: the server stopped while the database could not be reached')
       }
     }
   }

@@ -25,7 +25,9 @@ export function createKeyUses (write: (uses: readonly Use[]) => Promise<void>, l
     if (noted.size === 0) return
     const uses = [...noted].map(([id, { tenant, at }]) => ({ tenant, id, at: new Date(at) }))
     noted = new Map()
-    await write(uses).catch((err: unknown) => log.warn({ err, keys: uses.length }, 'when API keys were used last could not be written'))
+    await write(uses).catch(
+      (err: unknown) => log.warn({ err, keys: uses.length }, 'the times of the last use of API keys could not be written')
+    )
   }
 
   return {

@@ -91,7 +91,7 @@ export default definePlugin<AuthOptions>({
     const keyring = ownKeysOf(registration, jwt, keys, now)
     const store = createTokens(keyring, now, providers, maxLifetime, sources.revocations)
     const { forget, look, issue, hasRevocations, ...tokens } = store
-    if (jwt === undefined && !registration.isOfApp && providers.names.length === 0) app.log.info('no jwt section: every token is refused')
+    if (jwt === undefined && !registration.isOfApp && providers.names.length === 0) app.log.info('no jwt section: every token is rejected')
     applyRules(app, registration, store)
     const callers = createCallers(options.apiKey, sources)
     const credentials = createCredentials({

@@ -117,7 +117,7 @@ export function createChange (
       if (found.plan === null) {
         warnings.push([
           { tenant, provider, subscription: id, products: found.snapshot.productIds },
-          'a subscription is for products that the product map does not name: it gives no plan'
+          'a subscription has no product of the product map: it has no effect on the plan'
         ])
       }
       return true
@@ -131,7 +131,7 @@ export function createChange (
         entry('billing.event_unclaimed', tenant, reported, platformRef)
         warnings.push([
           { tenant, ...reported },
-          'a payment provider reports on a deleted tenant: its subscription may have to be cancelled there'
+          'a payment provider reported an event of a deleted tenant: check whether its subscription must be canceled there'
         ])
         return 'unclaimed'
       }
@@ -155,7 +155,7 @@ export function createChange (
         if (named !== null && named !== tenant) {
           warnings.push([
             { tenant, provider, subscription: snapshot.id, named },
-            'a payment provider answered with the subscription of another tenant; it is left out'
+            'a payment provider returned the subscription of another tenant; it is ignored'
           ])
         } else if (!isOfDeleted(deletedAt, snapshot.startedAt)) {
           take(provider, snapshot.id, knownOf(heardSnapshot(snapshot, at)), confirmed)
@@ -178,7 +178,7 @@ export function createChange (
           }),
           merged
         )
-        warnings.push([{ tenant, provider, subscription: id }, "a subscription is another tenant's now; this one has it no more"])
+        warnings.push([{ tenant, provider, subscription: id }, 'a subscription now belongs to another tenant'])
       },
       asked (time, answered, seen) {
         memory = {

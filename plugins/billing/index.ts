@@ -84,14 +84,14 @@ export default definePlugin<BillingOptions>({
     if (provider !== null && !receivers.has(provider.name)) {
       log.warn(
         { provider: provider.name },
-        'the payment provider has no signing secret: its webhooks are refused, and only a sync tells what became of a subscription'
+        'the payment provider has no signing secret: its webhooks are rejected, and subscriptions are updated only by a sync'
       )
     }
     const unused = provider !== null
       ? []
       : providerNames.filter((name) => settings[name]?.apiKey !== undefined || settings[name]?.productMap !== undefined)
     if (unused.length > 0) {
-      log.warn({ providers: unused }, 'there are settings of a payment provider, and none is chosen (PAYMENT_PROVIDER): nothing is sold')
+      log.warn({ providers: unused }, 'there are settings of a payment provider, but none is selected (PAYMENT_PROVIDER): plans cannot be bought')
     }
     const service = createBilling({
       db,

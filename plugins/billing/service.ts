@@ -138,7 +138,7 @@ export function createBilling (
       return await running
     } catch (err) {
       if (isFailure(err, 'tenantUnknown')) throw err
-      log.warn({ err, tenant }, 'the payment provider could not be asked about a subscription; it is judged by what is known')
+      log.warn({ err, tenant }, 'a subscription could not be read from the payment provider; its last known state is used')
       return await settle(tenant)
     }
   }
@@ -170,7 +170,7 @@ export function createBilling (
     if (!isNew) return 'duplicate'
     log.warn(
       { tenant, ...reported },
-      'a payment provider reports on an unknown tenant; the event is kept, and applied when the tenant is created'
+      'a payment provider reported an event of an unknown tenant; it is kept, and applied when the tenant is created'
     )
     return 'unclaimed'
   }
@@ -183,7 +183,7 @@ export function createBilling (
       await (asks && dueAt <= now() ? pullOnce(tenant) : settle(tenant))
       return true
     } catch (err) {
-      log.warn({ err, tenant }, 'a subscription could not be settled; it is tried again')
+      log.warn({ err, tenant }, 'a subscription could not be settled; retrying later')
       return false
     }
   }

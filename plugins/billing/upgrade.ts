@@ -204,7 +204,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     } finally {
       // The change stays done, and the place is free after the window in any case.
       await attempts.reset(oneAtATime, tenant, tenant).catch((err: unknown) =>
-        log.warn({ err, tenant }, 'the place of an upgrade could not be given back; it is free in a minute')
+        log.warn({ err, tenant }, 'the lock of an upgrade could not be released; it expires in a minute')
       )
     }
   }

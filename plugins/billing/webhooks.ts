@@ -104,6 +104,6 @@ async function countFailed (request: FastifyRequest, reply: FastifyReply, provid
   await countFailedSignature(request, reply)
   request.log.warn(
     { provider },
-    "the signature of a billing webhook is not valid: where it came from the provider, compare the provider's signing secret with the setting"
+    "the signature of a billing webhook is invalid: if the provider sent it, compare the provider's signing secret with the setting"
   )
 }

@@ -46,7 +46,7 @@ async function createStore (
   { log }: FastifyInstance,
   { enabled = true, provider = 'memory', maxSize, maxMemoryMB, redis, lmdb }: CacheOptions
 ): Promise<CacheStore> {
-  const warn = createWarn((reason, err) => log.warn({ ...err !== undefined && { err } }, `an answer was not cached: ${reason}`))
+  const warn = createWarn((reason, err) => log.warn({ ...err !== undefined && { err } }, `a response was not cached: ${reason}`))
   const bounds = { maxSize, maxMemoryMB, warn }
   const chosen = enabled ? provider : 'memory'
   switch (chosen) {
@@ -58,7 +58,7 @@ async function createStore (
       return await createLmdbCache({
         ...bounds,
         dbPath: required(lmdb?.dbPath, 'lmdb.dbPath'),
-        onRenewal: (reason) => log.warn({ reason }, 'the file of the cache begins anew, empty')
+        onRenewal: (reason) => log.warn({ reason }, 'the file of the cache was recreated, empty')
       })
     default:
       throw new Error(`cache.provider "${String(chosen satisfies never)}" is unknown`)

@@ -186,7 +186,7 @@ export async function createLmdbCache (
         true,
         freeForItem
       )
-      if (!kept) warn('too many others would have to make room for it at once')
+      if (!kept) warn('it would displace too many other responses at once')
     },
     invalidate (tenant, writes) {
       if (

@@ -175,7 +175,7 @@ export function createRedisCache (
           ]),
         () => 1
       )
-      if (kept === 0) warn(`more than ${itemsAtOnce} others would have to make room for it at once`)
+      if (kept === 0) warn(`it would displace more than ${itemsAtOnce} other responses at once`)
     },
     async invalidate (tenant, tables) {
       const scoped = tables.flatMap(({ table, scoped }) => scoped ? [table] : [])

@@ -69,7 +69,7 @@ export function cacheRoutes (app: FastifyInstance): void {
   if (!cache.shared) {
     const end = events.on('cache', (cleared) => {
       Promise.resolve(cache.clear(cleared === platformRef ? everyTenant : cleared)).catch((err: unknown) =>
-        log.error({ err, ...cleared !== platformRef && { tenant: cleared } }, 'cached answers could not be cleared')
+        log.error({ err, ...cleared !== platformRef && { tenant: cleared } }, 'cached responses could not be cleared')
       )
     })
     app.addHook('onClose', async () => end())

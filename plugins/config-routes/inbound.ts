@@ -56,8 +56,8 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
       await countFailedSignature(request, reply)
       warn(
         accepted.length === 0
-          ? 'a webhook has no signing secret: every call is refused'
-          : 'the signature of a webhook is not valid: where it came from the service, compare its signing secret',
+          ? 'a webhook has no signing secret: every call is rejected'
+          : 'the signature of a webhook is invalid: if the service sent it, compare its signing secret',
         error
       )
       throw error

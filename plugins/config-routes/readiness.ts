@@ -48,7 +48,7 @@ async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise
     schemaChanged () {
       if (Date.now() - refreshedAt >= recheckAfter) {
         refreshedAt = Date.now()
-        engine.refresh().catch((err: unknown) => log.warn({ err }, 'the tables of the database could not be read again'))
+        engine.refresh().catch((err: unknown) => log.warn({ err }, 'the schema of the database could not be read again'))
       }
       return failure('schemaChanged', { headers: retryAfter })
     }

@@ -120,7 +120,7 @@ export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
         clearInterval(renewal)
         // The work is not undone if this write fails. At worst, the delivery is handled again.
         await change({ held_until: null }).catch((err: unknown) =>
-          log.warn({ err, tenant }, 'a webhook was handled, and that could not be noted')
+          log.warn({ err, tenant }, 'a webhook was processed, but its receipt could not be written')
         )
         return result
       } catch (error) {
@@ -131,7 +131,7 @@ export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
           delivery.id
         )
           .where('holder', '=', holder).execute().catch((err: unknown) =>
-            log.warn({ err, tenant }, 'a webhook failed, and stays held for a minute')
+            log.warn({ err, tenant }, 'a webhook failed, and its claim lasts for another minute')
           )
         throw error
       }

@@ -99,7 +99,7 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
     }, (err: unknown) => {
       work = null
       failedAt = performance.now()
-      log.warn({ err }, 'the origins of tenants could not be read: they are tried again')
+      log.warn({ err }, 'the origins of tenants could not be read: retrying')
       if (!isClosed) timer = setTimeout(read, retryAfter).unref()
     })
     return work

@@ -31,11 +31,11 @@ export function createReindex ({ store, service, log }: ReindexParts) {
         } catch (error) {
           if (signal.aborted || !(error instanceof TenantryError)) throw error
           left.add(key)
-          log.warn({ tenant, code: error.code }, 'a document could not be embedded anew')
+          log.warn({ tenant, code: error.code }, 'a document could not be embedded again')
         }
       }
     }
-    log.info({ documents: renewed, left: left.size }, 'documents were embedded anew')
+    log.info({ documents: renewed, left: left.size }, 'documents were embedded again')
     if (left.size > 0) throw new Error(`${left.size} documents could not be embedded again`)
   }
 }

@@ -64,7 +64,7 @@ export function createTransforms ({ objects, transforms, dbFor, usage, now, log 
     // Another server may be about to store the object.
     if (kept === null || now() - kept.createdAt.getTime() > putMs) {
       await keep(file, made, key, bytes, kept).catch((err: unknown) => {
-        log.warn({ err, tenant, file: id }, 'an image could not be kept; it is made again with the next request')
+        log.warn({ err, tenant, file: id }, 'a transformed image could not be stored; the next request transforms it again')
       })
     }
     const part = ({ start, end }: ByteRange) => bytes.subarray(start, end + 1)

@@ -78,7 +78,7 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
     }
     const quietly = async (work: Promise<void>): Promise<void> => {
       await work.catch((err: unknown) =>
-        log.warn({ err, tenant: holding.tenant }, 'the end of a request with an idempotency key could not be noted')
+        log.warn({ err, tenant: holding.tenant }, 'the response of a request with an idempotency key could not be stored')
       )
     }
 

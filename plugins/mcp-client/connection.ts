@@ -57,7 +57,7 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
       resolve()
     }
   })
-  client.onerror = (err) => log.debug({ err, server: name }, 'an MCP server sent what cannot be read')
+  client.onerror = (err) => log.debug({ err, server: name }, 'an MCP server sent an invalid message')
   const giveUp = () => {
     transport.close().catch(() => {})
   }

@@ -55,7 +55,7 @@ export default definePlugin<McpClientOptions>({
       maxProcesses,
       maxWait: Math.max(...servers.map(({ timeoutMs = defaultTimeout }) => timeoutMs), 0) + closeTime,
       now,
-      onFailure: ({ name }, err) => log.warn({ err, server: name }, 'an MCP server is gone')
+      onFailure: ({ name }, err) => log.warn({ err, server: name }, 'an MCP server has stopped')
     })
     const service = createMcpServers({
       servers,

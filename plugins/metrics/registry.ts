@@ -46,7 +46,7 @@ export interface RegistryOptions {
 
 export function openRegistry (app: FastifyInstance, { perTenant, maxTenants, now }: RegistryOptions): Registry {
   const registry = new Registry()
-  const options: CachedProbeOptions = { now, onError: (err) => app.log.debug({ err }, 'figures are missing from the metrics') }
+  const options: CachedProbeOptions = { now, onError: (err) => app.log.debug({ err }, 'values are missing from the metrics') }
   addProcessMetrics(registry)
   countRequests(app, registry, perTenant ? createTenantSeries({ registry, max: maxTenants, present: presentIn(app), ...options }) : null)
   // Other plugins may be registered later.

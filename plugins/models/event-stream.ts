@@ -23,7 +23,7 @@ export function sendEvents (reply: FastifyReply, events: AsyncIterableIterator<o
     if (isOver) return
     stream.push(text)
     if (unsent() <= maxUnsentBytes) return
-    reply.log.warn({ bytes: unsent() }, 'a reader of an event stream does not read: its connection is closed')
+    reply.log.warn({ bytes: unsent() }, 'a client does not read its event stream: its connection is closed')
     leave()
     reply.raw.destroy()
   }

@@ -17,7 +17,7 @@ export function startPeriods (
     const slotMs = seconds * 1000
     const sent = sendPeriodic(name, seconds).then(() => untilNextSlot(slotMs), (err: unknown) => {
       // The worker, which polls more often, logs that the database is lost.
-      log.debug({ err, task: name }, 'a job could not be sent at its time; it is tried again')
+      log.debug({ err, task: name }, 'a periodic job could not be sent; retrying')
       return Math.min(againMs, slotMs / 4)
     }).then((ms) => {
       sending.delete(sent)

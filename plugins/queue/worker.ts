@@ -115,7 +115,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     nextUpkeep = lastUpkeep + Math.min(idlePauseMs, nextDue === null ? idlePauseMs : Math.ceil(nextDue) + 1)
     if (takenOver > 0) log.warn({ jobs: takenOver }, 'jobs of a process that is gone are run again')
     if (givenUp > 0) {
-      log.error({ jobs: givenUp }, 'jobs have failed for good: the processes that ran them are gone, and they may not be tried again')
+      log.error({ jobs: givenUp }, 'jobs failed permanently: their processes have stopped, and they cannot be retried')
     }
     if (setAside > 0) log.error({ jobs: setAside }, 'jobs are set aside as failed: two processes ended while they ran them')
   }
@@ -209,8 +209,8 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
       return
     }
     await store.fail(job, outputOf(error))
-    if (job.retries < job.retryLimit) log.warn({ ...fields, error: traceOf(error) }, 'a job failed and is tried again')
-    else log.error({ ...fields, error: traceOf(error) }, 'a job failed for good')
+    if (job.retries < job.retryLimit) log.warn({ ...fields, error: traceOf(error) }, 'a job failed and will be retried')
+    else log.error({ ...fields, error: traceOf(error) }, 'a job failed permanently')
   }
 
   /** Writes the end of an attempt, for as long as it takes, so that done work is not repeated. */

@@ -102,7 +102,7 @@ export default definePlugin<RateLimitPluginOptions>({
     app.addHook('onReady', async () => {
       trustsHeader = trustsTenantHeader(app)
       for (const key of rules.unused()) {
-        app.log.warn(`rateLimit.perEndpoint names "${key}", which is no route of this server that is limited`)
+        app.log.warn(`rateLimit.perEndpoint has "${key}", which is not a limited route of this server`)
       }
     })
     return undefined

@@ -209,7 +209,7 @@ function refundLater (
     const skipped = reply.statusCode < 400 ? rule.skipSuccessfulRequests : rule.skipFailedRequests
     if (skipped !== true) return
     Promise.resolve(store.refund(kind, client, limit, resetAt)).catch((error: unknown) => {
-      log.warn({ err: error }, 'a request could not be given back to its rate limit')
+      log.warn({ err: error }, 'a request could not be returned to its rate limit')
     })
   })
 }

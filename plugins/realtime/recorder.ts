@@ -136,7 +136,7 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
     start () {
       poller.start()
       timer = setInterval(() => {
-        renew().catch((err: unknown) => log.warn({ err }, 'the entries of watched tables could not be renewed: it is tried again'))
+        renew().catch((err: unknown) => log.warn({ err }, 'the entries of watched tables could not be renewed: retrying'))
       }, renewalMs).unref()
     },
     async record ({ tenant, table }) {

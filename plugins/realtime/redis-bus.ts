@@ -88,7 +88,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
         }
       })
       const subscribed = subscriber.subscribe(channel)
-      subscribed.catch((err: unknown) => log.debug({ err }, 'events of rooms are not heard'))
+      subscribed.catch((err: unknown) => log.debug({ err }, 'events of rooms are not received'))
       await Promise.race([subscribed.catch(() => {}), new Promise((resolve) => setTimeout(resolve, 1000).unref())])
     },
     hear: () => fallback.hear(),

@@ -114,7 +114,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     begun ??= Promise.all([beat(), bus.hear()]).then(() => {
       timer = setInterval(() => {
         if (rooms.size === 0 && joining === 0) return rest()
-        beating = beat().catch((err: unknown) => log.warn({ err }, 'the members of rooms are not kept: the database cannot be reached'))
+        beating = beat().catch((err: unknown) => log.warn({ err }, 'the members of rooms are not stored: the database cannot be reached'))
       }, beatMs).unref()
     }, (error: unknown) => {
       begun = null

@@ -90,7 +90,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     for (const watch of client.watches.values()) endWatch(watch)
     client.watches.clear()
     rooms.leave(client, [...client.rooms]).catch((err: unknown) =>
-      log.debug({ err }, 'a connection could not leave its rooms: they forget it with this process')
+      log.debug({ err }, 'a connection could not leave its rooms: it is removed when this process ends')
     )
     give(tenant, 'connections')
   }
@@ -140,7 +140,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
 
   async function lookAt (client: Client): Promise<void> {
     if (client.isClosed) return
-    await recheck(client).catch((err: unknown) => log.debug({ err }, 'a connection could not be checked: it is tried again'))
+    await recheck(client).catch((err: unknown) => log.debug({ err }, 'a connection could not be checked: retrying'))
   }
 
   /** Throws `forbidden` for a room that no rule allows. */
@@ -216,7 +216,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       }
       if (!watch.isLive) {
         reader.replay(watch, start).then(replayed, (err: unknown) => {
-          log.warn({ err, tenant: identity.tenant }, 'earlier changes could not be read: the connection ends, and its client comes back')
+          log.warn({ err, tenant: identity.tenant }, 'earlier changes could not be read: the connection is closed, and its client can reconnect')
           comeBack(client)
         })
       } else replayed()

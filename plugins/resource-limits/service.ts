@@ -182,7 +182,7 @@ export function createResourceLimits (
       if (used === counting.amount) return (given = Promise.resolve())
       const done = given = store.uncount({ ...counting, amount: counting.amount - used }, counted)
         .catch((err: unknown) =>
-          log.warn({ err, tenant: counting.user.tenant }, 'what was taken of a limit could not be given back: it counts as used')
+          log.warn({ err, tenant: counting.user.tenant }, 'an amount could not be returned to its limit: it counts as used')
         )
         .finally(() => giving.delete(done))
       giving.add(done)

@@ -133,7 +133,7 @@ export function createSecrets (
   /** Audits expiry in the background: calls do not wait for it. */
   function noteLater (tenant: Owner): void {
     const noted = store.expire(tenant, new Date(now()))
-      .catch((err: unknown) => log.warn({ err, tenant }, 'the expiry of secrets could not be noted in the audit; it is tried again'))
+      .catch((err: unknown) => log.warn({ err, tenant }, 'the expiry of secrets could not be written to the audit log; retrying'))
       .finally(() => noting.delete(noted))
     noting.add(noted)
   }

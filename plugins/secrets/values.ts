@@ -115,7 +115,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
       return cipher.decrypt({ tenant, key, version }, ciphertext)
     } catch (error) {
       if (!(error instanceof SecretUnreadable)) throw error
-      log.error({ tenant, key, version, reason: error.message }, 'a secret cannot be read: it counts as one that does not exist')
+      log.error({ tenant, key, version, reason: error.message }, 'a secret cannot be decrypted: it counts as missing')
       return undefined
     }
   }

@@ -118,7 +118,7 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
     optional(app, 'realtime')
   ]
   let plugins: Info['plugins'] = {}
-  const look: CachedProbeOptions = { everyMs: 0, onError: (err) => app.log.debug({ err }, 'an information is missing from /system/info') }
+  const look: CachedProbeOptions = { everyMs: 0, onError: (err) => app.log.debug({ err }, 'a value is missing from /system/info') }
   const databaseVersion = createCachedProbe(async () => await versionOf(app.db), look)
   const instancesOf = createCachedProbe(async () => await app.usage.instances(maxInstances), look)
   app.addHook('onReady', async () => {

@@ -90,7 +90,7 @@ export default definePlugin<TenancyOptions>({
     // A later tenant with the same id must not get the cached responses of a deleted one.
     const clearAnswers = (tenant: Owner | typeof everyTenant): void => {
       Promise.resolve(cache()?.clear(tenant)).catch((err: unknown) =>
-        log.error({ err, tenant }, 'the cached answers of a tenant could not be cleared')
+        log.error({ err, tenant }, 'the cached responses of a tenant could not be cleared')
       )
     }
     listen(app, events, {

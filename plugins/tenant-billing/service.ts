@@ -100,7 +100,7 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
       try {
         await writeAudit(dbFor(tenant), { ...entry, ...ended, tenant, at: new Date(now()) })
       } catch (err) {
-        log.error({ err, tenant, action: entry.action, ...ended }, 'what was done at payprov could not be written to the audit log')
+        log.error({ err, tenant, action: entry.action, ...ended }, 'an action at payprov could not be written to the audit log')
       }
     }
     try {

@@ -30,6 +30,6 @@ export async function webhooksOf (
     .map((webhook) => compileOutboundWebhook(webhook, '/webhooks', { faults, env, envNames, sources: tenantWebhookSources }, 'tenant'))
   if (faults.faults.length === 0) return { version: saved.version, webhooks: compiled }
   // Causes: another version of the server saved the document, or a setting was removed.
-  log.error({ tenant, version: saved.version }, 'the webhooks of a saved document cannot be read by this server: none of them is sent')
+  log.error({ tenant, version: saved.version }, 'the webhooks of a saved document cannot be read by this version of the server: they are not sent')
   return { version: saved.version, webhooks: [] }
 }

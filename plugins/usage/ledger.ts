@@ -98,7 +98,7 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
       const dropped = counts.dropped()
       if (dropped > 0) log.warn({ requests: dropped }, 'requests were not counted: too many tenants waited for the database')
     } catch (err) {
-      if (!isFailing) log.warn({ err }, 'usage cannot be written; it is kept and tried again')
+      if (!isFailing) log.warn({ err }, 'usage cannot be written; it is kept, and written later')
       isFailing = true
     }
   }
@@ -128,7 +128,7 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
       } catch (err) {
         log.error(
           { err, entries: counts.size + (pending?.figures.tenants.length ?? 0) },
-          'the usage of the last moments could not be written'
+          'the usage before the stop could not be written'
         )
       }
     }

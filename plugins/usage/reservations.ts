@@ -69,7 +69,7 @@ export function createReservations ({ store, instance, plans, registered, notice
       await store.settle(endings, tenant)
     } catch (err) {
       for (const { id, amount } of endings) late.set(id, amount)
-      log.warn({ err }, 'what was used of a reservation could not be booked; it is kept and tried again')
+      log.warn({ err }, 'the used amount of a reservation could not be written; it is kept, and written later')
     }
   }
 

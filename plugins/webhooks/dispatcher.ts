@@ -79,7 +79,7 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
     for (const { owner, source, deliveries } of refused) {
       log.warn(
         { tenant: owner === platformRef ? source : owner, ofPlatform: owner === platformRef, deliveries },
-        'webhooks were not sent: too many deliveries of the tenant wait already'
+        'webhooks were not sent: too many deliveries of the tenant are waiting'
       )
     }
     if (outcome === 'more') taking.wake()
@@ -130,8 +130,8 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
       const ended = await send(attempt, ending.signal)
       await finish(db, attempt.id, holder, ended, new Date(now()))
       if (ended.delivered) log.debug(fields, 'a webhook was delivered')
-      else if (ended.again === null) log.warn({ ...fields, status: ended.status, reason: ended.error }, 'a webhook failed for good')
-      else log.info({ ...fields, status: ended.status, reason: ended.error }, 'a webhook failed and is tried again')
+      else if (ended.again === null) log.warn({ ...fields, status: ended.status, reason: ended.error }, 'a webhook failed permanently')
+      else log.info({ ...fields, status: ended.status, reason: ended.error }, 'a webhook failed and will be retried')
     } catch (error) {
       if (!ending.signal.aborted) taking.failed(error)
     }

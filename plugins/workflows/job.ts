@@ -150,7 +150,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
         const ended = await attempted(run, attempt, over, log).catch((error: unknown): Ended => {
           // Even the parts of the run cannot be read.
           if (attempt <= maxAttempts || over.aborted || error instanceof Interrupted) throw error
-          log.error({ err: error }, 'a workflow was given up')
+          log.error({ err: error }, 'a workflow was abandoned')
           return { end: failed(tooOften), address: null }
         })
         await end(run, ended.end, ended.address, over)

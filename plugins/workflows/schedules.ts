@@ -111,7 +111,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
   function failed ({ tenant, workflow }: Row, error: unknown): Done {
     if (isOutage(error)) throw error
     if (error instanceof NotDue) return 'passed'
-    log.error({ err: error, tenant, workflow }, 'a workflow could not be started at its time; it is tried again')
+    log.error({ err: error, tenant, workflow }, 'a scheduled workflow could not be started; retrying')
     return 'stale'
   }
 
@@ -125,7 +125,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
     const due: DueTime = { tenant, workflow: id, at, next }
     const skip = async (reason: string): Promise<Done> => {
       await passDue(db, due)
-      log.warn({ tenant, workflow: id, at }, `a workflow was not started at its time: ${reason}`)
+      log.warn({ tenant, workflow: id, at }, `a scheduled workflow was not started: ${reason}`)
       return 'passed'
     }
     const found = tenant === platformRef ? null : await tenants.get(tenant)

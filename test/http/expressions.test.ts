@@ -181,7 +181,7 @@ test('a condition that cannot be computed is false, and its place is logged once
   t.notOk(await runs('input.name > 3'))
   t.notOk(await runs('input.name > 3', victim))
   const warnings = lines.filter(({ expression }) => expression !== undefined)
-  t.match(warnings, [{ level: 40, tenant: 'attacker', expression: '/steps/0/condition', reason: 'null and int have no order' }, {
+  t.match(warnings, [{ level: 40, tenant: 'attacker', expression: '/steps/0/condition', reason: 'null and int cannot be ordered' }, {
     tenant: 'victim'
   }])
   t.equal(warnings.length, 2)

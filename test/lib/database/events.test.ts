@@ -164,7 +164,7 @@ async function isMadeAgain (t: Test): Promise<void> {
   await right.until('gap')
   while (await addTenant(left.engine, 'b').catch(() => null) === null) await right.engine.ping(1000).catch(() => {})
   await right.until('tenant b')
-  t.match(right.warnings[0], /is lost: it is made again/)
+  t.match(right.warnings[0], /was lost: reconnecting/)
 }
 
 async function isNoticed (t: Test): Promise<void> {
@@ -178,7 +178,7 @@ async function isNoticed (t: Test): Promise<void> {
   t.notOk(left.heard.includes('tenant a'))
   await addTenant(right.engine, 'b')
   await left.until('tenant b')
-  t.match(left.warnings.join(), /is lost: it is made again/)
+  t.match(left.warnings.join(), /was lost: reconnecting/)
 }
 
 async function startsWithout (t: Test): Promise<void> {
@@ -186,7 +186,7 @@ async function startsWithout (t: Test): Promise<void> {
   const proxy = await openProxy(t, connectionString)
   proxy.close()
   const left = await openListening(t, { connectionString, notifyConnectionString: proxy.connectionString })
-  t.match(left.warnings, [/is lost: it is made again/])
+  t.match(left.warnings, [/was lost: reconnecting/])
   await addTenant(left.engine, 'a')
   t.strictSame(left.heard, ['tenant a'], 'its own')
   await openProxy(t, connectionString, Number(new URL(proxy.connectionString).port))

@@ -110,7 +110,7 @@ t.test('a command that Redis rejects uses the fallback and keeps the connection;
   await redis.command('config', 'set', 'maxmemory', '1')
   for (let count = 0; count < 3; count++) t.equal(await connection.run((client) => client.set('key', 'a'), without), 'without')
   t.equal(await connection.run((client) => client.get('key'), without), null, 'reads still work')
-  t.match(lines, [{ level: 'warn', fields: /OOM/, text: /^Redis refused a command/ }])
+  t.match(lines, [{ level: 'warn', fields: /OOM/, text: /^Redis rejected a command/ }])
   t.equal(lines.length, 1)
 })
 

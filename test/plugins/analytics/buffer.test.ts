@@ -149,13 +149,13 @@ t.test('a failed batch is kept, and retried under the same number', async (t) =>
   buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await buffer.flush()
   await buffer.flush()
-  t.strictSame(lines.map(({ msg }) => msg), ['figures of requests could not be written; they are kept'], 'the failure is logged once')
+  t.strictSame(lines.map(({ msg }) => msg), ['the analytics of requests could not be written; they are kept in memory'], 'the failure is logged once')
   reachable = true
   await buffer.flush()
   t.strictSame(batches.map(({ number }) => number), [1, 1, 1, 1, 2])
   t.equal(new Set(batches.slice(0, 4)).size, 1, 'the very same batch')
   t.equal(requestsIn(batches.slice(3)), 2)
-  t.equal(lines.at(-1)?.msg, 'figures of requests are written again')
+  t.equal(lines.at(-1)?.msg, 'the analytics of requests are written again')
 })
 
 t.test('requests do not fill the memory during a database outage', async (t) => {

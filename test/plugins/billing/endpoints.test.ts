@@ -490,7 +490,7 @@ test('without a provider the endpoints report no subscription and sell nothing',
       }
     }
   })
-  t.match(logged.join(''), /"providers":\["altprov"\].*none is chosen \(PAYMENT_PROVIDER\)/, 'settings without an effect are logged')
+  t.match(logged.join(''), /"providers":\["altprov"\].*none is selected \(PAYMENT_PROVIDER\)/, 'settings without an effect are logged')
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
   t.match(await ask('GET /billing/subscription'), {
     status: 200,

@@ -80,7 +80,7 @@ t.test('a value that cannot be stored is logged once a minute, without its text'
     const { app, lines } = await appOf(t, { maxMemoryMB: 0.01, ...options })
     for (let index = 0; index < 5; index++) await app.cache.set('acme', `key ${index}`, 'confidential '.repeat(10_000), 60_000)
     t.equal(lines.length, 1)
-    t.match(lines[0], /an answer was not cached: it is larger than the cache/)
+    t.match(lines[0], /a response was not cached: it is larger than the cache/)
     t.notMatch(lines[0], /confidential/)
   }
 })

@@ -195,8 +195,8 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       'its row contains the reason'
     )
     t.same(warnings.filter((message) => message.startsWith('a job failed')), [
-      ...Array(4).fill('a job failed and is tried again'),
-      'a job failed for good'
+      ...Array(4).fill('a job failed and will be retried'),
+      'a job failed permanently'
     ])
     warnings.length = 0
     for (

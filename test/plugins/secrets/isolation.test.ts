@@ -54,7 +54,7 @@ test("a ciphertext in the row of another tenant, key or version has no value, an
   await run(sql`update tenantry.secrets set value = '\\x01' where tenant_id = 'acme'`, 'acme')
   t.same(await valuesOf(app, 'acme'), {}, 'an invalid one')
 
-  const errors = lines.filter((line) => line.includes('a secret cannot be read'))
+  const errors = lines.filter((line) => line.includes('a secret cannot be decrypted'))
   t.ok(errors.some((line) => /"tenant":"globex","key":"a"/.test(line)))
   t.ok(errors.every((line) => JSON.parse(line).level === 50))
   t.match(await as('acme')('GET /tenant/secrets'), { status: 200, body: { secrets: [{ key: 'a' }, { key: 'b' }, { key: 'c' }] } })
