@@ -255,7 +255,7 @@ async function closes (t: Test): Promise<void> {
   t.strictSame(await query(count), [{ n: 0 }])
   const [silent, closed] = [openListeningProgram(connectionString), openListeningProgram('postgres://nobody@127.0.0.1:1/nothing')]
   t.match(await silent, { code: 0, output: 'open\n' })
-  t.match(await closed, { code: 0, output: /is lost: it is made again\nopen\n/ })
+  t.match(await closed, { code: 0, output: /was lost: reconnecting\nopen\n/ })
 
   function openListeningProgram (address: string) {
     return runProgram(t, 'test/lib/database/notice-listener.ts', { DATABASE: address })

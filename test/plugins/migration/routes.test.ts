@@ -67,7 +67,7 @@ test('an administrator reads the missing migrations, applies them, and applies n
       ready: true,
       tables: { 'tenantry.migrations': true, 'tenantry.tenants': true, authors: true, notes: true }
     })
-    t.strictSame(await get('/migration'), { sql: '', tables: [], instructions: 'Nothing is lacking.' })
+    t.strictSame(await get('/migration'), { sql: '', tables: [], instructions: 'Nothing is missing.' })
   }, { empty: true }))
 
 test('the quick fix creates the tables without row-level security, or disables it', async (t) => {

@@ -65,7 +65,7 @@ test('a step whose process is killed after the call was sent fails, and the call
   await ends(workflowId)
   t.match(await status(workflowId), {
     status: 'failed',
-    error: { code: 'TENANTRY_STEP_ANSWER_LOST', message: /may have been charged.*not made again/ },
+    error: { code: 'TENANTRY_STEP_ANSWER_LOST', message: /may have been charged.*not repeated/ },
     steps: [{ id: 'ask', status: 'failed' }]
   })
   t.equal(wire.requests.length, 1, 'the model is not called again')

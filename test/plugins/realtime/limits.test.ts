@@ -69,7 +69,7 @@ test('a connection without a token ends after ten seconds', async (t) => {
   t.equal(silent.socket.readyState, 1)
   mock.timers.tick(1)
   const [code, reason] = await once(silent.socket, 'close')
-  t.match([code, String(reason)], [4401, /No token/])
+  t.match([code, String(reason)], [4401, /did not send a token/])
   mock.timers.tick(60_000)
   await isServed(late)
   t.equal(late.socket.readyState, 1, 'one with a token stays')
