@@ -59,6 +59,8 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     return file
   }
 
+  // The parser logs its options at `trace`, with the headers of the request, which contain its token.
+  const busboyOptions = ({ limits }: { limits?: unknown }) => JSON.stringify({ limits })
   // In a child context, since the multipart parser would apply to other routes too.
   await group.register(async (app) => {
     const { default: multipart } = await import('@fastify/multipart')
@@ -79,7 +81,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
       const file = await service.uploads.inPlace(tenant.id, () => reading(request.raw, slowMs, receive))
       return reply.code(201).header('location', `${prefix}/files/${file.id}`).send(bodyOf(file))
     })
-  })
+  }, { logSerializers: { busboyOptions } })
 
   await group.register(async (app) => resumableRoutes(app, service, slowMs))
 

@@ -3,17 +3,13 @@ import type { ObjectStore } from '../../../lib/files/store.js'
 import { once } from 'node:events'
 import { setTimeout as turn } from 'node:timers/promises'
 import { test } from 'tap'
-import Fastify from 'fastify'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import files from '../../../plugins/files/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import usage from '../../../plugins/usage/index.js'
 import { failure, type ErrorName } from '../../../lib/errors.js'
 import { createLocalStore } from '../../../lib/files/local.js'
-import { bearer, testSecret } from '../../helpers/tokens.js'
+import { bearer } from '../../helpers/tokens.js'
 import { refused } from '../../http/caller.js'
 import { file, onDisk, rows, storage, userOf } from './app.js'
+import { testApp } from '../../helpers/app.js'
+import { listen } from '../../helpers/server.js'
 
 test('a store that fails before, during or after an upload leaves nothing', async (t) => {
   const folder = t.testdir()
@@ -53,15 +49,12 @@ test('a store that fails before, during or after an upload leaves nothing', asyn
       await disk.delete(key)
     }
   }
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  await app.register(database)
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.register(usage)
-  await app.register(files, { store })
-  await app.tenants.create({ id: 'acme', name: 'acme', plan: 'pro' })
-  const ada = userOf(t, await app.listen({ port: 0, host: '127.0.0.1' }), bearer({ sub: 'ada', tenant_id: 'acme' }))
+  const { app } = await testApp(t, {
+    engine: { provider: 'embedded' },
+    plugins: { usage: {}, files: { store } },
+    tenants: [{ id: 'acme', plan: 'pro' }]
+  })
+  const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
 
   for (const when of ['put', 'midway', 'during'] as const) {
     fault = { when, error: 'storageFull' }
@@ -85,4 +78,19 @@ test('a store that fails before, during or after an upload leaves nothing', asyn
     [[key], { removed: 1 }, { booked: 0, reserved: 0, shown: 0 }],
     'its object waits for the sweep'
   )
+})
+
+test('the token of an upload was in the trace log of an app with its own logger', async (t) => {
+  const lines: string[] = []
+  const { app } = await testApp(t, {
+    engine: { provider: 'embedded' },
+    plugins: { tenancy: {}, files: { path: t.testdir() } },
+    tenants: ['acme'],
+    onLog: (line) => lines.push(line)
+  })
+  const headers = bearer({ sub: 'ada', tenant_id: 'acme' })
+  t.equal((await userOf(t, await listen(app), headers).upload([file('text')])).status, 201)
+  const parsing = lines.filter((line) => line.includes('busboyOptions'))
+  t.equal(parsing.length, 1, 'the options of the parser are logged')
+  t.notMatch(parsing.join(), /authorization/)
 })
