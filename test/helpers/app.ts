@@ -68,6 +68,7 @@ export async function testApp (
   }
   const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace', stream: { write } }, ...server })
   await before?.(app)
+  await app
   const entries = await entriesOf(app, plugins)
   const section = entries.some(({ order }) => order.name === 'database') ? engine ?? await postgresSection(t) : {}
   // After the database is created, so that the app closes before it is dropped.

@@ -1,13 +1,15 @@
 /** Every plugin has the same shape, and rejects unknown options. */
 import { readdirSync } from 'node:fs'
 import t from 'tap'
-import Fastify, { type FastifyPluginAsync } from 'fastify'
+import Fastify, { type FastifyPluginAsync, type RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import manifest from '../../package.json' with { type: 'json' }
+import { defaultRoleTables } from '../../lib/database/role-tables.js'
 import { orderOf } from '../../lib/plugin/define.js'
 import cache from '../../plugins/cache/index.js'
 import database from '../../plugins/database/index.js'
 import rateLimit from '../../plugins/rate-limit/index.js'
+import { testApp, type TestPlugins } from '../helpers/app.js'
 
 const folder = new URL('../../plugins/', import.meta.url)
 const names = readdirSync(folder, { withFileTypes: true }).filter((entry) => entry.isDirectory()).map(({ name }) => name)
@@ -56,6 +58,32 @@ t.test('each plugin refuses an unknown option, before it does anything', async (
       message: new RegExp(`^the plugin "tenantry/plugins/${name}": unknown option "prefx"(, did you mean "prefix"|:)`)
     })
   }
+})
+
+t.test("Fastify's prefix and logLevel apply to the endpoints of each plugin", async (t) => {
+  const plugins: Record<string, object> = {}
+  for (const name of names) if (orderOf((await load(name)).default).hasEndpoints) plugins[name] = { prefix: '/api', logLevel: 'warn' }
+  const needed: TestPlugins = {
+    database: { roleTables: defaultRoleTables, vectorTable: { dimensions: 3 } },
+    mail: { deliver: async () => {}, appUrl: 'https://app.example.com' },
+    mcp: { ...plugins.mcp, url: 'https://api.example.com' },
+    models: { ...plugins.models, embedding: { provider: 'local', model: 'words', baseUrl: 'http://127.0.0.1:1/v1', dimensions: 3 } },
+    embeddings: { ...plugins.embeddings, dimensions: 3 },
+    files: { ...plugins.files, path: t.testdir() },
+    'config-routes': { ...plugins['config-routes'], routes: [{ path: '/declared', method: 'get', response: {} }] }
+  }
+  const routes: RouteOptions[] = []
+  await testApp(t, {
+    engine: { provider: 'embedded' },
+    before: (app) => {
+      app.addHook('onRoute', (route) => {
+        routes.push(route)
+      })
+    },
+    plugins: Object.assign(plugins, needed)
+  })
+  t.ok(routes.length > 150)
+  for (const { method, url, logLevel } of routes) t.ok(url.startsWith('/api/') && logLevel === 'warn', `${String(method)} ${url}`)
 })
 
 t.test('a wrong option fails the registration with its name', async (t) => {

@@ -1,13 +1,11 @@
-import Fastify from 'fastify'
 import t from 'tap'
-import analytics from '../../../plugins/analytics/index.js'
-import database from '../../../plugins/database/index.js'
 import { until } from '../../helpers/instances.js'
 import { postgresDatabase, postgresServer, type DatabaseSection } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, type Ask } from '../../http/caller.js'
 import { countsOf, open, summaryOf } from './app.js'
+import { testApp } from '../../helpers/app.js'
 
 const document: TestDocument = {
   analytics: { enabled: true, excludePaths: ['/analytics/*', '/own/hidden*', '/tenant/config'] },
@@ -91,28 +89,23 @@ t.test('analytics in the whole server', async (t) => {
   })
 })
 
-t.test('the plugin counts the routes of any app, and names its missing dependencies', async (t) => {
-  const bare = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => bare.close())
-  await t.rejects(
-    async () => await bare.register(analytics, { routes: false }),
-    /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/analytics"/
-  )
-
-  const unguarded = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => unguarded.close())
-  await unguarded.register(database, { provider: 'embedded', migrate: 'auto' })
-  await unguarded.register(analytics, { routes: false })
-  unguarded.get('/a/:id', async () => ({ ok: true }))
-  unguarded.register(async (inner) => {
-    inner.route({ method: ['GET', 'POST'], url: '/b', onResponse: [async () => {}], handler: async () => ({ ok: true }) })
-  }, { prefix: '/prefix' })
-  unguarded.get('/fails', async () => {
-    throw new Error('on purpose')
+t.test('the plugin counts the routes of any app, and bounds its options', async (t) => {
+  const { app } = await testApp(t, {
+    engine: { provider: 'embedded' },
+    plugins: { analytics: { routes: false } },
+    routes (app) {
+      app.get('/a/:id', async () => ({ ok: true }))
+      app.register(async (inner) => {
+        inner.route({ method: ['GET', 'POST'], url: '/b', onResponse: [async () => {}], handler: async () => ({ ok: true }) })
+      }, { prefix: '/prefix' })
+      app.get('/fails', async () => {
+        throw new Error('on purpose')
+      })
+    }
   })
-  for (const url of ['/a/1', '/a/2', '/a/3', '/prefix/b', '/nowhere', '/fails']) await unguarded.inject(url)
-  await unguarded.inject({ method: 'POST', url: '/prefix/b' })
-  const figures = await unguarded.analytics.summary({ from: new Date(Date.now() - 1000), until: new Date(Date.now() + 1000) })
+  for (const url of ['/a/1', '/a/2', '/a/3', '/prefix/b', '/nowhere', '/fails']) await app.inject(url)
+  await app.inject({ method: 'POST', url: '/prefix/b' })
+  const figures = await app.analytics.summary({ from: new Date(Date.now() - 1000), until: new Date(Date.now() + 1000) })
   t.match(figures, { total: 7, errors: 1 })
   t.strictSame(figures.routes.map(({ method, route, count, errorRate }) => `${method} ${route} ${count} ${errorRate}`), [
     'GET /a/:id 3 0',
@@ -129,21 +122,10 @@ t.test('the plugin counts the routes of any app, and names its missing dependenc
       [{ buffer: { maxSize: NaN } }, 'buffer: /maxSize: expected an integer, got a number']
     ] as const
   ) {
-    const wrong = Fastify({ pluginTimeout: 0 })
-    t.teardown(() => wrong.close())
-    await wrong.register(database, { provider: 'embedded' })
-    await t.rejects(async () => await wrong.register(analytics, { routes: false, ...options }), {
+    await t.rejects(testApp(t, { engine: { provider: 'embedded' }, plugins: { analytics: { routes: false, ...options } } }), {
       message: `the plugin "tenantry/plugins/analytics": ${message}`
     })
   }
-
-  const other = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => other.close())
-  await other.register(database, { provider: 'embedded' })
-  await t.rejects(
-    async () => await other.register(analytics),
-    /register the plugin "tenantry\/plugins\/auth" before "tenantry\/plugins\/analytics"/
-  )
 })
 
 t.test('a database outage fails no request, and figures from the outage are written afterwards', async (t) => {

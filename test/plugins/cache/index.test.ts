@@ -1,27 +1,19 @@
 import type { CacheOptions } from '../../../plugins/cache/index.js'
 import type { TestRedis } from '../../helpers/redis.js'
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import cache from '../../../plugins/cache/index.js'
 import { createMemoryCache } from '../../../plugins/cache/memory.js'
 import { startRedis } from '../../helpers/redis.js'
 import { runProgram } from '../../helpers/program.js'
 import { found } from './conformance.js'
+import { testApp } from '../../helpers/app.js'
 
 async function appOf (t: Test, options: CacheOptions): Promise<{ app: FastifyInstance, lines: string[] }> {
   const lines: string[] = []
-  const app = Fastify({
-    logger: {
-      level: 'info',
-      stream: {
-        write: (line: string) => {
-          lines.push(line)
-        }
-      }
-    }
-  })
-  t.teardown(() => app.close())
-  await app.register(cache, { routes: false, ...options })
+  const onLog = (line: string) => {
+    if (JSON.parse(line).level >= 30) lines.push(line)
+  }
+  const { app } = await testApp(t, { plugins: { cache: { routes: false, ...options } }, onLog })
   return { app, lines }
 }
 
@@ -59,10 +51,7 @@ t.test('invalid bounds are an error at start', async (t) => {
 
 t.test('a provider without its section is an error at start', async (t) => {
   for (const [provider, message] of [['redis', /cache\.redis\.url is missing/], ['lmdb', /cache\.lmdb\.dbPath is missing/]] as const) {
-    const app = Fastify()
-    await t.rejects(async () => {
-      await app.register(cache, { routes: false, provider })
-    }, message)
+    await t.rejects(appOf(t, { provider }), message)
   }
 })
 
@@ -99,9 +88,8 @@ t.test('an unreachable Redis is logged without its password at start, and used o
 t.test("an embedder's own store is used, and closed with the app", async (t) => {
   const own = createMemoryCache()
   let closed = 0
-  const app = Fastify()
-  await app.register(cache, {
-    routes: false,
+  const { app } = await appOf(t, {
+    provider: undefined,
     store: {
       ...own,
       close () {

@@ -1,12 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import { test, type Test } from 'tap'
-import Fastify from 'fastify'
-import auth from '../../../plugins/auth/index.js'
-import cache from '../../../plugins/cache/index.js'
 import { caller, refused, type Ask } from '../../http/caller.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServers, type TestDocument } from '../../helpers/server.js'
-import { signToken, testSecret } from '../../helpers/tokens.js'
+import { signToken } from '../../helpers/tokens.js'
 import { eventually } from '../queue/app.js'
 import { redisSection, type CacheSection } from './stores.js'
 
@@ -153,14 +150,4 @@ test('the cache endpoints work with a shared cache', async (t) => {
     t.match((await ask('GET /cache/keys?tenant=acme')).body, { data: [] })
     t.match((await ask('DELETE /cache/clear')).body, { success: true, removed: 0 })
   })
-})
-
-test('the routes are not registered where they cannot work', async (t) => {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await t.rejects(
-    async () => await app.register(cache),
-    /register the plugin "tenantry\/plugins\/database" before "tenantry\/plugins\/cache"/
-  )
 })

@@ -1,9 +1,6 @@
 import { hash } from '@node-rs/argon2'
 import { test, type Test } from 'tap'
-import Fastify from 'fastify'
 import { noActor } from '../../../lib/database/audit.js'
-import login from '../../../plugins/login/index.js'
-import users from '../../../plugins/users/index.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
@@ -375,13 +372,5 @@ test('the whole server limits requests by address, closes registration by defaul
   const off = caller(t, await testServer(t, { plugins: { login: false } }, { engine }))
   for (const path of ['login', 'register', 'mfa/verify', 'logout', 'logout-all']) {
     refused(t, await off(`POST /auth/${path}`, { body: {} }), 404, 'NOT_FOUND', path)
-  }
-})
-
-test('each plugin names its missing dependencies', async (t) => {
-  for (const [plugin, needed] of [[users, 'database'], [login, 'database']] as const) {
-    const app = Fastify()
-    t.teardown(() => app.close())
-    await t.rejects(Promise.resolve(app.register(plugin, {})), new RegExp(`register the plugin "tenantry/plugins/${needed}" before`))
   }
 })

@@ -1,19 +1,16 @@
 /** Calls are bounded in size, time and number. A host that fails for one tenant stays available to others. */
 import type { FastifyInstance } from 'fastify'
-import Fastify from 'fastify'
+import type { OutboundAnswer, OutboundOptions, OutboundRequest } from '../../../plugins/outbound/index.js'
 import { createServer as createTcpServer } from 'node:net'
 import { test, type Test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
-import outbound, { type OutboundAnswer, type OutboundOptions, type OutboundRequest } from '../../../plugins/outbound/index.js'
 import { remote } from '../../helpers/remote.js'
+import { testApp } from '../../helpers/app.js'
 
 const maxBytes = 5_242_880
 
 async function appOf (t: Test, options: OutboundOptions = {}): Promise<FastifyInstance> {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(outbound, { egress: { allow: ['127.0.0.1'] }, ...options })
-  return app
+  return (await testApp(t, { plugins: { outbound: { egress: { allow: ['127.0.0.1'] }, ...options } } })).app
 }
 
 function call (app: FastifyInstance, url: string, more: Partial<OutboundRequest> = {}): Promise<OutboundAnswer> {

@@ -1,17 +1,14 @@
 /** The egress rule over real connections: a tenant's calls never reach the private network, under any name. */
 import type { FastifyInstance } from 'fastify'
 import type { Lookup } from '../../../plugins/outbound/index.js'
-import Fastify from 'fastify'
+import type { OutboundOptions, OutboundRequest } from '../../../plugins/outbound/index.js'
 import { test, type Test } from 'tap'
 import { isFailure } from '../../../lib/errors.js'
-import outbound, { type OutboundOptions, type OutboundRequest } from '../../../plugins/outbound/index.js'
 import { remote } from '../../helpers/remote.js'
+import { testApp } from '../../helpers/app.js'
 
 async function appOf (t: Test, options: OutboundOptions = {}): Promise<FastifyInstance> {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(outbound, options)
-  return app
+  return (await testApp(t, { plugins: { outbound: options } })).app
 }
 
 /** The name of the error, or the status of the response. */

@@ -1,8 +1,7 @@
-import Fastify from 'fastify'
+import type { Plans } from '../../../lib/schema/plans.js'
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { builtInPlans } from '../../../lib/plans/plans.js'
-import plans from '../../../plugins/plans/index.js'
 import { sweepAudit } from '../../../plugins/audit/sweep.js'
 import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
@@ -10,6 +9,7 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
+import { testApp } from '../../helpers/app.js'
 
 const value = secretText('the value of a secret of a plan')
 const platform = signToken({ role: 'admin', sub: 'root' })
@@ -17,15 +17,9 @@ const adminOf = (tenant: string) => signToken({ role: 'admin', tenant_id: tenant
 const day = 86_400_000 // ms
 
 test('the plugin works alone', async (t) => {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(plans, { plans: { gold: { price: { monthly: 5 } } } })
-  t.equal(app.plans.of('gold').price.monthly, 5)
-
-  const bare = Fastify()
-  t.teardown(() => bare.close())
-  await bare.register(plans)
-  t.strictSame(bare.plans.all, builtInPlans.all, 'without a section the plans are the built-in ones')
+  const plansOf = async (plans?: Plans) => (await testApp(t, { plugins: { plans: { plans } } })).app.plans
+  t.equal((await plansOf({ gold: { price: { monthly: 5 } } })).of('gold').price.monthly, 5)
+  t.strictSame((await plansOf()).all, builtInPlans.all, 'without a section the plans are the built-in ones')
 })
 
 test("a document's plans", async (t) => {

@@ -1,11 +1,6 @@
 /** Attacks and edge cases of a tenant with many or large secrets, or at the limits of time. */
 import { test } from 'tap'
 import { sql } from 'kysely'
-import database from '../../../plugins/database/index.js'
-import auth from '../../../plugins/auth/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import secrets from '../../../plugins/secrets/index.js'
-import Fastify from 'fastify'
 import { refuseBeyond, refuseBytes } from '../../../plugins/secrets/limits.js'
 import { sweepSecrets } from '../../../plugins/secrets/sweep.js'
 import { noActor } from '../../../lib/database/audit.js'
@@ -14,9 +9,9 @@ import { createSecretStore } from '../../../plugins/secrets/store.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { refused } from '../../http/caller.js'
-import { testSecret } from '../../helpers/tokens.js'
 import { day, fakeClock, open, valuesOf } from './app.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { testApp } from '../../helpers/app.js'
 
 const value = secretText('the value of a bounded secret')
 
@@ -125,13 +120,7 @@ test('regressions of slow, lost and misreported secrets', async (t) => {
 test('an embedded database keeps its secrets without the option for its folder', async (t) => {
   const dbPath = `${t.testdir({})}/data`
   async function start () {
-    const app = Fastify({ pluginTimeout: 0 })
-    t.teardown(() => app.close())
-    await app.register(database, { provider: 'embedded', embedded: { dbPath } })
-    await app.register(auth, { jwt: { secret: testSecret } })
-    await app.register(tenancy)
-    await app.register(secrets, {})
-    return app
+    return (await testApp(t, { engine: { provider: 'embedded', embedded: { dbPath } }, plugins: { secrets: { masterKey: undefined } } })).app
   }
   const first = await start()
   await first.tenants.create({ id: 'acme', name: 'acme' })

@@ -1,8 +1,5 @@
 import { test } from 'tap'
-import Fastify from 'fastify'
 import { checkConfig, versionOf } from '../../../lib/configuration/index.js'
-import auth from '../../../plugins/auth/index.js'
-import system from '../../../plugins/system/index.js'
 import { version } from '../../../lib/version.js'
 import { caller, refused } from '../../http/caller.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
@@ -10,15 +7,14 @@ import { secretText } from '../../helpers/log-scan.js'
 import { testDocument, testServers } from '../../helpers/server.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
 import { eventually } from '../queue/app.js'
+import { testApp } from '../../helpers/app.js'
 
 const admin = { token: signToken({ role: 'admin', sub: 'ops' }) }
 const digest = /^[0-9a-f]{16}$/
 const id = /^[0-9a-f-]{36}$/
 
 test('the plugin works alone, and reports the available data', async (t) => {
-  const app = Fastify()
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(system)
+  const { app } = await testApp(t, { plugins: { system: { configurationVersion: undefined, off: undefined } } })
   const { status, body, headers } = await caller(t, app, admin)('GET /system/info')
   t.equal(status, 200)
   t.equal(headers['cache-control'], 'no-store')
@@ -36,10 +32,6 @@ test('the plugin works alone, and reports the available data', async (t) => {
     queue: null
   })
   t.same(groupsOf(body), ['system'])
-})
-
-test('without the plugin auth it is not registered', async (t) => {
-  await t.rejects(async () => await Fastify().register(system), /register the plugin "tenantry\/plugins\/auth" before/)
 })
 
 test('two servers of one database report each other', async (t) => {
