@@ -7,7 +7,8 @@ export interface RealtimeOutboxTable {
   /** Orders the changes of one transaction, and those of one row. */
   place: GeneratedAlways<string>
   table_name: string
-  kind: RealtimeChangesTable['kind']
+  /** Insert, update or delete. */
+  kind: 'I' | 'U' | 'D'
   /** The columns of the key. */
   keys: string[]
   /** The row after the change; for a delete, before it. */
@@ -25,22 +26,18 @@ export interface RealtimeRecordedTable {
   until: Date
 }
 
-/** A change of a row, as clients receive it. */
+/** Changes of a tenant that got their positions together. */
 export interface RealtimeChangesTable {
   tenant_id: string
-  place: GeneratedAlways<string>
-  /** The order in which clients see a tenant's changes, from the commit on. */
-  position: ColumnType<string | null, number, never>
-  table_name: string
-  /** Insert, update or delete. */
-  kind: 'I' | 'U' | 'D'
-  key: ColumnType<Record<string, unknown>, string, never>
-  /** The row after the change, or, for a delete, before it. */
-  record: ColumnType<Record<string, unknown>, string, never>
-  /** The old values of the columns that an update changed. */
-  before: ColumnType<Record<string, unknown> | null, string | null, never>
-  /** The row was too large: long columns are missing. */
-  cut: boolean
+  /** The positions of the last and the first change: the order in which clients see a tenant's changes, from the commit on. */
+  position: ColumnType<string, number, never>
+  first: ColumnType<string, number, never>
+  /** The size of `changes`. */
+  bytes: ColumnType<number, number, never>
+  /** The tables of the changes. */
+  tables: string[]
+  /** In the form of plugins/realtime/batches.ts. */
+  changes: ColumnType<string, string, never>
   at: ColumnType<Date, Date | undefined, never>
 }
 

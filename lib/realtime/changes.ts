@@ -10,9 +10,9 @@ export interface StoredChange {
   readonly position: number
   readonly table: string
   readonly kind: 'I' | 'U' | 'D'
-  /** JSON texts. */
-  readonly key: string
+  /** JSON of the row after the change; for a delete, before it. */
   readonly record: string
+  /** JSON of the row before an update. */
   readonly before: string | null
   readonly cut: boolean
 }
@@ -38,23 +38,31 @@ export class Change {
   readonly position: number
   readonly #stored: StoredChange
   readonly #watched: WatchedTable
-  readonly #row: Row
-  readonly #earlier: Row
+  #parsed: Row | undefined
   readonly #tails = new Map<ChangeAction, string>()
 
   constructor (stored: StoredChange, watched: WatchedTable) {
     this.position = stored.position
     this.#stored = stored
     this.#watched = watched
-    this.#row = rowOf(stored.record)
-    this.#earlier = stored.before === null ? this.#row : { ...this.#row, ...rowOf(stored.before) }
+  }
+
+  get #row (): Row {
+    this.#parsed ??= rowOf(this.#stored.record)
+    return this.#parsed
+  }
+
+  /** The row before the change. Long values that did not fit in the change count as unchanged. */
+  get #earlier (): Row {
+    const { before } = this.#stored
+    return before === null ? this.#row : { ...this.#row, ...rowOf(before) }
   }
 
   /** The action for rows that meet the conditions; null if they are not affected. */
   actionFor (conditions: readonly Condition[]): ChangeAction | null {
     const { kind } = this.#stored
     const is = kind !== 'D' && this.#isVisible(this.#row) && meets(this.#row, conditions)
-    const was = kind !== 'I' && this.#isVisible(this.#earlier) && meets(this.#earlier, conditions)
+    const was = !is && kind !== 'I' && this.#isVisible(this.#earlier) && meets(this.#earlier, conditions)
     const action = is
       ? (kind === 'I' ? 'created' : 'updated')
       : was
@@ -72,12 +80,12 @@ export class Change {
   }
 
   #tailOf (action: ChangeAction): string {
-    const { key, cut, position, table, record } = this.#stored
+    const { cut, position, table, record } = this.#stored
     const hasRecord = action === 'created' || action === 'updated'
     const text = hasRecord ? this.#watched.excluded.size === 0 ? record : this.#withoutExcluded() : 'null'
     const truncated = hasRecord && cut ? '"truncated":true,' : ''
     return `"table":${JSON.stringify(table)},"action":"${action}","id":${
-      idOf(key, this.#watched.table)
+      idOf(this.#row, this.#watched.table)
     },"record":${text},${truncated}"position":${position}}`
   }
 
@@ -98,9 +106,10 @@ function meets (row: Row, conditions: readonly Condition[]): boolean {
   return true
 }
 
-function idOf (key: string, table: Table): string {
+function idOf (row: Row, table: Table): string {
   const [only, ...others] = changeKeys(table)
-  return only !== undefined && others.length === 0 ? stringifyJson(rowOf(key)[only] ?? null) : key
+  if (only !== undefined && others.length === 0) return stringifyJson(row[only] ?? null)
+  return stringifyJson(Object.fromEntries(changeKeys(table).map((name) => [name, row[name] ?? null])))
 }
 
 function rowOf (text: string): Row {

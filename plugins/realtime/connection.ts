@@ -16,6 +16,7 @@ import { closeCodes } from './types.js'
 const identityMs = 10_000 // ms for the first message
 const maxUnsentBytes = 1_048_576
 const littleUnsentBytes = 262_144
+const maxGatheredBytes = 65_536 // of one write
 const lingerMs = 5000 // ms for the closing handshake
 
 export interface ConnectionParts {
@@ -42,6 +43,7 @@ export function serveConnection (
   reply: FastifyReply,
   { core, identify, maxMessagesPerSecond, now }: ConnectionParts
 ): Connection {
+  const raw = request.raw.socket
   let client: Client | null = null
   let isEnded = false
   let isIdentifying = false
@@ -49,12 +51,29 @@ export function serveConnection (
   let earlier: string[] = []
   let room = maxMessagesPerSecond
   let counted = now()
+  let isGathering = false
+
+  /** Messages of one turn of the event loop are one write to the network, or some if they are large. */
+  function write (text: string): void {
+    if (!isGathering) {
+      isGathering = true
+      raw.cork()
+      process.nextTick(() => {
+        isGathering = false
+        raw.uncork()
+      })
+    }
+    socket.send(text)
+    if (raw.writableLength < maxGatheredBytes) return
+    raw.uncork()
+    raw.cork()
+  }
 
   const outlet: Outlet = {
     send (text) {
       if (isEnded) return
       if (socket.bufferedAmount > maxUnsentBytes) return end(closeCodes.tooSlow, 'The client did not read its messages')
-      socket.send(text)
+      write(text)
     },
     async drained () {
       await whileTrue(() => !isEnded && socket.bufferedAmount > littleUnsentBytes)

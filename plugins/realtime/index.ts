@@ -64,7 +64,7 @@ export default definePlugin<RealtimeOptions>({
     faults.throwIfAny()
     const { db, engine, events, log, tenants } = app
     const instance = randomUUID()
-    const store = createChangeStore(db)
+    const store = createChangeStore(engine)
     const usage = optional(app, 'usage')
     const bus = await openBus(app, section, instance, (tenant, event) => rooms.hear(tenant, event))
     const rooms = createRooms({

@@ -14,7 +14,7 @@ import { failure } from '../../lib/errors.js'
 import { Openings, type Begin } from './openings.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
-const pauseMs = 50 // ms between reads while there are watches
+const pauseMs = 100 // ms between reads while there are watches: the longest part of the way from a commit to a client
 const leastPauseMs = 10 // ms between reads on a slow database
 const maxTenants = 100 // of one batch
 const maxSends = 500 // messages before other work of the process gets its turn
@@ -53,6 +53,8 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
   let stamp: number | null = null
   /** The last tenant whose changes got positions, if more tenants wait. */
   let after = ''
+  /** The last look gave positions. The next one does so too without asking whether changes wait, since that reads deleted rows. */
+  let isGiving = false
   let sends = 0
   const poller = createPoller({
     look,
@@ -85,12 +87,16 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
   /** Returns whether there is more. */
   async function readNews (): Promise<boolean> {
     stamp ??= await store.latest()
-    let { heads, waiting, more } = await store.news(stamp)
-    if (waiting) {
+    const found = isGiving ? null : await store.news(stamp)
+    let heads = found?.heads ?? []
+    let more = found?.more ?? false
+    isGiving = found?.waiting ?? true
+    if (isGiving) {
       const given = await store.givePositions(after, stamp)
       after = given.last ?? ''
       heads = given.heads
       more ||= given.more
+      isGiving = given.count > 0
     }
     for (const { tenant, position } of heads) if (groups.has(tenant)) lags.set(tenant, position)
     stamp = heads.at(-1)?.stamp ?? stamp
@@ -161,7 +167,7 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
         watch.isLive = true
         return
       }
-      const { changes, until } = await store.read(watch.tenant, [watch.table], cursor, group.cursor)
+      const { changes, until } = await store.read(watch.tenant, watch.table, cursor, group.cursor)
       for (const stored of changes) send(watch, new Change(stored, watched))
       cursor = until
       await watch.client.outlet.drained()

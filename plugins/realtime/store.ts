@@ -1,20 +1,21 @@
 /** The changes in the database: gives them positions, and reads those that a client lacks. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Engine, Statement, TextOptions } from '../../lib/database/engine.js'
 import type { StoredChange } from '../../lib/realtime/changes.js'
-import { sql, type RawBuilder } from 'kysely'
 import { recordFunction, triggerName } from '../../lib/database/migrations/change-triggers.js'
+import { serverRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { batchesIn, batchesSql, batchSql } from './batches.js'
 
-const maxTenants = 100 // of one batch of positions
-const maxEach = 20 // changes of each tenant in a batch of positions, while many tenants wait
-const maxAlone = 2000 // changes of a batch that fewer tenants share
+const maxTenants = 100 // of one run of positions
+const maxEach = 20 // changes of each tenant in a run of positions, while many tenants wait
+const maxAlone = 2000 // changes of a run that fewer tenants share
+const maxBatchChanges = 100 // of one row of `realtime_changes`
+const maxBatchBytes = 262_144 // of one row, without its last change
 const maxChanges = 500 // of one read
-const maxBytes = 4_194_304 // of rows in one read; the first row is read whatever its size
+const maxBytes = 4_194_304 // of changes in one read; the first batch is read whatever its size
 const maxHeads = 1000 // of one read
 const maxChangeBytes = 262_144 // of a row's JSON in a change; of a larger row, a change has the key and short values
 const maxCutBytes = 1024 // of those values
-const maxSwept = 2000 // changes of a tenant that one statement of the sweep checks
+const maxSwept = 100 // batches of a tenant that one statement of the sweep checks
 
 /** The advisory lock of the transaction that gives positions. */
 export const positionLock = 'tenantry.realtime_changes.positions'
@@ -50,68 +51,184 @@ export interface Batch {
   readonly until: number
 }
 
-/** The result of giving a batch of positions. */
+/** The result of giving positions to some changes. */
 export interface Given {
   readonly count: number
-  /** The last tenant of the batch; null if no tenant follows. */
+  /** The last tenant of the run; null if no tenant follows. */
   readonly last: string | null
   /** Whether more changes may wait. */
   readonly more: boolean
-  /** The first heads with a stamp after the given one, with those of this batch. */
+  /** The first heads with a stamp after the given one, with those of this run. */
   readonly heads: Head[]
 }
 
 export type ChangeStore = ReturnType<typeof createChangeStore>
 
-export function createChangeStore (db: Kysely<SystemTables>) {
-  async function give (turns: RawBuilder<unknown>, stamp: number): Promise<Given> {
-    return await db.transaction().execute(async (transaction) => {
-      // A separate statement, so that the next one sees the commits of the lock's last holder.
-      await sql`select pg_advisory_xact_lock(hashtextextended(${positionLock}, 0))`.execute(transaction)
-      const { rows: [row] } = await sql<Omit<Given, 'heads'> & { heads: Head[] | null }>`
-          with recursive turns as ${turns}, turn as materialized (
-            select tenant_id from turns limit ${maxTenants}::int
-          ), share as materialized (
-            select greatest(${maxEach}::int, ${maxAlone}::int / greatest(count(*), 1)) as most, count(*) = ${maxTenants}::int as full from turn
-          ), fresh as materialized (
-            select e.* from turn, lateral (
-              select tenant_id, place from tenantry.realtime_outbox where tenant_id = turn.tenant_id order by tenant_id, place
-              limit (select most from share)) e
-          ), taken as (
-            delete from tenantry.realtime_outbox o using fresh where o.tenant_id = fresh.tenant_id and o.place = fresh.place returning o.*
-          ), wanted as materialized (
-            select o.*, row_number() over (partition by o.tenant_id order by o.place) as nth, octet_length(o.record::text) > ${maxChangeBytes}::int as cut
-            from taken o where exists (select from tenantry.realtime_recorded r where r.tenant_id = o.tenant_id and r.table_name = o.table_name)
-          ), counts as materialized (
-            select tenant_id, count(*) as count from wanted group by tenant_id
-          ), heads as (
-            insert into tenantry.realtime_heads as h (tenant_id, position, stamp)
-            select tenant_id, count, nextval('tenantry.realtime_stamps') from counts order by tenant_id
-            on conflict (tenant_id) do update set position = h.position + excluded.position, stamp = excluded.stamp
-            returning h.tenant_id, h.position, h.stamp
-          ), news as (
-            select * from heads union all
-            select * from (
-              select tenant_id, position, stamp from tenantry.realtime_heads
-              where stamp > ${stamp}::bigint and tenant_id not in (select tenant_id from counts) order by stamp limit ${maxHeads}::int) h
-          ), placed as (
-            insert into tenantry.realtime_changes (tenant_id, position, table_name, kind, key, record, before, cut)
-            select tenant_id, heads.position - counts.count + nth, table_name, kind,
-              (select jsonb_object_agg(k, record -> k) from unnest(keys) k),
-              case when cut then (select json_object_agg(m.key, m.value) from json_each(record) m
-                where octet_length(m.value::text) <= ${maxCutBytes}::int or m.key = any (keys)) else record end,
-              case when before is not null then (
-                select coalesce(jsonb_object_agg(m.key, m.value), '{}') from jsonb_each(before::jsonb) m
-                where m.value is distinct from record::jsonb -> m.key and octet_length(m.value::text) <= ${maxCutBytes}::int) end,
-              cut
-            from wanted join counts using (tenant_id) join heads using (tenant_id)
-          ) select (select count(*)::int from taken) as count, case when share.full then (select max(tenant_id) from turn) end as last,
-            share.full or exists (select from fresh group by tenant_id having count(*) >= share.most) as more, (${
-        headsIn(sql`news`)
-      }) as heads from share`.execute(transaction)
-      const heads = row?.heads ?? []
-      return { count: row?.count ?? 0, last: row?.last ?? null, more: row?.more === true || heads.length === maxHeads, heads }
-    })
+const headsIn = (source: string): string =>
+  `(select json_agg(json_build_object('tenant', tenant_id, 'position', position, 'stamp', stamp) order by stamp)
+    from (select * from ${source} order by stamp limit ${maxHeads}) h)`
+
+/**
+ * Runs before `give` in the same transaction, so that `give` sees the commits of the lock's last holder. A connection keeps the plan of
+ * `give`: without the setting, a plan from the time of a small outbox would read all of a large one.
+ */
+const lock: Statement = {
+  name: 'tenantry_realtime_lock',
+  text: "select pg_advisory_xact_lock(hashtextextended($1, 0)), set_config('enable_seqscan', 'off', true)"
+}
+
+/** JSON of a row without its long values, besides those of its key. */
+const cutSql = (row: string): string =>
+  `case when octet_length(${row}::text) > ${maxChangeBytes} then (select json_object_agg(m.key, m.value) from json_each(${row}) m
+    where octet_length(m.value::text) <= ${maxCutBytes} or m.key = any (keys)) else ${row} end`
+
+/** Values: the last stamp that the caller knows, and those of `turns`, which selects the tenants and the first place of each. */
+const giveText = (turns: string): string =>
+  `with recursive turns as (${turns}), turn as materialized (
+    select * from turns limit ${maxTenants}
+  ), share as materialized (
+    select greatest(${maxEach}, ${maxAlone} / greatest(count(*), 1)) as most, count(*) = ${maxTenants} as full from turn
+  ), fresh as materialized (
+    select e.* from turn, lateral (
+      select tenant_id, ctid as row from tenantry.realtime_outbox where tenant_id = turn.tenant_id and place >= turn.place order by tenant_id, place
+      limit (select most from share)) e
+  ), taken as (
+    delete from tenantry.realtime_outbox where ctid = any (array(select row from fresh)) returning *
+  ), wanted as (
+    select tenant_id, place, table_name, kind, octet_length(record::text) > ${maxChangeBytes} as cut, ${cutSql('record')} as record,
+      ${cutSql('before')} as before
+    from taken t where exists (select from tenantry.realtime_recorded r where r.tenant_id = t.tenant_id and r.table_name = t.table_name)
+  ), numbered as materialized (
+    select *, row_number() over w as nth, sum(octet_length(record::text) + coalesce(octet_length(before::text), 0)) over w as bytes
+    from wanted window w as (partition by tenant_id order by place)
+  ), counts as materialized (
+    select tenant_id, count(*) as count from numbered group by tenant_id
+  ), heads as (
+    insert into tenantry.realtime_heads as h (tenant_id, position, stamp)
+    select tenant_id, count, nextval('tenantry.realtime_stamps') from counts order by tenant_id
+    on conflict (tenant_id) do update set position = h.position + excluded.position, stamp = excluded.stamp
+    returning h.tenant_id, h.position, h.stamp
+  ), news as (
+    select * from heads union all
+    select * from (
+      select tenant_id, position, stamp from tenantry.realtime_heads
+      where stamp > $1::bigint and tenant_id not in (select tenant_id from counts) order by stamp limit ${maxHeads}) h
+  ), placed as (
+    insert into tenantry.realtime_changes (tenant_id, position, first, bytes, tables, changes)
+    select tenant_id, heads.position - counts.count + b.last, heads.position - counts.count + b.first, octet_length(changes), tables, changes from (
+      select tenant_id, max(nth) as last, min(nth) as first, array_agg(distinct table_name) as tables, ${batchSql} as changes
+      from numbered group by tenant_id, (nth - 1) / ${maxBatchChanges}, bytes / ${maxBatchBytes}
+    ) b join counts using (tenant_id) join heads using (tenant_id)
+  ) select json_build_object('count', (select count(*) from taken), 'last', case when share.full then (select max(tenant_id) from turn) end,
+    'more', share.full or exists (select from fresh group by tenant_id having count(*) >= share.most),
+    'heads', ${headsIn('news')})::text from share`
+
+/** Values: the last stamp, and the tenant after which the run begins. */
+const give: Statement = {
+  name: 'tenantry_realtime_give',
+  text: giveText(`(select tenant_id, place from tenantry.realtime_outbox where tenant_id > $2 order by tenant_id, place limit 1)
+    union all
+    select next.* from turns, lateral (
+      select tenant_id, place from tenantry.realtime_outbox where tenant_id > turns.tenant_id order by tenant_id, place limit 1) next`)
+}
+
+/** Values: the last stamp, and the tenant. */
+const giveOf: Statement = { name: 'tenantry_realtime_give_of', text: giveText('select $2::text as tenant_id, 0 as place') }
+
+/** Values: the last stamp. */
+const news: Statement = {
+  name: 'tenantry_realtime_news',
+  text: `select json_build_object('waiting', exists (select from tenantry.realtime_outbox),
+    'heads', ${headsIn('tenantry.realtime_heads where stamp > $1::bigint')})::text`
+}
+
+const latest: Statement = {
+  name: 'tenantry_realtime_latest',
+  text: 'select coalesce(max(stamp), 0)::text from tenantry.realtime_heads'
+}
+
+/** Values: tenants. */
+const standings: Statement = {
+  name: 'tenantry_realtime_standings',
+  text: `select json_agg(json_build_object('tenant', t.id, 'position', coalesce(h.position, 0), 'floor', coalesce(h.floor, 0),
+      'oldest', (select place from tenantry.realtime_outbox where tenant_id = t.id order by tenant_id, place limit 1),
+      'newest', (select place from tenantry.realtime_outbox where tenant_id = t.id order by tenant_id desc, place desc limit 1)))::text
+    from unnest($1::text[]) t (id) left join tenantry.realtime_heads h on h.tenant_id = t.id`
+}
+
+/** Values: tenants, their cursors and heads, tables, the changes of each tenant. Batches that hold no change of the tables are skipped. */
+const read: Statement = {
+  name: 'tenantry_realtime_read',
+  text: `select ${batchesSql} from (
+      select *, coalesce(not lead(is_taken) over (partition by tenant order by position), false) as more from (
+        select *, nth = 1 or (count <= $5::int and sum(bytes) over (order by nth, tenant) <= ${maxBytes}) as is_taken from (
+          select t.tenant, c.*, row_number() over each as nth, sum(c.position - c.first + 1) over each as count
+          from unnest($1::text[], $2::bigint[], $3::bigint[]) as t (tenant, after, head), lateral (
+            select position, first, bytes, changes from tenantry.realtime_changes
+            where tenant_id = t.tenant and position > t.after and position <= t.head and tables && $4::text[]
+            order by position limit $5::int + 1) c
+          window each as (partition by t.tenant order by c.position)
+        ) found
+      ) measured
+    ) bounded where is_taken`
+}
+
+/** Values: the time. */
+const sweep: Statement = {
+  name: 'tenantry_realtime_sweep',
+  text: `with old as (
+      select c.tenant_id, c.position from tenantry.realtime_heads h, lateral (
+        select tenant_id, position, at from tenantry.realtime_changes where tenant_id = h.tenant_id order by position limit ${maxSwept}) c
+      where c.at < $1::timestamptz
+    ), gone as (
+      delete from tenantry.realtime_changes c using old where c.tenant_id = old.tenant_id and c.position = old.position returning c.tenant_id, c.position
+    ), floors as (
+      update tenantry.realtime_heads h set floor = greatest(h.floor, g.last) from (select tenant_id, max(position) as last from gone group by tenant_id) g
+      where h.tenant_id = g.tenant_id returning 1
+    ) select count(*)::text from gone`
+}
+
+/** Values: the schema, tables. */
+const untriggered: Statement = {
+  name: 'tenantry_realtime_untriggered',
+  text: `select json_agg(c.relname)::text from pg_class c join pg_namespace n on n.oid = c.relnamespace
+    where n.nspname = $1 and c.relname = any ($2::text[])
+    and not exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = '${triggerName}' and t.tgfoid = to_regproc('${recordFunction}') and t.tgenabled <> 'D')`
+}
+
+export function createChangeStore (engine: Pick<Engine, 'text'>) {
+  /** Each statement writes the JSON of its result itself. */
+  async function json<Result> (statement: Statement, values: readonly unknown[], first?: TextOptions['first']) {
+    const text = await engine.text(statement, values, { tenant: serverRef, first })
+    const result: Result | null = text === null ? null : JSON.parse(text)
+    return result
+  }
+
+  async function giveWith (statement: Statement, stamp: number, from: string): Promise<Given> {
+    const first = { statement: lock, values: [positionLock] }
+    const given = await json<Omit<Given, 'heads'> & { heads: Head[] | null }>(statement, [stamp, from], first)
+    const heads = given?.heads ?? []
+    return { count: given?.count ?? 0, last: given?.last ?? null, more: given?.more === true || heads.length === maxHeads, heads }
+  }
+
+  /** Reads for several tenants, which share the batches. Reads at least the first batch of each. */
+  async function readAll (lags: readonly Lag[], tables: readonly string[]): Promise<ReadonlyMap<string, Batch>> {
+    const share = Math.max(maxEach, Math.floor(maxChanges / Math.max(1, lags.length)))
+    const text = await engine.text(read, [
+      lags.map(({ tenant }) => tenant),
+      lags.map(({ after }) => after),
+      lags.map(({ head }) => head),
+      tables,
+      share
+    ], { tenant: serverRef })
+    const byTenant = new Map(lags.map(({ tenant, after, head }) => [tenant, { after, changes: [] as StoredChange[], until: head }]))
+    for (const { tenant, position, more, changesAfter } of text === null ? [] : batchesIn(text)) {
+      const batch = byTenant.get(tenant)
+      if (batch === undefined) continue
+      batch.changes.push(...changesAfter(batch.after))
+      if (more) batch.until = position
+    }
+    return byTenant
   }
 
   return {
@@ -120,123 +237,57 @@ export function createChangeStore (db: Kysely<SystemTables>) {
      * transaction at a time gives positions.
      */
     async news (stamp: number): Promise<{ readonly heads: Head[], readonly waiting: boolean, readonly more: boolean }> {
-      const { rows: [row] } = await sql<{ heads: Head[] | null, waiting: boolean }>`
-        select exists (select from tenantry.realtime_outbox) as waiting,
-          (${headsIn(sql`tenantry.realtime_heads where stamp > ${stamp}::bigint`)}) as heads`.execute(db)
-      const heads = row?.heads ?? []
-      return { heads, waiting: row?.waiting === true, more: heads.length === maxHeads }
+      const found = await json<{ heads: Head[] | null, waiting: boolean }>(news, [stamp])
+      const heads = found?.heads ?? []
+      return { heads, waiting: found?.waiting === true, more: heads.length === maxHeads }
     },
 
     /** The latest stamp. */
     async latest (): Promise<number> {
-      const { rows: [row] } = await sql<{ stamp: number }>`select coalesce(max(stamp), 0)::float8 as stamp from tenantry.realtime_heads`
-        .execute(db)
-      return row?.stamp ?? 0
+      return await json<number>(latest, []) ?? 0
     },
 
     /** By tenant: the last position, and the range of changes without one. */
     async standings (tenants: readonly string[]): Promise<Standing[]> {
-      const { rows } = await sql<Standing>`
-        select t.id as tenant, coalesce(h.position, 0)::float8 as position, coalesce(h.floor, 0)::float8 as floor,
-          (select place from tenantry.realtime_outbox where tenant_id = t.id order by tenant_id, place limit 1)::float8 as oldest,
-          (select place from tenantry.realtime_outbox where tenant_id = t.id order by tenant_id desc, place desc limit 1)::float8 as newest
-        from unnest(${tenants}::text[]) t (id) left join tenantry.realtime_heads h on h.tenant_id = t.id`.execute(db)
-      return rows
+      return await json<Standing[]>(standings, [tenants]) ?? []
     },
 
     /**
-     * Gives positions to a batch of committed changes of some tenants. A change that is committed later gets a later position, in
+     * Gives positions to a run of committed changes of some tenants. A change that is committed later gets a later position, in
      * whatever order the transactions began or wrote. Changes of one row keep their order: the second writer waits for the first
      * one's commit before its trigger takes a `place`.
      *
-     * @param after  the batch begins with the tenants after this one
+     * @param after  the run begins with the tenants after this one
      * @param stamp  the last stamp that the caller knows
      */
     async givePositions (after: string, stamp = 0): Promise<Given> {
-      return await give(sql`(
-            (select tenant_id from tenantry.realtime_outbox where tenant_id > ${after} order by tenant_id, place limit 1)
-            union all
-            select next.tenant_id from turns, lateral (
-              select tenant_id from tenantry.realtime_outbox where tenant_id > turns.tenant_id order by tenant_id, place limit 1) next
-          )`, stamp)
+      return await giveWith(give, stamp, after)
     },
 
-    /** Gives positions to a batch of the tenant's committed changes. Returns their number. */
+    /** Gives positions to a run of the tenant's committed changes. Returns their number. */
     async givePositionsOf (tenant: Owner): Promise<number> {
-      return (await give(sql`(select ${tenant}::text as tenant_id)`, Number.MAX_SAFE_INTEGER)).count
+      return (await giveWith(giveOf, Number.MAX_SAFE_INTEGER, tenant)).count
     },
 
-    /** Reads changes of the tables after a position and up to `head`, in order. */
-    async read (tenant: Owner, tables: readonly string[], after: number, head: number): Promise<Batch> {
-      const { rows } = await sql<StoredChange & { more: boolean }>`
-        select position::float8 as position, table_name as "table", kind, key::text as key, record::text as record, before::text as before, cut, total > ${maxChanges}::int or kept < total as more from (
-          select *, count(*) over () as total, count(*) filter (where nth = 1 or bytes <= ${maxBytes}::int) over () as kept from (
-            select *, row_number() over (order by position) as nth, sum(octet_length(record::text)) over (order by position) as bytes from (
-              select * from tenantry.realtime_changes
-              where tenant_id = ${tenant} and position > ${after}::bigint and position <= ${head}::bigint and table_name = any (${tables}::text[])
-              order by position limit ${maxChanges + 1}::int
-            ) taken
-          ) measured
-        ) bounded where nth <= ${maxChanges}::int and (nth = 1 or bytes <= ${maxBytes}::int) order by position`.execute(db)
-      const last = rows.at(-1)
-      return { changes: rows, until: last?.more === true ? last.position : head }
+    /** Reads changes of the table after a position and up to `head`, in order. */
+    async read (tenant: Owner, table: string, after: number, head: number): Promise<Batch> {
+      const { changes, until } = (await readAll([{ tenant, after, head }], [table])).get(tenant) ?? { changes: [], until: head }
+      return { changes: changes.filter((change) => change.table === table), until }
     },
 
-    /** Reads for several tenants, which share the batch. Reads at least the first change of each. */
-    async readAll (lags: readonly Lag[], tables: readonly string[]): Promise<ReadonlyMap<string, Batch>> {
-      const share = Math.max(maxEach, Math.floor(maxChanges / Math.max(1, lags.length)))
-      const { rows } = await sql<StoredChange & { tenant: Owner, total: number }>`
-        select tenant, position::float8 as position, table_name as "table", kind, key::text as key, record::text as record, before::text as before, cut, total::float8 as total from (
-          select *, sum(octet_length(record::text)) over (order by nth, tenant) as bytes from (
-            select t.tenant, c.*, row_number() over (partition by t.tenant order by c.position) as nth, count(*) over (partition by t.tenant) as total
-            from unnest(${lags.map(({ tenant }) => tenant)}::text[], ${lags.map(({ after }) => after)}::bigint[], ${
-        lags.map(({ head }) => head)
-      }::bigint[]) as t (tenant, after, head), lateral (
-              select position, table_name, kind, key, record, before, cut from tenantry.realtime_changes
-              where tenant_id = t.tenant and position > t.after and position <= t.head and table_name = any (${tables}::text[])
-              order by position limit ${share + 1}::int) c
-          ) taken
-        ) measured where nth <= ${share}::int and (nth = 1 or bytes <= ${maxBytes}::int) order by tenant, position`.execute(db)
-      const byTenant = new Map(lags.map(({ tenant }) => [tenant, [] as typeof rows]))
-      for (const row of rows) byTenant.get(row.tenant)?.push(row)
-      return new Map(lags.map(({ tenant, head }) => {
-        const changes = byTenant.get(tenant) ?? []
-        const last = changes.at(-1)
-        return [tenant, { changes, until: last !== undefined && changes.length < last.total ? last.position : head }]
-      }))
-    },
+    readAll,
 
-    /** Removes changes made before the time. Returns their number. */
+    /** Removes changes made before the time. Returns the number of batches. */
     async sweep (before: Date): Promise<number> {
-      const { rows: [row] } = await sql<{ count: number }>`
-        with old as (
-          select c.tenant_id, c.place, c.position from tenantry.realtime_heads h, lateral (
-            select tenant_id, place, position, at from tenantry.realtime_changes where tenant_id = h.tenant_id and position is not null order by position limit ${maxSwept}::int) c
-          where c.at < ${before}::timestamptz
-        ), gone as (
-          delete from tenantry.realtime_changes c using old where c.tenant_id = old.tenant_id and c.place = old.place returning c.tenant_id, c.position
-        ), floors as (
-          update tenantry.realtime_heads h set floor = greatest(h.floor, g.last) from (select tenant_id, max(position) as last from gone group by tenant_id) g
-          where h.tenant_id = g.tenant_id returning 1
-        ) select count(*)::int as count from gone`.execute(db)
-      return row?.count ?? 0
+      return await json<number>(sweep, [before]) ?? 0
     },
 
     /** The given tables that lack the trigger. */
     async untriggered (schema: string, tables: readonly string[]): Promise<string[]> {
-      const { rows } = await sql<{ name: string }>`
-        select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
-        where n.nspname = ${schema} and c.relname = any (${tables}::text[])
-        and not exists (select from pg_trigger t where t.tgrelid = c.oid and t.tgname = ${triggerName} and t.tgfoid = to_regproc(${recordFunction}) and t.tgenabled <> 'D')`
-        .execute(db)
-      return rows.map(({ name }) => name)
+      return await json<string[]>(untriggered, [schema, tables]) ?? []
     }
   }
 }
-
-const headsIn = (source: RawBuilder<unknown>): RawBuilder<unknown> =>
-  sql`select json_agg(json_build_object('tenant', tenant_id, 'position', position, 'stamp', stamp) order by stamp)
-    from (select * from ${source} order by stamp limit ${maxHeads}::int) h`
 
 /** Removes all changes made before the time. They get positions first, so that reconnecting clients see the gap. */
 export async function sweepChanges (store: ChangeStore, before: Date): Promise<void> {

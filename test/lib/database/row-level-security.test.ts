@@ -311,12 +311,10 @@ async function writeEverything (transaction: Transaction<SystemTables>, tenant: 
   await transaction.insertInto('tenantry.realtime_changes').values({
     ...own,
     position: 1,
-    table_name: 'notes',
-    kind: 'I',
-    key: '{}',
-    record: '{}',
-    before: null,
-    cut: false
+    first: 1,
+    bytes: 1,
+    tables: ['notes'],
+    changes: 'x'
   }).execute()
   await transaction.insertInto('tenantry.realtime_heads').values({ ...own, position: 1, stamp: 1 }).execute()
   await transaction.insertInto('tenantry.realtime_members').values({ ...own, room: 'r', id: file, instance_id: file, state: null })

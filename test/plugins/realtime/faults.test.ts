@@ -111,7 +111,7 @@ test('changes beyond the retention are a gap', async (t) => {
   await client.closed
   // The third change has no position yet when the sweep begins.
   await acme('POST /notes', { body: { title: 'three' } })
-  await sweepChanges(createChangeStore(app.db), new Date(Date.now() + 60_000))
+  await sweepChanges(createChangeStore(app.engine), new Date(Date.now() + 60_000))
   t.equal((await sql`select from tenantry.realtime_changes`.execute(app.db)).rows.length, 0)
   await acme('POST /notes', { body: { title: 'four' } })
   const back = await connect('acme')

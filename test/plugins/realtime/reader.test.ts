@@ -51,7 +51,7 @@ async function readers (t: Test) {
   const { app } = await open(t, {}, { engine: await postgresSection(t) })
   const tasks = app.engine.catalogue.tables.get('tasks')
   if (tasks === undefined) throw new Error('there are no tasks')
-  const store = createChangeStore(app.db)
+  const store = createChangeStore(app.engine)
   const record = (tenants: readonly string[]) => createRecordedStore(app.db).enter(tenants.map((tenant) => ({ tenant: tenantRef(tenant), table: 'tasks' })), 600)
   await record(['acme', 'globex'])
   return {

@@ -89,7 +89,7 @@ insert into tenantry.workflow_steps (tenant_id, run_id, step, status) values (${
 insert into tenantry.workflow_schedules (tenant_id, workflow, schedule, next_at) values (${own}, 'w', '0 0 1 1 * UTC', '2100-01-01');
 insert into tenantry.files (tenant_id, id, status, bucket, name, content_type, size, counted, metadata, created_by, created_at) values (${own}, gen_random_uuid(), 'pending', 'private', 'f', 'text/plain', 1, 1, '{}', 'u', now());
 insert into tenantry.file_transforms select tenant_id, id, 'n', 'image/png', 1, repeat('0', 64), now() from tenantry.files where tenant_id = ${own};
-insert into tenantry.realtime_changes (tenant_id, position, table_name, kind, key, record, cut) values (${own}, 1, 'notes', 'I', '{}', '{}', false);
+insert into tenantry.realtime_changes (tenant_id, position, first, bytes, tables, changes) values (${own}, 1, 1, 1, '{notes}', 'x');
 insert into tenantry.realtime_outbox (tenant_id, table_name, kind, keys, record) values (${own}, 'notes', 'I', '{id}', '{}');
 insert into tenantry.realtime_recorded values (${own}, 'notes', 1, now());
 insert into tenantry.realtime_heads (tenant_id, position, stamp) values (${own}, 1, 1);

@@ -22,6 +22,7 @@ import { queue } from './queue.js'
 import { queueLists } from './queue-lists.js'
 import { queueLosses } from './queue-losses.js'
 import { realtime } from './realtime.js'
+import { realtimeBatches } from './realtime-batches.js'
 import { realtimeOutbox } from './realtime-outbox.js'
 import { recordChanges } from './record-change.js'
 import { refreshTokens } from './refresh-tokens.js'
@@ -95,5 +96,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   workflowStepCalls,
   workflowSchedules,
   recordChanges,
-  realtimeOutbox
+  realtimeOutbox,
+  realtimeBatches
 ]

@@ -12,7 +12,8 @@ const filters = Array.from({ length: 16 }, (_, index) => `tenantry.realtime_filt
 /**
  * A look-up of the entry would cost a write 3 % of its CPU. Therefore the entries are also in a Bloom filter of 1,024 bits, which
  * a trigger reads in less than a microsecond. The bits are the last values of sequences, which are visible at once, whatever the
- * snapshot. A change that passes the filter by chance is dropped when the others move.
+ * snapshot. A change that passes the filter by chance is dropped when the others move. With Citus, each node has its own sequences:
+ * there the filter has to become a look-up of the entry.
  */
 const filterStatements = [
   ...filters.map((name) => `create sequence ${name} minvalue ${-(2n ** 63n)} start 0`),
