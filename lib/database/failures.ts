@@ -27,24 +27,24 @@ export class ColumnsError extends TenantryError {
   readonly #entry: CatalogueEntry
   readonly #columns: readonly BrokenColumn[]
 
-  /** `places`: the JSON Pointers of the columns that the caller gave; other columns have their names. */
+  /** `pointers`: the JSON Pointers of the columns that the caller gave; other columns have their names. */
   constructor (
     entry: CatalogueEntry,
     table: string,
     columns: readonly BrokenColumn[],
     cause: unknown,
-    places?: ReadonlyMap<string, string>
+    pointers?: ReadonlyMap<string, string>
   ) {
-    const details = columns.map(({ column, message, keyword }) => ({ path: places?.get(column) ?? `/${column}`, message, keyword }))
+    const details = columns.map(({ column, message, keyword }) => ({ path: pointers?.get(column) ?? `/${column}`, message, keyword }))
     super(entry, { cause, ...details.length > 0 && { extras: { details } } })
     this.table = table
     this.#entry = entry
     this.#columns = columns
   }
 
-  /** The same error for a caller whose columns come from these places. */
-  at (places: ReadonlyMap<string, string>): ColumnsError {
-    return new ColumnsError(this.#entry, this.table, this.#columns, this.cause, places)
+  /** The same error for a caller whose columns come from these members of the request. */
+  at (pointers: ReadonlyMap<string, string>): ColumnsError {
+    return new ColumnsError(this.#entry, this.table, this.#columns, this.cause, pointers)
   }
 }
 

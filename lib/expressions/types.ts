@@ -180,7 +180,7 @@ interface QueryParts {
   readonly answer: Answer
   readonly references: readonly Reference[]
   /** The source of each column of a written record: column to JSON Pointer, such as `/body/title`. */
-  readonly places: ReadonlyMap<string, string>
+  readonly inputPointers: ReadonlyMap<string, string>
   /** The JSON Schema of one record of this query, for `/doc`. */
   readonly record: JsonSchema
   /** The JSON Schema of the part of the body that this query writes, for `/doc`; null if it writes none. */

@@ -72,7 +72,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     status: 200,
     answer,
     references: Object.freeze(uniqueReferences([...given.flatMap(({ references }) => references), ...one ? [] : page.references])),
-    places: new Map(),
+    inputPointers: new Map(),
     calls: true,
     record: recordSchema(found, excluded, one),
     input: null,

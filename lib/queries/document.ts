@@ -23,7 +23,7 @@ const documentSchema: JsonSchema = Object.freeze({
 })
 
 const documentKey: RouteQuery['rowKey'] = Object.freeze({ column: 'id', member: 'id' })
-const noPlaces: RouteQuery['places'] = new Map()
+const noPointers: RouteQuery['inputPointers'] = new Map()
 const noParameters: RouteQuery['parameters'] = Object.freeze({})
 const nothing: RouteQuery['writes'] = Object.freeze([])
 
@@ -92,7 +92,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     status: creates ? 201 : 200,
     answer: cursors === undefined ? answers[operation] : 'cursorPage',
     references: Object.freeze(references),
-    places: noPlaces,
+    inputPointers: noPointers,
     record: documentSchema,
     parameters: cursors === undefined ? noParameters : cursorParameters,
     cursorMembers: cursors?.members ?? [],

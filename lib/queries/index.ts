@@ -33,7 +33,7 @@ const operations = {
   delete: compileDelete
 } as const satisfies Record<TableOperation, (subject: Subject) => CompiledOperation | undefined>
 
-const noPlaces: CompiledQuery['places'] = new Map()
+const noPointers: CompiledQuery['inputPointers'] = new Map()
 const noParameters: CompiledQuery['parameters'] = Object.freeze({})
 const nothing: CompiledQuery['writes'] = Object.freeze([])
 
@@ -69,7 +69,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     status: query.operation === 'insert' ? 201 : 200,
     answer: operation.answer,
     references: Object.freeze(uniqueReferences(operation.references)),
-    places: operation.places ?? noPlaces,
+    inputPointers: operation.inputPointers ?? noPointers,
     // Members for the documentation and for faults only are computed on demand.
     get record () {
       return recordSchema(subject.reduced)

@@ -42,7 +42,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
     many: query.single !== true,
     lacking: query.operation === 'insert' ? 'every' : 'some'
   })
-  const { columns: fixed, references, places } = fixedColumns(subject)
+  const { columns: fixed, references, inputPointers } = fixedColumns(subject)
   const conflict = query.operation === 'upsert' ? conflictColumns(query.onConflict, table, pointer, subject) : undefined
   if (input === undefined || context.faults.faults.length > before) return undefined
 
@@ -97,7 +97,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
     answer: 'record',
     missing: conflict === undefined ? 'notFound' : 'conflict',
     references: [...input.references, ...references],
-    places: new Map([...input.places, ...places]),
+    inputPointers: new Map([...input.inputPointers, ...inputPointers]),
     tenantScoped: tenantKeys(table, context.catalogue).length > 0,
     bind
   }
@@ -106,14 +106,14 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
 /** The key from `id` or from the filters of an upsert. These values override the data. */
 function fixedColumns (
   { query, table, pointer, context }: Subject
-): { columns: FixedColumn[], references: Reference[], places: ReadonlyMap<string, string> } {
+): { columns: FixedColumn[], references: Reference[], inputPointers: ReadonlyMap<string, string> } {
   const given = [
     ...query.id === undefined ? [] : keyValues(query.id, table, pointerTo(pointer, 'id'), context),
     ...query.operation === 'upsert' ? asValues(query.filters ?? [], pointerTo(pointer, 'filters'), context) : []
   ]
   const columns: FixedColumn[] = []
   const references: Reference[] = []
-  const places = new Map<string, string>()
+  const inputPointers = new Map<string, string>()
   for (const { column: name, value: configured, pointer: at } of given) {
     const column = findColumn(table, name, at, context)
     const value = compileValue(configured, at, context)
@@ -137,9 +137,9 @@ function fixedColumns (
       return encoded
     }
     columns.push({ column, bind })
-    if (place !== '') places.set(name, place)
+    if (place !== '') inputPointers.set(name, place)
   }
-  return { columns, references, places }
+  return { columns, references, inputPointers }
 }
 
 function conflictColumns (

@@ -10,7 +10,7 @@ export interface CompiledOperation {
   readonly missing: Missing
   readonly references: readonly Reference[]
   /** Default: nothing is written. */
-  readonly places?: CompiledQuery['places']
+  readonly inputPointers?: CompiledQuery['inputPointers']
   /** The write reads tenants' rows in other tables than its own. */
   readonly tenantScoped?: boolean
   /** Default: none. */

@@ -42,7 +42,7 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
     answer,
     missing: 'notFound',
     references: [...filters.references, ...input.references],
-    places: input.places,
+    inputPointers: input.inputPointers,
     tenantScoped: tenantKeys(table, context.catalogue).length > 0,
     bind: (scope) => {
       const [row] = input.read(scope).rows

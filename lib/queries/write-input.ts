@@ -39,7 +39,7 @@ export interface WriteInput {
   readonly columns: readonly InputColumn[]
   readonly references: readonly Reference[]
   /** JSON Pointers to the sources of one row's columns in the request; columns without a single source are omitted. */
-  readonly places: ReadonlyMap<string, string>
+  readonly inputPointers: ReadonlyMap<string, string>
   /** JSON Pointer to the rows in the request; empty if they have no single source. */
   readonly path: string
   /** The rows, and whether the input was an array. Throws `validationFailed` and `forbidden`. */
@@ -145,7 +145,7 @@ function configuredInput (
     columns: written,
     references: members.flatMap(({ value }) => value.references),
     path: '',
-    places: new Map(members.filter(({ place }) => place !== '').map(({ name, place }) => [name, place])),
+    inputPointers: new Map(members.filter(({ place }) => place !== '').map(({ name, place }) => [name, place])),
     read,
     always: new Set(always),
     dynamic: false
@@ -200,7 +200,7 @@ function wholeInput (data: unknown, table: Table, pointer: string, context: Quer
     columns,
     references: value.references,
     path,
-    places: new Map(path === '' ? [] : columns.map(({ column: { name } }) => [name, pointerTo(path, name)])),
+    inputPointers: new Map(path === '' ? [] : columns.map(({ column: { name } }) => [name, pointerTo(path, name)])),
     read: (scope) => {
       const given = value.evaluate(scope)
       if (!Array.isArray(given) || !many) return { rows: [readRow(given, path, scope)], many: false }

@@ -108,7 +108,7 @@ async function rowsOf (query: CompiledQuery, scope: Scope, { sql }: Stores): Pro
   try {
     text = found(query, await sql(bound))
   } catch (error) {
-    throw placed(error, query, bound)
+    throw atInputPointers(error, query, bound)
   }
   return { text: bound.finish === undefined ? text : bound.finish(text), answer: bound.answer }
 }
@@ -131,9 +131,9 @@ function found (query: Pick<RouteQuery, 'missing'>, text: string | null): string
 }
 
 /** The database knows only the columns. */
-export function placed (error: unknown, { table, answer, places }: CompiledQuery, bound: BoundQuery | null): unknown {
+export function atInputPointers (error: unknown, { table, answer, inputPointers }: CompiledQuery, bound: BoundQuery | null): unknown {
   if (bound?.failure !== undefined) return bound.failure(error)
   // For an array of records, the database does not report the record.
   if (!(error instanceof ColumnsError) || error.table !== table || bound?.answer !== answer) return error
-  return error.at(places)
+  return error.at(inputPointers)
 }

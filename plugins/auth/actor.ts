@@ -26,6 +26,6 @@ export function actorOf ({ auth, ip, tenant, idempotency }: ActingRequest): Acto
 }
 
 /** A caller without a token. */
-export function strangerOf ({ ip }: Pick<ActingRequest, 'ip'>): Actor {
+export function anonymousActor ({ ip }: Pick<ActingRequest, 'ip'>): Actor {
   return { userId: null, address: ip }
 }

@@ -5,7 +5,7 @@ import type {} from '../../lib/webhooks/signed-request.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { CompiledWebhook } from '../../lib/compiler/webhook.js'
 import type { Secrets } from '../secrets/service.js'
-import type { Receipts } from './receipts.js'
+import type { WebhookDeduplication } from './webhook-deduplication.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import type { Warned } from '../../lib/runtime/secrets.js'
 import { createHash, createHmac } from 'node:crypto'
@@ -28,7 +28,7 @@ export interface InboundOptions {
   /** The public address of the app, without a path. Empty: the address in the request. */
   readonly appUrl: string
   readonly warned: Warned
-  readonly receipts: Receipts
+  readonly deduplication: WebhookDeduplication
   /** The clock, in milliseconds since 1970. */
   readonly now?: () => number
 }
@@ -38,7 +38,7 @@ export interface InboundOptions {
  * delivery that was handled before, nothing runs and the response is `{"received":true}`. Rejects with `signatureInvalid` (always,
  * if there is no secret), `mediaTypeUnsupported`, `badRequest`, `rateLimited` and the work's own errors.
  */
-export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, receipts, now = Date.now }: InboundOptions): RouteServices<FastifyRequest, FastifyReply>['inbound'] {
+export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, deduplication, now = Date.now }: InboundOptions): RouteServices<FastifyRequest, FastifyReply>['inbound'] {
   const readBody = createReadBody(app)
 
   return async (webhook, request, reply, work) => {
@@ -70,11 +70,11 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
     request.body = payload
     const path = pathOf(webhook.path, request.params)
     const id = scheme.idOf(delivery, payload)
-    const once = () => receipts.once({ tenant, path, id }, work)
+    const once = () => deduplication.once({ tenant, path, id }, work)
     // A shared secret signs for every tenant: the delivery is handled only for the first tenant that it names.
     const answer = own
       ? await once()
-      : await receipts.once(
+      : await deduplication.once(
         { tenant: platformRef, path, id: sharedId(accepted, scheme.signedIdOf?.(delivery) ?? id) },
         scheme.signedIdOf === undefined ? work : once
       )

@@ -23,7 +23,7 @@ import { optional } from '../../lib/plugin/optional.js'
 import { list, record } from '../../lib/plugin/options.js'
 import { acceptForms } from './forms.js'
 import { readinessOf } from './readiness.js'
-import { receiptsOf } from './receipts.js'
+import { webhookDeduplicationOf } from './webhook-deduplication.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
 import { servingCalls, servingOf, type Serving } from './serving.js'
 import { keepSignedBodies } from './signed-body.js'
@@ -114,7 +114,7 @@ export default definePlugin<ConfigRoutesOptions>({
     })
     requirePlugins(app, generation.routes.map(({ compiled }) => compiled))
 
-    const receipts = receiptsOf(app)
+    const deduplication = webhookDeduplicationOf(app)
     const mount = (group: FastifyInstance, serving: Serving, declared: Route, route: CompiledRoute, index: number) => {
       const tool = toolOf(declared)
       const current = (): CompiledRoute => {
@@ -133,7 +133,7 @@ export default definePlugin<ConfigRoutesOptions>({
           access: route.requireAuth ? 'user' : 'open',
           authProvider: route.authProvider,
           publicTenant: route.publicTenant,
-          countsStrangers: route.webhook === null ? true : 'signed',
+          countsUnauthenticated: route.webhook === null ? true : 'signed',
           tenantInQuery: route.webhook !== null,
           // The limit of unauthenticated callers does not apply to a signed request.
           ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),
@@ -148,7 +148,7 @@ export default definePlugin<ConfigRoutesOptions>({
         dashboardPermission,
         overridableEnv,
         appUrl: setting(env, 'APP_URL'),
-        receipts,
+        deduplication,
         prefix: group.prefix
       })
       const mountAll = (app: FastifyInstance, isOne: (route: CompiledRoute) => boolean) => {

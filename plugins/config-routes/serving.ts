@@ -9,7 +9,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
-import type { Receipts } from './receipts.js'
+import type { WebhookDeduplication } from './webhook-deduplication.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { createWarned } from '../../lib/runtime/secrets.js'
 import { hasPermission, requirePermissions } from '../auth/access.js'
@@ -27,14 +27,14 @@ export interface ServingOptions {
   readonly overridableEnv?: readonly string[]
   /** The setting APP_URL: the public address of the app. Default: the address in the request. */
   readonly appUrl: string | undefined
-  readonly receipts: Receipts
+  readonly deduplication: WebhookDeduplication
   readonly prefix: string
 }
 
 /** Collects the services from the plugins of the app. */
 export function servingOf (
   app: FastifyInstance,
-  { dashboardPermission, overridableEnv = [], appUrl = '', receipts, prefix }: ServingOptions
+  { dashboardPermission, overridableEnv = [], appUrl = '', deduplication, prefix }: ServingOptions
 ): Serving {
   const { engine } = app
   const [secrets, cache, limits] = [optional(app, 'secrets')(), optional(app, 'cache')(), optional(app, 'resourceLimits')()]
@@ -59,7 +59,7 @@ export function servingOf (
     files: optional(app, 'routeFiles'),
     realtime: optional(app, 'realtime'),
     prefix,
-    inbound: createInbound(app, { secrets, appUrl: appUrl.trim().replace(/\/+$/, ''), warned, receipts })
+    inbound: createInbound(app, { secrets, appUrl: appUrl.trim().replace(/\/+$/, ''), warned, deduplication })
   }
 }
 

@@ -41,7 +41,7 @@ export function downloadRoutes (app: FastifyInstance, service: FilesService): vo
   const options = {
     config: {
       access: 'open',
-      countsStrangers: true,
+      countsUnauthenticated: true,
       openapi: {
         ...schema,
         produces: ['application/octet-stream'],

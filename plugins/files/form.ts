@@ -10,7 +10,7 @@ import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
 import { watchForm } from './body.js'
 import { formLimits } from './form-limits.js'
-import { describe, type Said } from './input.js'
+import { describe, type UploadFields } from './input.js'
 
 const fieldNames = ['entityType', 'entityId', 'public', 'bucket', 'metadata'] as const
 const expected = `one file, and the fields ${fieldNames.join(', ')}`
@@ -51,9 +51,9 @@ export async function receiveForm (
       const isKnown = fields.bucket !== undefined || fields.public !== undefined
       const { entityType: type, entityId } = fields
       const entity = type === undefined || entityId === undefined ? null : { type, id: entityId }
-      if (entity !== null) describe({ ...saidIn({ entityType: type, entityId }), name }, buckets)
+      if (entity !== null) describe({ ...uploadFieldsOf({ entityType: type, entityId }), name }, buckets)
       const { bucket } = isKnown
-        ? describe({ ...saidIn(fields), name, entityType: undefined, entityId: undefined }, buckets)
+        ? describe({ ...uploadFieldsOf(fields), name, entityType: undefined, entityId: undefined }, buckets)
         : { bucket: null }
       if (bucket !== null) await requirePermissions(request, bucket.permissions)
       const { file } = part
@@ -70,7 +70,7 @@ export async function receiveForm (
       })
     }
     if (received === null) throw invalidInput('/body/file', 'is required: send the file in the field "file"', 'required')
-    const described = describe({ ...saidIn(fields), name }, buckets)
+    const described = describe({ ...uploadFieldsOf(fields), name }, buckets)
     await requirePermissions(request, described.bucket.permissions)
     const complete = received
     received = null
@@ -119,7 +119,7 @@ function take (fields: Fields, { fieldname, value, fieldnameTruncated, valueTrun
   fields[name] = typeof value === 'string' ? value : stringifyJson(value)
 }
 
-function saidIn ({ public: isPublic, ...fields }: Fields): Omit<Said, 'name'> {
+function uploadFieldsOf ({ public: isPublic, ...fields }: Fields): Omit<UploadFields, 'name'> {
   if (isPublic === undefined) return fields
   if (isPublic !== 'true' && isPublic !== 'false') throw invalidInput('/body/public', 'must be true or false', 'type')
   return { ...fields, public: isPublic === 'true' }

@@ -15,7 +15,7 @@ export const maxMetadataLength = 8192 // characters of JSON
 const control = /[\u0000-\u001f\u007f\p{Surrogate}]/u
 
 /** All fields that an uploader may send, as texts. */
-export interface Said {
+export interface UploadFields {
   readonly name: string | undefined
   readonly bucket?: string | undefined
   readonly public?: boolean | undefined
@@ -31,7 +31,7 @@ export interface Said {
  * @param file  the name of the file's field
  */
 export function describe (
-  { name, bucket, public: isPublic, entityType, entityId, metadata }: Said,
+  { name, bucket, public: isPublic, entityType, entityId, metadata }: UploadFields,
   buckets: Buckets,
   file = '/body/file'
 ): Described {

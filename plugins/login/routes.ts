@@ -4,10 +4,10 @@ import type { FastifyInstance } from 'fastify'
 import type { Login } from './service.js'
 import { Type, type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { actorOf, strangerOf } from '../auth/actor.js'
+import { actorOf, anonymousActor } from '../auth/actor.js'
 import { callerOf } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { triesPerHour, triesPerMinute } from '../rate-limit/stranger-limits.js'
+import { triesPerHour, triesPerMinute } from '../rate-limit/unauthenticated-limits.js'
 import { Email, Password } from '../users/user.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { maxRefreshTokenLength, readRefreshToken } from '../sessions/refresh-token.js'
@@ -120,7 +120,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     const { refreshToken } = request.body
     const tenant = readRefreshToken(refreshToken)?.tenant
     if (tenant === undefined || !await isReachable(request, tenant)) throw tokenInvalid()
-    return sendSession(reply, await login.refresh(refreshToken, strangerOf(request)))
+    return sendSession(reply, await login.refresh(refreshToken, anonymousActor(request)))
   })
 
   if (!hasMfa) return

@@ -83,16 +83,16 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
     async logIn ({ id, exists }, { email: given, password }, address) {
       const tenant = exists ? id : unknownTenant
       const email = given.toLowerCase()
-      const stranger: Actor = { userId: null, address }
+      const anonymous: Actor = { userId: null, address }
       const attempt = { tenant, account: exists ? email : `${id} ${email}`, address }
       const user = await tries.make(attempt, () => users.authenticate(tenant, email, password)).catch(async (error: unknown) => {
-        if (isFailure(error, 'tooManyAttempts')) await audit(tenant, 'auth.login', stranger, email, 'failure', { reason: 'locked' })
+        if (isFailure(error, 'tooManyAttempts')) await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'locked' })
         throw error
       })
       const answer = user === null ? null : await entered(user)
       // The check of a password waits for its turn. A user who was disabled meanwhile must not get a token.
       if (user === null || answer === null || !await users.isUnchanged(user, password)) {
-        await audit(tenant, 'auth.login', stranger, email, 'failure', { reason: 'credentials' })
+        await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'credentials' })
         throw credentialsInvalid()
       }
       await audit(

@@ -21,7 +21,7 @@ export interface GuardOptions {
   readonly rule: EgressRule
   /** For names that the rule lists, and for all others. */
   readonly listed: Lookup
-  readonly strangers: Lookup
+  readonly unlisted: Lookup
   /** Ends connections, including those being established. */
   readonly signal: AbortSignal
 }
@@ -33,7 +33,7 @@ export interface Guard {
 }
 
 /** A connector that fails with `addressRefused` if the rule refuses any address of the host. */
-export function createGuard ({ build, rule, listed, strangers, signal }: GuardOptions): Guard {
+export function createGuard ({ build, rule, listed, unlisted, signal }: GuardOptions): Guard {
   const first = build({ timeout: firstMs, signal })
   const last = build({ timeout: lastMs, signal })
   let open = 0
@@ -47,7 +47,7 @@ export function createGuard ({ build, rule, listed, strangers, signal }: GuardOp
     const host = hostname.toLowerCase().replace(/\.$/, '')
     if (rule.lists(host, port)) return (await listed(host)).slice(0, maxAddresses)
     if (host === 'localhost' || host.endsWith('.localhost')) throw failure('addressRefused')
-    const addresses = await strangers(host)
+    const addresses = await unlisted(host)
     // A private address among public ones is no accident: the choice between them would be chance.
     if (!addresses.every((address) => rule.permits(address, port))) throw failure('addressRefused')
     return addresses.slice(0, maxAddresses)

@@ -10,7 +10,7 @@ const maxMs = 4000 // for all answers together
  * Asks the name servers without a thread of the process. A tenant's names can have servers that never answer, and the system's resolver,
  * which runs few lookups at a time, also serves the database's connections.
  */
-export async function lookUpStranger (hostname: string): Promise<string[]> {
+export async function lookUpUnlisted (hostname: string): Promise<string[]> {
   const resolver = new dns.Resolver({ timeout: 1500, tries: 2 })
   const timer = setTimeout(() => resolver.cancel(), maxMs)
   try {

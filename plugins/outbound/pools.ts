@@ -3,7 +3,7 @@ import type { EgressRule } from '../../lib/http/egress.js'
 import type { Agent } from 'undici'
 import { setMaxListeners } from 'node:events'
 import { createGuard, type Guard } from './connect.js'
-import { lookUpListed, lookUpStranger, type Lookup } from './lookup.js'
+import { lookUpListed, lookUpUnlisted, type Lookup } from './lookup.js'
 
 const connectMs = 5000
 const keepMs = 4000 // an idle connection
@@ -31,7 +31,7 @@ export function createPools (rule: EgressRule, lookup: Lookup | undefined): Pool
   async function make (): Promise<OpenPools> {
     const { Agent, buildConnector } = await import('undici')
     const { signal } = connections
-    const guard = createGuard({ build: buildConnector, rule, listed: lookup ?? lookUpListed, strangers: lookup ?? lookUpStranger, signal })
+    const guard = createGuard({ build: buildConnector, rule, listed: lookup ?? lookUpListed, unlisted: lookup ?? lookUpUnlisted, signal })
     return {
       guard,
       guarded: new Agent({ connect: guard.connector, keepAliveTimeout: keepMs, keepAliveMaxTimeout: keepMs }),

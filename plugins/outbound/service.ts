@@ -7,7 +7,7 @@ import { failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { createCircuits, type Outcome } from './circuits.js'
-import { exchange, type Sent } from './exchange.js'
+import { sendRequest, type Sent } from './send-request.js'
 import { createPools } from './pools.js'
 import { harmlessOf, headersOf, methodOf, targetOf } from './target.js'
 
@@ -40,7 +40,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
     let outcome: Outcome = 'failed'
     try {
       const { trusted, guarded, guard } = await pools.open()
-      const answer = await exchange(
+      const answer = await sendRequest(
         trust ? trusted : guarded,
         { ...sent, reset: !trust && guard.open > maxKept },
         signal,

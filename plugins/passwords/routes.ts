@@ -4,11 +4,11 @@ import type { FastifyInstance } from 'fastify'
 import type { PasswordService } from './service.js'
 import { Type, type Static } from 'typebox'
 import { Success } from '../../lib/http/schemas.js'
-import { strangerOf } from '../auth/actor.js'
+import { anonymousActor } from '../auth/actor.js'
 import { callerOf, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { reachableLink } from '../mail/reachable-link.js'
-import { triesPerHour, triesPerMinute } from '../rate-limit/stranger-limits.js'
+import { triesPerHour, triesPerMinute } from '../rate-limit/unauthenticated-limits.js'
 import { decorateNamedTenant, findNamedTenant, NamedTenantHeader, requireNamedTenant } from '../tenancy/named-tenant.js'
 import { LinkPassword, LinkTokenText } from '../users/link-body.js'
 import { Email, Password } from '../users/user.js'
@@ -40,7 +40,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     },
     onRequest: findNamedTenant
   }, async (request, reply) => {
-    await service.forgot(requireNamedTenant(request), request.body.email, strangerOf(request))
+    await service.forgot(requireNamedTenant(request), request.body.email, anonymousActor(request))
     return reply.code(202).send({ success: true })
   })
 
@@ -55,7 +55,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
       response: { 200: Success, ...errorResponses(...refusals) }
     }
   }, async (request) => {
-    await service.reset(await reachableLink(request, request.body.token), request.body.password, strangerOf(request))
+    await service.reset(await reachableLink(request, request.body.token), request.body.password, anonymousActor(request))
     return { success: true }
   })
 
@@ -69,7 +69,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
       response: { 200: Success, ...errorResponses(...refusals) }
     }
   }, async (request) => {
-    await service.verify(await reachableLink(request, request.body.token), strangerOf(request))
+    await service.verify(await reachableLink(request, request.body.token), anonymousActor(request))
     return { success: true }
   })
 

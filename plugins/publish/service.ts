@@ -17,7 +17,7 @@ import { isRecord } from '../../lib/json/plain-value.js'
 import { invalidInput, type ErrorDetail } from '../../lib/validation/detail.js'
 import { actorOf, type ActingRequest } from '../auth/actor.js'
 import { writeAudited } from '../audit/audited-write.js'
-import { placed } from '../../lib/runtime/answer.js'
+import { atInputPointers } from '../../lib/runtime/answer.js'
 import { liveTables, nameUse } from './live-catalog.js'
 import { columnFaults, columnsSql, missingColumn, shown, tableFault, tableSql, takenFault, tenantFault } from './schema-diff.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
@@ -90,7 +90,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
         missing: async () => failure('constraintViolated')
       })
     } catch (error) {
-      throw placed(error, compiled, bound)
+      throw atInputPointers(error, compiled, bound)
     }
   }
 

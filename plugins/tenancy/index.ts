@@ -19,7 +19,7 @@ import { plansOf } from '../plans/plans-of.js'
 import { createErasure } from './erasure.js'
 import { createTenantMemory } from './memory.js'
 import { createProvisioning } from './provisioning.js'
-import { createAdmission, createCallerStep, createStrangerStep, type Admission } from './resolution.js'
+import { createAdmission, createCallerStep, createUnauthenticatedStep, type Admission } from './resolution.js'
 import { createTenants, type Tenants } from './service.js'
 import { createTenantStore } from './store.js'
 import { forgetDeleted } from './sweep.js'
@@ -114,18 +114,18 @@ export default definePlugin<TenancyOptions>({
     const provision = createProvisioning({ store, memory, events, erasure, makes: provisioning === 'auto' })
     const resolution = { provision, lookup: tenants.get, trustHeader }
     app.decorate('tenancy', Object.freeze({ trustHeader, maxRemembered, admit: createAdmission(resolution) }))
-    const [named, unnamed, stranger, sender] = [
+    const [named, unnamed, unauthenticated, sender] = [
       createCallerStep(resolution, true),
       createCallerStep(resolution, false),
-      createStrangerStep(resolution, false),
-      createStrangerStep(resolution, true)
+      createUnauthenticatedStep(resolution, false),
+      createUnauthenticatedStep(resolution, true)
     ]
     guardRoutes(app, 'tenancy', (route) => {
       const { access, publicTenant = true, tenantInQuery = false } = route.config ?? {}
       if (access === undefined || access === 'public') return
       addStep(route, 'tenant', publicTenant ? named : unnamed)
       if (access === 'open' && publicTenant && (tenantInQuery || !trustHeader)) {
-        addStep(route, 'public-tenant', tenantInQuery ? sender : stranger)
+        addStep(route, 'public-tenant', tenantInQuery ? sender : unauthenticated)
       }
     })
     return undefined

@@ -54,7 +54,7 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
  *
  * @param inQuery allows the parameter `tenant` of a `post` without the header, since services that send webhooks set no headers
  */
-export function createStrangerStep ({ lookup }: ResolutionOptions, inQuery: boolean): onRequestHookHandler {
+export function createUnauthenticatedStep ({ lookup }: ResolutionOptions, inQuery: boolean): onRequestHookHandler {
   return (request, _reply, done) => {
     if (request.auth !== null || request.tenant !== null) return done()
     const id = request.headers['x-tenant-id'] ?? (inQuery && request.method === 'POST' ? inQueryOf(request) : undefined)

@@ -10,7 +10,7 @@ import { methodNotAllowed, routePathsOf } from '../../lib/http/route-paths.js'
 import { requireProvider, tokenMissing } from '../auth/access.js'
 import { acceptForms } from '../config-routes/forms.js'
 import { readinessOf } from '../config-routes/readiness.js'
-import { receiptsOf } from '../config-routes/receipts.js'
+import { webhookDeduplicationOf } from '../config-routes/webhook-deduplication.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
@@ -41,7 +41,7 @@ export async function serveTenantRoutes (
   { loaded, dashboardPermission, appUrl }: TenantServing
 ): Promise<ServeTenantCall> {
   const readiness = await readinessOf(app.engine, app.log)
-  const receipts = receiptsOf(app)
+  const deduplication = webhookDeduplicationOf(app)
   const start = app.prefix.length
   const paths = routePathsOf(app)
   app.decorateRequest('tenantRoute', null)
@@ -79,7 +79,7 @@ export async function serveTenantRoutes (
   let serving: Serving
   let calls: RouteServices<RouteCall, RouteReply>
   app.addHook('onReady', async () => {
-    serving = servingOf(app, { dashboardPermission, appUrl, receipts, prefix: app.prefix })
+    serving = servingOf(app, { dashboardPermission, appUrl, deduplication, prefix: app.prefix })
     calls = servingCalls(serving)
   })
 

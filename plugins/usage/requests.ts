@@ -30,7 +30,7 @@ declare module 'fastify' {
      * The route is published for tenants: a request without a token counts for the tenant that it names. `signed`: after its
      * signature was verified. Default: false.
      */
-    countsStrangers?: boolean | 'signed'
+    countsUnauthenticated?: boolean | 'signed'
   }
 }
 
@@ -80,12 +80,12 @@ export function countRequests (app: FastifyInstance, { request: record }: Pick<U
 function isPublished (request: FastifyRequest): boolean {
   // undefined without the plugin tenant-config.
   const route: TenantRoute | null | undefined = request.tenantRoute
-  return (route !== null && route !== undefined) || Boolean(request.routeOptions.config.countsStrangers)
+  return (route !== null && route !== undefined) || Boolean(request.routeOptions.config.countsUnauthenticated)
 }
 
 /** Whether this is a webhook without a verified signature: any caller can name any tenant in its address. */
 function isUnsigned ({ tenantRoute, routeOptions, signed }: FastifyRequest): boolean {
-  const isWebhook = tenantRoute?.declared.webhook !== undefined || routeOptions.config.countsStrangers === 'signed'
+  const isWebhook = tenantRoute?.declared.webhook !== undefined || routeOptions.config.countsUnauthenticated === 'signed'
   return isWebhook && !signed
 }
 

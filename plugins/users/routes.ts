@@ -6,11 +6,11 @@ import { Type, type Static } from 'typebox'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { Success } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { actorOf, strangerOf } from '../auth/actor.js'
+import { actorOf, anonymousActor } from '../auth/actor.js'
 import { callerOf, holdings } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { reachableLink } from '../mail/reachable-link.js'
-import { triesPerMinute } from '../rate-limit/stranger-limits.js'
+import { triesPerMinute } from '../rate-limit/unauthenticated-limits.js'
 import { LoginSession, sendSession } from '../sessions/login-response.js'
 import { tenantOf } from '../tenancy/required.js'
 import { LinkPassword } from './link-body.js'
@@ -133,7 +133,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     }
   }, async (request, reply) => {
     const { token, password } = request.body
-    return sendSession(reply.code(201), await service.accept(await reachableLink(request, token), password, strangerOf(request)))
+    return sendSession(reply.code(201), await service.accept(await reachableLink(request, token), password, anonymousActor(request)))
   })
 }
 

@@ -9,7 +9,7 @@ import { formOf, maxAnswerBytes } from '../../lib/expressions/answer.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { placed } from '../../lib/runtime/answer.js'
+import { atInputPointers } from '../../lib/runtime/answer.js'
 import { overdue, within } from './step-time.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
@@ -65,7 +65,7 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
   } catch (error) {
     // The connection was lost, but the commit may have happened.
     if (query.write && isFailure(error, 'databaseUnavailable')) await cache?.invalidate(tenantOrPlatform(scope.tenant), query.writes)
-    throw placed(error, query, bound)
+    throw atInputPointers(error, query, bound)
   }
   if (query.write) await cache?.invalidate(tenantOrPlatform(scope.tenant), query.writes)
   return outcome

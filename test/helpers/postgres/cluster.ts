@@ -69,7 +69,7 @@ export class Cluster {
     const binaries = programs === undefined
       ? prepared
       : { ...prepared, initdb: join(programs, 'initdb'), postgres: join(programs, 'postgres') }
-    const folder = await mkdtemp(join(await quickFolder(), 'tenantry-postgres-'))
+    const folder = await mkdtemp(join(await clusterFolder(), 'tenantry-postgres-'))
     const data = join(folder, 'data')
     await mkdir(data)
     if (binaries.account !== undefined) {
@@ -167,7 +167,7 @@ export class Cluster {
 }
 
 /** The folder in memory if it has enough room, which containers often lack; otherwise the folder for temporary files. */
-async function quickFolder (): Promise<string> {
+async function clusterFolder (): Promise<string> {
   try {
     const { bavail, bsize } = await statfs(memoryFolder)
     return bavail * bsize >= leastRoom ? memoryFolder : tmpdir()

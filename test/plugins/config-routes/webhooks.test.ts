@@ -5,7 +5,7 @@ import t, { type Test } from 'tap'
 import { createHmac } from 'node:crypto'
 import { noActor } from '../../../lib/database/audit.js'
 import { checkConfig, ConfigError } from '../../../lib/configuration/index.js'
-import { createReceipts, sweepReceipts } from '../../../plugins/config-routes/receipts.js'
+import { createWebhookDeduplication, sweepHandledWebhooks } from '../../../plugins/config-routes/webhook-deduplication.js'
 import { bearer } from '../../helpers/tokens.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { listen, testDocument, testServer, testServers } from '../../helpers/server.js'
@@ -587,7 +587,7 @@ async function twoServers (t: Test): Promise<void> {
   await t.test('a delivery of a process that died is processed by another one after a minute', async (t) => {
     let time = Date.now()
     const [here, there] = [first, second].map((app) =>
-      createReceipts({ dbFor: (tenant) => app.engine.kyselyFor(tenant), now: () => time, log: app.log })
+      createWebhookDeduplication({ dbFor: (tenant) => app.engine.kyselyFor(tenant), now: () => time, log: app.log })
     )
     if (here === undefined || there === undefined) throw new Error('there are two')
     const delivery = { tenant: tenantRef('a'), path: '/hook', id: 'd-1' }
@@ -616,9 +616,9 @@ async function twoServers (t: Test): Promise<void> {
     t.equal(await here.once({ ...delivery, tenant: platformRef }, async () => 'of the platform'), 'of the platform')
     await t.rejects(here.once({ ...delivery, tenant: tenantRef('nobody') }, async () => 'of nobody'), { code: 'TENANTRY_TENANT_UNKNOWN' })
 
-    await sweepReceipts(first.db, time + 2_592_000_000 - 1000)
+    await sweepHandledWebhooks(first.db, time + 2_592_000_000 - 1000)
     t.equal(await there.once(delivery, async () => 'again'), undefined, 'kept for 30 days')
-    await sweepReceipts(first.db, time + 2_592_000_000 + 1000)
+    await sweepHandledWebhooks(first.db, time + 2_592_000_000 + 1000)
     t.equal(await there.once(delivery, async () => 'anew'), 'anew')
   })
 }

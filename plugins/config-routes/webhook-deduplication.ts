@@ -1,6 +1,6 @@
 /**
- * Receipts of webhook deliveries, so that each delivery is handled once across all servers. The process that handles a delivery
- * holds its receipt and renews it. If the process ends, another process takes over.
+ * Handles each delivery of a webhook once across all servers. The process that handles a delivery holds its row and renews it. If
+ * the process ends, another process takes over.
  */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
@@ -14,7 +14,7 @@ import { failure } from '../../lib/errors.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 
-const heldFor = 60_000 // ms until another process may take over a receipt that is not renewed
+const heldFor = 60_000 // ms until another process may take over a delivery whose row is not renewed
 const renewEvery = 20_000 // ms
 const keptFor = 2_592_000_000 // ms, 30 days: services resend a delivery for a few days
 const looks = [50, 100, 200, 400, 800, 1600, 2000] // ms between checks of a delivery that another request is handling
@@ -29,7 +29,7 @@ export interface Delivered {
   readonly id: string
 }
 
-export interface Receipts {
+export interface WebhookDeduplication {
   /**
    * Runs the work unless the delivery was handled before; then resolves with undefined. If another request is handling the delivery,
    * waits for that one, and rejects with `stateConflict` after some seconds. Rejects with `tenantUnknown` for an unknown tenant.
@@ -38,38 +38,39 @@ export interface Receipts {
   once<T>(delivery: Delivered, work: () => Promise<T>): Promise<T | undefined>
 }
 
-export interface ReceiptsParts {
+export interface WebhookDeduplicationParts {
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
 }
 
-const made = new WeakMap<Engine, Receipts>()
+const made = new WeakMap<Engine, WebhookDeduplication>()
 
-/** The receipts of the app's database. Removes old ones until the app closes. */
-export function receiptsOf (app: FastifyInstance): Receipts {
+/** For the app's database. Removes old rows until the app closes. */
+export function webhookDeduplicationOf (app: FastifyInstance): WebhookDeduplication {
   const { engine, db, log } = app
   const known = made.get(engine)
   if (known !== undefined) return known
-  const receipts = createReceipts({ dbFor: (tenant) => tenant === platformRef ? db : engine.kyselyFor(tenant), now: Date.now, log })
-  made.set(engine, receipts)
-  sweepHourly(app, 'old receipts of webhooks', () => sweepReceipts(db, Date.now()))
-  return receipts
+  const dbFor = (tenant: Owner) => tenant === platformRef ? db : engine.kyselyFor(tenant)
+  const deduplication = createWebhookDeduplication({ dbFor, now: Date.now, log })
+  made.set(engine, deduplication)
+  sweepHourly(app, 'old deliveries of inbound webhooks', () => sweepHandledWebhooks(db, Date.now()))
+  return deduplication
 }
 
-/** Removes receipts older than 30 days. */
-export async function sweepReceipts (db: Kysely<SystemTables>, now: number): Promise<void> {
+/** Removes rows older than 30 days. */
+export async function sweepHandledWebhooks (db: Kysely<SystemTables>, now: number): Promise<void> {
   await sweep(db, 'tenantry.webhook_receipts.sweep', [removal('tenantry.webhook_receipts', sql`received_at < ${new Date(now - keptFor)}`)])
 }
 
-export function createReceipts ({ dbFor, now, log }: ReceiptsParts): Receipts {
+export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplicationParts): WebhookDeduplication {
   let waiting = 0
 
   /** The state of the delivery: taken by this holder, handled before, or held by another; null if the tenant does not exist. */
   async function take ({ tenant, path, id }: Delivered, holder: string): Promise<'taken' | 'handled' | 'held' | null> {
     const at = new Date(now())
-    // A handled delivery stays handled. A tenant in deletion gets no receipt, which would outlive the tenant.
+    // A handled delivery stays handled. A tenant in deletion gets no row, which would outlive the tenant.
     const { rows: [row] } = await sql<{ taken: boolean | null, handled: boolean | null, present: boolean }>`with live as materialized (
         select 1 from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share
       ), taken as (

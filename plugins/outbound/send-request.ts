@@ -1,4 +1,4 @@
-/** One request on a connection, and its answer within bounds. */
+/** Sends one request on a connection, and reads its response within bounds. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher } from 'undici'
 import type { OutboundAnswer } from './outbound.js'
@@ -23,7 +23,7 @@ export interface Sent {
  * cannot be canceled. `yielder` belongs to the tenant of the response. It rejects with the signal's reason, an error of the catalogue, or
  * undici's own.
  */
-export function exchange (
+export function sendRequest (
   dispatcher: Dispatcher,
   { url, method, headers, body, reset }: Sent,
   signal: AbortSignal,
