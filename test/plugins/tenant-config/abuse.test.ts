@@ -88,7 +88,7 @@ test('a secret that PostgreSQL rejects as a value is in no log and no response',
     t.equal(refused.statusCode, 400)
     t.notMatch(refused.payload, /password/)
   }
-  t.ok(lines.some((line) => line.includes('PostgreSQL answered')), 'the rejection is logged')
+  t.ok(lines.some((line) => line.includes('PostgreSQL responded with')), 'the rejection is logged')
   t.notMatch(lines.join(''), /password/)
 })
 
