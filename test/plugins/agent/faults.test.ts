@@ -27,7 +27,8 @@ t.test('a failing tool is a failed call with the reason', async (t) => {
     ['add_note', { body: { title: 7 } }, /\/body\/title must be a string/],
     ['add_note', {}, /\/body is required/],
     ['list_notes', { tenant: 'globex' }, /is not an input of this tool/],
-    ['add_note', '{"body":', /not valid JSON/]
+    ['add_note', '{"body":', /not valid JSON/],
+    ['add_note', '{"body":{"title":"a note","__proto__":{"role":"admin"}}}', /__proto__/]
   ]
   for (const [name, input, message] of cases) {
     const mock = await mockProvider(t)

@@ -57,6 +57,10 @@ test("a tenant's documents are its resources, and no other tenant reads them", a
 })
 
 test('documents are resources only if the document enables it', async (t) => {
+  const embedding = { provider: 'local', model: 'words', baseUrl: 'http://127.0.0.1:1/v1', dimensions } as const
+  const { connect } = await serve(t, { agent: { enabled: true, embedding } }, { engine: { provider: 'embedded' } })
+  const client = await connect(token('acme'))
+  t.strictSame((await client.listResourceTemplates()).resourceTemplates.map(({ name }) => name), ['get_notes_by_id'])
   await t.rejects(serve(t, { mcp: { url: '', documents: true } }), {
     message: /\/mcp\/documents: documents require `agent.embedding`, which is missing/
   })

@@ -1,4 +1,5 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { bearer } from '../../helpers/tokens.js'
 import { document, open } from './app.js'
@@ -176,6 +177,17 @@ test('a tool that does not respond in time is aborted', async (t) => {
     }, name)
   }
   t.strictSame(ended, ['slow', 'slower'], "the tools' requests were ended")
+})
+
+test('a declared route that does not respond in time is given up', async (t) => {
+  const { app, as } = await open(t)
+  const acme = as('acme')
+  t.match(await acme('call', { name: 'get_notes' }), { status: 200 })
+  await app.db.transaction().execute(async (transaction) => {
+    await sql`lock table notes in access exclusive mode`.execute(transaction)
+    t.match(await acme('call', { name: 'get_notes', timeoutMs: 200 }), { status: 504, body: { code: 'TENANTRY_TOOL_TIMEOUT' } })
+  })
+  t.match(await acme('call', { name: 'get_notes' }), { status: 200 })
 })
 
 test('a tenant has tools of its own routes', async (t) => {
