@@ -80,7 +80,7 @@ test('a removed row is named by its key, even if the key has several columns or 
   t.match(await client.change(), { table: 'pairs', action: 'deleted', id: { a: 1, b: 'x' } })
 })
 
-test('a watch finds no rows of other tenants, and does not run SQL in values', async (t) => {
+test('a watch finds no rows of other tenants, does not run SQL in values, and refuses templates', async (t) => {
   const { connect, ask } = await open(t, {}, { engine: await postgresSection(t) })
   const [acme, globex] = [ask('acme'), ask('globex')]
   const { body: { id } } = await globex('POST /notes', { body: { title: 'theirs' } })
@@ -89,6 +89,9 @@ test('a watch finds no rows of other tenants, and does not run SQL in values', a
   t.match(await client.ask({ type: 'watch', table: 'notes', id: "x' or 1=1 --" }), { type: 'error', status: 400 })
   t.match(await client.ask({ type: 'watch', table: 'notes', filter: { tenant_id: 'globex' } }), { type: /ack|error/ })
   t.match(await client.ask({ type: 'watch', table: 'notes', filter: { title: "x' or '1'='1'; drop table notes; --" } }), { type: 'ack' })
+  for (const filter of [{ title: '{{auth.tenantId}}' }, { title: '{{1 + 1}}' }]) {
+    t.match(await client.ask({ type: 'watch', table: 'notes', filter }), { type: 'error', status: 400, message: /template/ })
+  }
   t.equal((await globex(`PATCH /notes/${String(id)}`, { body: { title: 'changed' } })).status, 200)
   t.equal((await acme('POST /notes', { body: { title: 'ours' } })).status, 201)
   const live = await client.ask({ type: 'watch', table: 'notes' })
