@@ -134,6 +134,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     params: new Set(params),
     files: fileNamesOf(route),
     rules: requestRulesOf(route),
+    ofTenant: context.origin === 'tenant',
     uses
   } satisfies TemplateContext
   const queries = compileQueries(route, pointer, context, texts)
@@ -143,8 +144,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const queryKeys = [...route.queries ?? [], ...route.firebaseQueries ?? []].flatMap((query) => resultKey(query) ?? [])
   const values = {
     ...texts,
-    results: new Set([...queryKeys, ...integrationKeys(route.integrations ?? [], queryKeys)]),
-    bounded: context.origin === 'tenant'
+    results: new Set([...queryKeys, ...integrationKeys(route.integrations ?? [], queryKeys)])
   } satisfies TemplateContext
   const started = compileRouteWorkflow(route, pointer, context, values)
   const request = compileRequest(route.request, `${pointer}/request`, faults, {
@@ -181,7 +181,9 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const workflow = readableBy(references, started)
   references.push(...workflowReferences(workflow))
   const namesRead = (source: 'query' | 'headers') =>
-    Object.freeze([...new Set(references.flatMap((reference) => reference.source === source ? String(reference.path[0]) : []))])
+    Object.freeze([
+      ...new Set(references.flatMap(({ source: from, path: [name] }) => from === source && name !== undefined ? String(name) : []))
+    ])
   checkCached(route, integrations, pointer, faults)
   const cache = compileCache(route, references, pointer, context, values)
   const resourceLimit = compileResourceLimit(route, pointer, values)

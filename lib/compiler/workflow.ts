@@ -14,6 +14,7 @@ import { compileWorkflow } from '../workflows/compile.js'
 import { readStepsOf } from '../workflows/context.js'
 import { everyStep } from '../workflows/every-step.js'
 import { compileCopies } from '../expressions/copies.js'
+import { credentialHeaders } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
 
 /** The name of its result in `{{results.workflow}}`. */
@@ -48,7 +49,7 @@ export function compileRouteWorkflow (
   const workflow = declared.ref === undefined
     ? compileInline(declared, at, context, values)
     : find(declared, declared.ref, at, context)
-  if (workflow !== null && declared.async === true) refuseCredentials(workflow, at, faults)
+  if (workflow !== null && declared.async === true) refuseCredentials([...workflow.sources.headers, ...headersIn(input)], at, faults)
   if (workflow === null || faults.faults.length > before) return null
   return Object.freeze({
     workflow,
@@ -190,13 +191,17 @@ function find ({ webhookOnComplete }: RouteWorkflow, ref: string, pointer: strin
   return compileWorkflow({ ...found.definition, webhookOnComplete }, pointer, context)
 }
 
-const credentialHeaders = ['authorization', 'proxy-authorization', 'cookie', 'x-api-key']
-
-/** These headers are the caller's secrets, and a run is stored. */
-function refuseCredentials ({ sources: { headers } }: CompiledWorkflow, pointer: string, faults: FaultList): void {
+/** The run is stored. */
+function refuseCredentials (headers: readonly string[], pointer: string, faults: FaultList): void {
   for (const name of headers) {
-    if (credentialHeaders.includes(name)) {
+    if (credentialHeaders.has(name)) {
       faults.add(pointer, `an asynchronous workflow cannot read the header ${name}, because its input is stored`)
     }
   }
+}
+
+/** The headers that the value reads: the credentials among them if it reads all. */
+function headersIn (value: CompiledValue | null): string[] {
+  const read = value?.references.filter(({ source }) => source === 'headers') ?? []
+  return read.flatMap(({ path: [name] }) => name === undefined ? [...credentialHeaders] : [String(name)])
 }

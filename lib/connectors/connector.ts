@@ -41,7 +41,7 @@ const ownTexts: TemplateContext = Object.freeze({
   faults: new FaultList(),
   env: {},
   sources: new Set<TemplateSource>([...actionSources, 'credentials']),
-  bounded: false
+  ofTenant: false
 })
 
 interface Address {

@@ -62,7 +62,7 @@ interface Entry {
  */
 export function compileConnectors (document: ConnectorsDocument, context: ConnectorsContext): ConnectorSet {
   const entries = new Map<string, Entry>()
-  const inside: ConnectorContext = { ...context, overridableEnv: context.overridableEnv ?? new Set(), bounded: context.origin === 'tenant' }
+  const inside: ConnectorContext = { ...context, overridableEnv: context.overridableEnv ?? new Set(), ofTenant: context.origin === 'tenant' }
   for (const definition of builtIn) {
     const entry = builtInEntry(definition, document.credentials, inside, context.secretUses)
     const names = [definition.name, ...definition.aliases ?? []]

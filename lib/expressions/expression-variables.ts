@@ -175,7 +175,7 @@ class Collector {
 
   #method (node: ASTNode, name: string, receiver: ASTNode, args: readonly ASTNode[], bound: ReadonlySet<string>): void {
     const isMacro = macros.has(name)
-    if (this.#context.bounded === true && (isMacro || name === 'matches')) {
+    if (this.#context.ofTenant === true && (isMacro || name === 'matches')) {
       return this.#fault(node, `\`${name}()\` is not allowed in a tenant's document, because its cost is not bounded`)
     }
     // A pattern comes from the document, never from a caller.

@@ -63,9 +63,9 @@ export interface CompiledExpression {
 }
 
 /**
- * Compiles an expression of at most 4,096 characters. `locals` are further names beside the sources of the context. If the context is
- * `bounded`, `matches()` and the macros that loop are refused. Faults, with their positions, go to the context's list; the result is then
- * null.
+ * Compiles an expression of at most 4,096 characters. `locals` are further names beside the sources of the context. If the text
+ * is a tenant's, `matches()` and the macros that loop are refused. Faults, with their positions, go to the context's list; the result
+ * is then null.
  */
 export function compileExpression (
   text: string,

@@ -30,13 +30,16 @@ export interface TemplateContext {
   readonly envNames?: ReadonlySet<string> | undefined
   /** The settings that a secret of the same name replaces, where secrets are allowed. Default: none. */
   readonly overridableEnv?: ReadonlySet<string>
-  /** The text belongs to a tenant: constructs without bounded cost are refused. Default: false. */
-  readonly bounded?: boolean
+  /** The text belongs to a tenant: constructs without bounded cost, and credentials of callers, are refused. Default: false. */
+  readonly ofTenant?: boolean
   /** The destination of the value, if secrets are forbidden there: "a response". */
   readonly secretsRefusedIn?: string
   /** Collects resolved secrets. Default: not collected. */
   readonly uses?: PartUses | undefined
 }
+
+/** Request headers with secrets of the caller. */
+export const credentialHeaders: ReadonlySet<string> = new Set(['authorization', 'proxy-authorization', 'cookie', 'x-api-key'])
 
 /** The keys of the used secrets, without duplicates. */
 export function secretKeysOf (references: readonly Reference[]): string[] {
@@ -186,7 +189,7 @@ function checkMember (
   { source, path }: Reference,
   text: string,
   pointer: string,
-  { faults, params, results, files, steps, envNames }: TemplateContext
+  { faults, params, results, files, steps, envNames, ofTenant = false }: TemplateContext
 ): boolean {
   const first = path[0] === undefined ? undefined : String(path[0])
   if (source === 'env' && path.length !== 1) {
@@ -204,6 +207,16 @@ function checkMember (
   }
   if (source === 'secret' && !secretKey.test(String(first ?? ''))) {
     faults.add(pointer, `\`${text}\`: a secret must be written \`secret:KEY\`, the key ${secretKeyForm}`)
+    return false
+  }
+  // The caller may be an administrator of the platform.
+  if (source === 'headers' && ofTenant && (first === undefined || credentialHeaders.has(first))) {
+    faults.add(
+      pointer,
+      first === undefined
+        ? `\`${text}\`: a tenant's document can read only single headers: \`headers.<name>\``
+        : `\`${text}\`: a tenant's document cannot read credentials of callers; \`auth\` has the claims of the token`
+    )
     return false
   }
   if (first === undefined) return true

@@ -73,7 +73,7 @@ export function templatesOf (context: WorkflowContext, around: Surroundings, use
     ...around.params !== undefined && { params: around.params },
     ...around.files !== undefined && { files: around.files },
     rules: around.rules,
-    bounded: origin === 'tenant',
+    ofTenant: origin === 'tenant',
     uses
   }
 }

@@ -135,10 +135,10 @@ t.test("macros and matches work in the platform's document, and are rejected in 
       '{"a": [1].map(x, x)}["a"]'
     ]
   ) {
-    t.match(faults(text, { bounded: true }), [/not allowed in a tenant's document/], text)
+    t.match(faults(text, { ofTenant: true }), [/not allowed in a tenant's document/], text)
     t.strictSame(faults(text), [], text)
   }
-  t.strictSame(faults('has(item.a) && item.a.startsWith("x") && size(item.b) > 1', { bounded: true }), [])
+  t.strictSame(faults('has(item.a) && item.a.startsWith("x") && size(item.b) > 1', { ofTenant: true }), [])
 })
 
 t.test('cost is bounded', async (t) => {

@@ -146,6 +146,8 @@ test('settings of a route that have no effect beside its workflow are rejected',
     [route({ steps, webhookOnComplete: 'https://a/b' }), /\/webhookOnComplete: requires `async: true`/],
     [route({ steps, input: { key: '{{secret:x}}' } }), /\/workflow\/input\/key: .*a secret cannot be used/],
     [route({ steps: [{ ...one, condition: 'headers.authorization != null' }], async: true }), /cannot read the header authorization/],
+    [route({ steps: [one], input: { a: '{{headers.Authorization}}' }, async: true }), /cannot read the header authorization/],
+    [route({ steps: [one], input: '{{headers}}', async: true }), /cannot read the header cookie/],
     [route({ steps }, { response: { id: '{{steps.lsit.result}}' } }), /\/response\/id: .*did you mean "list"\?/],
     [route({ steps }, { response: { id: '{{results.notes}}' } }), /\/response\/id: .*has a result "notes"/]
   ]

@@ -45,6 +45,36 @@ test('a caller who may save documents but not use secrets can neither add a secr
   )
 })
 
+test("a tenant's document cannot read the credentials of callers, such as an administrator of the platform", async (t) => {
+  const app = await testServer(t, platform)
+  const insert = (title: unknown) => ({
+    path: '/steal',
+    method: 'post',
+    queries: [{ table: 'notes', operation: 'insert', data: { title } }]
+  })
+  const mapping = (value: unknown) => ({ path: '/steal', method: 'get', response: { value } })
+  const list = { path: '/steal', method: 'get', queries: [{ table: 'notes', operation: 'select' }] }
+  const step = { id: 'a', type: 'database', operation: 'select', table: 'notes' }
+  const refused: object[] = [
+    ...['authorization', 'Authorization', 'x-api-key', 'cookie', 'proxy-authorization'].map((name) => insert(`{{headers.${name}}}`)),
+    insert('{{ headers.authorization || "none" }}'),
+    mapping('{{headers}}'),
+    { ...list, transform: { fields: { x: 'headers.authorization' } } },
+    { ...list, transform: { fields: { x: 'headers["x-api-key"]' } } },
+    { ...list, transform: { fields: { x: 'headers[query.name]' } } },
+    { ...list, cache: { enabled: true, varyBy: ['headers.authorization'] } },
+    { path: '/steal', method: 'post', workflow: { steps: [{ ...step, condition: 'has(headers.cookie)' }] } },
+    { path: '/steal', method: 'post', workflow: { input: '{{headers}}', steps: [step] } },
+    { ...mapping(1), method: 'post', realtime: { room: 'a', data: '{{headers.authorization}}' } }
+  ]
+  for (const route of refused) {
+    const { statusCode, body } = await save(app, 'acme', { routes: [route] })
+    t.equal(statusCode, 400, JSON.stringify(route))
+    t.match(body, /cannot read credentials of callers|only single headers/, JSON.stringify(route))
+  }
+  t.equal((await save(app, 'acme', { routes: [mapping('{{headers.accept-language}} {{auth.sub}}')] })).statusCode, 200, 'others')
+})
+
 test('a secret that PostgreSQL rejects as a value is in no log and no response', async (t) => {
   const lines: string[] = []
   const log = new Writable({
