@@ -65,7 +65,7 @@ t.test('the packed package can be installed into an empty project', { timeout: 2
     const { version } = manifestIn(join(consumer, 'node_modules', 'tenantry'))
     t.strictSame(manifestIn(join(consumer, 'made')).dependencies, { tenantry: `^${version}` })
     const again = await run('npm', ['exec', '--no', '--', 'create-tenantry', 'made'], { cwd: consumer }).catch((error: unknown) => error)
-    t.match(again, { code: 1, stderr: /made has tenantry\.json/ }, "its exit code is the command's")
+    t.match(again, { code: 1, stderr: /made already has tenantry\.json/ }, "its exit code is the command's")
     t.match(
       manifestIn(join(consumer, 'node_modules', 'create-tenantry')),
       { version, dependencies: { tenantry: `^${version}` } },

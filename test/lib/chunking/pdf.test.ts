@@ -42,7 +42,7 @@ test('a caller that disconnects ends the thread', async (t) => {
   const left = new AbortController()
   const reading = pdfText(new Uint8Array(pdfOf(`BT /F1 12 Tf ${'(a) Tj '.repeat(2_000_000)} ET`, { deflate: true })), 1e9, left.signal)
   left.abort(new Error('the caller has disconnected'))
-  await t.rejects(reading, /has left/)
+  await t.rejects(reading, /has disconnected/)
 })
 
 test('a missing package is named', async (t) => {

@@ -143,7 +143,8 @@ test('a migration that was interrupted at any step continues where it stopped', 
     if (broken instanceof Error && broken.message === 'finished') break
     cut++
   }
-  await engine.migration.apply()
+  // The last termination may reach a connection after its migration has finished.
+  await engine.migration.apply().catch(() => engine.migration.apply())
   t.ok(cut > 3, `${cut} of ${steps} steps were the last of a run`)
   t.strictSame((await engine.migration.plan()).migrations, [])
   t.equal((await query('select 1 from pg_index where not indisvalid')).length, 0)

@@ -51,6 +51,6 @@ test('the embedded engine creates a key beside its data, readable only by its ow
 
 test('a database in memory has a temporary key', async (t) => {
   const [one, two] = [await openKeys('embedded', {}), await openKeys('embedded', {})]
-  t.match(one.note, /ends with this process/)
+  t.match(one.note, /is lost when this process ends/)
   t.not(one.keys.current.id, two.keys.current.id)
 })

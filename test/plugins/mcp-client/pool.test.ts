@@ -85,7 +85,7 @@ test('a process with a running call does not end for another tenant', async (t) 
   await pool.use(server, tenantRef('a'), signal, async () => {
     const other = pool.use(server, tenantRef('b'), waiting.signal, async () => {})
     waiting.abort(new Error('the timeout has passed'))
-    await t.rejects(other, /the time is over/)
+    await t.rejects(other, /the timeout has passed/)
     t.equal(pool.status(server, tenantRef('a')).status, 'up')
   })
   await pool.use(server, tenantRef('b'), signal, async () => {})

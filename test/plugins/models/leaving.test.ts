@@ -141,7 +141,7 @@ t.test("a reader that does not read is disconnected at 256 KB, and the provider'
     const lines = log.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as { msg: string, bytes: number })
     t.strictSame(
       lines.map(({ msg }) => msg),
-      ['a reader of an event stream stops reading: its connection is closed'],
+      ['a client does not read its event stream: its connection is closed'],
       'the provider has not failed'
     )
     const { bytes = 0 } = lines[0] ?? {}
