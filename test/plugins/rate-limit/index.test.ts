@@ -256,5 +256,5 @@ t.test('the plugin works alone in a bare app, and warns about an endpoint that i
     app.get('/', { config: { rateLimitRule: { max: 1, windowMs: 60_000 } } }, async () => ({}))
   })
   t.same(await statuses(app, '/', 2), [200, 429])
-  t.match(lines.join(''), /perEndpoint names \\"GET \/typo\\", which is no route/)
+  t.match(lines.join(''), /perEndpoint has \\"GET \/typo\\", which is not a limited route/)
 })

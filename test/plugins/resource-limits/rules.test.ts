@@ -14,7 +14,7 @@ function contradictions (rules: readonly Rule[]): string[] {
     if (!(error instanceof TenantryError)) throw error
     const { details } = error.extras
     if (!Array.isArray(details)) throw error
-    return details.map(({ path, message }) => `${path} ${/rule at (\S+)/.exec(message)?.[1]}`)
+    return details.map(({ path, message }) => `${path} ${/rule at ([^\s,]+)/.exec(message)?.[1]}`)
   }
   return []
 }

@@ -69,8 +69,8 @@ export interface Model {
   readonly results: string[]
   /** The tools that the next prompts call. */
   calls: readonly AskedCall[]
-  /** The model answers only after this. Default: at once. */
-  wait: Promise<unknown>
+  /** The model responds only after this. Default: at once. */
+  wait: () => Promise<unknown>
 }
 
 interface Message {
@@ -86,7 +86,7 @@ export async function modelWithTools (t: Test, calls: readonly AskedCall[]): Pro
     const given = messages.filter(({ role }) => role === 'tool')
     if (given.length === 0) asked++
     results.push(...given.map(({ content }) => JSON.stringify(content)))
-    await model.wait
+    await model.wait()
     begin(response)
     if (given.length > 0) response.end(chunk('Done.') + finish({ input: 10, output: 5 }))
     else {
@@ -94,7 +94,7 @@ export async function modelWithTools (t: Test, calls: readonly AskedCall[]): Pro
       response.end(chosen.join('') + finish({ input: 10, output: 5 }, 'tool_calls'))
     }
   })
-  const model: Model = { url, asked: () => asked, results, calls, wait: Promise.resolve() }
+  const model: Model = { url, asked: () => asked, results, calls, wait: () => Promise.resolve() }
   return model
 }
 

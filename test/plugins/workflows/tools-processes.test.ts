@@ -56,7 +56,7 @@ test("a run in another process calls tools with its caller's permissions, and lo
   t.equal(await notes(), 1)
 
   const door = gate()
-  model.wait = door.opened
+  model.wait = () => door.opened
   model.results.length = 0
   const run = await start(headers, 'one')
   await eventually(t, 'the model is called', () => model.asked() === 2)
@@ -72,11 +72,11 @@ test('a tool whose process is killed after the call is not called again by anoth
   const { app, model, start, startWorker, ended, notes } = await open(t, [{ name: 'add_note', input: { body: { title: 'a note' } } }])
   const first = await startWorker()
   const door = gate()
+  model.wait = async () => {
+    if (model.results.length === 2) await door.opened
+  }
   const id = await start({ authorization: `Bearer ${signToken({ sub: 'ada', role: 'user', tenant_id: 'acme' })}` }, 'two')
-  await eventually(t, 'the second step has called its tool', async () => {
-    if (model.asked() === 2) model.wait = door.opened
-    return model.results.length === 2
-  })
+  await eventually(t, 'the second step has called its tool', () => model.results.length === 2)
   t.equal(await notes(), 2)
   t.equal(await first.stop('SIGKILL'), null)
 

@@ -162,7 +162,7 @@ for (const [what, { by, change, told }] of Object.entries(changes)) {
     const { app, model, start, titles } = opened
     const headers = await by(opened)
     const door = gate()
-    model.wait = door.opened
+    model.wait = () => door.opened
     const id = await start(headers, ['add_note'])
     await eventually(t, 'the model is called', () => model.asked() === 1)
     await change(opened, headers, t)
@@ -194,7 +194,7 @@ test('a permission removed from a role is missing in the next call', async (t) =
 
   model.results.length = 0
   const door = gate()
-  model.wait = door.opened
+  model.wait = () => door.opened
   const id = await start(editor, ['add_secret_note'])
   await eventually(t, 'the model is called', () => model.asked() === 2)
   t.match(await role([]), { status: 200 })
@@ -229,7 +229,7 @@ test("a stored run contains no token, and no tenant's document can reach it", as
   const opened = await open(t, [addNote])
   const { app, model, ask, start, ended } = opened
   const door = gate()
-  model.wait = door.opened
+  model.wait = () => door.opened
   const [token, key] = [ada(), await apiKey(opened)]
   const ids = [await start(token, ['add_note']), await start(key, ['add_note'])]
   await eventually(t, 'the model is called', () => model.asked() === 2)
