@@ -1,3 +1,4 @@
+import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { catalogue, failure, TenantryError, type ErrorName } from '../../../../lib/errors.js'
 import {
@@ -76,7 +77,8 @@ t.test('calls share a deadline: none starts after it', async (t) => {
       })
     })
   await t.rejects(callProvider(platform({ time }), waiting), { code: catalogue.providerTimeout.code })
-  t.equal(time.left(), 0)
+  // A timer may end a millisecond early.
+  while (time.left() > 0) await setImmediate()
   let isCalled = false
   await t.rejects(
     callProvider(platform({ time }), async () => {
