@@ -192,7 +192,7 @@ function startLoad (t: Test, proxies: readonly number[], headers: Record<string,
       const wanted = proxies.flatMap((proxy) => ports.map((port) => `${proxy} ${port}`)).toSorted().join()
       answered = []
       return () => {
-        // An instance may have responded just before it was told to stop.
+        // An instance may have responded just before its signal to stop.
         const last = answered.slice(-20)
         return last.length === 20 && [...new Set(last)].toSorted().join() === wanted
       }

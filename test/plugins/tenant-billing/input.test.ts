@@ -55,7 +55,7 @@ test('access, secrets and input are checked before the provider is called', asyn
     refused(t, await as({ role: 'admin' })('POST /billing/tenant/products', { body: product }), 400, 'TENANT_REQUIRED')
   })
 
-  await t.test('a tenant without its key, or with an expired one, is told which secret to store', async (t) => {
+  await t.test('the error for a tenant without a valid key names the secret to store', async (t) => {
     await store('globex', 'payprov_api_key', 'polar_oat_of_globex')
     await expire('globex', 'payprov_api_key')
     for (const tenant of ['bare', 'globex']) {

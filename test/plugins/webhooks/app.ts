@@ -92,7 +92,7 @@ export interface Receiver extends Remote {
   values(): unknown[]
 }
 
-/** Responds with 204 until it is told otherwise. */
+/** Responds with 204 until the test changes the status. */
 export async function receiver (t: Test): Promise<Receiver> {
   const held: { receiver?: Receiver } = {}
   const own = await remote(t, (request, response) => {

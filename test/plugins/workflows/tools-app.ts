@@ -5,32 +5,14 @@ import type { TestDocument, TestServerOptions } from '../../helpers/server.js'
 import { CompiledQuery } from 'kysely'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, type Answer, type Ask } from '../../http/caller.js'
+import { notes } from '../agent/app.js'
 import { agentOf, begin, chunk, finish, open as openModels, toolChunk, wireProvider } from '../models/app.js'
 import { eventually } from '../queue/app.js'
 
 export const document: TestDocument = {
-  tables: {
-    notes: {
-      tenantScoped: true,
-      columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, title: { type: 'text', notNull: true } }
-    }
-  },
+  ...notes,
   routes: [
-    {
-      path: '/notes',
-      method: 'get',
-      requireAuth: true,
-      mcp: { name: 'list_notes' },
-      queries: [{ table: 'notes', operation: 'select', order: { column: 'title' } }]
-    },
-    {
-      path: '/notes',
-      method: 'post',
-      requireAuth: true,
-      mcp: { name: 'add_note' },
-      request: { body: { title: { type: 'string', required: true, maxLength: 100 } } },
-      queries: [{ table: 'notes', operation: 'insert' }]
-    },
+    ...notes.routes ?? [],
     {
       path: '/secret-notes',
       method: 'post',
