@@ -1,5 +1,6 @@
 /** Writes the source of a typed client: types by openapi-typescript, and functions over openapi-fetch. */
 import type { ApiDocuments } from '../api-documents.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { CommandError } from '../failure.js'
 import { apiFunctions, realtimeFunctions } from './functions.js'
 
@@ -19,8 +20,8 @@ interface AsyncApi {
 
 /** A TypeScript module. Its exports are described in docs/guides/client.md. */
 export async function clientSource ({ openApi, asyncApi }: ApiDocuments): Promise<string> {
-  const document: OpenApi = parsed(openApi)
-  const messages = asyncApi === undefined ? {} : messageSchemas(parsed(asyncApi))
+  const document = parsed(openApi, isOpenApi)
+  const messages = asyncApi === undefined ? {} : messageSchemas(parsed(asyncApi, isAsyncApi))
   const types = await typesOf({
     ...document,
     components: { ...document.components, schemas: { ...document.components?.schemas, ...messages } }
@@ -33,12 +34,27 @@ export async function clientSource ({ openApi, asyncApi }: ApiDocuments): Promis
   ].join('\n\n') + '\n'
 }
 
-function parsed<Document> (text: string): Document {
+function parsed<Document> (text: string, isExpected: (value: unknown) => value is Document): Document {
+  const document = jsonOf(text)
+  if (!isExpected(document)) throw new CommandError('the document is not that of an API: expected the address of a tenantry server')
+  return document
+}
+
+function jsonOf (text: string): unknown {
   try {
     return JSON.parse(text)
   } catch {
     throw new CommandError('the server did not respond with JSON: expected the address of a tenantry server')
   }
+}
+
+function isOpenApi (value: unknown): value is OpenApi {
+  return isRecord(value) && isRecord(value['info']) && typeof value['info']['title'] === 'string'
+}
+
+function isAsyncApi (value: unknown): value is AsyncApi {
+  if (!isRecord(value) || !isRecord(value['components']) || !isRecord(value['components']['messages'])) return false
+  return Object.values(value['components']['messages']).every((message) => isRecord(message) && isRecord(message['payload']))
 }
 
 // A title is the API's own text, and must not end the comment.

@@ -149,6 +149,7 @@ t.test("the client of a running server has the routes of the token's tenant", as
 t.test('a client that cannot be written is an error with the reason', async (t) => {
   const other = createHttpServer((request, response) => {
     if (request.url === '/page/doc') return response.end('<html>')
+    if (request.url === '/other/doc') return response.end('{"info": {}}')
     if (request.url === '/broken/doc') response.statusCode = 500
     if (request.url === '/none/doc') response.statusCode = 404
     response.end()
@@ -162,6 +163,7 @@ t.test('a client that cannot be written is an error with the reason', async (t) 
     [[`${url}/none`], /\/none\/doc does not exist: expected the address of a tenantry server$/],
     [[`${url}/broken`], /responded to GET .*\/broken\/doc with 500$/],
     [[`${url}/page`], /did not respond with JSON/],
+    [[`${url}/other`], /^the document is not that of an API: expected the address of a tenantry server$/],
     [['http://127.0.0.1:1'], /^http:\/\/127\.0\.0\.1:1\/doc cannot be reached: /],
     [['http://'], /^"http:\/\/" is not a URL$/],
     [[join(folder, 'tenantry.json'), '--token', 'x'], /^--token needs the URL of a server$/],
