@@ -155,9 +155,7 @@ async function compareTimes (server: Subject): Promise<void> {
   const [knownTime, unknownTime] = [median(times.known), median(times.unknown)]
   const rows = [[String(tries), knownTime.toFixed(2), unknownTime.toFixed(2), (unknownTime / knownTime).toFixed(3), '0.9 to 1.1']]
   console.log(
-    `Failed logins in turn; medians.\n\n${
-      markdownTable(['attempts of each', 'known user, ms', 'unknown user, ms', 'ratio', 'target ratio'], rows)
-    }\n`
+    `Failed logins in turn; medians.\n\n${markdownTable(['attempts of each', 'known user, ms', 'unknown user, ms', 'ratio', 'target ratio'], rows)}\n`
   )
 }
 
@@ -206,14 +204,7 @@ async function compareForgot (server: Subject): Promise<void> {
   ]]
   console.log(
     `Forgotten passwords in random order; medians.\n\n${
-      markdownTable([
-        'pairs',
-        'known address, ms',
-        'unknown address, ms',
-        'difference of a pair, ms',
-        'its standard error, ms',
-        'target difference'
-      ], rows)
+      markdownTable(['pairs', 'known address, ms', 'unknown address, ms', 'difference of a pair, ms', 'its standard error, ms', 'target difference'], rows)
     }\n`
   )
 }

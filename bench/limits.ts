@@ -54,9 +54,7 @@ const masterKey = randomBytes(32).toString('base64')
 const subjects: Subject[] = []
 try {
   console.log(
-    `Node ${process.version}, ${cpus().length} × ${
-      cpus()[0]?.model
-    }, ${options.connections} connections, ${options.rounds} rounds of ${options.seconds} s\n`
+    `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${options.connections} connections, ${options.rounds} rounds of ${options.seconds} s\n`
   )
   if (redis === null) console.log('redis-server is missing: the parts that need it are skipped.\n')
   const off = await startServer({ counting: false })
@@ -136,18 +134,7 @@ async function compareCounting (off: Subject): Promise<void> {
   }
   console.log(
     `One row of a tenant, with a token, against the same without.\n\n${
-      markdownTable([
-        'on',
-        'off, requests/s',
-        'on, requests/s',
-        'ratio',
-        'target ratio',
-        'CPU a request',
-        'heap MB off',
-        'on',
-        'resident MB off',
-        'on'
-      ], rows)
+      markdownTable(['on', 'off, requests/s', 'on, requests/s', 'ratio', 'target ratio', 'CPU a request', 'heap MB off', 'on', 'resident MB off', 'on'], rows)
     }\n`
   )
 }

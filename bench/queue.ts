@@ -74,9 +74,7 @@ try {
     await sleep(30)
   }
   console.log(
-    `\nStart at an idle queue, of another process: p50 ${median(waits).toFixed(1)} ms, highest ${
-      Math.max(...waits).toFixed(1)
-    } ms (target: p50 < 100 ms)`
+    `\nStart at an idle queue, of another process: p50 ${median(waits).toFixed(1)} ms, highest ${Math.max(...waits).toFixed(1)} ms (target: p50 < 100 ms)`
   )
 
   done = 0

@@ -222,9 +222,7 @@ async function measureLatency (servers: readonly Subject[]): Promise<void> {
   const after = await Promise.all(servers.map((server) => server.usage()))
   const busy = after.map(({ cpu }, index) => `${((cpu - (before[index]?.cpu ?? 0)) / seconds / 1e4).toFixed(0)} %`).join(', ')
   console.log(
-    `Commit to client, ${watchers} sockets over ${servers.length} instances, ${tenantCount} tenants, ${
-      (writes / seconds).toFixed(0)
-    } writes a second.\n\n${
+    `Commit to client, ${watchers} sockets over ${servers.length} instances, ${tenantCount} tenants, ${(writes / seconds).toFixed(0)} writes a second.\n\n${
       markdownTable(['messages', 'p50 ms', 'p99 ms', 'highest ms', 'target p99', 'CPU of the instances'], [[
         String(messages),
         at(delays, 0.5).toFixed(0),

@@ -61,9 +61,7 @@ async function measureServer (): Promise<void> {
   print(`import of tenantry, at most ${limits.import}`, imports)
   print(`tenantry start until it listens, at most ${limits.start}`, starts)
   console.log(
-    `an idle server, at most ${limits.memory}\n${
-      idle.map((memory, index) => `  ${Math.round(memory)} MB after ${Number(idleMs[index]) / 1000} s`).join('\n')
-    }`
+    `an idle server, at most ${limits.memory}\n${idle.map((memory, index) => `  ${Math.round(memory)} MB after ${Number(idleMs[index]) / 1000} s`).join('\n')}`
   )
 }
 

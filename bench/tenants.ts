@@ -260,9 +260,7 @@ async function manyTenantsByHand (): Promise<void> {
   }
   await stopServer(server)
   console.log(
-    `The same routes in a hand-written server.\n\n${
-      markdownTable(['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio'], rows)
-    }\n`
+    `The same routes in a hand-written server.\n\n${markdownTable(['tenants', 'visited', 'one tenant, requests/s', 'these, requests/s', 'ratio'], rows)}\n`
   )
 }
 

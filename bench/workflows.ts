@@ -103,9 +103,7 @@ function print (base: readonly Round[], other: readonly Round[]): void {
     ]
   }
   console.log(
-    `Node ${process.version}, ${cpus().length} × ${
-      cpus()[0]?.model
-    }, ${connections} connections, medians of ${rounds} rounds of ${seconds} s\n`
+    `Node ${process.version}, ${cpus().length} × ${cpus()[0]?.model}, ${connections} connections, medians of ${rounds} rounds of ${seconds} s\n`
   )
   console.log(markdownTable(['three database steps', 'by hand', 'workflow', 'ratio', 'target'], [
     row('CPU a request, µs', 'cpu', '≤ 1.25'),

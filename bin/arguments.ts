@@ -5,11 +5,7 @@ import { nearest } from '../lib/schema/faults.js'
 import { UsageError } from './command.js'
 
 /** The arguments after the name of the command. */
-export function parseCall (
-  name: string,
-  { options }: Command,
-  words: string[]
-): Pick<Call, 'text' | 'flag' | 'document'> {
+export function parseCall (name: string, { options }: Command, words: string[]): Pick<Call, 'text' | 'flag' | 'document'> {
   const { values, positionals } = parse(name, options, words)
   const [document, ...more] = positionals
   if (more.length > 0) throw new UsageError(`unexpected "${more[0]}": "tenantry ${name}" accepts only one document`)

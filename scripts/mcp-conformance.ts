@@ -132,9 +132,7 @@ for (
   console.log(`${isOk ? 'ok    ' : 'not ok'}  the inspector ${what}${isOk ? '' : `\n${output}`}`)
 }
 console.log(
-  `${checks + scenarios.length - Object.keys(exceptions).length - failed} passed, ${failed} failed, ${
-    Object.keys(exceptions).length
-  } exceptions`
+  `${checks + scenarios.length - Object.keys(exceptions).length - failed} passed, ${failed} failed, ${Object.keys(exceptions).length} exceptions`
 )
 proxy.close()
 proxy.closeAllConnections()

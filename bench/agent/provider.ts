@@ -30,9 +30,7 @@ function event (body: object): string {
 
 function end (tokens: number): string {
   const usage = { prompt_tokens: 20, completion_tokens: tokens, total_tokens: 20 + tokens }
-  return `${event({ ...head, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}${
-    event({ ...head, choices: [], usage })
-  }data: [DONE]\n\n`
+  return `${event({ ...head, choices: [{ index: 0, delta: {}, finish_reason: 'stop' }] })}${event({ ...head, choices: [], usage })}data: [DONE]\n\n`
 }
 
 export async function startProvider (dimensions: number): Promise<Provider> {
@@ -83,9 +81,8 @@ function chat ({ tokens, everyMs }: Answer, response: ServerResponse, onLeft: (a
 function embed (input: readonly string[], dimensions: number, response: ServerResponse): void {
   const data = input.map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(text, dimensions) }))
   const tokens = input.length * 300
-  response.writeHead(200, { 'content-type': 'application/json' }).end(
-    JSON.stringify({ object: 'list', data, model: 'm', usage: { prompt_tokens: tokens, total_tokens: tokens } })
-  )
+  response.writeHead(200, { 'content-type': 'application/json' })
+    .end(JSON.stringify({ object: 'list', data, model: 'm', usage: { prompt_tokens: tokens, total_tokens: tokens } }))
 }
 
 const topics = 200

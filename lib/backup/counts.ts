@@ -21,9 +21,7 @@ const hiddenText = `
 select distinct c.oid::regclass::text as name
 from pg_class c join pg_policy p on p.polrelid = c.oid, pg_roles r
 where r.rolname = current_user and not r.rolsuper and not r.rolbypassrls and c.relrowsecurity
-  and (c.relforcerowsecurity or not pg_has_role(c.relowner, 'usage')) and p.polname not in (${literal(isolationPolicy)}, ${
-  literal(accessPolicy)
-})
+  and (c.relforcerowsecurity or not pg_has_role(c.relowner, 'usage')) and p.polname not in (${literal(isolationPolicy)}, ${literal(accessPolicy)})
 order by 1`
 
 const bypassText = 'select rolsuper or rolbypassrls as bypasses from pg_roles where rolname = current_user'
@@ -42,9 +40,7 @@ export async function tablesOf (client: ClientBase): Promise<string[]> {
 export async function beginSnapshot (client: ClientBase): Promise<void> {
   await client.query('begin isolation level repeatable read read only')
   await client.query(
-    `set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0; set local ${tenantSetting} = ${
-      literal(everyTenant)
-    }`
+    `set local statement_timeout = 0; set local idle_in_transaction_session_timeout = 0; set local ${tenantSetting} = ${literal(everyTenant)}`
   )
 }
 
@@ -53,9 +49,7 @@ export async function refuseHidden (client: ClientBase): Promise<void> {
   const hidden = await namesOf(client, hiddenText)
   if (hidden.length > 0) {
     throw new Error(
-      `your own policies can hide rows of ${
-        hidden.join(', ')
-      } from this role: use a role with BYPASSRLS, for example with another DATABASE_URL`
+      `your own policies can hide rows of ${hidden.join(', ')} from this role: use a role with BYPASSRLS, for example with another DATABASE_URL`
     )
   }
 }

@@ -66,9 +66,7 @@ export function checkCursorMembers (
   if (hidden.length > 0) {
     faults.add(
       pointer,
-      `the cursor of the list reveals the values of ${
-        hidden.join(', ')
-      }, which the response omits: add them to \`properties\`, or order by other columns`
+      `the cursor of the list reveals the values of ${hidden.join(', ')}, which the response omits: add them to \`properties\`, or order by other columns`
     )
   }
 }

@@ -134,9 +134,7 @@ function checkRules (field: Field, pointer: string, faults: FaultList): void {
       if (types !== undefined && !types.includes(type)) {
         faults.add(
           `${pointer}/${rule}`,
-          `\`${rule}\` is for ${types.join(' or ')}, but this field is ${
-            type === 'integer' || type === 'array' || type === 'object' ? 'an' : 'a'
-          } ${type}`
+          `\`${rule}\` is for ${types.join(' or ')}, but this field is ${type === 'integer' || type === 'array' || type === 'object' ? 'an' : 'a'} ${type}`
         )
       }
     }

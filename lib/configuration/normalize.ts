@@ -118,12 +118,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const agentSettings = agent && agentOf(agent, { env, off }, faults)
   // A name may refer to the tool of an invalid route.
   if (declared.length === sections.size('routes')) {
-    checkChatTools(
-      agent?.chat?.tools ?? [],
-      declared,
-      agent?.mcpServers?.map(({ name }) => name) ?? [],
-      faults
-    )
+    checkChatTools(agent?.chat?.tools ?? [], declared, agent?.mcpServers?.map(({ name }) => name) ?? [], faults)
   }
   const workflows = sections.entries('workflows', Workflow)
   checkWorkflows(workflows, faults)

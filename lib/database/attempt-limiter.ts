@@ -71,19 +71,14 @@ export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => numbe
     },
 
     async isSpent ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
-      const { rows } = await sql`select from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${
-        digest(subject)
-      }
+      const { rows } = await sql`select from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)}
         and cardinality(tries) >= ${max} and tries[1] > ${new Date(now() - pauseMs)}`.execute(db)
       return rows.length > 0
     },
 
     async reset ({ kind }, tenant, subject) {
-      await db.deleteFrom('tenantry.attempts').where('tenant_id', '=', tenant).where('kind', '=', kind).where(
-        'subject',
-        '=',
-        digest(subject)
-      ).execute()
+      await db.deleteFrom('tenantry.attempts').where('tenant_id', '=', tenant).where('kind', '=', kind)
+        .where('subject', '=', digest(subject)).execute()
     },
 
     async refund ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {

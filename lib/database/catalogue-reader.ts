@@ -119,9 +119,7 @@ export async function readCatalogue (session: Pick<Session, 'rows'>, schema: str
   const configurations = await session.rows<{ name: string, schema: string }>({ text: searchText }, [schema])
   const constraints = new Map(rows.map((row) => [
     row.name,
-    new Map(
-      [...row.keys, ...row.indexes, ...row.foreign_keys, ...row.checks].map(({ name, columns }) => [name, columns])
-    )
+    new Map([...row.keys, ...row.indexes, ...row.foreign_keys, ...row.checks].map(({ name, columns }) => [name, columns]))
   ]))
   return {
     catalogue: Object.freeze({

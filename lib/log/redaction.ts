@@ -14,9 +14,8 @@ const keptOfLong = 4096
  * long; and short, since each request's line is searched for them.
  */
 const words = new RegExp(
-  ['auth', 'cook', 'pass', 'pwd', 'sec', 'token', 'key', 'cred', 'jwt', 'otp', 'code', 'rawp', 'sig', 'arer', 'asic '].map(inAnyCase).join(
-    '|'
-  )
+  ['auth', 'cook', 'pass', 'pwd', 'sec', 'token', 'key', 'cred', 'jwt', 'otp', 'code', 'rawp', 'sig', 'arer', 'asic '].map(inAnyCase)
+    .join('|')
 )
 const keys = /whsec_|tnt_|pat_|[rs]k_|gh[opsur]_/
 
@@ -39,9 +38,7 @@ function shortened (line: string): string {
   // A cut word may be the beginning of a secret.
   const complete = start.slice(0, Math.max(start.lastIndexOf('"'), start.lastIndexOf(' ')) + 1)
   const beginning = redactTexts(redactMembers(complete))
-  return `${head}"beginning":${
-    JSON.stringify(beginning)
-  },"msg":"a line of ${line.length} characters, of which only the beginning is written"}\n`
+  return `${head}"beginning":${JSON.stringify(beginning)},"msg":"a line of ${line.length} characters, of which only the beginning is written"}\n`
 }
 
 function inAnyCase (word: string): string {

@@ -21,8 +21,6 @@ export function optional<Name extends keyof FastifyInstance & string> (
 export function requireSameContext (app: FastifyInstance, reader: keyof FastifyInstance & string, plugin: string): void {
   if (!app.hasDecorator(reader) || Object.hasOwn(app, reader)) return
   throw new Error(
-    `register the plugin "${
-      pathOf(plugin)
-    }" in the context that has \`${reader}\`: plugins of a context do not see what is registered below it`
+    `register the plugin "${pathOf(plugin)}" in the context that has \`${reader}\`: plugins of a context do not see what is registered below it`
   )
 }

@@ -169,9 +169,7 @@ function misfit (operator: Operator, column: Column): string {
     case 'in':
       return `the column "${column.name}" is compared with a list, where each item must be ${describeType(column)}`
     case 'contains':
-      return `the column "${column.name}" is compared with ${
-        column.type === 'jsonb' ? 'JSON, but this text is not valid JSON' : describeType(column)
-      }`
+      return `the column "${column.name}" is compared with ${column.type === 'jsonb' ? 'JSON, but this text is not valid JSON' : describeType(column)}`
     case 'is':
       return `the column "${column.name}" is compared with ${column.type === 'boolean' ? 'null, true, false or "unknown"' : 'null'}`
     default:

@@ -150,9 +150,7 @@ function urlConditionOf (operator: TypedOperator, field: (alias: string) => stri
       case 'gte':
       case 'lt':
       case 'lte':
-        return `(select bool_or(jsonb_typeof(${left}) = jsonb_typeof(v.j) and ${left} ${
-          symbols[operator]
-        } v.j) from unnest(${values}) v(j))`
+        return `(select bool_or(jsonb_typeof(${left}) = jsonb_typeof(v.j) and ${left} ${symbols[operator]} v.j) from unnest(${values}) v(j))`
       case 'array-contains':
       case 'array-contains-any':
       case 'overlaps':

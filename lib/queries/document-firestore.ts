@@ -154,9 +154,7 @@ function bindWrite (
 ): BoundOperation {
   const { documents, many, id } = input.read(scope)
   if (documents.length > maxBatch) {
-    throw refuse(
-      { path: '/body', message: `must contain at most ${maxBatch} documents`, keyword: 'maxItems' }
-    )
+    throw refuse({ path: '/body', message: `must contain at most ${maxBatch} documents`, keyword: 'maxItems' })
   }
   const unfit = documents.flatMap((document, index) => unfitFields(document, many ? `/body/${index}` : '/body'))
   if (unfit.length > 0) throw refuse(...unfit.slice(0, maxDetails))

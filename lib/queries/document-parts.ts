@@ -108,9 +108,7 @@ export function compileInput (operation: Operation, data: DocumentData, id: Docu
       const own = id?.read(scope) ?? null
       const { documents, many } = data.read(scope, own)
       if (many && own !== null) {
-        throw refuse(
-          { path: '/body', message: 'must be an object, because one id identifies one document', keyword: 'type' }
-        )
+        throw refuse({ path: '/body', message: 'must be an object, because one id identifies one document', keyword: 'type' })
       }
       if (operation === 'set' && own === null) {
         throw refuse({ path: '/docId', message: 'the id of the document is missing', keyword: 'required' })

@@ -119,12 +119,8 @@ function rowsOf (field: Embed | Count, outer: string, inner: string, rendering: 
   ]
   if (relation.junction === undefined) return `${from}${where([...equal(relation.on, outer, inner), ...own])}`
   const middle = placeholders.alias()
-  const join = ` join ${tableName(schema, relation.junction.table)} ${middle} on ${
-    equal(relation.junction.on, middle, inner).join(' and ')
-  }`
-  return `${from}${join}${
-    where([...equal(relation.on, outer, middle), ...rowConditions(relation.junction.table, middle, placeholders), ...own])
-  }`
+  const join = ` join ${tableName(schema, relation.junction.table)} ${middle} on ${equal(relation.junction.on, middle, inner).join(' and ')}`
+  return `${from}${join}${where([...equal(relation.on, outer, middle), ...rowConditions(relation.junction.table, middle, placeholders), ...own])}`
 }
 
 function equal (pairs: Pairs, left: string, right: string): string[] {

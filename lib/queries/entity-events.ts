@@ -54,9 +54,7 @@ export function upsertKind (
     }
     const before = placeholders.alias()
     const same = conflict.map((name) => `${columnOf(before, name)} = ${columnOf(row, name)}`).join(' and ')
-    return `case when exists (select from ${
-      tableName(schema, table)
-    } ${before} where ${same}) then 'entity.updated' else 'entity.created' end`
+    return `case when exists (select from ${tableName(schema, table)} ${before} where ${same}) then 'entity.updated' else 'entity.created' end`
   }
 }
 

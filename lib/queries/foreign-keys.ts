@@ -31,9 +31,8 @@ export function referencesOwnTenant (
   return keys.map((key) => {
     const referenced = catalogue.tables.get(key.referencedTable)!
     const inner = placeholders.alias()
-    const equal = key.columns.map((column, index) => `${columnOf(inner, key.referencedColumns[index]!)} = ${columnOf(alias, column)}`).join(
-      ' and '
-    )
+    const equal = key.columns.map((column, index) => `${columnOf(inner, key.referencedColumns[index]!)} = ${columnOf(alias, column)}`)
+      .join(' and ')
     const tenant = `${columnOf(inner, tenantColumn)} = ${tenantPlaceholder(referenced, placeholders)}`
     const allowed = [
       ...key.columns.map((column) => `${columnOf(alias, column)} is null`),

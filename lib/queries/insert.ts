@@ -176,7 +176,5 @@ function onConflict (
   const changed = names.filter((name) => !conflict.includes(name) && !(table.tenantScoped && name === tenantColumn))
   // Without an update, PostgreSQL would return no row.
   const set = (changed.length > 0 ? changed : conflict.slice(0, 1)).map((name) => `${quote(name)} = excluded.${quote(name)}`)
-  return ` on conflict (${conflict.map(quote).join(', ')}) do update set ${set.join(', ')}${
-    where(rowConditions(table, alias, placeholders))
-  }`
+  return ` on conflict (${conflict.map(quote).join(', ')}) do update set ${set.join(', ')}${where(rowConditions(table, alias, placeholders))}`
 }

@@ -115,9 +115,7 @@ export function checkMembers (query: Query, pointer: string, { faults }: QueryCo
   if (changes && query.id === undefined && (query.filters ?? []).length === 0) {
     faults.add(
       pointer,
-      `\`${query.operation}\` without \`filters\` or \`id\` would ${
-        query.operation === 'update' ? 'change' : 'delete'
-      } every row: say which rows`
+      `\`${query.operation}\` without \`filters\` or \`id\` would ${query.operation === 'update' ? 'change' : 'delete'} every row: say which rows`
     )
   }
 }

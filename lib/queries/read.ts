@@ -46,9 +46,7 @@ export function writePage (
   const { clause, pagination, total } = writePagination(page, literal, placeholders, on)
   const rows = rowsOf(parts, clause, placeholders, on)
   const counted = placeholders.alias()
-  const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${
-    where(conditionsOf(parts, counted, placeholders, on))
-  }`
+  const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, placeholders, on))}`
   return boundedText(
     `select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`
   )
@@ -58,12 +56,7 @@ export function writePage (
  * `{"data":[...],"pagination":{"limit":...,"next":` of the rows after a position, and a line break. If more rows follow, the
  * values of the order's columns in the last row come next. `finishPage` completes the text.
  */
-export function writeCursorPage (
-  parts: ReadParts,
-  page: CursorPage,
-  placeholders: Placeholders,
-  on: ReadonlySet<Switch>
-): string {
+export function writeCursorPage (parts: ReadParts, page: CursorPage, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
   const { schema, table, embedLimit } = parts
   return writeAfter(page, placeholders, {
     rows: (alias, after) =>

@@ -36,11 +36,7 @@ export function keyValues (
   }
   for (const name of Object.keys(id)) {
     if (!columns.includes(name)) {
-      faults.add(
-        pointerTo(pointer, name),
-        `"${name}" is not in the primary key of "${table.name}"`,
-        nearest(name, columns)
-      )
+      faults.add(pointerTo(pointer, name), `"${name}" is not in the primary key of "${table.name}"`, nearest(name, columns))
     }
   }
   for (const name of columns) if (!Object.hasOwn(id, name)) faults.add(pointer, `the primary key of "${table.name}" also has "${name}"`)

@@ -62,9 +62,7 @@ export function writeDelete (
   const name = tableName(catalogue.schema, table)
   const [write, answer] = soft
     ? [
-      `update ${name} ${alias} set ${
-        table.columns.get('deleted')?.generated === true ? '' : '"deleted" = true, '
-      }"deleted_at" = now()${condition}`,
+      `update ${name} ${alias} set ${table.columns.get('deleted')?.generated === true ? '' : '"deleted" = true, '}"deleted_at" = now()${condition}`,
       '{"success":true,"softDeleted":true}'
       ]
     : [`delete from ${name} ${alias}${condition}`, '{"success":true}']

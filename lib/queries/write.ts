@@ -57,9 +57,7 @@ export function answerWritten (
   const w = placeholders.alias()
   const rows = plain
     ? 'w'
-    : `(select ${selectList(selection, w, rendering)} from w ${w}${
-      where(referencesOwnTenant(keys, table, catalogue, 'w', w, placeholders))
-    })`
+    : `(select ${selectList(selection, w, rendering)} from w ${w}${where(referencesOwnTenant(keys, table, catalogue, 'w', w, placeholders))})`
   const record = plain && selection.fields.length === 0 ? "'{}'::json" : 'row_to_json(r.*)'
   return `with ${writtenRows(writes, returning, table)}${events?.part ?? ''} ${answer(rows, record, form)}`
 }

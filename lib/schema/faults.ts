@@ -20,9 +20,7 @@ export class ConfigError extends Error {
   /** `more`: further faults exist. */
   constructor (faults: readonly Fault[], more = false) {
     super(
-      `the configuration has ${more ? 'at least ' : ''}${faults.length} fault${faults.length === 1 ? '' : 's'}\n${
-        faults.map(formatFault).join('\n')
-      }`
+      `the configuration has ${more ? 'at least ' : ''}${faults.length} fault${faults.length === 1 ? '' : 's'}\n${faults.map(formatFault).join('\n')}`
     )
     this.name = 'ConfigError'
     this.faults = faults

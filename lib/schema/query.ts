@@ -84,10 +84,7 @@ export const OrderBy = Type.Object({
 export type OrderBy = Static<typeof OrderBy>
 
 const Templated = (description: string, bounds: { minimum: number }) =>
-  Type.Union([
-    Type.Integer(bounds),
-    Type.String({ text: 'request' })
-  ], { description })
+  Type.Union([Type.Integer(bounds), Type.String({ text: 'request' })], { description })
 
 const Filters = Type.Array(Filter, { description: 'Filters of the rows, combined with AND.' })
 

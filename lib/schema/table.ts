@@ -42,9 +42,7 @@ export const ColumnDefinition = Section({
     Type.Boolean({ description: 'The column is part of the primary key, together with other columns that set this. Default: false.' })
   ),
   notNull: Type.Optional(Type.Boolean({ description: 'The column does not accept null. Default: false, or true in the primary key.' })),
-  default: Type.Optional(
-    Type.Unknown({ description: "The default value: a literal of the column's type, `uuid()` or `now()`." })
-  ),
+  default: Type.Optional(Type.Unknown({ description: "The default value: a literal of the column's type, `uuid()` or `now()`." })),
   references: Type.Optional(Type.String({
     pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}\\.[A-Za-z_][A-Za-z0-9_]{0,62}$',
     expected: '`table.column`',

@@ -86,9 +86,7 @@ export const Step = Type.Cyclic({
     ),
     filters: Type.Optional(Type.Array(Filter, { maxItems: 100, description: 'Filters of the rows, combined with AND.' })),
     data: Values('The values to write, by column. For `storage` and `embeddings`: the content; for `realtime`: the message.'),
-    room: Type.Optional(
-      Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'For `realtime`: the room.' })
-    ),
+    room: Type.Optional(Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'For `realtime`: the room.' })),
     event: Type.Optional(
       Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'For `realtime`: the name of the event. Default: none.' })
     ),

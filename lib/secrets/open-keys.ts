@@ -48,8 +48,6 @@ export async function openKeys (
   }
   return {
     keys: masterKeys(await createKeyFile(home), previous),
-    note: `SECRETS_MASTER_KEY is not set: a master key for secrets was made in ${
-      keyFile(home)
-    }. Keep it with the data: without it no secret can be read`
+    note: `SECRETS_MASTER_KEY is not set: a master key for secrets was made in ${keyFile(home)}. Keep it with the data: without it no secret can be read`
   }
 }

@@ -38,9 +38,7 @@ export interface Passwords {
 /** @param max concurrent hashes. Default: as many as there are cores, with one thread of the pool left for other work */
 export function createPasswords (max = Math.max(1, Math.min(availableParallelism(), poolThreads() - 1))): Passwords {
   const turns = createTurns({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy: loginBusy })
-  const nobodys = `$argon2id$v=${version}$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(randomBytes(saltBytes))}$${
-    base64(randomBytes(outputBytes))
-  }`
+  const nobodys = `$argon2id$v=${version}$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(randomBytes(saltBytes))}$${base64(randomBytes(outputBytes))}`
 
   return {
     hash (tenant, password) {

@@ -27,9 +27,8 @@ export interface KeyedRows {
 export function secretRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
   const isOther = (column: string) =>
     sql`(${sql.ref(column)} is not null and substring(${sql.ref(column)} from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`
-  const others = db.selectFrom('tenantry.secrets').where(
-    sql<boolean>`(value is not null and (${isOther('value')} or ${isOther('previous_value')}))`
-  )
+  const others = db.selectFrom('tenantry.secrets')
+    .where(sql<boolean>`(value is not null and (${isOther('value')} or ${isOther('previous_value')}))`)
 
   return {
     rows: () =>
@@ -73,9 +72,8 @@ export function secretRows (db: Kysely<SystemTables>, cipher: SecretCipher): Key
 
 /** Values of earlier rotations that are still accepted. */
 export function earlierRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
-  const others = db.selectFrom('tenantry.secret_earlier_values').where(
-    sql<boolean>`substring(value from 1 for ${sql.lit(headerLength)}) <> ${cipher.header}`
-  )
+  const others = db.selectFrom('tenantry.secret_earlier_values')
+    .where(sql<boolean>`substring(value from 1 for ${sql.lit(headerLength)}) <> ${cipher.header}`)
   return {
     rows: () =>
       inBatches<KeyedRow & { readonly version: number }>(async (after) => {
@@ -153,9 +151,8 @@ export function mfaRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedR
 
 /** Secrets that sign webhooks, with the key `webhooks/secret`. */
 export function webhookSecretRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
-  const others = db.selectFrom('tenantry.webhook_secrets').where(
-    sql<boolean>`substring(secret from 1 for ${sql.lit(headerLength)}) <> ${cipher.header}`
-  )
+  const others = db.selectFrom('tenantry.webhook_secrets')
+    .where(sql<boolean>`substring(secret from 1 for ${sql.lit(headerLength)}) <> ${cipher.header}`)
   return {
     rows: () =>
       inBatches<KeyedRow>(async (after) => {
@@ -183,9 +180,8 @@ export function webhookSecretRows (db: Kysely<SystemTables>, cipher: SecretCiphe
 
 /** Addresses and secrets of callbacks, with the key `webhooks/callback/<delivery>`. */
 export function callbackRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
-  const others = db.selectFrom('tenantry.webhook_deliveries').where(
-    sql<boolean>`(sealed is not null and substring(sealed from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`
-  )
+  const others = db.selectFrom('tenantry.webhook_deliveries')
+    .where(sql<boolean>`(sealed is not null and substring(sealed from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`)
   return {
     rows: () =>
       inBatches<KeyedRow & { readonly id: string }>(async (after) => {
@@ -214,9 +210,8 @@ export function callbackRows (db: Kysely<SystemTables>, cipher: SecretCipher): K
 
 /** Kept responses, with the key `idempotency/<id>`. */
 export function idempotencyRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
-  const others = db.selectFrom('tenantry.idempotency_keys').where(
-    sql<boolean>`(encrypted and substring(content from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`
-  )
+  const others = db.selectFrom('tenantry.idempotency_keys')
+    .where(sql<boolean>`(encrypted and substring(content from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`)
   return {
     rows: () =>
       inBatches<KeyedRow & { readonly id: Buffer }>(async (after) => {

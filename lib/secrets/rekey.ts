@@ -36,11 +36,8 @@ export async function rekeySecrets (db: Kysely<SystemTables>, cipher: SecretCiph
   ]
   let moved = 0
   // Values after their grace period are not used any more, and their master key may be lost.
-  await db.updateTable('tenantry.secrets').set({ previous_value: null, previous_version: null, previous_valid_until: null }).where(
-    'previous_valid_until',
-    '<=',
-    sql<Date>`now()`
-  ).execute()
+  await db.updateTable('tenantry.secrets').set({ previous_value: null, previous_version: null, previous_valid_until: null })
+    .where('previous_valid_until', '<=', sql<Date>`now()`).execute()
   await db.deleteFrom('tenantry.secret_earlier_values').where('valid_until', '<=', sql<Date>`now()`).execute()
   for (let pass = 1; pass <= maxPasses; pass++) {
     unreadable = []

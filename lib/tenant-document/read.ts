@@ -24,9 +24,7 @@ export function readTenantDocument (stored: unknown): TenantDocument {
   const sections = readSections(written, readingOf(faults))
   faults.throwIfAny()
   if (!isList<Route>(routes) || !isList<Workflow>(workflows)) {
-    throw new Error(
-      'the routes or workflows of a saved document are not an array'
-    )
+    throw new Error('the routes or workflows of a saved document are not an array')
   }
   return compose(sections, routes.map(deepFreeze), workflows.map(deepFreeze))
 }

@@ -82,9 +82,8 @@ export function createDocumentRecords (
       const { total } = await all.select(sql<number>`count(*)::integer`.as('total')).executeTakeFirstOrThrow()
       const rows = total <= offset
         ? []
-        : await all.select(['id', 'content_type', 'metadata', 'chunks', 'created_at']).orderBy('created_at', 'desc').orderBy('id').limit(
-          limit
-        ).offset(offset).execute()
+        : await all.select(['id', 'content_type', 'metadata', 'chunks', 'created_at']).orderBy('created_at', 'desc').orderBy('id')
+          .limit(limit).offset(offset).execute()
       return {
         data: rows.map(({ content_type: contentType, created_at: createdAt, ...row }) => ({ ...row, contentType, createdAt })),
         total

@@ -16,11 +16,8 @@ export async function saveSchedules (db: Kysely<SystemTables>, tenant: Owner, wo
       : [{ tenant_id: tenant, workflow: id, schedule: read.text, next_at: next }]
   })
   const kept = rows.map(({ workflow }) => workflow)
-  await db.deleteFrom('tenantry.workflow_schedules').where('tenant_id', '=', tenant).where(
-    'workflow',
-    '<>',
-    sql<string>`all(${kept}::text[])`
-  ).execute()
+  await db.deleteFrom('tenantry.workflow_schedules').where('tenant_id', '=', tenant)
+    .where('workflow', '<>', sql<string>`all(${kept}::text[])`).execute()
   if (rows.length === 0) return
   await db.insertInto('tenantry.workflow_schedules').values(rows)
     .onConflict((conflict) =>

@@ -89,12 +89,7 @@ function compileStep (place: Place, ended: Set<string>, compilation: Compilation
 
 type Base = Pick<CompiledStep, 'id' | 'condition' | 'attempts' | 'backoffMs' | 'timeoutMs' | 'continues' | 'copies'>
 
-function compileDatabase (
-  step: Step,
-  pointer: string,
-  templates: TemplateContext,
-  compilation: Compilation
-): CompiledQuery | null {
+function compileDatabase (step: Step, pointer: string, templates: TemplateContext, compilation: Compilation): CompiledQuery | null {
   const { context, query: queryContext, queries, references } = compilation
   const query = queryOf(step, pointer, context.faults)
   if (query === null) return null
@@ -152,9 +147,7 @@ function compileRunner (
   if (runner === undefined) {
     faults.add(
       `${pointer}/type`,
-      `there is no runner for steps of the kind \`${kind}\`: ${
-        reasons[kind]
-      }, and the workflows plugin was given no runner for them (its option \`steps\`)`
+      `there is no runner for steps of the kind \`${kind}\`: ${reasons[kind]}, and the workflows plugin was given no runner for them (its option \`steps\`)`
     )
   }
   const { prompt, model, responseFormat, operation, data, params, room, event } = step

@@ -105,12 +105,8 @@ async function insert (
 }
 
 async function removeOld (writer: Writer, { tenant, user, platform }: ConversationOwner): Promise<void> {
-  const old = writer.selectFrom(conversations).select('id').where('tenant_id', '=', tenant).where('user_id', '=', user).where(
-    'platform',
-    '=',
-    platform
-  )
-    .orderBy('updated_at', 'desc').orderBy('id').offset(maxConversations)
+  const old = writer.selectFrom(conversations).select('id').where('tenant_id', '=', tenant).where('user_id', '=', user)
+    .where('platform', '=', platform).orderBy('updated_at', 'desc').orderBy('id').offset(maxConversations)
   await writer.deleteFrom(conversations).where('tenant_id', '=', tenant).where('id', 'in', old).execute()
 }
 
@@ -143,11 +139,8 @@ async function append (writer: Writer, { tenant }: ConversationOwner, { id, mess
 
 /** Removes the oldest messages until the rest is within the limits. The `newest` messages always stay. */
 async function removeFirst (writer: Writer, tenant: Owner, id: string, newest: number): Promise<{ messages: number, bytes: number }> {
-  const rows = await writer.selectFrom(messages).select(['position', 'bytes']).where('tenant_id', '=', tenant).where(
-    'conversation_id',
-    '=',
-    id
-  ).orderBy('position', 'desc').execute()
+  const rows = await writer.selectFrom(messages).select(['position', 'bytes']).where('tenant_id', '=', tenant)
+    .where('conversation_id', '=', id).orderBy('position', 'desc').execute()
   let count = 0
   let bytes = 0
   for (const row of rows) {
@@ -157,11 +150,8 @@ async function removeFirst (writer: Writer, tenant: Owner, id: string, newest: n
   }
   const last = rows[count]
   if (last !== undefined) {
-    await writer.deleteFrom(messages).where('tenant_id', '=', tenant).where('conversation_id', '=', id).where(
-      'position',
-      '<=',
-      last.position
-    ).execute()
+    await writer.deleteFrom(messages).where('tenant_id', '=', tenant).where('conversation_id', '=', id)
+      .where('position', '<=', last.position).execute()
   }
   return { messages: count, bytes }
 }

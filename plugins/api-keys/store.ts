@@ -27,19 +27,15 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
 
     /** All keys of the tenant, the oldest first. */
     async read (tenant: Owner, reader: Kysely<SystemTables> = db): Promise<KeyRow[]> {
-      return await reader.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).orderBy('created_at').orderBy(
-        'id'
-      ).execute()
+      return await reader.selectFrom('tenantry.api_keys').select(columns).where('tenant_id', '=', tenant).orderBy('created_at')
+        .orderBy('id').execute()
     },
 
     /** The number of the tenant's keys, locked until the transaction ends; null if there is no such tenant. */
     async lockedCount (writer: Writer, tenant: Owner): Promise<number | null> {
       if (!await lockTenant(writer, tenant, 'alone')) return null
-      const { count } = await writer.selectFrom('tenantry.api_keys').select(sql<number>`count(*)::integer`.as('count')).where(
-        'tenant_id',
-        '=',
-        tenant
-      ).executeTakeFirstOrThrow()
+      const { count } = await writer.selectFrom('tenantry.api_keys').select(sql<number>`count(*)::integer`.as('count'))
+        .where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
       return count
     },
 

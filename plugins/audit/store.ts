@@ -88,9 +88,7 @@ export async function readAudit (
   // Each of several actions uses its own index range, so that a rare one does not scan the whole log.
   const ofActions = (columns: ReturnType<typeof sql>, limit: number) =>
     sql`select own.* from unnest(${actions}::text[]) as asked (name) cross join lateral (
-        select ${columns} from tenantry.audit_log entry where action = asked.name and ${conditions} ${
-      isBoth ? orderOfBoth : order
-    } limit ${limit}) own`
+        select ${columns} from tenantry.audit_log entry where action = asked.name and ${conditions} ${isBoth ? orderOfBoth : order} limit ${limit}) own`
   const entries = actions === undefined
     ? sql`select * from tenantry.audit_log where ${conditions}`
     : ofActions(sql`*`, offset + limit)

@@ -59,9 +59,7 @@ export async function keepOrphan (
  */
 export async function takeOrphans (db: Db, tenant: Owner, held: readonly Held[]): Promise<OrphanEvent[]> {
   const providers = held.map(({ provider }) => provider)
-  const subscriptions = sql`(u.provider, u.subscription_id) in (select * from unnest(${providers}::text[], ${
-    held.map(({ id }) => id)
-  }::text[]))`
+  const subscriptions = sql`(u.provider, u.subscription_id) in (select * from unnest(${providers}::text[], ${held.map(({ id }) => id)}::text[]))`
   const customers = sql`(u.provider, u.customer_id) in (select * from unnest(${providers}::text[], ${
     held.map(({ snapshot }) => snapshot?.customerId ?? null)
   }::text[]))

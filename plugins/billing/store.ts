@@ -81,11 +81,8 @@ export async function writeSubscription (
 }
 
 export async function removeSubscription (db: Db, tenant: Owner, { provider, id }: Held): Promise<void> {
-  await db.deleteFrom('tenantry.billing_subscriptions').where('tenant_id', '=', tenant).where('provider', '=', provider).where(
-    'id',
-    '=',
-    id
-  ).execute()
+  await db.deleteFrom('tenantry.billing_subscriptions').where('tenant_id', '=', tenant).where('provider', '=', provider)
+    .where('id', '=', id).execute()
 }
 
 /** Removes the oldest ended subscriptions beyond the bound. */

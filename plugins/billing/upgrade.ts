@@ -250,9 +250,7 @@ function notSold ({ plan, cycle }: Sale, sold: readonly Sale[], plans: Plans): T
   const path = sold.some((sale) => sale.plan === plan) ? '/body/billingCycle' : '/body/targetPlan'
   return refused(
     path,
-    `${plan} ${cycle} is not sold: must be ${
-      sold.length === 0 ? lowestPlan : `one of ${sold.map((sale) => `${sale.plan} ${sale.cycle}`).join(', ')}`
-    }`
+    `${plan} ${cycle} is not sold: must be ${sold.length === 0 ? lowestPlan : `one of ${sold.map((sale) => `${sale.plan} ${sale.cycle}`).join(', ')}`}`
   )
 }
 

@@ -141,9 +141,6 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
 }
 
 function own (db: Kysely<SystemTables>, { tenant, path, id }: Delivered, holder: string) {
-  return db.updateTable('tenantry.webhook_receipts').where('tenant_id', '=', tenant).where('path', '=', path).where('id', '=', id).where(
-    'holder',
-    '=',
-    holder
-  ).where('held_until', 'is not', null)
+  return db.updateTable('tenantry.webhook_receipts').where('tenant_id', '=', tenant).where('path', '=', path).where('id', '=', id)
+    .where('holder', '=', holder).where('held_until', 'is not', null)
 }

@@ -57,12 +57,8 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
   async function next (tenant: Owner, id: string): Promise<Waiting | null> {
     const row = await dbFor(tenant).selectFrom(`${items} as i`)
       .innerJoin(`${batches} as b`, (join) => join.onRef('b.tenant_id', '=', 'i.tenant_id').onRef('b.id', '=', 'i.batch_id'))
-      .select(['i.position', 'i.input', 'b.actor']).where('i.tenant_id', '=', tenant).where('i.batch_id', '=', id).where(
-        'i.status',
-        '=',
-        'waiting'
-      )
-      .orderBy('i.position').limit(1).executeTakeFirst()
+      .select(['i.position', 'i.input', 'b.actor']).where('i.tenant_id', '=', tenant).where('i.batch_id', '=', id)
+      .where('i.status', '=', 'waiting').orderBy('i.position').limit(1).executeTakeFirst()
     return row === undefined ? null : { position: row.position, document: documentOf(row.input ?? {}), ...callerOf(row.actor) }
   }
 

@@ -43,11 +43,8 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
           await drop(tenant, file, id)
           return 0
         }
-        await dbFor(tenant).updateTable(table).set({ size }).where('tenant_id', '=', tenant).where('file_id', '=', file).where(
-          'id',
-          '=',
-          id
-        ).execute()
+        await dbFor(tenant).updateTable(table).set({ size }).where('tenant_id', '=', tenant).where('file_id', '=', file)
+          .where('id', '=', id).execute()
         return size
       } catch (error) {
         await drop(tenant, file, id).catch(() => {})

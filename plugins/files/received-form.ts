@@ -37,9 +37,8 @@ export function createReceivedForm (
     fields,
     files,
     get digest () {
-      return createHash('sha256').update(JSON.stringify(received.map(({ part, file: { name, sha256 } }) => [part, name, sha256]))).digest(
-        'hex'
-      )
+      return createHash('sha256').update(JSON.stringify(received.map(({ part, file: { name, sha256 } }) => [part, name, sha256])))
+        .digest('hex')
     },
     async complete (session) {
       await withinSession(session, async (transaction) => {

@@ -68,10 +68,8 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
     app.options(url, { config: { access: 'public' }, schema: { hide: true } }, (request, reply) => {
       // A CORS preflight. The plugin cors has checked the origin.
       if (reply.hasHeader('access-control-allow-origin')) {
-        reply.header('access-control-allow-methods', 'DELETE, HEAD, PATCH, POST').header(
-          'access-control-allow-headers',
-          request.headers['access-control-request-headers'] ?? ''
-        )
+        reply.header('access-control-allow-methods', 'DELETE, HEAD, PATCH, POST')
+          .header('access-control-allow-headers', request.headers['access-control-request-headers'] ?? '')
       }
       return reply.code(204).headers({
         'tus-resumable': '1.0.0',

@@ -26,11 +26,8 @@ export function createLeases (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
 
   return {
     async read (tenant: Owner, key: string): Promise<Renewal | undefined> {
-      return await dbFor(tenant).selectFrom('tenantry.oauth_tokens').select(['token_hash as tokenHash', 'renew_at as renewAt']).where(
-        'tenant_id',
-        '=',
-        tenant
-      ).where('key', '=', key).executeTakeFirst()
+      return await dbFor(tenant).selectFrom('tenantry.oauth_tokens').select(['token_hash as tokenHash', 'renew_at as renewAt'])
+        .where('tenant_id', '=', tenant).where('key', '=', key).executeTakeFirst()
     },
 
     /** Null while another process holds it. Throws `tenantUnknown`. */

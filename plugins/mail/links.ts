@@ -90,12 +90,8 @@ export function createLinks (db: Database, dbFor: (tenant: Owner) => Database, n
 
     /** The link exists and has not expired. */
     async isValid (kind: MailKind, { tenant, hash }: LinkToken): Promise<boolean> {
-      return await dbFor(tenant).selectFrom('tenantry.user_links').select('user_id').where('tenant_id', '=', tenant).where(
-        'token',
-        '=',
-        hash
-      )
-        .where('kind', '=', kind).where('expires_at', '>', at()).executeTakeFirst() !== undefined
+      return await dbFor(tenant).selectFrom('tenantry.user_links').select('user_id').where('tenant_id', '=', tenant)
+        .where('token', '=', hash).where('kind', '=', kind).where('expires_at', '>', at()).executeTakeFirst() !== undefined
     },
 
     /** Uses up the link; null if it does not exist, has expired, or another request uses it. */

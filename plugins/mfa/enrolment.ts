@@ -30,9 +30,7 @@ export async function enrolmentOf (secret: string, issuer: string, account: stri
 /** The URI in the form that apps expect: the issuer in the label and as a parameter, a space as `%20`. */
 export function uriOf (secret: string, issuer: string, account: string): string {
   const name = encoded(issuer, maxIssuer)
-  return `otpauth://totp/${name}:${
-    encoded(account, maxAccount)
-  }?secret=${secret}&issuer=${name}&algorithm=SHA1&digits=${digits}&period=${stepSeconds}`
+  return `otpauth://totp/${name}:${encoded(account, maxAccount)}?secret=${secret}&issuer=${name}&algorithm=SHA1&digits=${digits}&period=${stepSeconds}`
 }
 
 /** Percent-encoded, as many characters as fit. Apps take the text before a colon for the issuer, encoded or not. */

@@ -50,9 +50,7 @@ const textOf = ({ waits, tells }: InsertOptions) =>
   `with given as materialized (
   select * from jsonb_to_recordset($1::jsonb) as g (id uuid, tenant text, task text, data jsonb, key text, delay float8, priority int, retry_limit int, retry_delay int, slot int)
 ), present as materialized (
-  select id from tenantry.tenants where id in (select tenant from given) and status <> 'deleting' order by id for share${
-    waits ? '' : ' skip locked'
-  }
+  select id from tenantry.tenants where id in (select tenant from given) and status <> 'deleting' order by id for share${waits ? '' : ' skip locked'}
 ), sent as (
   insert into tenantry_queue.job (id, name, data, priority, start_after, singleton_key, singleton_on, expire_in, keep_until, retry_limit, retry_delay, retry_backoff, policy)
   select id, '${queue}', jsonb_build_object('tenant', tenant, 'task', task, 'data', data), priority, now() + delay * interval '1 second', key,

@@ -107,9 +107,7 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
     const each = sql`unnest(${state === undefined ? [...states] : [state]}::tenantry_queue.job_state[]) as s (state)`
     if (tenant !== undefined) {
       return sql`select own.* from ${each} cross join lateral (select ${what} from tenantry_queue.job
-        where tenant_id = ${tenant} and job.state = s.state ${
-        name === undefined ? sql`` : sql`and task = ${name}`
-      } ${order} limit ${limit}::int) own`
+        where tenant_id = ${tenant} and job.state = s.state ${name === undefined ? sql`` : sql`and task = ${name}`} ${order} limit ${limit}::int) own`
     }
     const names = name === undefined ? sql`${tasks} select task from tasks` : sql`select ${name}::text as task`
     return sql`select own.* from (${names}) named cross join ${each} cross join lateral (select ${what} from tenantry_queue.job
@@ -142,9 +140,7 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
     async page (filter, { limit, offset }) {
       const order = sql`order by created_on desc, id desc`
       const { rows } = await sql<JobRow>`select ${columns} from (
-          select id, created_on from (${
-        listed(filter, sql`id, created_on`, order, offset + limit)
-      }) found ${order} limit ${limit}::int offset ${offset}::int
+          select id, created_on from (${listed(filter, sql`id, created_on`, order, offset + limit)}) found ${order} limit ${limit}::int offset ${offset}::int
         ) page join tenantry_queue.job on job.name = ${queue} and job.id = page.id order by page.created_on desc, page.id desc`.execute(db)
       const { rows: [row] } = await sql<{ total: number }>`select count(*)::int as total from (
         select from (${listed(filter, sql`id`, sql``, maxListed)}) found limit ${maxListed}::int) counted`.execute(db)

@@ -160,9 +160,8 @@ export function queueRoutes (app: FastifyInstance): void {
     const found = await list.find(id)
     if (found === null) throw failure('notFound')
     // Fastify's serializer would fail on large numbers in the data.
-    return await reply.header('content-type', 'application/json; charset=utf-8').send(
-      stringifyJson({ ...shownJob(found), data: found.data })
-    )
+    return await reply.header('content-type', 'application/json; charset=utf-8')
+      .send(stringifyJson({ ...shownJob(found), data: found.data }))
   })
 
   app.delete<{ Params: Static<typeof Id> }>('/queue/jobs/:id', {

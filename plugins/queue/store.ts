@@ -107,9 +107,7 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
       // have jobs each gives several, of which the first of each come first. Two of one key are not run together.
       const { rows } = await sql<TakenRow>`
         with want as (
-          select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${
-        wants.map(({ room }) => room)
-      }::int[])
+          select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${wants.map(({ room }) => room)}::int[])
             with ordinality as w (task, first, room, place)
         ), busy as (
           select * from unnest(${[...running.keys()]}::text[], ${[...running.values()]}::int[]) as b (tenant, jobs)
@@ -196,9 +194,7 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
     },
 
     async setAside (job) {
-      await sql`update tenantry_queue.job set state = 'failed', completed_on = now(), output = ${setAsideOutput}::jsonb where ${
-        isHeld([job])
-      }`.execute(db)
+      await sql`update tenantry_queue.job set state = 'failed', completed_on = now(), output = ${setAsideOutput}::jsonb where ${isHeld([job])}`.execute(db)
     },
 
     async handBack (jobs) {

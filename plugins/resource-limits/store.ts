@@ -52,11 +52,8 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
   return {
     /** For requests of any tenant, in the server's own turn. Empty if the tenant has no rules. */
     async rules (tenant: Owner, reader = engine.kysely): Promise<readonly Rule[]> {
-      const row = await reader.selectFrom('tenantry.resource_limits').select(sql<readonly Rule[]>`rules`.as('rules')).where(
-        'tenant_id',
-        '=',
-        tenant
-      ).executeTakeFirst()
+      const row = await reader.selectFrom('tenantry.resource_limits').select(sql<readonly Rule[]>`rules`.as('rules'))
+        .where('tenant_id', '=', tenant).executeTakeFirst()
       return row?.rules ?? []
     },
 
@@ -134,9 +131,7 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
 }
 
 function isNamed (rules: readonly Rule[]) {
-  return sql`(resource, metric) in (select * from unnest(${rules.map(({ resource }) => resource)}::text[], ${
-    rules.map(({ metric }) => metric)
-  }::text[]))`
+  return sql`(resource, metric) in (select * from unnest(${rules.map(({ resource }) => resource)}::text[], ${rules.map(({ metric }) => metric)}::text[]))`
 }
 
 /** The stored id of a user: a digest if the id is long, or contains characters that the database cannot store. */
@@ -172,9 +167,7 @@ const countStatement: Statement = {
   insert into tenantry.resource_usage as u (tenant_id, user_id, resource, metric, ends_at, ${
     counted.map(({ period }) => `${period}_start, ${period}_amount`).join(', ')
   })
-  select l.tenant_id, $2, $3, $4, $7::timestamptz, ${
-    counted.map(({ start }) => `${start}, case when ${start} is null then 0 else $5::bigint end`).join(', ')
-  }
+  select l.tenant_id, $2, $3, $4, $7::timestamptz, ${counted.map(({ start }) => `${start}, case when ${start} is null then 0 else $5::bigint end`).join(', ')}
   from tenantry.resource_limits l where l.tenant_id = $1 and (l.counters < $8::int or exists (select from known))
   on conflict (tenant_id, user_id, resource, metric) do update set ends_at = greatest(u.ends_at, excluded.ends_at),
     ${
@@ -200,9 +193,7 @@ const uncountStatement: Statement = {
   name: 'limits_uncount',
   text: `update tenantry.resource_usage set ${
     periods.map((period, index) =>
-      `${period}_amount = case when ${period}_start = $${
-        6 + index
-      }::timestamptz then greatest(${period}_amount - $5::bigint, 0) else ${period}_amount end`
+      `${period}_amount = case when ${period}_start = $${6 + index}::timestamptz then greatest(${period}_amount - $5::bigint, 0) else ${period}_amount end`
     ).join(', ')
   }
 where ${key}`
@@ -217,9 +208,7 @@ where l.tenant_id = $1`
 
 const usedStatement: Statement = {
   name: 'limits_used',
-  text: `select json_agg(json_build_array(u.resource, u.metric, ${
-    values('u')
-  }))::text from tenantry.resource_usage u where u.tenant_id = $1 and u.user_id = $2`
+  text: `select json_agg(json_build_array(u.resource, u.metric, ${values('u')}))::text from tenantry.resource_usage u where u.tenant_id = $1 and u.user_id = $2`
 }
 
 const after = 86_400_000 // ms that a row stays after its last period, for servers whose clocks differ

@@ -36,9 +36,9 @@ export function refuseUnknownKeys (ids: readonly string[], { known }: MasterKeys
 
 async function keyIds (db: Kysely<SystemTables>): Promise<string[]> {
   try {
-    const rows = await db.selectFrom('tenantry.secrets').distinct().select(
-      sql<Buffer>`substring(value from 1 for ${sql.lit(headerLength)})`.as('header')
-    ).where('value', 'is not', null).execute()
+    const rows = await db.selectFrom('tenantry.secrets').distinct()
+      .select(sql<Buffer>`substring(value from 1 for ${sql.lit(headerLength)})`.as('header')).where('value', 'is not', null)
+      .execute()
     return [...new Set(rows.map(({ header }) => keyIdOf(header)))]
   } catch (error) {
     // The database is not migrated yet, so it has no secrets.

@@ -121,9 +121,8 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     const page = pageOf(request)
     const { secrets, total, tag } = await service.page(tenantOf(request), { ...page, search: request.query.search })
     // No 304: uses of secrets change the response without changing its tag.
-    return reply.header('etag', tag).type('application/json; charset=utf-8').send(
-      `{"secrets":[${secrets.map(shown).join(',')}],"pagination":${JSON.stringify({ ...page, total })}}`
-    )
+    return reply.header('etag', tag).type('application/json; charset=utf-8')
+      .send(`{"secrets":[${secrets.map(shown).join(',')}],"pagination":${JSON.stringify({ ...page, total })}}`)
   })
 
   app.post<{ Body: Static<typeof PutBody> }>('/tenant/secrets', {

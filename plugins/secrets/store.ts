@@ -100,11 +100,8 @@ export function createSecretStore (db: Kysely<SystemTables>) {
 
     /** Also a deleted one. */
     async find (tenant: Owner, key: string): Promise<SecretRow | undefined> {
-      return await db.selectFrom('tenantry.secrets').select([...summary, accessCount]).where('tenant_id', '=', tenant).where(
-        'key',
-        '=',
-        key
-      ).executeTakeFirst()
+      return await db.selectFrom('tenantry.secrets').select([...summary, accessCount]).where('tenant_id', '=', tenant)
+        .where('key', '=', key).executeTakeFirst()
     },
 
     /**
@@ -123,9 +120,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
           rotated(sql`e.key <> ${key}`)
         }::float8`.as('bytes'),
         sql<number>`coalesce(max(octet_length(value)) filter (where key = ${key}), 0)::float8`.as('own'),
-        sql<number>`coalesce(max(octet_length(previous_value)) filter (where key = ${key}), 0)::float8 + ${
-          rotated(sql`e.key = ${key}`)
-        }::float8`.as('earlier')
+        sql<number>`coalesce(max(octet_length(previous_value)) filter (where key = ${key}), 0)::float8 + ${rotated(sql`e.key = ${key}`)}::float8`.as('earlier')
       ]).where('tenant_id', '=', tenant).executeTakeFirstOrThrow()
     },
 
@@ -144,10 +139,8 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     /** The number of secrets that are not deleted; with `search`, only those whose key contains the text. */
     async count (tenant: Owner, search?: string): Promise<number> {
       const { count } = await db.selectFrom('tenantry.secrets').select(sql<number>`count(*)::integer`.as('count'))
-        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(
-          search !== undefined,
-          (query) => query.where(containsText(search ?? '', 'key'))
-        ).executeTakeFirstOrThrow()
+        .where('tenant_id', '=', tenant).where('deleted_at', 'is', null)
+        .$if(search !== undefined, (query) => query.where(containsText(search ?? '', 'key'))).executeTakeFirstOrThrow()
       return count
     },
 

@@ -21,9 +21,7 @@ const ended = (condition: ReturnType<typeof sql>) =>
 
 async function noteExpired (db: Kysely<SystemTables>, at: Date): Promise<number> {
   const { numAffectedRows = 0n } = await sql`with expired as (
-    update tenantry.secrets s set expired_at = ${at} from (${
-    ended(sql`expires_at <= ${at} and expired_at is null and deleted_at is null`)
-  }) e
+    update tenantry.secrets s set expired_at = ${at} from (${ended(sql`expires_at <= ${at} and expired_at is null and deleted_at is null`)}) e
     where s.tenant_id = e.tenant_id and s.key = e.key returning s.tenant_id, s.key
   ) insert into tenantry.audit_log (tenant_id, target, action, created_at) select tenant_id, key, 'secret.expire', ${at}::timestamptz from expired`
     .execute(db)

@@ -47,9 +47,7 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     async read (owner: ListOwner, at: Date): Promise<ReadRevocations> {
       const { rows: [row] } = await sql<ReadRevocations>`select
         (select string_agg(encode(token, 'base64'), ' ') from tenantry.revocations where tenant_id = ${owner} and token <> '' and expires_at > ${at}) as tokens,
-        (select string_agg(concat_ws(' ', encode(subject, 'base64'), ${milliseconds(sql`revoked_before`)}, ${
-        milliseconds(sql`expires_at`)
-      }), ',')
+        (select string_agg(concat_ws(' ', encode(subject, 'base64'), ${milliseconds(sql`revoked_before`)}, ${milliseconds(sql`expires_at`)}), ',')
           from tenantry.revocations where tenant_id = ${owner} and token = '' and expires_at > ${at}) as ends`.execute(db)
       return { tokens: base64url(row?.tokens ?? null), ends: row?.ends ?? null }
     },
@@ -128,11 +126,8 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
 
     /** Removes expired rows of the owner; returns their number. */
     async removeOver (writer: Writer, owner: ListOwner, at: Date): Promise<number> {
-      const { numDeletedRows } = await writer.deleteFrom('tenantry.revocations').where('tenant_id', '=', owner).where(
-        'expires_at',
-        '<=',
-        swept(at)
-      ).executeTakeFirst()
+      const { numDeletedRows } = await writer.deleteFrom('tenantry.revocations').where('tenant_id', '=', owner)
+        .where('expires_at', '<=', swept(at)).executeTakeFirst()
       return Number(numDeletedRows)
     },
 

@@ -123,9 +123,7 @@ export function createErasure ({ engine, db, plans, events, firestore }: Erasure
     const { auditRetentionDays: days } = plans.of(row?.plan).limits.tenantConfig
     const keptUntil = days === unlimited ? sql`'infinity'` : sql`created_at + make_interval(days => ${days}::int)`
     // The hour is null, so that uses of a secret in the hour of an earlier deletion do not conflict.
-    const { numAffectedRows = 0n } = await sql`update tenantry.audit_log set tenant_id = ${
-      archivedTenant(tenant)
-    }, hour = null, kept_until = ${keptUntil}
+    const { numAffectedRows = 0n } = await sql`update tenantry.audit_log set tenant_id = ${archivedTenant(tenant)}, hour = null, kept_until = ${keptUntil}
       where id = any (array(select id from tenantry.audit_log where tenant_id = ${tenant}
         and not exists (select from tenantry.tenants where id = ${tenant} and status <> 'deleting') limit ${size}))`.execute(db)
     return Number(numAffectedRows)

@@ -87,9 +87,8 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
       return row === undefined ? null : recordOf(row)
     },
     async insert (writer, tenant) {
-      const row = await writer.insertInto('tenantry.tenants').values(tenant).onConflict((conflict) => conflict.doNothing()).returning(
-        columns
-      ).executeTakeFirst()
+      const row = await writer.insertInto('tenantry.tenants').values(tenant).onConflict((conflict) => conflict.doNothing())
+        .returning(columns).executeTakeFirst()
       return row === undefined ? null : recordOf(row)
     },
     async update (writer, id, changes) {

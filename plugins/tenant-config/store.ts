@@ -63,9 +63,8 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
     async versions (tenant, { limit, offset }) {
       const versions = dbFor(tenant).selectFrom('tenantry.tenant_configs').where('tenant_id', '=', tenant)
       const [data, { total }] = await Promise.all([
-        versions.select(['version', 'created_at as createdAt', 'created_by as createdBy']).orderBy('version', 'desc').limit(limit).offset(
-          offset
-        ).execute(),
+        versions.select(['version', 'created_at as createdAt', 'created_by as createdBy']).orderBy('version', 'desc').limit(limit)
+          .offset(offset).execute(),
         versions.select(sql<number>`count(*)::int`.as('total')).executeTakeFirstOrThrow()
       ])
       return { data, total }
@@ -105,9 +104,7 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
 async function lockVersion (transaction: Transaction<SystemTables>, tenant: Owner): Promise<number> {
   const found = await transaction.selectFrom('tenantry.tenants').select('id').where('id', '=', tenant).forUpdate().executeTakeFirst()
   if (found === undefined) throw failure('tenantUnknown')
-  const last = await transaction.selectFrom('tenantry.tenant_configs').select('version').where('tenant_id', '=', tenant).orderBy(
-    'version',
-    'desc'
-  ).limit(1).executeTakeFirst()
+  const last = await transaction.selectFrom('tenantry.tenant_configs').select('version').where('tenant_id', '=', tenant)
+    .orderBy('version', 'desc').limit(1).executeTakeFirst()
   return last?.version ?? 0
 }

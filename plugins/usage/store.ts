@@ -254,9 +254,7 @@ export function createUsageStore (
      */
     async resolve (): Promise<number> {
       const { rows: [row] } = await sql<{ count: number }>`with dead as (
-        select r.id from tenantry.usage_reservations r where r.booked is null and ${gone} order by r.id limit ${
-        sql.lit(maxResolved)
-      } for update skip locked
+        select r.id from tenantry.usage_reservations r where r.booked is null and ${gone} order by r.id limit ${sql.lit(maxResolved)} for update skip locked
       ), resolved as (
         update tenantry.usage_reservations r set booked = case r.counter when 'storage_bytes' then 0 else r.amount end, resolved_at = clock_timestamp()
         from dead where r.id = dead.id returning r.tenant_id, r.counter, r.period, r.booked as amount

@@ -48,11 +48,8 @@ export function createUserAdminStore (dbFor: (tenant: Owner) => Kysely<SystemTab
 
     /** Removes the user with its second factor and its conversations. The foreign key removes its sessions. */
     async delete (writer: Writer, { tenant, id }: UserId): Promise<void> {
-      await writer.deleteFrom('tenantry.conversations').where('tenant_id', '=', tenant).where('user_id', '=', id).where(
-        'platform',
-        '=',
-        false
-      ).execute()
+      await writer.deleteFrom('tenantry.conversations').where('tenant_id', '=', tenant).where('user_id', '=', id)
+        .where('platform', '=', false).execute()
       await writer.deleteFrom('tenantry.user_mfa').where('tenant_id', '=', tenant).where('user_id', '=', id).execute()
       await writer.deleteFrom('tenantry.users').where('tenant_id', '=', tenant).where('id', '=', id).execute()
     },

@@ -147,9 +147,7 @@ async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readon
   const full = await fullLines(transaction, rows)
   const isRefused = ({ tenant, source }: Row) => full.some((line) => line.tenant === tenant && line.source === source)
   const column = (of: (row: Row) => string) => rows.map(of)
-  const given = sql`unnest(${column(({ tenant }) => tenant)}::text[], ${column(({ source }) => source)}::text[], ${
-    column(({ event }) => event)
-  }::bigint[],
+  const given = sql`unnest(${column(({ tenant }) => tenant)}::text[], ${column(({ source }) => source)}::text[], ${column(({ event }) => event)}::bigint[],
     ${column(({ type }) => type)}::text[], ${column(({ subject }) => subject)}::text[], ${column(({ endpoint }) => endpoint)}::text[], ${
     column(({ url }) => url)
   }::text[],

@@ -126,9 +126,7 @@ export function takeStatement ({ now, holder, platform, tenants, each }: Taking)
         where owners.tenant_id <> all (${tenants.full}::text[]) limit ${tenants.room}::int)
       ) either limit ${tenants.room}::int
     ), taken as (
-      update tenantry.webhook_deliveries d set next_attempt_at = ${new Date(
-    now.getTime() + leaseMs
-  )}, holder = ${holder}::uuid, attempts = attempts + 1
+      update tenantry.webhook_deliveries d set next_attempt_at = ${new Date(now.getTime() + leaseMs)}, holder = ${holder}::uuid, attempts = attempts + 1
       from chosen where d.id = chosen.id
       returning d.id, d.tenant_id, d.source, d.event, d.endpoint, d.sealed, d.attempts, d.give_up_at
     )

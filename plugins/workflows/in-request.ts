@@ -36,9 +36,8 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
         log: request.log,
         timeoutMs: maxSyncMs
       })
-      return await reply.header('content-type', 'application/json; charset=utf-8').send(
-        `{"workflowId":"${journal.runId}","status":"completed","result":${result}}`
-      )
+      return await reply.header('content-type', 'application/json; charset=utf-8')
+        .send(`{"workflowId":"${journal.runId}","status":"completed","result":${result}}`)
     } catch (error) {
       await taken?.give()
       throw error

@@ -188,9 +188,7 @@ export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>):
       const column = (of: (run: NewStoredRun) => string | null) => runs.map(of)
       await sql`insert into tenantry.workflow_runs (tenant_id, id, user_id, workflow, definition, scope, status_token_hash) select * from unnest(
         ${column(({ tenant }) => tenant)}::text[], ${column(({ id }) => id)}::uuid[], ${column(({ user }) => user)}::text[],
-        ${column(({ workflow }) => workflow)}::text[], ${column(({ definition }) => definition)}::text[], ${
-        column(({ scope }) => scope)
-      }::text[],
+        ${column(({ workflow }) => workflow)}::text[], ${column(({ definition }) => definition)}::text[], ${column(({ scope }) => scope)}::text[],
         ${runs.map(({ tokenHash }) => tokenHash)}::bytea[])`.execute(db)
     },
 

@@ -45,11 +45,8 @@ test('user create reads the password from standard input, and the user can log i
   )
   const { body: { token } } = await login('root@example.com')
   t.equal((await ask('GET /tenants', { token: String(token) })).status, 200, 'an administrator of the platform')
-  const audit = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'user_id', 'address', 'target']).where(
-    'action',
-    '=',
-    'user.create'
-  ).orderBy('id').execute()
+  const audit = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'user_id', 'address', 'target'])
+    .where('action', '=', 'user.create').orderBy('id').execute()
   t.same(audit, [{ tenant_id: '', user_id: null, address: null, target: 'root@example.com' }, {
     tenant_id: 'acme',
     user_id: null,

@@ -34,9 +34,7 @@ export function pdfOf (content: string | Buffer, { deflate = false, pages = 1 }:
   const xref = offsets.map((offset) => `${String(offset).padStart(10, '0')} 00000 n \n`).join('')
   parts.push(
     Buffer.from(
-      `xref\n0 ${objects.length + 1}\n0000000000 65535 f \n${xref}trailer\n<</Size ${
-        objects.length + 1
-      }/Root 1 0 R>>\nstartxref\n${length}\n%%EOF`
+      `xref\n0 ${objects.length + 1}\n0000000000 65535 f \n${xref}trailer\n<</Size ${objects.length + 1}/Root 1 0 R>>\nstartxref\n${length}\n%%EOF`
     )
   )
   return Buffer.concat(parts)

@@ -46,9 +46,8 @@ export async function openBuiltIn (t: Test, document: TestDocument = {}): Promis
       return
     }
     const data = [input].flat().map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(String(text), dimensions) }))
-    response.setHeader('content-type', 'application/json').end(
-      JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 1, total_tokens: 1 } })
-    )
+    response.setHeader('content-type', 'application/json')
+      .end(JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 1, total_tokens: 1 } }))
   })
   const model = { provider: 'local', baseUrl: url, apiKey } as const
   const app = await testServer(t, {

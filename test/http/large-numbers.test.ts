@@ -359,10 +359,8 @@ test('webhooks send all digits', async (t) => {
 
 test('calls to other services send and read all digits', async (t) => {
   const service = createServer((request, response) => {
-    request.setEncoding('utf8').on('data', (text: string) => received.push(text)).on(
-      'end',
-      () => response.setHeader('content-type', 'application/json').end(`{"id":${large},"cost":${price}}`)
-    )
+    request.setEncoding('utf8').on('data', (text: string) => received.push(text))
+      .on('end', () => response.setHeader('content-type', 'application/json').end(`{"id":${large},"cost":${price}}`))
   })
   const received: string[] = []
   await new Promise<void>((resolve) => {

@@ -20,8 +20,6 @@ for (
 ) {
   const app = Fastify()
   app.register(cache, { routes: false, ...options })
-  await app.ready().then(
-    () => console.log(`${options.provider}: starts`),
-    (error: Error) => console.log(`${options.provider}: ${error.message}`)
-  )
+  await app.ready()
+    .then(() => console.log(`${options.provider}: starts`), (error: Error) => console.log(`${options.provider}: ${error.message}`))
 }

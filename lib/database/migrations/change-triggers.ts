@@ -12,9 +12,7 @@ export const triggerName = 'tenantry_changes'
 
 /** SQL for a row `c` of `pg_class`: the comment on its trigger, with its parameters; null without one. */
 export const changeTriggerSql =
-  `(select coalesce(obj_description(g.oid, 'pg_trigger'), '') from pg_trigger g where g.tgrelid = c.oid and g.tgname = ${
-    literal(triggerName)
-  })`
+  `(select coalesce(obj_description(g.oid, 'pg_trigger'), '') from pg_trigger g where g.tgrelid = c.oid and g.tgname = ${literal(triggerName)})`
 
 /** Columns that identify a row in a change. */
 export function changeKeys ({ primaryKey }: Pick<Table, 'primaryKey'>): readonly string[] {

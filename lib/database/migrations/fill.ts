@@ -56,9 +56,7 @@ function checkName ({ name }: WantedColumn): string {
  * end with each commit, so each batch sets them again.
  */
 function fillSql (table: string, column: string): string {
-  const settings = `perform set_config(${literal(tenantSetting)}, ${
-    literal(everyTenant)
-  }, true), set_config('lock_timeout', '${lockTimeoutMs}ms', true);`
+  const settings = `perform set_config(${literal(tenantSetting)}, ${literal(everyTenant)}, true), set_config('lock_timeout', '${lockTimeoutMs}ms', true);`
   const update = `update only %s set ${column} = default where ${column} is null`
   return `do $fill$
 declare
@@ -77,9 +75,7 @@ begin
     foreach part in array parts loop
       page := 0;
       while page * current_setting('block_size')::bigint <= pg_relation_size(part) loop
-        execute format(${
-    literal(`${update} and ctid >= %L::tid and ctid < %L::tid`)
-  }, part, format('(%s,0)', page), format('(%s,0)', page + ${pagesAtOnce}));
+        execute format(${literal(`${update} and ctid >= %L::tid and ctid < %L::tid`)}, part, format('(%s,0)', page), format('(%s,0)', page + ${pagesAtOnce}));
         get diagnostics filled = row_count;
         found := found + filled;
         page := page + ${pagesAtOnce};

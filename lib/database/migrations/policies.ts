@@ -70,9 +70,7 @@ function isolationRule (table: string, type: string): string {
   // PostgreSQL does not know the setting; the error names it.
   const raise = `current_setting(${literal(`${tenantSetting} (empty)`)})::boolean`
   // In the order of frequency: the rule is evaluated for each row.
-  const rule = `case ${setting} when ${
-    literal(everyTenant)
-  } then true when ${column} then ${column} <> '' or ${raise} when '' then ${raise} when ${
+  const rule = `case ${setting} when ${literal(everyTenant)} then true when ${column} then ${column} <> '' or ${raise} when '' then ${raise} when ${
     literal(platformRows)
   } then ${column} = '' else false end`
   return `using (${rule}) with check (${platformWrites.has(table) ? `(${rule}) or ${column} = ''` : rule})`

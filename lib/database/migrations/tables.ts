@@ -187,9 +187,7 @@ function hasWantedKey ({ primaryKey }: Table, { primaryKey: wanted, tenantScoped
 
 function primaryKeyWarning (existing: Table, wanted: WantedTable): string {
   const words = (key: readonly string[]) => key.length === 0 ? 'none' : `(${key.join(', ')})`
-  return `the primary key of ${wanted.name} is ${words(existing.primaryKey)} in the database and declared as ${
-    words(wanted.primaryKey)
-  }: it is left as it is`
+  return `the primary key of ${wanted.name} is ${words(existing.primaryKey)} in the database and declared as ${words(wanted.primaryKey)}: it is left as it is`
 }
 
 function columnSql ({ name, type, default: value, hasDefault }: WantedColumn, notNull: boolean): string {
@@ -215,7 +213,5 @@ function addReference (name: string, schema: string, key: WantedTable['foreignKe
 }
 
 function referenceSql (schema: string, { columns, referencedTable, referencedColumns }: WantedTable['foreignKeys'][number]): string {
-  return `foreign key (${identifiers(columns)}) references ${identifier(schema)}.${identifier(referencedTable)} (${
-    identifiers(referencedColumns)
-  })`
+  return `foreign key (${identifiers(columns)}) references ${identifier(schema)}.${identifier(referencedTable)} (${identifiers(referencedColumns)})`
 }

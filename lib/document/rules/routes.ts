@@ -112,9 +112,7 @@ function checkAccess (route: Route, pointer: string, { faults, jwt, providers }:
   if (authProvider !== 'jwt' && providers !== undefined && !providers.includes(authProvider)) {
     faults.add(
       `${pointer}/authProvider`,
-      `no identity provider of that name: expected "jwt"${
-        providers.length === 0 ? '' : ` or one of \`authProviders\`, ${providers.join(', ')}`
-      }`,
+      `no identity provider of that name: expected "jwt"${providers.length === 0 ? '' : ` or one of \`authProviders\`, ${providers.join(', ')}`}`,
       nearest(authProvider, providers)
     )
   }

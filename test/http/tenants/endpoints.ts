@@ -25,9 +25,7 @@ export const endpoints = {
     'POST /billing/webhook/payprov',
     'POST /webhooks/billing/altprov'
   ],
-  partial: [
-    'POST /auth/mfa/verify'
-  ],
+  partial: ['POST /auth/mfa/verify'],
   user: [
     'GET /billing/subscription',
     'GET /billing/usage',

@@ -22,9 +22,7 @@ test("a tenant's templates reach only the allowed settings of the platform", asy
     'constructor',
     'toString'
   ]
-    .flatMap((
-      name
-    ) => [
+    .flatMap((name) => [
       `{{env.${name}}}`,
       `\${${name}}`,
       `{{ env.${name} }}`,

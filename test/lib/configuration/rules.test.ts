@@ -15,9 +15,7 @@ t.test('paths and methods are unique, regardless of parameter names', async (t) 
       { path: '/a/:x', ...answer, method: 'post' },
       { path: '/a/b', ...answer }
     ),
-    [
-      '/routes/1: the route GET /a/:y is already declared at /routes/0; routes must differ in more than the names of parameters'
-    ]
+    ['/routes/1: the route GET /a/:y is already declared at /routes/0; routes must differ in more than the names of parameters']
   )
 })
 
@@ -73,9 +71,7 @@ t.test('the path of a disabled group is free', async (t) => {
       plugins: { health: false, usage: false },
       routes: [{ path: '/health', ...answer }, { path: '/usage/summary', ...answer }, { path: '/doc', ...answer }]
     }).map((fault) => fault.slice(0, 75)),
-    [
-      '/routes/2/path: the path is used by the built-in endpoint /doc: choose anot'
-    ]
+    ['/routes/2/path: the path is used by the built-in endpoint /doc: choose anot']
   )
   const report = { path: '/billing/usage', ...answer }
   t.strictSame(faultsOf({ plugins: { usage: false }, routes: [report] }), [])
@@ -424,9 +420,7 @@ t.test('declared tables are validated', async (t) => {
         }
       }
     }),
-    [
-      '/tables/notes/columns/d/references: expected `table.column`'
-    ]
+    ['/tables/notes/columns/d/references: expected `table.column`']
   )
   t.strictSame(
     faults({

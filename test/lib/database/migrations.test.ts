@@ -430,9 +430,7 @@ test('a long lock on a table does not block the migration forever', async (t) =>
   t.match(await applying, {
     code: 'TENANTRY_DATABASE_BUSY',
     message: new RegExp(
-      `${
-        nameAfterSystem('alter_notes')
-      } did not get a lock of the table public.notes within 0.4 s \\(held by process \\d+, idle in transaction\\)`
+      `${nameAfterSystem('alter_notes')} did not get a lock of the table public.notes within 0.4 s \\(held by process \\d+, idle in transaction\\)`
     )
   })
   await holder.end()

@@ -172,9 +172,7 @@ class Generator {
           )
         }
         this.take('list')
-        return `[${
-          Array.from({ length: 1 + Math.floor(this.random() * 6) }, () => next(this.pick(['string', 'list', 'map', 'double']))).join(', ')
-        }]`
+        return `[${Array.from({ length: 1 + Math.floor(this.random() * 6) }, () => next(this.pick(['string', 'list', 'map', 'double']))).join(', ')}]`
       }
       case 'map':
         this.take('map')

@@ -18,9 +18,7 @@ t.test('different keys are counted in one object, in many objects, and per order
   t.equal(jsonExcess(list(3000, (index) => rotated(index % 30))), null, 'in 30 orders, 30 times')
   const swapped = (index: number) =>
     `{${
-      index.toString(2).padStart(14, '0').split('').map((bit, place) =>
-        bit === '0' ? `"a${place}":1,"b${place}":1` : `"b${place}":1,"a${place}":1`
-      ).join(',')
+      index.toString(2).padStart(14, '0').split('').map((bit, place) => bit === '0' ? `"a${place}":1,"b${place}":1` : `"b${place}":1,"a${place}":1`).join(',')
     }}`
   t.match(jsonExcess(list(3000, swapped)), /different keys/, 'few keys in many orders')
 })

@@ -8,9 +8,7 @@ import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 const rows = 23
 const tenants = ['a', 'b'].map((tenant) => `
 insert into articles (id, tenant_id, title, views, rating, published_at, status, mood)
-  select ('00000000-0000-4000-8000-' || lpad((n + ${
-  tenant === 'a' ? 0 : 500
-})::text, 12, '0'))::uuid, '${tenant}', 'title ' || n % 4, n % 3,
+  select ('00000000-0000-4000-8000-' || lpad((n + ${tenant === 'a' ? 0 : 500})::text, 12, '0'))::uuid, '${tenant}', 'title ' || n % 4, n % 3,
     case when n % 4 > 0 then n % 5 * 0.1000000000000000000001 end,
     case when n % 5 > 0 then '2026-01-01T00:00:00Z'::timestamptz + n % 3 * interval '1 microsecond' end, case when n % 2 = 0 then 'draft' else 'published' end,
     case n % 3 when 0 then 'calm'::mood when 1 then 'wild' end

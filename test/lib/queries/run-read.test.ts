@@ -10,9 +10,7 @@ insert into authors (id, tenant_id, name, email, country_code, mentor_id) values
 }', 'b', 'Eve', null, 'fr', null);
 insert into profiles values ('${uuid(1)}', 'a', 'Writes');
 insert into articles (id, tenant_id, title, status, author_id, views, rating, tags, meta, published_at, slug, featured, deleted, mood) values
-  ('${uuid(11)}', 'a', 'Alpha', 'draft', '${
-  uuid(1)
-}', 10, 1.5, '{x,y}', '{"kind": "note", "n": 1}', '2026-01-01T00:00:00Z', 'alpha', true, false, 'calm'),
+  ('${uuid(11)}', 'a', 'Alpha', 'draft', '${uuid(1)}', 10, 1.5, '{x,y}', '{"kind": "note", "n": 1}', '2026-01-01T00:00:00Z', 'alpha', true, false, 'calm'),
   ('${uuid(12)}', 'a', 'Beta 100%', 'published', '${uuid(2)}', 20, null, '{y,z}', '{"kind": "post"}', null, 'beta', false, false, 'wild'),
   ('${uuid(13)}', 'a', 'Gamma', 'published', null, 30, 4, null, null, '2026-03-01T00:00:00Z', null, null, false, null),
   ('${uuid(14)}', 'a', 'Gone', 'published', '${uuid(1)}', 40, null, '{x}', null, null, 'gone', true, true, 'calm'),

@@ -11,15 +11,11 @@ insert into articles (id, tenant_id, title, status, author_id, views, rating, ta
   uuid(1)
 }', 10, 1.5, '{x,y}', '{"kind": "note", "n": 1, "it''s": {"\\"q\\"": [{"deep": "yes"}, null]}}', '2026-01-01T00:00:00Z', 'alpha', false, 'calm'),
   ('${uuid(12)}', 'a', 'Beta', 'published', '${uuid(2)}', 20, null, '{y,z}', '{"kind": "post", "n": 20}', null, 'beta', false, 'wild'),
-  ('${
-  uuid(13)
-}', 'a', 'Gamma', 'published', null, 30, 0.10000000000000000000000000001, null, null, '2026-03-01T00:00:00Z', null, false, null),
+  ('${uuid(13)}', 'a', 'Gamma', 'published', null, 30, 0.10000000000000000000000000001, null, null, '2026-03-01T00:00:00Z', null, false, null),
   ('${uuid(14)}', 'a', 'Gone', 'published', '${uuid(1)}', 40, 5, '{x}', '{"kind": "post"}', null, 'gone', true, 'calm'),
   ('${uuid(19)}', 'b', 'Other', 'published', '${uuid(9)}', 50, 1, '{x}', '{"kind": "note"}', null, 'alpha', false, 'calm');
 insert into reviews (id, tenant_id, article_id, author_id, stars, note, deleted) values
-  (1, 'a', '${uuid(11)}', '${uuid(2)}', 5, 'great', false), (2, 'a', '${uuid(11)}', null, 3, null, null), (3, 'a', '${
-  uuid(11)
-}', null, 1, 'deleted', true),
+  (1, 'a', '${uuid(11)}', '${uuid(2)}', 5, 'great', false), (2, 'a', '${uuid(11)}', null, 3, null, null), (3, 'a', '${uuid(11)}', null, 1, 'deleted', true),
   (4, 'b', '${uuid(11)}', '${uuid(9)}', 1, 'of another tenant', false), (5, 'a', '${uuid(12)}', '${uuid(1)}', 2, 'fine', false);
 `
 
@@ -105,14 +101,7 @@ onEachEngine(articles, {
   'embedded rows are aggregated too': async (t, library) => {
     t.strictSame(
       await library.run(read('title, reviews(stars.avg(), n:count())', { limit: 2 })),
-      page(
-        [
-          { title: 'Alpha', reviews: [{ avg: 4, n: 2 }] },
-          { title: 'Beta', reviews: [{ avg: 2, n: 1 }] }
-        ],
-        3,
-        2
-      )
+      page([{ title: 'Alpha', reviews: [{ avg: 4, n: 2 }] }, { title: 'Beta', reviews: [{ avg: 2, n: 1 }] }], 3, 2)
     )
     t.strictSame(
       await library.run({ table: 'authors', operation: 'select', select: 'name, articles(status, count())' }, {}, { origin: 'tenant' }),
@@ -137,14 +126,7 @@ onEachEngine(articles, {
     )
     t.strictSame(
       await library.run(read('title, authors(name, countries!inner(name))', { limit: 2 })),
-      page(
-        [
-          { title: 'Alpha', authors: { name: 'Ada', countries: { name: 'Germany' } } },
-          { title: 'Beta', authors: null }
-        ],
-        3,
-        2
-      ),
+      page([{ title: 'Alpha', authors: { name: 'Ada', countries: { name: 'Germany' } } }, { title: 'Beta', authors: null }], 3, 2),
       "within another embed it filters that embed's rows"
     )
     t.strictSame(

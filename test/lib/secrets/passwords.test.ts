@@ -34,11 +34,7 @@ test('only a limited number run at once, and tenants take turns', async (t) => {
   await setImmediate()
   t.strictSame(begun, ['a1', 'a2'], 'a single tenant may use all slots')
   for (let left = 0; left < 6; left++) await end()
-  t.strictSame(
-    begun,
-    ['a1', 'a2', 'a3', 'b1', 'platform', 'a4', 'b2', 'a5'],
-    'a later tenant waits for one slot, not for all'
-  )
+  t.strictSame(begun, ['a1', 'a2', 'a3', 'b1', 'platform', 'a4', 'b2', 'a5'], 'a later tenant waits for one slot, not for all')
   await end()
   await end()
   t.strictSame((await Promise.all(all)).length, 8)

@@ -111,10 +111,7 @@ function documentOf (next: () => number): unknown {
   const pick = <Item>(items: readonly Item[]): Item | undefined => items[Math.floor(next() * items.length)]
   const members = (depth: number) =>
     JSON.parse(
-      `{${
-        Array.from({ length: Math.floor(next() * 6) }, () => `${JSON.stringify(pick(names))}:${JSON.stringify(value(depth + 1)) ?? 'null'}`)
-          .join(',')
-      }}`
+      `{${Array.from({ length: Math.floor(next() * 6) }, () => `${JSON.stringify(pick(names))}:${JSON.stringify(value(depth + 1)) ?? 'null'}`).join(',')}}`
     )
   const value = (depth: number): unknown => {
     const kind = next()

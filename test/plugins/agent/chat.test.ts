@@ -87,11 +87,8 @@ t.test('a conversation belongs to its user', (t) =>
     t.equal((await as('acme').ask(`DELETE ${target}`)).status, 200)
     t.equal((await as('acme').ask(`GET ${target}`)).status, 404)
     t.equal((await as('acme').ask(`DELETE ${target}`)).status, 404)
-    const entries = await app.db.selectFrom('tenantry.audit_log').select(['user_id', 'target']).where('tenant_id', '=', 'acme').where(
-      'action',
-      '=',
-      'conversation.delete'
-    ).execute()
+    const entries = await app.db.selectFrom('tenantry.audit_log').select(['user_id', 'target']).where('tenant_id', '=', 'acme')
+      .where('action', '=', 'conversation.delete').execute()
     t.strictSame(entries, [{ user_id: 'ada', target: conversationId }])
   }))
 

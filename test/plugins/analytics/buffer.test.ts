@@ -75,9 +75,7 @@ t.test('requests are summed up by hour, tenant and line', async (t) => {
   clock.forward(-hour)
   buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await buffer.flush()
-  const shown = (
-    { number, hour, sums }: Batch
-  ) => [
+  const shown = ({ number, hour, sums }: Batch) => [
     number,
     new Date(hour).toISOString().slice(11, 16),
     ...sums.map(({ tenant, line, buckets }) => `${tenant} ${line.key} ${[...buckets.values()].join('+')}`)

@@ -63,9 +63,8 @@ t.test('analytics in the whole server', async (t) => {
     })
     await caller(t, eager, { token: tokenOf('globex') })('GET /greetings/ada')
     const written = () =>
-      eager.db.selectFrom('tenantry.request_stats').select(['tenant_id', 'route', 'count']).where('service', '=', 'eager').orderBy(
-        'tenant_id'
-      ).execute()
+      eager.db.selectFrom('tenantry.request_stats').select(['tenant_id', 'route', 'count']).where('service', '=', 'eager')
+        .orderBy('tenant_id').execute()
     let rows = await written()
     for (const deadline = Date.now() + 5000; rows.length === 0 && Date.now() < deadline;) rows = await written()
     t.strictSame(rows.map(({ tenant_id: tenant, route, count }) => `${tenant} ${route} ${Number(count)}`), [

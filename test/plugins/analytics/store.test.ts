@@ -23,11 +23,8 @@ function sumOf (tenant: string, route: string, durations: readonly number[], { s
 const batch = (number: number, ...sums: Sum[]): Batch => ({ number, hour: start, sums })
 
 async function rowsOf (db: Kysely<SystemTables>, tenant: string, hourOf = start): Promise<number> {
-  const { rows } = await db.selectFrom('tenantry.request_stats').select(({ fn }) => fn.countAll<string>().as('rows')).where(
-    'tenant_id',
-    '=',
-    tenant
-  ).where('hour', '=', new Date(hourOf)).executeTakeFirstOrThrow()
+  const { rows } = await db.selectFrom('tenantry.request_stats').select(({ fn }) => fn.countAll<string>().as('rows'))
+    .where('tenant_id', '=', tenant).where('hour', '=', new Date(hourOf)).executeTakeFirstOrThrow()
   return Number(rows)
 }
 

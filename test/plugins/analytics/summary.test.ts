@@ -135,11 +135,8 @@ t.test('figures of requests', async (t) => {
   await t.test('figures are removed after the retention period', async (t) => {
     const total = async () => (await summaryOf(admin, '?from=2026-06-03&to=2026-06-03')).total
     t.equal(await total(), 5)
-    await app.db.updateTable('tenantry.request_stats').set({ hour: new Date(clock.now() - 31 * day) }).where(
-      'hour',
-      '=',
-      new Date('2026-06-03T09:00:00Z')
-    ).execute()
+    await app.db.updateTable('tenantry.request_stats').set({ hour: new Date(clock.now() - 31 * day) })
+      .where('hour', '=', new Date('2026-06-03T09:00:00Z')).execute()
     t.equal(await total(), 4)
   })
 })

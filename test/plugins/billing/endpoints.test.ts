@@ -454,13 +454,7 @@ async function limits (t: Test, { world, as }: Opened): Promise<void> {
   const ask = as('eager')
   for (let count = 0; count < 5; count++) t.match(await ask('POST /billing/subscription/sync'), { status: 200 })
   for (let count = 0; count < 15; count++) {
-    refused(
-      t,
-      await ask('POST /billing/upgrade', { body: {} }),
-      400,
-      'VALIDATION_FAILED',
-      'only calls to the provider count'
-    )
+    refused(t, await ask('POST /billing/upgrade', { body: {} }), 400, 'VALIDATION_FAILED', 'only calls to the provider count')
   }
   for (let count = 0; count < 5; count++) t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), { status: 200 })
   world.forget()

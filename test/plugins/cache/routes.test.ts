@@ -103,11 +103,8 @@ test('the cache endpoints work with one cache per instance', async (t) => {
       refused(t, await caller(t, app)(target), 401, 'TOKEN_MISSING', target)
       refused(t, await caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })(target), 403, 'FORBIDDEN', target)
     }
-    const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'action', 'user_id', 'target', 'details']).where(
-      'action',
-      'like',
-      'cache.%'
-    ).orderBy('created_at').execute()
+    const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'action', 'user_id', 'target', 'details'])
+      .where('action', 'like', 'cache.%').orderBy('created_at').execute()
     t.match(entries, [
       { tenant_id: '', action: 'cache.delete', user_id: 'ops', target: /^sha256:[0-9a-f]{64}$/, details: { tenant: 'acme' } },
       { tenant_id: '', action: 'cache.clear', user_id: 'ops', target: null, details: { tenant: 'acme' } },

@@ -485,11 +485,8 @@ async function declared (t: Test, app: FastifyInstance): Promise<void> {
   const sig = createHmac('sha512', secret).update(JSON.stringify(sent)).digest('base64')
   const forward = byGithub('the hook of a', JSON.stringify({ sent, sig }))
   t.strictSame(await send(app, '/hooks/forward?tenant=a', forward), received)
-  const [receipt] = await app.db.selectFrom('tenantry.webhook_receipts').select(['tenant_id', 'held_until']).where(
-    'path',
-    '=',
-    '/in/custom'
-  ).where('received_at', '>', new Date(Date.now() - 10_000)).execute()
+  const [receipt] = await app.db.selectFrom('tenantry.webhook_receipts').select(['tenant_id', 'held_until'])
+    .where('path', '=', '/in/custom').where('received_at', '>', new Date(Date.now() - 10_000)).execute()
   t.match(receipt, { tenant_id: '', held_until: null }, 'the call arrived')
   t.strictSame(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', '{}')), received, 'a false condition')
   t.match(await send(app, '/hooks/forward?tenant=a', byGithub('the hook of a', JSON.stringify({ sent, sig: 'wrong' }), 'f-1')), {

@@ -68,9 +68,8 @@ test('batches', async (t) => {
     await until(async () => failures, (count) => count > 0)
     await until(
       async () =>
-        await app.db.updateTable('tenantry_queue.job').set({ start_after: new Date(0) } as never).where('state', '=', 'retry').returning(
-          'id'
-        ).executeTakeFirst(),
+        await app.db.updateTable('tenantry_queue.job').set({ start_after: new Date(0) } as never).where('state', '=', 'retry')
+          .returning('id').executeTakeFirst(),
       (row) => row !== undefined
     )
     t.match(await ended(acme, body['statusUrl']), { done: 2, failed: [] })
@@ -140,10 +139,7 @@ test('another model', (t) =>
         await until(() => search('acme', 'vector'), (found) => Array.isArray(found) && found.length > 0),
         [{ id: 'pump', content: 'a red pump' }]
       )
-      t.match(
-        await until(() => search('globex', 'vector'), (found) => Array.isArray(found) && found.length > 0),
-        [{ id: 'pump' }]
-      )
+      t.match(await until(() => search('globex', 'vector'), (found) => Array.isArray(found) && found.length > 0), [{ id: 'pump' }])
       t.match(await platform('POST /agent/embeddings/reindex'), { status: 202, body: { stale: false } })
       const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'target']).where('action', '=', 'document.reindex')
         .orderBy('tenant_id').execute()

@@ -13,9 +13,8 @@ test('a document with agent.embedding serves documents, search and workflow step
   const { url, requests } = await wireProvider(t, (response, { body: { input, model } }) => {
     const texts = [input].flat().map(String)
     const data = texts.map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(text, dimensions) }))
-    response.setHeader('content-type', 'application/json').end(
-      JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 3, total_tokens: 3 } })
-    )
+    response.setHeader('content-type', 'application/json')
+      .end(JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 3, total_tokens: 3 } }))
   })
   const app = await testServer(t, {
     agent: { enabled: true, embedding: { provider: 'local', model: 'words', baseUrl: url, dimensions } },
@@ -68,9 +67,8 @@ test('vectors that cannot be compared are a provider failure, and keep the previ
     const data = texts.map((text, index) =>
       `{"object":"embedding","index":${index},"embedding":${vector ?? JSON.stringify(vectorOf(text, dimensions))}}`
     )
-    response.setHeader('content-type', 'application/json').end(
-      `{"object":"list","data":[${data.join()}],"model":"words","usage":{"prompt_tokens":3,"total_tokens":3}}`
-    )
+    response.setHeader('content-type', 'application/json')
+      .end(`{"object":"list","data":[${data.join()}],"model":"words","usage":{"prompt_tokens":3,"total_tokens":3}}`)
   })
   const app = await testServer(
     t,

@@ -124,11 +124,8 @@ test('a reused refresh token ends its session on every server', async (t) => {
     t.equal(await info(server, other), 200, 'another session of the user continues')
   }
   t.equal((await refresh(there, other.body['refreshToken'])).status, 200)
-  const entries = await here.app.db.selectFrom('tenantry.audit_log').select(['target', 'outcome', 'address']).where(
-    'action',
-    '=',
-    'auth.refresh'
-  ).execute()
+  const entries = await here.app.db.selectFrom('tenantry.audit_log').select(['target', 'outcome', 'address'])
+    .where('action', '=', 'auth.refresh').execute()
   t.same(entries, [{ target: id, outcome: 'failure', address: '127.0.0.1' }], 'and it is audited once')
 })
 

@@ -119,11 +119,8 @@ async function creates (t: Test, { app }: Opened): Promise<void> {
 async function renews (t: Test, { app, logIn }: Opened): Promise<void> {
   const ofRoot = app.db.selectFrom('tenantry.users').select('password_hash').where('tenant_id', '=', '')
   const stored = async () => (await ofRoot.executeTakeFirstOrThrow()).password_hash
-  await app.db.updateTable('tenantry.users').set({ password_hash: await hash(password, { memoryCost: 4096, timeCost: 1 }) }).where(
-    'tenant_id',
-    '=',
-    ''
-  ).execute()
+  await app.db.updateTable('tenantry.users').set({ password_hash: await hash(password, { memoryCost: 4096, timeCost: 1 }) })
+    .where('tenant_id', '=', '').execute()
   const weak = await stored()
   refused(t, await logIn('', email, wrong), 401, 'CREDENTIALS_INVALID')
   t.equal(await stored(), weak, 'not by a failed attempt')

@@ -31,11 +31,8 @@ test('a chat uses tools of routes and of servers', async (t) => {
   t.ok(['faulty_add', 'faulty_env', 'add_note', 'list_notes'].every((name) => offered.includes(name)), offered.join())
   const results = sentTo(mock).at(-1)?.filter(({ role }) => role === 'tool').map(({ content }) => JSON.stringify(content)) ?? []
   t.match(results, [/41/, /counted/, /no such file/, /Validation failed/])
-  const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'target', 'outcome']).where(
-    'action',
-    '=',
-    'mcp.execute'
-  ).orderBy('id').execute()
+  const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'target', 'outcome'])
+    .where('action', '=', 'mcp.execute').orderBy('id').execute()
   t.strictSame(entries.map(({ target, outcome }) => `${target} ${outcome}`), ['faulty.add success', 'faulty.error failure'])
 })
 
@@ -70,11 +67,8 @@ test('workflow steps use tools of servers', async (t) => {
   })
   t.match(await as('acme').ask('POST /count', {}), { status: 200, text: /Counted/ })
   t.match(JSON.stringify(sentTo(mock).at(-1)?.filter(({ role }) => role === 'tool')), /41/)
-  const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'user_id', 'target']).where(
-    'action',
-    '=',
-    'mcp.execute'
-  ).execute()
+  const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'user_id', 'target'])
+    .where('action', '=', 'mcp.execute').execute()
   t.strictSame(entries, [{ tenant_id: 'acme', user_id: 'ada', target: 'faulty.add' }])
   t.match(await as('acme').ask('POST /other', {}), { status: 400, text: /cannot use the tool/ })
   t.match(await as('acme').ask('POST /wrong', {}), { status: 400, text: /params.tools/ })

@@ -67,11 +67,8 @@ test('tools of a program are listed and called', async (t) => {
   t.match(await acme.execute('files.read_text_file', 'text'), { status: 400 })
   t.match(await as(null).execute('files.read_text_file', { path }), { status: 400, body: { code: 'TENANTRY_TENANT_REQUIRED' } })
 
-  const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'user_id', 'target', 'outcome']).where(
-    'action',
-    '=',
-    'mcp.execute'
-  ).orderBy('id').execute()
+  const entries = await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'user_id', 'target', 'outcome'])
+    .where('action', '=', 'mcp.execute').orderBy('id').execute()
   t.strictSame(entries.map(({ outcome, target, user_id: user, tenant_id: tenant }) => [tenant, user, target, outcome]), [
     ['acme', 'ada', 'files.read_text_file', 'success'],
     ['acme', 'ada', 'files.read_text_file', 'failure']

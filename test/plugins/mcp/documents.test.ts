@@ -9,9 +9,8 @@ const dimensions = 32
 test("a tenant's documents are its resources, and no other tenant reads them", async (t) => {
   const { url } = await wireProvider(t, (response, { body: { input, model } }) => {
     const data = [input].flat().map((text, index) => ({ object: 'embedding', index, embedding: vectorOf(String(text), dimensions) }))
-    response.setHeader('content-type', 'application/json').end(
-      JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 3, total_tokens: 3 } })
-    )
+    response.setHeader('content-type', 'application/json')
+      .end(JSON.stringify({ object: 'list', data, model, usage: { prompt_tokens: 3, total_tokens: 3 } }))
   })
   const embedding = { provider: 'local', model: 'words', baseUrl: url, dimensions } as const
   // The embedded engine has pgvector.

@@ -39,9 +39,7 @@ const document = {
         params: { name: { type: 'string' as const, maxLength: 20 } },
         body: { salary: { type: 'integer' as const, required: true, minimum: 1 } }
       },
-      queries: [
-        { table: 'people', operation: 'insert' as const, data: { name: '{{params.name}}', salary: '{{body.salary}}' } }
-      ],
+      queries: [{ table: 'people', operation: 'insert' as const, data: { name: '{{params.name}}', salary: '{{body.salary}}' } }],
       response: { hired: '{{params.name}}' }
     },
     {

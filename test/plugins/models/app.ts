@@ -166,11 +166,8 @@ export async function ledger (app: FastifyInstance, tenant: string): Promise<{ t
   await app.usage.flush()
   const counters = await app.db.selectFrom('tenantry.usage_counters').select(['counter', 'amount']).where('tenant_id', '=', tenant)
     .execute()
-  const open = await app.db.selectFrom('tenantry.usage_reservations').select('id').where('tenant_id', '=', tenant).where(
-    'booked',
-    'is',
-    null
-  ).execute()
+  const open = await app.db.selectFrom('tenantry.usage_reservations').select('id').where('tenant_id', '=', tenant)
+    .where('booked', 'is', null).execute()
   const sum = (name: string) => counters.filter(({ counter }) => counter === name).reduce((total, { amount }) => total + Number(amount), 0)
   return { tokens: sum('llm_tokens'), cost: sum('ai_cost'), open: open.length }
 }

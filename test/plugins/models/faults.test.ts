@@ -22,9 +22,8 @@ const secretOfProvider = `Incorrect API key provided: ${apiKey}. You asked: hell
 
 function failing (status: number, headers: Record<string, string> = {}) {
   return (response: ServerResponse) => {
-    response.writeHead(status, { 'content-type': 'application/json', ...headers }).end(
-      JSON.stringify({ error: { message: secretOfProvider } })
-    )
+    response.writeHead(status, { 'content-type': 'application/json', ...headers })
+      .end(JSON.stringify({ error: { message: secretOfProvider } }))
   }
 }
 

@@ -14,9 +14,8 @@ async function openProvider (t: Test) {
   const state = { status: 200 }
   const wire = await wireProvider(t, (response) => {
     if (state.status !== 200) {
-      response.writeHead(state.status, { 'content-type': 'application/json' }).end(
-        JSON.stringify({ error: { message: `You asked: ${prompt}` } })
-      )
+      response.writeHead(state.status, { 'content-type': 'application/json' })
+        .end(JSON.stringify({ error: { message: `You asked: ${prompt}` } }))
       return
     }
     begin(response)

@@ -44,9 +44,7 @@ test('a step whose process is killed after the call was sent fails, and the call
   const document: TestDocument = {
     plans,
     agent: agentOf('local', wire.url),
-    workflows: [
-      { id: 'colour', steps: [{ id: 'ask', type: 'llm', prompt: 'A colour', retry: { attempts: 3, backoffMs: 0 } }] }
-    ]
+    workflows: [{ id: 'colour', steps: [{ id: 'ask', type: 'llm', prompt: 'A colour', retry: { attempts: 3, backoffMs: 0 } }] }]
   }
   const { sender, acme, startWorker } = await open(t, document, engine)
 

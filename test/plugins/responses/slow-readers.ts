@@ -39,7 +39,5 @@ export async function slowReader (t: Test, origin: string, request: string): Pro
 
 /** The text of an HTTP/1.1 request. */
 export function requestText (method: string, path: string, headers: Readonly<Record<string, string>> = {}): string {
-  return `${method} ${path} HTTP/1.1\r\nhost: test\r\n${
-    Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('')
-  }\r\n`
+  return `${method} ${path} HTTP/1.1\r\nhost: test\r\n${Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`).join('')}\r\n`
 }

@@ -83,11 +83,8 @@ test('the rows of a user and of a tenant are bounded', async (t) => {
     t.equal(await count('acme'), 1)
     t.same(await Promise.all([bob, ada, last, other, platform].map(status)), [401, 401, 401, 200, 200], 'all sessions of the tenant, of no other')
     t.equal(await status(await enter()), 200)
-    const [entry] = await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id', 'target', 'details']).where(
-      'tenant_id',
-      '=',
-      'acme'
-    ).orderBy('id', 'desc').limit(1).execute()
+    const [entry] = await app.db.selectFrom('tenantry.audit_log').select(['action', 'user_id', 'target', 'details'])
+      .where('tenant_id', '=', 'acme').orderBy('id', 'desc').limit(1).execute()
     t.match(entry, { action: 'auth.logout_all', user_id: null, target: null, details: { users: 'all' } })
 
     // Afterwards a user can end its own sessions again, and a new session is not affected.
@@ -102,10 +99,8 @@ test('the rows of a user and of a tenant are bounded', async (t) => {
     t.equal((await ask('POST /auth/logout', of('idp:one-more'))).status, 200)
     t.same([await count(':idp'), await count('')], [1, 0])
     t.same(await Promise.all([operator, stranger, bobAgain].map(status)), [200, 401, 200])
-    const [told] = await app.db.selectFrom('tenantry.audit_log').select(['action', 'details']).where('tenant_id', '=', '').orderBy(
-      'id',
-      'desc'
-    ).limit(1).execute()
+    const [told] = await app.db.selectFrom('tenantry.audit_log').select(['action', 'details']).where('tenant_id', '=', '')
+      .orderBy('id', 'desc').limit(1).execute()
     t.match(told, { action: 'auth.logout_all', details: { users: 'idp:*' } })
     t.equal(await status(await enter({ sub: 'idp:stranger', tenant_id: undefined })), 200, 'a new session of theirs is valid')
   })

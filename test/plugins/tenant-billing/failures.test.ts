@@ -159,11 +159,8 @@ async function isUnknown (t: Test): Promise<void> {
   world.misfortune('silent')
   refused(t, await as('acme')('POST /billing/tenant/products', { body: product }), 504, 'PROVIDER_TIMEOUT')
   t.match(
-    await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome', 'target']).where('tenant_id', '=', 'acme').where(
-      'action',
-      'like',
-      'tenant_billing.%'
-    ).execute(),
+    await app.db.selectFrom('tenantry.audit_log').select(['action', 'outcome', 'target']).where('tenant_id', '=', 'acme')
+      .where('action', 'like', 'tenant_billing.%').execute(),
     [{ action: 'tenant_billing.product.create', outcome: 'failure', target: null }]
   )
 }

@@ -168,9 +168,7 @@ test('access, secrets and input are checked before the provider is called', asyn
       `${'a'.repeat(250)}@b.example`
     ]
     const wrong: readonly [body: object, path: string][] = [
-      ...urls.flatMap((
-        url
-      ): [object, string][] => [[{ ...checkout, successUrl: url }, '/body/successUrl'], [
+      ...urls.flatMap((url): [object, string][] => [[{ ...checkout, successUrl: url }, '/body/successUrl'], [
         { ...checkout, cancelUrl: url },
         '/body/cancelUrl'
       ]]),

@@ -57,11 +57,7 @@ async function countsOnce (t: Test, { app }: Opened): Promise<void> {
   service.give('globex', 'rooms')
   await service.flush()
   t.match(await ledgerOf(app), { 'globex bandwidth_bytes 2026-06': 7 })
-  t.match(
-    (await service.report('globex')).usage.websocket.rooms,
-    { current: 0 },
-    'gauges of a repeated write are still written'
-  )
+  t.match((await service.report('globex')).usage.websocket.rooms, { current: 0 }, 'gauges of a repeated write are still written')
   await service.close()
 }
 

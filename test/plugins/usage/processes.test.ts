@@ -49,8 +49,7 @@ test(
     const both = [callerOf(killed, 'acme'), callerOf(stopped, 'acme')]
     for (const [counter, one] of [['llm_tokens', 1], ['storage_bytes', 1_048_576], ['ai_cost', 1_000_000]]) {
       const answers = (await Promise.all(both.map((ask) =>
-        Promise.all(Array.from({ length: 50 }, () =>
-          ask('POST /test/reserve', { body: { counter, amount: one } })))
+        Promise.all(Array.from({ length: 50 }, () => ask('POST /test/reserve', { body: { counter, amount: one } })))
       ))).flat()
       const count = (status: number) => answers.filter((answer) => answer.status === status).length
       t.same([count(200), count(402)], [7, 93], `${counter}: of a hundred at a time seven`)

@@ -31,8 +31,7 @@ test('reservations', (t) =>
         big: 'much'
       }
     })
-    await t.test("a dead instance's reservations are resolved once; if it returns it finishes them itself", (t) =>
-      resolves(t, app))
+    await t.test("a dead instance's reservations are resolved once; if it returns it finishes them itself", (t) => resolves(t, app))
     await t.test('the used amount is booked once, whether it is more or less than was reserved', (t) => books(t, app, clock))
     await t.test('of a hundred concurrent reservations a plan with room for seven admits seven; released ones make room again', (t) => admits(t, app))
   }))

@@ -83,9 +83,7 @@ test("a tenant's administrators list, read, change and delete its users", (t) =>
     >`select concat_ws(' ', tenant_id, action, target, user_id, details::text) as line from tenantry.audit_log where action like 'user.%' and user_id is not null order by id`
       .execute(app.db)
     t.match(
-      rows.map(({ line }) =>
-        line
-      ),
+      rows.map(({ line }) => line),
       [
         new RegExp(`^acme user.update ${email} ${own} .*"role": "viewer"`),
         /"status": "disabled"/,
@@ -200,11 +198,8 @@ test('disabling a user ends its sessions and keys on every server', async (t) =>
       keepsSession ? 200 : 401,
       `${what}: the refresh token`
     )
-    const rows = await here.app.db.selectFrom('tenantry.audit_log').select('target').where('action', '=', 'api_key.delete').where(
-      'target',
-      '=',
-      String(keyId)
-    ).execute()
+    const rows = await here.app.db.selectFrom('tenantry.audit_log').select('target').where('action', '=', 'api_key.delete')
+      .where('target', '=', String(keyId)).execute()
     t.equal(rows.length, keepsSession ? 0 : 1, 'the end of the key is audited')
     await here.settled()
     const invitations = await here.app.db.selectFrom('tenantry.user_links').select('email').where('email', '=', `friend-of-${address}`)

@@ -102,9 +102,8 @@ test('a committed event arrives once, signed, and one that was rolled back never
     ], (_name, value: unknown) => value)
     for (const plain of [String(secret), signing, 'of-the-address']) t.notMatch(rows, plain)
     t.same(
-      (await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'action']).where('action', '=', 'webhook.secret').orderBy(
-        'tenant_id'
-      ).execute()).map(({ tenant_id: tenant }) => tenant),
+      (await app.db.selectFrom('tenantry.audit_log').select(['tenant_id', 'action']).where('action', '=', 'webhook.secret')
+        .orderBy('tenant_id').execute()).map(({ tenant_id: tenant }) => tenant),
       ['', 'acme', 'globex']
     )
 
@@ -125,11 +124,8 @@ test('a receiver that was down gets every event, in the order of its entity', as
   await until(t, 'it was tried', () => hears.requests.length === 1)
   const [first] = hears.requests
   const waiting = async () =>
-    await app.db.selectFrom('tenantry.webhook_deliveries').select(['next_attempt_at as next', 'attempts', 'holder']).where(
-      'next_attempt_at',
-      'is not',
-      null
-    ).execute()
+    await app.db.selectFrom('tenantry.webhook_deliveries').select(['next_attempt_at as next', 'attempts', 'holder'])
+      .where('next_attempt_at', 'is not', null).execute()
   await until(t, 'it waits', async () => (await waiting())[0]?.holder === null)
   const [delivery] = await waiting()
   t.ok(

@@ -146,8 +146,7 @@ test('writes of routes are sent to subscribed webhooks, and failed ones are not'
     t.equal((await ask('POST /tenant/config', { body: {} })).status, 200)
     const before = hears.requests.length
     await ask('POST /notes', { body: { title: 'after' } })
-    await until(t, 'the platform receives it', () =>
-      told(platform).includes('entity.created notes after'))
+    await until(t, 'the platform receives it', () => told(platform).includes('entity.created notes after'))
     t.equal(hears.requests.length, before, 'without the webhook no event is written')
   }))
 

@@ -69,11 +69,8 @@ test('a tenant receives only its own events, the platform those of all', async (
   await until(t, 'it was sent again', () => acme.requests.length === 2)
   t.equal(acme.requests[1]?.headers['webhook-id'], acme.requests[0]?.headers['webhook-id'])
   t.same(
-    await app.db.selectFrom('tenantry.audit_log').select(['tenant_id as tenant', 'user_id as user', 'target']).where(
-      'action',
-      '=',
-      'webhook.redeliver'
-    ).execute(),
+    await app.db.selectFrom('tenantry.audit_log').select(['tenant_id as tenant', 'user_id as user', 'target'])
+      .where('action', '=', 'webhook.redeliver').execute(),
     [{ tenant: 'acme', user: 'ada', target: id }]
   )
 })

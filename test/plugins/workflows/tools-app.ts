@@ -33,9 +33,7 @@ export const document: TestDocument = {
       }
     }
   ],
-  workflows: [
-    { id: 'ask', steps: [{ id: 'ask', type: 'llm', prompt: '{{input.prompt}}', params: { tools: '{{input.tools}}' } }] }
-  ]
+  workflows: [{ id: 'ask', steps: [{ id: 'ask', type: 'llm', prompt: '{{input.prompt}}', params: { tools: '{{input.tools}}' } }] }]
 }
 
 export interface AskedCall {

@@ -23,9 +23,7 @@ export const resourceLimits: SystemMigration = {
   user_id text not null,
   resource text not null,
   metric text not null,
-${
-      periods.map((period) => `  ${period}_start timestamptz,\n  ${period}_amount bigint not null default 0,\n`).join('')
-    }  ends_at timestamptz not null,
+${periods.map((period) => `  ${period}_start timestamptz,\n  ${period}_amount bigint not null default 0,\n`).join('')}  ends_at timestamptz not null,
   primary key (tenant_id, user_id, resource, metric)
 )`,
     // For the sweep of ended periods.

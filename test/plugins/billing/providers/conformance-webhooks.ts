@@ -44,12 +44,7 @@ export async function webhooks (t: Test, world: World): Promise<void> {
     const { body, headers } = world.event('updated', id)
     for (const offset of [0, 4 * minute, -4 * minute]) t.ok(provider.readWebhook(body, headers, now + offset), String(offset))
     for (const offset of [6 * minute, -6 * minute, day]) {
-      refused(
-        t,
-        () => provider.readWebhook(body, headers, now + offset),
-        'signatureInvalid',
-        String(offset)
-      )
+      refused(t, () => provider.readWebhook(body, headers, now + offset), 'signatureInvalid', String(offset))
     }
   })
 
