@@ -67,6 +67,7 @@ if (
   process.argv.includes('--if-changed') && existsSync(new URL('dist/lib/index.js', root)) &&
   await readFile(stamp, 'utf8').catch(() => '') === inputs
 ) process.exit(0)
+if (process.argv.includes('--if-changed')) console.log('building tenantry, which takes some seconds')
 await rm(new URL('dist', root), { recursive: true, force: true })
 await bundle()
 await declareTypes()

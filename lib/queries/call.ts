@@ -141,7 +141,7 @@ function writeOne (parts: CallParts, placeholders: Placeholders, on: ReadonlySet
   const { found } = parts.resolved
   const call = writeCall(parts, placeholders, on)
   if (found.type === 'void') return boundedRowText(`select '{"success":true}'::text from ${call} f`)
-  if (!found.many && found.columns === null) return boundedRowText(`select json_build_object('result', ${call})::text`)
+  if (!found.many && found.columns === null) return boundedRowText(`select concat('{"result":', coalesce(to_json(${call})::text, 'null'), '}')`)
   const row = `select row_to_json(r.*)::text from (${selectRows(parts, call, on)} limit 1) r`
   // A function that finds no row returns null, which becomes a row of nulls here.
   return boundedRowText(found.many ? row : `select row_to_json(r.*)::text from (${selectRows(parts, call, on)} where not (f.* is null)) r`)

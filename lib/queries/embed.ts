@@ -94,7 +94,7 @@ function orderedGroups (groups: string, selection: Selection, order: GroupOrder,
 
 function counted (field: Count, outer: string, rendering: Rendering): string {
   const inner = rendering.placeholders.alias()
-  return `select json_build_array(json_build_object('count', count(*))) ${rowsOf(field, outer, inner, rendering)}`
+  return `select concat('[{"count":', count(*), '}]')::json ${rowsOf(field, outer, inner, rendering)}`
 }
 
 /** A condition for each inner embed, whose rows a record must have. */
