@@ -3,6 +3,7 @@ import type { Route } from '../schema/route.js'
 import type { ErrorName } from '../errors.js'
 import type { AnswerParts } from './answer-schema.js'
 import type { CompiledRequest, JsonSchema, Method } from '../expressions/types.js'
+import type { CompiledIntegration } from './integrations.js'
 import type { CompiledWebhook } from './webhook.js'
 import type { CompiledRoute } from './route.js'
 import { notModified } from '../http/entity-tags.js'
@@ -46,6 +47,7 @@ export interface RouteDocumentation {
 
 /** The parts of a compiled route that determine its documentation. */
 export interface DocumentedParts extends AnswerParts {
+  readonly integrations: readonly Pick<CompiledIntegration, 'condition'>[]
   readonly method: Method
   readonly requireAuth: boolean
   readonly authProvider: string
@@ -157,7 +159,7 @@ function takesBody (method: Method): boolean {
 }
 
 function errorsOf (
-  { method, requireAuth, permissions, resourceLimit, queries, integrations, workflow, webhook, files }: DocumentedParts
+  { method, requireAuth, permissions, resourceLimit, queries, integrations, transform, workflow, webhook, files }: DocumentedParts
 ): Array<number | ErrorName> {
   // 503: every route waits for a pending migration, and a stopping server rejects requests.
   const statuses = new Set([400, 401, 429, 500, 503])
@@ -167,7 +169,9 @@ function errorsOf (
   if (resourceLimit !== null) statuses.add(402).add(409)
   if (queries.some((query) => formOf(query.answer) === 'record')) statuses.add(404)
   if (queries.some((query) => query.write)) statuses.add(409)
-  if (queries.some((query) => query.calls === true)) statuses.add(422)
+  // An expression exceeds its budget, or a function rejects the call.
+  const hasExpressions = transform !== null || integrations.some(({ condition }) => condition !== null) || workflow?.async === false
+  if (hasExpressions || queries.some((query) => query.calls === true)) statuses.add(422)
   // 409: the same delivery is being handled.
   if (webhook !== null) statuses.add(409)
   if (integrations.length > 0) statuses.add(502).add(504)

@@ -144,7 +144,7 @@ const InlineBody = Type.Object({
 const tags = ['Workflows']
 const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const runRefusals = [...refusals, 402, 409, 413, 424, 502, 504] as const
+const runRefusals = [...refusals, 402, 409, 413, 422, 424, 502, 504] as const
 
 export function workflowRoutes (app: FastifyInstance): void {
   const { workflows } = app

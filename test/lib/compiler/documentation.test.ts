@@ -229,6 +229,11 @@ test('errors', async (t) => {
   )
   t.strictSame(documented({ path, method: 'post', response: { ok: true } }).errors, [400, 401, 413, 415, 429, 500, 503])
   t.strictSame(documented({ ...deletion, requireAuth: true }).errors, [400, 401, 403, 404, 409, 413, 415, 429, 500, 503])
+  t.strictSame(
+    documented({ ...list, transform: { fields: { shout: 'item.title' } } }).errors,
+    [400, 401, 422, 429, 500, 503],
+    'an expression may exceed its budget'
+  )
 })
 
 test('the whole document is valid OpenAPI 3.1', async (t) => {
