@@ -7,7 +7,7 @@ import { UsageError } from './command.js'
 export function linesOf (error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault)
   if (error instanceof UsageError || error instanceof CommandError) return error.message.split('\n')
-  // HTTP answers do not contain the cause; the terminal shows it.
+  // HTTP responses leave the cause out; the terminal shows it.
   if (error instanceof TenantryError) return [[textOf(error), ...causesOf(error.cause)].join(': ')]
   if (!(error instanceof Error)) return [String(error)]
   return isForeseen(error) ? [error.message] : (error.stack ?? error.message).split('\n')

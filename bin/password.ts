@@ -55,7 +55,7 @@ interface Prompt {
 
 function openPrompt (terminal: ReadStream): Prompt {
   const decoder = new StringDecoder('utf8')
-  // Pasted text may contain the answers to both questions.
+  // Pasted text may contain both lines.
   const typed: string[] = []
   let ended = false
   let wake = () => {}
@@ -67,7 +67,7 @@ function openPrompt (terminal: ReadStream): Prompt {
     ended = true
     wake()
   }
-  // Before the first question: an immediate answer must not be shown either.
+  // Before the first question: text that is typed early must not be shown either.
   terminal.setRawMode(true)
   terminal.on('data', onData)
   terminal.on('end', onEnd)
@@ -92,8 +92,8 @@ function openPrompt (terminal: ReadStream): Prompt {
       const line: string[] = []
       try {
         for (;;) {
-          const answer = typedLine(line)
-          if (answer !== undefined) return answer
+          const entered = typedLine(line)
+          if (entered !== undefined) return entered
           await new Promise<void>((resolve) => {
             wake = resolve
           })

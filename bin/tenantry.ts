@@ -1,6 +1,6 @@
 #!/usr/bin/env node
 /** The command `tenantry`, and the process that reads modules for `tenantry dev`. */
-import { answerDocument, documentProcess } from './dev/document-process.js'
+import { serveDocument, documentProcess } from './dev/document-process.js'
 import { run } from './program.js'
 
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {
@@ -9,5 +9,5 @@ process.stdout.on('error', (error: NodeJS.ErrnoException) => {
   throw error
 })
 
-if (process.argv[2] === documentProcess && process.connected) answerDocument()
+if (process.argv[2] === documentProcess && process.connected) serveDocument()
 else process.exitCode = await run(process.argv.slice(2), process.env)

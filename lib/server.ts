@@ -7,8 +7,8 @@ import { checkConfig, environmentOf, isChecked, versionOf, type Config, type Con
 import { setting } from './expressions/environment.js'
 import { canSign } from './document/rules/auth.js'
 import { platformConnectors, type ConnectorSet } from './connectors/index.js'
-import { answerClientError } from './http/client-error.js'
-import { answerUnrouted } from './http/error-handler.js'
+import { handleClientError } from './http/client-error.js'
+import { handleUnroutedError } from './http/error-handler.js'
 import type { Home } from './http/home.js'
 import { group, type Group } from './plugin/group.js'
 import { sortPlugins } from './plugin/order.js'
@@ -257,8 +257,8 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     routerOptions: { maxParamLength },
     schemaController: { compilersFactory: { buildSerializer, buildValidator } },
     // Errors before routing have the same body as every other error.
-    frameworkErrors: answerUnrouted,
-    clientErrorHandler: answerClientError,
+    frameworkErrors: handleUnroutedError,
+    clientErrorHandler: handleClientError,
     trustProxy: typeof trustProxy === 'number' ? (_address: string, hop: number) => hop < trustProxy : trustProxy,
     ...serverOptions
   })

@@ -5,19 +5,19 @@ import { readDocument } from '../../lib/configuration/load.js'
 import { toPlain } from '../../lib/document/plain.js'
 
 /** The argument that starts such a process. It is not a command. */
-export const documentProcess = '--answer-document'
+export const documentProcess = '--serve-document'
 
-/** The answer to a path: the document as plain data, or its faults. */
-export interface DocumentAnswer {
+/** The document as plain data, or its faults. */
+export interface DocumentResult {
   readonly document?: unknown
   readonly faults: readonly Fault[]
 }
 
-/** Waits for the path of a document, and answers once. */
-export function answerDocument (): void {
+/** Waits for the path of a document, reads it, and sends the result. */
+export function serveDocument (): void {
   process.once('disconnect', () => process.exit(0))
   process.once('message', (source) => {
-    read(String(source)).then((answer) => process.send?.(answer), (error: unknown) => {
+    read(String(source)).then((result) => process.send?.(result), (error: unknown) => {
       throw error
     })
   })
@@ -25,7 +25,7 @@ export function answerDocument (): void {
   import('../../lib/index.js').catch(() => {})
 }
 
-async function read (source: string): Promise<DocumentAnswer> {
+async function read (source: string): Promise<DocumentResult> {
   const faults = new FaultList()
   try {
     const document = toPlain(await readDocument(source), faults)

@@ -8,7 +8,7 @@ import { extname } from 'node:path'
 import { ConfigError } from '../../lib/configuration/index.js'
 import { readDocument } from '../../lib/configuration/load.js'
 import { unreadable } from '../../lib/document/unreadable.js'
-import { documentProcess, type DocumentAnswer } from './document-process.js'
+import { documentProcess, type DocumentResult } from './document-process.js'
 
 const readMs = 30_000 // for a module; one that waits forever would stop all reloads
 
@@ -25,7 +25,7 @@ export function createDocumentReader (source: string): DocumentReader {
     async read () {
       const child = next
       try {
-        const { document, faults } = await answerOf(child, source)
+        const { document, faults } = await resultOf(child, source)
         if (faults.length > 0) throw new ConfigError(faults)
         return document
       } finally {
@@ -45,12 +45,12 @@ function start (): ChildProcess {
   return fork(process.argv[1] ?? '', [documentProcess], { stdio: ['ignore', 'inherit', 'inherit', 'ipc'] }).on('error', () => {})
 }
 
-function answerOf (child: ChildProcess, source: string): Promise<DocumentAnswer> {
+function resultOf (child: ChildProcess, source: string): Promise<DocumentResult> {
   return new Promise((resolve, reject) => {
     const fail = (reason: string) => reject(unreadable(source, `the module cannot be loaded: ${reason}`))
     const ended = () => fail(`it ended its process${child.exitCode === null ? '' : ` with ${child.exitCode}`}`)
     const timer = setTimeout(() => fail(`it takes longer than ${readMs / 1000} s`), readMs)
-    child.once('message', (answer: DocumentAnswer) => resolve(answer))
+    child.once('message', (result: DocumentResult) => resolve(result))
     child.once('exit', () => {
       clearTimeout(timer)
       ended()

@@ -1,7 +1,7 @@
 /** The documentation of a compiled route: request, responses and errors as JSON Schemas, derived from the route. */
 import type { Route } from '../schema/route.js'
 import type { ErrorName } from '../errors.js'
-import type { AnswerParts } from './answer-schema.js'
+import type { ResultParts } from './result-schema.js'
 import type { CompiledRequest, JsonSchema, Method } from '../expressions/types.js'
 import type { CompiledIntegration } from './integrations.js'
 import type { CompiledWebhook } from './webhook.js'
@@ -12,9 +12,9 @@ import { honoursIfMatch } from './precondition.js'
 import { takesIdempotencyKey } from './idempotency.js'
 import { schemaName } from '../validation/named-schema.js'
 import { isRecord } from '../json/plain-value.js'
-import { formOf } from '../expressions/answer.js'
-import { answerSchema } from './answer-schema.js'
-import { type CompiledRouteWorkflow, workflowAnswerSchema } from './workflow.js'
+import { formOf } from '../expressions/result.js'
+import { resultSchema } from './result-schema.js'
+import { type CompiledRouteWorkflow, workflowResponseSchema } from './workflow.js'
 
 /** The members of a Fastify route schema that are used for the OpenAPI document. */
 export interface RouteDocumentation {
@@ -46,7 +46,7 @@ export interface RouteDocumentation {
 }
 
 /** The parts of a compiled route that determine its documentation. */
-export interface DocumentedParts extends AnswerParts {
+export interface DocumentedParts extends ResultParts {
   readonly integrations: readonly Pick<CompiledIntegration, 'condition'>[]
   readonly method: Method
   readonly requireAuth: boolean
@@ -89,7 +89,7 @@ export function documentRoute (route: Route, parts: DocumentedParts, read?: Comp
     ...(headers !== undefined && { headers }),
     ...(body !== undefined && { body }),
     ...(parts.files !== null && { consumes: ['multipart/form-data'] }),
-    response: answersOf(route, parts),
+    response: responsesOf(route, parts),
     errors: [...errorsOf(parts), ...hasVersion ? [412] : []],
     ...(parts.cache !== null && { cached: true }),
     ...(takesIdempotencyKey(parts) && { takesIdempotencyKey: true }),
@@ -128,18 +128,18 @@ function withRead (schema: JsonSchema | undefined, names: readonly string[]): Js
   }
 }
 
-function answersOf (route: Route, parts: DocumentedParts): Readonly<Record<number, JsonSchema>> {
+function responsesOf (route: Route, parts: DocumentedParts): Readonly<Record<number, JsonSchema>> {
   const { status, workflow, response, webhook } = parts
   if (webhook?.acknowledges === true) return { 200: { description: 'Success', ...received } }
-  const answer = (workflow === null ? undefined : workflowAnswerSchema(workflow, response)) ?? answerSchema(parts, route.response)
+  const schema = (workflow === null ? undefined : workflowResponseSchema(workflow, response)) ?? resultSchema(parts, route.response)
   // A named schema is returned itself, because a copy would lose its name.
   if (webhook === null) {
-    const success = schemaName(answer) === undefined ? { description: 'Success', ...answer } : answer
+    const success = schemaName(schema) === undefined ? { description: 'Success', ...schema } : schema
     return hasTag(parts) ? { [status]: success, 304: { ...notModified } } : { [status]: success }
   }
   // 200 is also the response to a repeated delivery.
-  if (status === 200) return { 200: { description: 'Success', anyOf: [answer, received] } }
-  return { [status]: { description: 'Success', ...answer }, 200: { description: 'The delivery was already processed.', ...received } }
+  if (status === 200) return { 200: { description: 'Success', anyOf: [schema, received] } }
+  return { [status]: { description: 'Success', ...schema }, 200: { description: 'The delivery was already processed.', ...received } }
 }
 
 /** A large response has none. */
@@ -167,7 +167,7 @@ function errorsOf (
   if (requireAuth || permissions.length > 0) statuses.add(403)
   // 409: the tenant has counters for too many users.
   if (resourceLimit !== null) statuses.add(402).add(409)
-  if (queries.some((query) => formOf(query.answer) === 'record')) statuses.add(404)
+  if (queries.some((query) => formOf(query.resultKind) === 'record')) statuses.add(404)
   if (queries.some((query) => query.write)) statuses.add(409)
   // An expression exceeds its budget, or a function rejects the call.
   const hasExpressions = transform !== null || integrations.some(({ condition }) => condition !== null) || workflow?.async === false

@@ -69,5 +69,5 @@ export function isolationOf (
   const changes = write.queries.filter((query) => query.write && query.status === 200)
   // Such a write fails by itself if the row is gone.
   if (match === '*' && changes.some(({ missing }) => missing === 'notFound')) return undefined
-  return changes.length > 0 && read.queries.every(({ answer }) => answer === 'record') ? 'repeatable read' : 'serializable'
+  return changes.length > 0 && read.queries.every(({ resultKind }) => resultKind === 'record') ? 'repeatable read' : 'serializable'
 }

@@ -3,8 +3,8 @@ import type { CompiledResponse, JsonSchema } from '../expressions/types.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
 import { isRecord } from '../json/plain-value.js'
-import type { AnswerForm } from '../expressions/types.js'
-import { recordsOf } from '../expressions/answer.js'
+import type { ResultForm } from '../expressions/types.js'
+import { recordsOf } from '../expressions/result.js'
 import { compileMapping } from './mapping.js'
 import { compileWriter, isResponseSchema, writeItems, type Writer } from './response-schema.js'
 import { compileValue } from '../expressions/template.js'
@@ -50,7 +50,7 @@ function nearSchema (response: unknown): string | undefined {
   return nearest(response['type'], ['object', 'array'])
 }
 
-function serializer (schema: JsonSchema, write: Writer): (result: unknown, form: AnswerForm) => string {
+function serializer (schema: JsonSchema, write: Writer): (result: unknown, form: ResultForm) => string {
   const describesEnvelope = isRecord(schema['properties']) && Object.hasOwn(schema['properties'], 'data')
   if (describesEnvelope) return write
   return (result, form) => {

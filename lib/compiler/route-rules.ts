@@ -42,10 +42,10 @@ export function checkStores (queries: readonly RouteQuery[], pointer: string, fa
     faults.add(pointer, 'the route writes to the SQL database and to Firestore, but a transaction cannot span both: write to one of them')
   }
   const written = new Set<string>()
-  for (const { store, table, write, key, answer } of queries) {
+  for (const { store, table, write, key, resultKind } of queries) {
     if (store !== 'firestore') continue
     if (write) written.add(table)
-    else if ((answer === 'page' || answer === 'cursorPage') && written.has(table)) {
+    else if ((resultKind === 'page' || resultKind === 'cursorPage') && written.has(table)) {
       faults.add(
         pointer,
         `the \`query\` "${key}" cannot see the route's earlier writes to "${table}", because Firestore writes at the end of a transaction: move it before them`

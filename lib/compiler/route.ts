@@ -26,10 +26,10 @@ import { compileRequest } from './request.js'
 import { compileResponse } from './response.js'
 import { fileNamesOf, methodOf, pathParameters, requestRulesOf, resultKey, sourcesOf } from './route-parts.js'
 import { checkBounds, withBoundedFaults } from '../queries/tenant-limits.js'
-import { checkCursorMembers, checkPromises } from './answer-schema.js'
+import { checkCursorMembers, checkPromises } from './result-schema.js'
 import { checkRouteRules, checkStores, firestoreUse, type FirestoreUse } from './route-rules.js'
 import {
-  answerValues,
+  responseContextOf,
   compileRouteWorkflow,
   type CompiledRouteWorkflow,
   readableBy,
@@ -149,21 +149,21 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
   const started = compileRouteWorkflow(route, pointer, context, values)
   const request = compileRequest(route.request, `${pointer}/request`, faults, {
     params,
-    paginated: countQueries(route) === 1 && queries.some((query) => query.answer === 'page'),
+    paginated: countQueries(route) === 1 && queries.some((query) => query.resultKind === 'page'),
     parameters: Object.assign({}, ...queries.map((query) => query.parameters)),
     hardDelete: route.softDelete?.allowHardDelete === true,
     ofTenant: context.origin === 'tenant',
     bulk: takesArrays(route),
     form: files !== null
   })
-  const answers = answerValues(values, route, started)
+  const responseContext = responseContextOf(values, route, started)
   const transform = route.transform === undefined
     ? null
-    : compileTransform(route.transform, `${pointer}/transform`, answers, {
+    : compileTransform(route.transform, `${pointer}/transform`, responseContext, {
       several: countQueries(route) > 1,
       names: isComplete ? namesOf(queries) : null
     })
-  const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, answers)
+  const response = route.response === undefined ? null : compileResponse(route.response, `${pointer}/response`, responseContext)
   if (isComplete && faults.faults.length === before) checkCursorMembers(queries, response, `${pointer}/response`, faults)
   const integrations = compileIntegrations(route.integrations ?? [], `${pointer}/integrations`, queryKeys, context.connectors, {
     ...values,
@@ -221,7 +221,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     transform,
     response,
     location: compileLocation(route, queries, response, context.rowPaths ?? noPaths),
-    copies: copiesOf(route, response, answers)
+    copies: copiesOf(route, response, responseContext)
   })
 }
 
@@ -232,7 +232,7 @@ function countQueries ({ queries = [], firebaseQueries = [] }: Route): number {
 /** The fields of the records in a route's response; null if records may have any. */
 function namesOf (queries: readonly RouteQuery[]): ReadonlySet<string> | null {
   const [query] = queries
-  if (query === undefined || queries.length > 1 || query.fields === null || query.answer === 'deletion') return null
+  if (query === undefined || queries.length > 1 || query.fields === null || query.resultKind === 'deletion') return null
   const { properties } = query.record
   return new Set([...query.fields, ...Object.keys(isRecord(properties) ? properties : {})])
 }

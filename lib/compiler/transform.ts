@@ -6,21 +6,21 @@ import type { Reference, Scope } from '../expressions/types.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import { isFailure } from '../errors.js'
 import { isRecord } from '../json/plain-value.js'
-import type { AnswerForm } from '../expressions/types.js'
-import { recordsOf } from '../expressions/answer.js'
+import type { ResultForm } from '../expressions/types.js'
+import { recordsOf } from '../expressions/result.js'
 import { Budget } from '../expressions/cel/budget.js'
 import { compileExpression } from '../expressions/expression.js'
 
 export interface CompiledTransform {
   readonly references: readonly Reference[]
   /** The names of the computed fields: of each record of a list, and of the response itself. */
-  readonly names: { readonly record: readonly string[], readonly answer: readonly string[] }
+  readonly names: { readonly record: readonly string[], readonly result: readonly string[] }
   /** Adds the fields to a response, which is changed in place, and returns it. */
-  readonly apply: (answer: unknown, scope: Scope, form: AnswerForm) => unknown
+  readonly apply: (result: unknown, scope: Scope, form: ResultForm) => unknown
 }
 
 /** The known properties of the response that a transform changes. */
-export interface TransformedAnswer {
+export interface TransformedResult {
   /** The response has one member for each of several queries. */
   readonly several: boolean
   /** The fields of a record; null if records may have any. */
@@ -49,7 +49,7 @@ export function compileTransform (
   transform: Transform,
   pointer: string,
   context: TemplateContext,
-  { several, names }: TransformedAnswer = { several: false, names: null }
+  { several, names }: TransformedResult = { several: false, names: null }
 ): CompiledTransform | null {
   const within: TemplateContext = { ...context, secretsRefusedIn: 'a transform' }
   const fields: ComputedField[] = []
@@ -84,21 +84,21 @@ export function compileTransform (
   if (context.faults.faults.length > before || fields.length === 0) return null
 
   const perRecord = fields.filter(({ once }) => !once)
-  const perAnswer = fields.filter(({ once }) => once)
+  const perResult = fields.filter(({ once }) => once)
   return Object.freeze({
     references: Object.freeze(fields.flatMap(({ expression }) => expression.references)),
-    names: Object.freeze({ record: perRecord.map(({ name }) => name), answer: perAnswer.map(({ name }) => name) }),
-    apply: (answer: unknown, scope: Scope, form: AnswerForm) => {
+    names: Object.freeze({ record: perRecord.map(({ name }) => name), result: perResult.map(({ name }) => name) }),
+    apply: (result: unknown, scope: Scope, form: ResultForm) => {
       const budget = new Budget(evaluationsPerResponse)
-      const records = recordsOf(answer, form)
+      const records = recordsOf(result, form)
       if (records === null) {
-        compute(fields, answer, answer, scope, budget)
-        return answer
+        compute(fields, result, result, scope, budget)
+        return result
       }
-      const isList = Array.isArray(answer)
-      for (const item of records) compute(isList ? fields : perRecord, item, answer, scope, budget)
-      if (!isList) compute(perAnswer, answer, answer, scope, budget)
-      return answer
+      const isList = Array.isArray(result)
+      for (const item of records) compute(isList ? fields : perRecord, item, result, scope, budget)
+      if (!isList) compute(perResult, result, result, scope, budget)
+      return result
     }
   })
 }

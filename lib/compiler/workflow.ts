@@ -63,7 +63,7 @@ export function compileRouteWorkflow (
  * The context for templates of the route's response and transform: they can also read the workflow's input, its steps and its
  * result.
  */
-export function answerValues (values: TemplateContext, { workflow }: Route, compiled: CompiledRouteWorkflow | null): TemplateContext {
+export function responseContextOf (values: TemplateContext, { workflow }: Route, compiled: CompiledRouteWorkflow | null): TemplateContext {
   if (workflow === undefined) return values
   const ids = compiled?.workflow.stepIds ?? (workflow.steps === undefined ? undefined : [...everyStep(workflow.steps)].map(({ id }) => id))
   return {
@@ -113,9 +113,9 @@ export function checkWorkflowRules (route: Route, pointer: string, faults: Fault
 }
 
 /** The schema of the response body; undefined for a mapping. */
-export function workflowAnswerSchema ({ async }: CompiledRouteWorkflow, response: CompiledResponse | null): JsonSchema | undefined {
+export function workflowResponseSchema ({ async }: CompiledRouteWorkflow, response: CompiledResponse | null): JsonSchema | undefined {
   if (response?.kind === 'mapping') return undefined
-  if (response !== null && describesAnswer(response.schema)) return response.schema
+  if (response !== null && describesResponse(response.schema)) return response.schema
   const id = { type: 'string', description: 'The id of the run.' }
   return async
     ? {
@@ -139,7 +139,7 @@ export function workflowAnswerSchema ({ async }: CompiledRouteWorkflow, response
 }
 
 /** A schema of the whole response names one of a workflow's members; any other schema describes the result. */
-export function describesAnswer ({ properties }: JsonSchema): boolean {
+export function describesResponse ({ properties }: JsonSchema): boolean {
   return isRecord(properties) && ['workflowId', 'status', 'result'].some((name) => Object.hasOwn(properties, name))
 }
 

@@ -1,27 +1,27 @@
 /** Figures from the database, or another store outside this process, which are read seldom and with a short wait. */
 import { settlesWithin } from './with-timeout.js'
 
-const patience = 1000 // ms that callers wait for an answer
+const patience = 1000 // ms that callers wait for a result
 
 export interface CachedProbeOptions {
   /** Called with the error of a failed read. */
   readonly onError: (error: unknown) => void
-  /** The minimum time between two reads, in milliseconds. With 0, each call after an answer reads again. Default: 5000. */
+  /** The minimum time between two reads, in milliseconds. With 0, each call after a result reads again. Default: 5000. */
   readonly everyMs?: number | undefined
   /** The clock, in milliseconds. Default: the process's monotonic one. */
   readonly now?: (() => number) | undefined
 }
 
 /**
- * The latest answer; null if the read failed, or took longer than a second. One read at a time: a hanging store gets no further ones from
+ * The latest result; null if the read failed, or took longer than a second. One read at a time: a hanging store gets no further ones from
  * any caller.
  */
-export function createCachedProbe<Answer> (
-  ask: () => Promise<Answer>,
+export function createCachedProbe<Result> (
+  ask: () => Promise<Result>,
   { onError, everyMs = 5000, now = () => performance.now() }: CachedProbeOptions
-): () => Promise<Answer | null> {
+): () => Promise<Result | null> {
   let askedAt = -Infinity
-  let latest: Answer | null = null
+  let latest: Result | null = null
   let asking: Promise<void> | null = null
 
   async function question (): Promise<void> {

@@ -2,7 +2,7 @@
 import type { TemplateContext } from '../expressions/reference.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
-import { maxAnswerBytes } from '../expressions/answer.js'
+import { maxResultBytes } from '../expressions/result.js'
 import { compileValue, toText } from '../expressions/template.js'
 import { failure } from '../errors.js'
 import { isRecord } from '../json/plain-value.js'
@@ -125,7 +125,7 @@ function formText (value: unknown): string {
   if (!isRecord(value)) throw invalidInput('/params', 'a form must be an object', 'type')
   const form: Parameters = {
     list: new URLSearchParams(),
-    left: maxAnswerBytes,
+    left: maxResultBytes,
     tooLong: () => failure('answerTooLarge', { message: 'The request to the service would be too large' })
   }
   for (const [name, member] of Object.entries(value)) appendTo(form, name, member, 0)

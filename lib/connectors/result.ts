@@ -1,6 +1,6 @@
 /** Turns a service's response into the result of a call. */
 import type { FaultList } from '../schema/faults.js'
-import type { CompiledCall, OutboundAnswerLike } from './types.js'
+import type { CompiledCall, OutboundResponseLike } from './types.js'
 import { member } from '../expressions/reference.js'
 import { parsePath, TemplateSyntaxError } from '../expressions/template-parser.js'
 import { failure } from '../errors.js'
@@ -16,8 +16,8 @@ export function compileResult (picked: string | undefined, pointer: string, faul
   try {
     const { source, path, call } = parsePath(picked)
     if (call) throw new TemplateSyntaxError('expected the path of a member', 0)
-    return (answer) => {
-      let value = valueOf(answer)
+    return (response) => {
+      let value = valueOf(response)
       for (const name of [source, ...path]) value = member(value, name)
       return value ?? null
     }
@@ -28,7 +28,7 @@ export function compileResult (picked: string | undefined, pointer: string, faul
   }
 }
 
-function valueOf ({ headers, body }: OutboundAnswerLike): unknown {
+function valueOf ({ headers, body }: OutboundResponseLike): unknown {
   if (body.length === 0) return null
   const text = utf8.decode(body)
   if (!/^[^;]*[/+]json\s*(?:;|$)/i.test(headers['content-type'] ?? '')) return text

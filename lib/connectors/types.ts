@@ -17,8 +17,8 @@ export interface PreparedRequest {
   readonly trusted: boolean
 }
 
-/** The part of a service's answer that a result is made of. */
-export interface OutboundAnswerLike {
+/** The parts of a service's response that make a result. */
+export interface OutboundResponseLike {
   readonly status: number
   /** By name in lower case. */
   readonly headers: Readonly<Record<string, string>>
@@ -67,7 +67,7 @@ export interface CompiledCall {
    * The result: the response parsed by its content type, and the part that the action selects; text if it is not JSON, null without a body.
    * Throws `providerFailed` for broken JSON.
    */
-  readonly result: (answer: OutboundAnswerLike) => unknown
+  readonly result: (response: OutboundResponseLike) => unknown
   /** Every secret that the connector sends belongs to the tenant in the scope, and the action sends no setting of the platform. */
   readonly ownedBy: (scope: Scope) => boolean
 }

@@ -9,7 +9,7 @@ export interface BillingTenantsTable {
   plan: string | null
   /** The next due time: the end of a period or a grace, or the next call to the provider. */
   due_at: OptionalTime
-  /** The time of the provider's last answer, */
+  /** The time of the provider's last response, */
   pulled_at: OptionalTime
   /** and of the last call to it. */
   tried_at: OptionalTime

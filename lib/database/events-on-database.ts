@@ -26,7 +26,7 @@ export interface DatabaseEvents extends Events {
 
 const channel = 'tenantry' // unique per database, because the schema of that name is
 const maxUnsure = 1000
-const times = { beatMs: 250, answerMs: 750, probeMs: 30_000 } // a connection that falls silent is noticed within a second
+const times = { beatMs: 250, responseMs: 750, probeMs: 30_000 } // a connection that falls silent is noticed within a second
 
 export function createEvents ({ writer, notices, notify, log }: EventsOptions): DatabaseEvents {
   const server = randomBytes(8).toString('hex')

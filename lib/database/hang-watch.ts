@@ -8,8 +8,8 @@ import pg from 'pg'
 import { settlesWithin } from '../concurrency/with-timeout.js'
 
 const checkMs = 250 // ms without the end of any statement, while some are running
-const probeMs = 1000 // ms to answer `select 1`, as for /health
-const endAfter = 2 // unanswered probes until running statements are ended: they survive a short stall
+const probeMs = 1000 // ms for `select 1`, as for /health
+const endAfter = 2 // failed probes until running statements are ended: they survive a short stall
 
 export interface HangWatchParts {
   /** The options of the probe's connection; undefined if the database runs in this process. */
@@ -23,7 +23,7 @@ export interface HangWatchParts {
   /** It still hangs: running statements are ended. */
   readonly onLongHang: () => void
   /** The database responds again. */
-  readonly onAnswer: () => void
+  readonly onResponse: () => void
 }
 
 export interface HangWatch {
@@ -32,7 +32,7 @@ export interface HangWatch {
   close(): void
 }
 
-export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onAnswer }: HangWatchParts): HangWatch {
+export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onResponse }: HangWatchParts): HangWatch {
   const closed = new AbortController()
   let hangs = false
   let probing = false
@@ -52,9 +52,9 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
     }).catch(() => {})
   }
 
-  /** Ends with the first answer. */
+  /** Ends with the first response. */
   async function probe (config: ClientConfig): Promise<void> {
-    for (let missed = 0; !await isAnswered(config);) {
+    for (let missed = 0; !await isResponding(config);) {
       drop()
       if (closed.signal.aborted) return
       missed++
@@ -66,24 +66,24 @@ export function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang
     }
     if (!hangs) return
     hangs = false
-    onAnswer()
+    onResponse()
   }
 
   /**
-   * Whether there is an answer in time. Connecting starts a process of the database and has the same time again. An error is an
-   * answer too: statements will fail with it at once.
+   * Whether the database responds in time. Connecting starts a process of the database and has the same time again. An error is a
+   * response too: statements will fail with it at once.
    */
-  async function isAnswered (config: ClientConfig): Promise<boolean> {
+  async function isResponding (config: ClientConfig): Promise<boolean> {
     const own = client ?? new pg.Client(config)
     const withinMs = client === null ? 2 * probeMs : probeMs
     let settled = false
-    const answer = ask(own).catch(() => {
+    const response = ask(own).catch(() => {
       if (client === own) drop()
     }).finally(() => {
       settled = true
     })
-    if (await settlesWithin(answer, withinMs)) return true
-    // After a busy event loop, the timer fires before an answer that has already arrived.
+    if (await settlesWithin(response, withinMs)) return true
+    // After a busy event loop, the timer fires before a response that has already arrived.
     await new Promise(setImmediate)
     return settled
   }

@@ -5,7 +5,7 @@ import { type SessionSettings, setSession, setTransaction, settingsOf } from './
 import { type Step, encodeValues } from './wire-query.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
-import { guardAnswers } from './result-stream.js'
+import { guardResults } from './result-stream.js'
 import { databaseUnavailable } from './failures.js'
 import { runRows, TransactionSession } from './session.js'
 
@@ -44,7 +44,7 @@ export async function withMigrationSession<T> (
   worker.on('error', () => {})
   try {
     await Promise.all(clients.map((client) => client.connect()))
-    for (const client of clients) guardAnswers(client.connection.stream)
+    for (const client of clients) guardResults(client.connection.stream)
     await holdLock(holder, closed)
     return await work(
       await migrationSession(worker, connections, () => {

@@ -8,10 +8,10 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 
 export interface NoticeTimes {
-  /** The time between an answer and the next check of the connection, in milliseconds. */
+  /** The time between a response and the next check of the connection, in milliseconds. */
   readonly beatMs: number
-  /** The time for an answer, for a notice to itself, and for a new connection's first packet, in milliseconds. */
-  readonly answerMs: number
+  /** The time for a response, for a notice to itself, and for a new connection's first packet, in milliseconds. */
+  readonly responseMs: number
   /** The time between notices to itself through the pool, in milliseconds. */
   readonly probeMs: number
 }
@@ -77,11 +77,11 @@ export class NoticeSession {
     })
     // A lost first packet would be sent again after a second, then after two more, and so on.
     this.socket.once('connectionAttempt', () => {
-      within(reached, times.answerMs).catch((error: unknown) => this.end(error))
+      within(reached, times.responseMs).catch((error: unknown) => this.end(error))
     })
     await within(Promise.race([connecting, reached]), connectMs)
     await within(connecting, handshakeMs)
-    await within(this.client.query(`listen ${channel}; listen ${ownChannel}`), times.answerMs)
+    await within(this.client.query(`listen ${channel}; listen ${ownChannel}`), times.responseMs)
     this.listening = true
     this.watch().catch((error: unknown) => this.end(error))
   }
@@ -100,7 +100,7 @@ export class NoticeSession {
     try {
       const sent = await notify(ownChannel, token).then(() => true, () => false)
       if (!sent) return false
-      if (!await settles(arrived, times.answerMs)) await this.missing(arrived)
+      if (!await settles(arrived, times.responseMs)) await this.missing(arrived)
       onHeard()
       return true
     } catch (error) {
@@ -122,7 +122,7 @@ export class NoticeSession {
 
   /** Closes the connection in order, if that is still possible. */
   async close (): Promise<void> {
-    if (this.listening && !this.ended.signal.aborted) await within(this.client.end(), this.options.times.answerMs).catch(() => {})
+    if (this.listening && !this.ended.signal.aborted) await within(this.client.end(), this.options.times.responseMs).catch(() => {})
     this.end(new Error('closed'))
   }
 
@@ -140,7 +140,7 @@ export class NoticeSession {
 
   /** A silent connection is lost. A connection that responds without the notice never delivers it. */
   private async missing (arrived: Promise<void>): Promise<void> {
-    await within(this.client.query('select'), this.options.times.answerMs)
+    await within(this.client.query('select'), this.options.times.responseMs)
     if (!await settles(arrived, 0)) throw new Unheard('a notification was sent and did not arrive')
   }
 
@@ -150,7 +150,7 @@ export class NoticeSession {
       await this.pause(times.beatMs)
       if (this.ended.signal.aborted) return
       const question = this.client.query<{ listening: boolean }>('select $1 in (select pg_listening_channels()) as listening', [channel])
-      const { rows } = await within(question, times.answerMs)
+      const { rows } = await within(question, times.responseMs)
       if (rows[0]?.listening !== true) throw new Unheard('the session no longer listens')
     }
   }

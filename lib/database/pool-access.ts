@@ -9,7 +9,7 @@ import { FairSemaphore, type Party } from '../concurrency/fair-semaphore.js'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
 import { databaseBusy, databaseUnavailable } from './failures.js'
 import { createHangWatch } from './hang-watch.js'
-import { AnswerReader } from './result-stream.js'
+import { ResultReader } from './result-stream.js'
 
 type Acquired = (error: unknown, client: PoolClient | null) => void
 
@@ -39,7 +39,7 @@ export function createPoolAccess (
   const gate = new FairSemaphore(max, acquireTimeoutMs)
   const busy = new Map<PoolClient, Party>()
   const patient = new Set<PoolClient>()
-  const readers = new WeakMap<PoolClient, AnswerReader>()
+  const readers = new WeakMap<PoolClient, ResultReader>()
   const connecting = new Set<(error: unknown) => void>()
   let asked = 0 // requested connections that the pool has not handed out yet
   let running = 0
@@ -59,14 +59,14 @@ export function createPoolAccess (
     onLongHang () {
       for (const client of [...busy.keys()]) if (!patient.has(client)) release(client, true)
     },
-    onAnswer () {
+    onResponse () {
       log?.info({}, 'the database responds again')
     }
   })
 
   pool.on('connect', (client) => {
     if (!(client instanceof pg.Client) || !(client.connection.stream instanceof Socket)) return
-    readers.set(client, new AnswerReader(client.connection.stream, () => createYielder(busy.get(client)?.key)))
+    readers.set(client, new ResultReader(client.connection.stream, () => createYielder(busy.get(client)?.key)))
   })
 
   function acquire (tenant: TenantRef, done: Acquired): void {

@@ -2,7 +2,7 @@
 import type { Static } from 'typebox'
 import type { Postgres } from '../schema/database.js'
 import pg from 'pg'
-import { guardAnswers } from './result-stream.js'
+import { guardResults } from './result-stream.js'
 import { setSession, settingsOf, type Connections } from './connections.js'
 import { runRows } from './session.js'
 
@@ -45,7 +45,7 @@ export function connectPostgres (
     }
   })
   pool.on('connect', (client) => {
-    if (client instanceof pg.Client) guardAnswers(client.connection.stream)
+    if (client instanceof pg.Client) guardResults(client.connection.stream)
   })
   return {
     kind: 'postgres',

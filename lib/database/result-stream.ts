@@ -2,13 +2,13 @@
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
 import type { EventEmitter } from 'node:events'
 
-const largeAnswer = 524_288 // bytes
+const largeResult = 524_288 // bytes
 const copies = 3 // of each byte: the chunk, the whole message and its string
 
 type Listener = (this: unknown, chunk: Buffer) => void
 
 /** The socket of a connection, or the stream of the embedded database. */
-export interface AnswerStream {
+export interface ResultStream {
   readonly destroyed: boolean
   listeners(event: 'data'): unknown[]
   removeListener(event: 'data', listener: Listener): unknown
@@ -20,14 +20,14 @@ export interface AnswerStream {
 /**
  * Reads large results in turns, because the driver makes one string of a large value. The bytes of smaller results are only counted.
  */
-export class AnswerReader {
-  readonly #stream: AnswerStream
+export class ResultReader {
+  readonly #stream: ResultStream
   readonly #yielderOf: () => Yielder
   #bytes = 0
   #yielder: Yielder | null = null
 
   /** Reads later large results of the stream in turns. `yielderOf()` is called once for each of them. */
-  constructor (stream: AnswerStream, yielderOf: () => Yielder) {
+  constructor (stream: ResultStream, yielderOf: () => Yielder) {
     this.#stream = stream
     this.#yielderOf = yielderOf
     for (const listener of stream.listeners('data') as Listener[]) {
@@ -35,7 +35,7 @@ export class AnswerReader {
       const messages = new WholeMessages((bytes) => listener.call(stream, bytes))
       stream.on('data', (chunk) => {
         this.#bytes += chunk.length
-        if (this.#bytes < largeAnswer) messages.add(chunk)
+        if (this.#bytes < largeResult) messages.add(chunk)
         else this.#read(messages, chunk)
       })
     }
@@ -72,7 +72,7 @@ type Guarded = (this: unknown, chunk: unknown) => void
  * From here on, an exception of a `data` listener ends the connection and fails its pending statements. It would end the process
  * otherwise. Some results throw: one above 512 MB is longer than a string can be.
  */
-export function guardAnswers (stream: GuardedStream): void {
+export function guardResults (stream: GuardedStream): void {
   for (const listener of stream.listeners('data') as Guarded[]) {
     stream.removeListener('data', listener)
     stream.on('data', function (this: unknown, chunk: unknown) {

@@ -7,7 +7,7 @@ import type { Connection, Submittable } from 'pg'
 import { Socket } from 'node:net'
 import pg from 'pg'
 import { isStalePlan } from './failures.js'
-import { parseAnswer } from './parse-answer.js'
+import { parseResult } from './parse-result.js'
 import { PreparedStatements, type Way } from './prepared-statements.js'
 import { stringifyJson } from '../json/stringify.js'
 
@@ -34,7 +34,7 @@ const watched = new WeakSet<Socket>()
  * Closes the connection if nothing arrives within the time. PostgreSQL ends slow statements itself. If it is silent, its machine
  * or the network is gone, and the system would retry for a quarter of an hour.
  */
-function expectAnswer (socket: Socket, withinMs: number): void {
+function expectResult (socket: Socket, withinMs: number): void {
   if (!watched.has(socket)) {
     watched.add(socket)
     socket.on('timeout', () => socket.destroy(new Error('Connection terminated: the database does not respond')))
@@ -77,7 +77,7 @@ abstract class Exchange implements Submittable {
     const { steps, silenceMs } = this
     if (silenceMs !== undefined && connection.stream instanceof Socket) {
       this.socket = connection.stream
-      expectAnswer(connection.stream, silenceMs)
+      expectResult(connection.stream, silenceMs)
     }
     connection.stream.cork?.()
     try {
@@ -174,7 +174,7 @@ export class RowsExchange extends Exchange {
 
   override handleRowDescription ({ fields }: { fields: { name: string, dataTypeID: number }[] }): void {
     this.names = fields.map(({ name }) => name)
-    this.parsers = fields.map(({ dataTypeID }) => jsonTypes.has(dataTypeID) ? parseAnswer : pg.types.getTypeParser(dataTypeID, 'text'))
+    this.parsers = fields.map(({ dataTypeID }) => jsonTypes.has(dataTypeID) ? parseResult : pg.types.getTypeParser(dataTypeID, 'text'))
   }
 
   protected row (fields: (string | null)[]): void {

@@ -7,7 +7,7 @@ import { FaultList } from '../schema/faults.js'
 import { failure } from '../errors.js'
 import { isExact } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
-import { maxAnswerBytes } from './answer.js'
+import { maxResultBytes } from './result.js'
 import { compileReader, type Reader, resolvePath, type TemplateContext } from './reference.js'
 import { hasTemplate, parseTemplate, type PathNode } from './template-parser.js'
 
@@ -27,7 +27,7 @@ const memberBytes = { request: 64, results: 16 } as const
 const perByte = { request: 33, results: 9 } as const
 
 /**
- * Throws `answerTooLarge` where the part would copy more than 16 MB (`maxAnswerBytes`) for this request.
+ * Throws `answerTooLarge` where the part would copy more than 16 MB (`maxResultBytes`) for this request.
  *
  * @param resultsLength characters of JSON that the results, and those of steps, in the scope had; Infinity if it is unknown
  */
@@ -53,7 +53,7 @@ export function compileCopies (part: unknown, context: TemplateContext): CopyChe
     // Parts that can never exceed the bound are not measured.
     const most = (ofRequest === 0 ? 0 : ofRequest * Math.max(perByte.request * bodyLength(scope), largestOther)) +
       (ofResults === 0 ? 0 : ofResults * perByte.results * resultsLength)
-    if (most > maxAnswerBytes) measure(all, scope)
+    if (most > maxResultBytes) measure(all, scope)
   }
 }
 
@@ -128,7 +128,7 @@ function lengthOf (value: unknown): number {
 
 /** The remaining amount. */
 export class CopyBudget {
-  private left = maxAnswerBytes
+  private left = maxResultBytes
 
   /** Adds a value that is written so many times; false if it is too large. It stops at the budget. */
   take (value: unknown, times = 1, source: keyof typeof memberBytes = 'results'): boolean {

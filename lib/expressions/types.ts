@@ -127,7 +127,7 @@ export type JsonSchema = Readonly<Record<string, unknown>>
  * - `records`: `{"data":[...]}`, always present
  * - `deletion`: `{"success":true}`, with `"softDeleted":true` for a soft delete; no row if none matched (404)
  */
-export type Answer = 'page' | 'cursorPage' | 'record' | 'records' | 'deletion'
+export type ResultKind = 'page' | 'cursorPage' | 'record' | 'records' | 'deletion'
 
 /**
  * The place of the records in a response, as the compiled route defines it. The value's shape is ambiguous: a record may have one column
@@ -136,13 +136,13 @@ export type Answer = 'page' | 'cursorPage' | 'record' | 'records' | 'deletion'
  * - `value`: a service's response: each item of a list, or the response itself
  * - `record`: the response itself
  */
-export type AnswerForm = 'wrapped' | 'value' | 'record'
+export type ResultForm = 'wrapped' | 'value' | 'record'
 
 /** A query bound to one request. */
 export interface BoundQuery {
   readonly statement: Statement
   readonly values: readonly unknown[]
-  readonly answer: Answer
+  readonly resultKind: ResultKind
   /** Turns the statement's text into the result. Default: unchanged. */
   readonly finish?: (text: string) => string
   /** Turns the statement's error into the caller's. Default: unchanged. */
@@ -155,7 +155,7 @@ export type Missing = 'notFound' | 'conflict'
 /** An operation on documents in Firestore, bound to one request. */
 export interface BoundOperation {
   readonly operation: DocumentOperation
-  readonly answer: Answer
+  readonly resultKind: ResultKind
   /** Turns the store's text into the result. Default: unchanged. */
   readonly finish?: (text: string) => string
 }
@@ -177,7 +177,7 @@ interface QueryParts {
   /** 201 for creating operations, else 200. */
   readonly status: 200 | 201
   /** The form of the result for an object as input; for an array as input, an insert returns `records`. */
-  readonly answer: Answer
+  readonly resultKind: ResultKind
   readonly references: readonly Reference[]
   /** The source of each column of a written record: column to JSON Pointer, such as `/body/title`. */
   readonly inputPointers: ReadonlyMap<string, string>
@@ -237,4 +237,4 @@ export type CompiledResponse =
   /** For a mapping in `response`: its value, evaluated with the results in the scope, is the body; `serialize` writes it as JSON. */
   | { readonly kind: 'mapping', readonly value: CompiledValue, readonly serialize: (scope: Scope) => string }
   /** For a JSON Schema in `response`: undeclared members are left out. */
-  | { readonly kind: 'schema', readonly schema: JsonSchema, readonly serialize: (result: unknown, form: AnswerForm) => string }
+  | { readonly kind: 'schema', readonly schema: JsonSchema, readonly serialize: (result: unknown, form: ResultForm) => string }

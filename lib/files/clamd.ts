@@ -17,7 +17,7 @@ export interface ScannerAddress {
 /** `tooLarge`: the file exceeds the scanner's limit (its setting StreamMaxLength). */
 export type Verdict = { readonly status: 'clean' | 'tooLarge' } | { readonly status: 'infected', readonly signature: string }
 
-/** The scanner is unreachable, or has closed the connection without an answer. */
+/** The scanner is unreachable, or has closed the connection without a reply. */
 export class ScannerUnavailable extends Error {}
 
 /** Rejects with `ScannerUnavailable`, with the error of the stream, or if the scanner gives no verdict. The stream is destroyed. */
@@ -29,7 +29,7 @@ export async function scan (address: ScannerAddress, bytes: Readable, signal?: A
   }
 }
 
-/** Resolves if the scanner answers in time. */
+/** Resolves if the scanner replies in time. */
 export async function ping (address: ScannerAddress, timeoutMs: number): Promise<void> {
   const reply = await ask(address, 'PING', timeoutMs)
   if (reply !== 'PONG') throw new ScannerUnavailable(`the scanner responded with "${reply}" to PING`)
@@ -44,7 +44,7 @@ async function ask (
 ): Promise<string> {
   const socket = connect({ host, port, keepAlive: true, keepAliveInitialDelay: keepAlive })
   const reply = readReply(socket)
-  // The scanner may answer and close before it has received all bytes. Its answer counts, and the error of the write is ignored.
+  // The scanner may reply and close before it has received all bytes. Its reply counts, and the error of the write is ignored.
   reply.catch(() => {})
   const end = () => socket.destroy(new Error('the scan was ended'))
   signal?.addEventListener('abort', end, { once: true })
@@ -68,7 +68,7 @@ async function ask (
 
 async function send (socket: Socket, bytes: Readable, reply: Promise<string>): Promise<void> {
   for await (const chunk of bytes) {
-    // Reads an answer that has arrived, before a write detects the closed connection and destroys it.
+    // Reads a reply that has arrived, before a write detects the closed connection and destroys it.
     await turn()
     if (!socket.writable || socket.readableEnded) return
     const length = Buffer.alloc(4)
@@ -82,7 +82,7 @@ async function send (socket: Socket, bytes: Readable, reply: Promise<string>): P
   if (socket.writable) socket.write(Buffer.alloc(4))
 }
 
-/** Errors after the answer are ignored. */
+/** Errors after the reply are ignored. */
 function readReply (socket: Socket): Promise<string> {
   return new Promise((resolve, reject) => {
     let text = ''

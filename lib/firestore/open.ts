@@ -9,7 +9,7 @@ const defaultTimeoutMs = 10_000
 
 export interface OpenOptions extends FirestoreOptions {
   /** The most bytes of JSON that one query returns. */
-  readonly maxAnswerBytes: number
+  readonly maxResultBytes: number
 }
 
 /** Rejects if the package is missing; the first operation connects to Firestore. */
@@ -22,7 +22,7 @@ export async function openFirestore (options: OpenOptions): Promise<DocumentStor
     sharedCollections = [],
     isDefault = false,
     timeoutMs = defaultTimeoutMs,
-    maxAnswerBytes
+    maxResultBytes
   } = options
   const sdk = await import('@google-cloud/firestore').catch((cause: unknown) => {
     throw new Error('firebase needs the package "@google-cloud/firestore": run "npm i @google-cloud/firestore@^8.7.0"', { cause })
@@ -48,6 +48,6 @@ export async function openFirestore (options: OpenOptions): Promise<DocumentStor
     isDefault,
     sharedCollections: shared,
     timeoutMs,
-    maxAnswerBytes
+    maxResultBytes
   })
 }

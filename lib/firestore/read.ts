@@ -21,7 +21,7 @@ export interface Reader {
   /** The query of one page. */
   page(operation: PageOperation): Sdk.Query
   /** The result; `count` gives the total if the page does not show it. */
-  answer(operation: PageOperation, found: PageTexts, count: () => Promise<number>): Promise<string>
+  textOfPage(operation: PageOperation, found: PageTexts, count: () => Promise<number>): Promise<string>
 }
 
 export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestore, values: Values): Reader {
@@ -60,7 +60,7 @@ export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestor
       return only === null ? from : from.select(...[...only].map((name) => new FieldPath(name)))
     },
 
-    async answer ({ limit, offset, cursor }, { texts, next }, count) {
+    async textOfPage ({ limit, offset, cursor }, { texts, next }, count) {
       if (cursor !== undefined) return `{"data":[${texts.join(',')}],"pagination":{"limit":${limit},"next":\n${next}`
       const shown = texts.length < limit && (texts.length > 0 || offset === 0)
       const total = shown ? offset + texts.length : await count()

@@ -18,7 +18,7 @@ export interface SessionParts {
   readonly client: Sdk.Firestore
   readonly values: Values
   readonly reader: Reader
-  readonly maxAnswerBytes: number
+  readonly maxResultBytes: number
   readonly newId: () => string
 }
 
@@ -80,8 +80,8 @@ export class TransactionSession implements DocumentSession {
   }
 
   #create ({ place, shape, id, documents, many }: Extract<DocumentOperation, { kind: 'create' }>): string {
-    const { client, values, newId, maxAnswerBytes } = this.#parts
-    const texts = new Texts(maxAnswerBytes)
+    const { client, values, newId, maxResultBytes } = this.#parts
+    const texts = new Texts(maxResultBytes)
     for (const fields of documents) {
       const own = id ?? newId()
       const path = documentPath(place, own)
@@ -100,16 +100,16 @@ export class TransactionSession implements DocumentSession {
   }
 
   async #page (operation: PageOperation): Promise<string> {
-    const { reader, values, maxAnswerBytes } = this.#parts
-    const found = new PageTexts(operation, maxAnswerBytes)
-    if (operation.filters === null) return reader.answer(operation, found, async () => 0)
+    const { reader, values, maxResultBytes } = this.#parts
+    const found = new PageTexts(operation, maxResultBytes)
+    if (operation.filters === null) return reader.textOfPage(operation, found, async () => 0)
     if (operation.limit > 0) {
       const { docs } = await this.#transaction.get(reader.page(operation))
       for (const document of docs) {
         found.add({ id: document.id, fields: values.decode(document.data(), operation.place) })
       }
     }
-    return reader.answer(operation, found, async () => (await this.#transaction.get(reader.query(operation).count())).data().count)
+    return reader.textOfPage(operation, found, async () => (await this.#transaction.get(reader.query(operation).count())).data().count)
   }
 
   async #read (path: string, place: CollectionPlace): Promise<Fields | null> {

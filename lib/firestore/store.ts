@@ -17,7 +17,7 @@ export interface StoreParts extends SessionParts {
 }
 
 export function createFirestore (parts: StoreParts): DocumentStore {
-  const { client, values, reader, timeoutMs, maxAnswerBytes } = parts
+  const { client, values, reader, timeoutMs, maxResultBytes } = parts
 
   async function run (operation: DocumentOperation): Promise<string | null> {
     const { place, shape } = operation
@@ -57,7 +57,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
       return textOf({ id: own, fields: first }, shape)
     }
     const batch = client.batch()
-    const texts = new Texts(maxAnswerBytes)
+    const texts = new Texts(maxResultBytes)
     for (const fields of documents) {
       const own = parts.newId()
       batch.create(client.doc(documentPath(place, own)), values.encode(fields, place))
@@ -68,10 +68,10 @@ export function createFirestore (parts: StoreParts): DocumentStore {
   }
 
   async function page (operation: PageOperation): Promise<string> {
-    const found = new PageTexts(operation, maxAnswerBytes)
-    if (operation.filters === null) return reader.answer(operation, found, async () => 0)
+    const found = new PageTexts(operation, maxResultBytes)
+    if (operation.filters === null) return reader.textOfPage(operation, found, async () => 0)
     if (operation.limit > 0) await stream(operation, found)
-    return reader.answer(operation, found, async () => (await reader.query(operation).count().get()).data().count)
+    return reader.textOfPage(operation, found, async () => (await reader.query(operation).count().get()).data().count)
   }
 
   /** One document at a time, so that a too large page ends before it is in memory. */
@@ -97,7 +97,7 @@ export function createFirestore (parts: StoreParts): DocumentStore {
       if (isOver()) throw firestoreUnavailable()
       const session = new TransactionSession(parts, transaction)
       const result = await work(session)
-      // The caller got an answer already.
+      // The caller got a response already.
       if (isOver()) throw firestoreUnavailable()
       session.finish()
       return result

@@ -19,7 +19,7 @@ export function allowSlowBody (socket: Socket): () => void {
 }
 
 /** Fastify's `clientErrorHandler`: malformed, too large or too slow requests get the usual error body, and the connection ends. */
-export function answerClientError (this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
+export function handleClientError (this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && unhurried.has(socket)) return
   const requestId = nextId({ headers: {} })

@@ -2,7 +2,7 @@
 import type { FastifyInstance, preValidationHookHandler } from 'fastify'
 import { watchRoutes } from './guards.js'
 import { validatorCompiler } from '../validation/validator.js'
-import { answerError, endErrorLog } from './error-handler.js'
+import { handleError, endErrorLog } from './error-handler.js'
 import { errorSchemas } from './error-schemas.js'
 import { createJsonParser } from './json-body.js'
 
@@ -20,7 +20,7 @@ export function equip (app: FastifyInstance): boolean {
   if (equipped.has(app)) return false
   equipped.add(app)
   watchRoutes(app)
-  app.setErrorHandler(answerError)
+  app.setErrorHandler(handleError)
   app.addHook('onClose', async () => endErrorLog(app))
   app.setValidatorCompiler(validatorCompiler)
   app.removeAllContentTypeParsers()

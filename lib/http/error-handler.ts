@@ -41,12 +41,12 @@ export function endErrorLog ({ server }: FastifyInstance): void {
 }
 
 /** Fastify's `frameworkErrors`: requests that fail before routing, such as malformed URLs. They reach no hook. */
-export function answerUnrouted (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
-  answerError(thrown, request, reply.headers(securityHeaders).header(requestIdHeader, request.id))
+export function handleUnroutedError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
+  handleError(thrown, request, reply.headers(securityHeaders).header(requestIdHeader, request.id))
 }
 
 /** Fastify's error handler. */
-export function answerError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
+export function handleError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
   // It is logged like every request, with the status 499.
   if (hasLeft(thrown, request)) {
     reply.hijack()

@@ -1,4 +1,4 @@
-/** Tools for one answer, with a limit of their calls. */
+/** Tools for one response, with a limit of their calls. */
 import type { ModelTool } from './types.js'
 import { failure } from '../errors.js'
 

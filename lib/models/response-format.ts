@@ -19,7 +19,7 @@ export interface ResponseFormat {
   /** The schema, with its references written out. */
   readonly schema: Readonly<Record<string, unknown>>
   /** The value of a response. Throws `providerFailed` if the response is not JSON or does not match. */
-  parse(answer: string): unknown
+  parse(text: string): unknown
 }
 
 const refusedKeywords: ReadonlySet<string> = new Set([
@@ -86,10 +86,10 @@ function compile (schema: Record<string, unknown>): ValidateFunction {
 }
 
 function parser (validate: ValidateFunction): ResponseFormat['parse'] {
-  return (answer) => {
+  return (text) => {
     let value: unknown
     try {
-      value = parseBounded(answer)
+      value = parseBounded(text)
     } catch {
       throw failure('providerFailed', { message: 'The response of the model is not the JSON requested by `responseFormat`' })
     }

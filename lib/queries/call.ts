@@ -1,12 +1,12 @@
 /** `call`: an SQL function with arguments by name, in the scope of the request's tenant. */
 import type { Query } from '../schema/query.js'
 import type { Column, DatabaseFunction } from '../database/catalogue.js'
-import type { Answer, CompiledQuery, JsonSchema, Scope } from '../expressions/types.js'
+import type { ResultKind, CompiledQuery, JsonSchema, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
 import { failure, isFailure } from '../errors.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import { named } from '../validation/named-schema.js'
-import { boundedRowText, boundedText } from './answer-size.js'
+import { boundedRowText, boundedText } from './result-size.js'
 import { type CallArgument, compileArguments } from './call-arguments.js'
 import { declaredFunction, missingFunction, resolveFunction, type ResolvedFunction } from './function.js'
 import { columnOf, quote } from './identifiers.js'
@@ -59,7 +59,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
       (placeholders, on, literal) => writeRows(parts, page, literal, placeholders, on),
       numberChooser(page.literal)
     )
-  const answer: Answer = one ? 'record' : 'page'
+  const resultKind: ResultKind = one ? 'record' : 'page'
   return Object.freeze({
     store: 'sql',
     key: query.alias ?? found.name,
@@ -70,7 +70,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     writes: found.volatile ? unique(resolved.tables.flatMap((table) => writesOf(table, 'delete', context.catalogue))) : none,
     missing: 'notFound',
     status: 200,
-    answer,
+    resultKind,
     references: Object.freeze(uniqueReferences([...given.flatMap(({ references }) => references), ...one ? [] : page.references])),
     inputPointers: new Map(),
     calls: true,
@@ -84,7 +84,7 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     bind: (scope: Scope) => {
       if (tenantScoped) bindTenant(scope, noInput)
       const { statement, values } = variants(scope, noInput)
-      return { statement, values, answer, failure: raisedIn }
+      return { statement, values, resultKind, failure: raisedIn }
     }
   })
 }

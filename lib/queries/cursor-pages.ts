@@ -34,7 +34,7 @@ export function compileCursorPages (
   return (parts, switches) => {
     const read = positionReader(`${listRoute ?? ''} ${query.alias ?? table.name}`, orders.choose)
     return {
-      answer: 'cursorPage',
+      resultKind: 'cursorPage',
       parameters: { ...orders.parameters, ...cursorParameters },
       cursorMembers: members,
       bind: bindCursorPages({
@@ -83,7 +83,7 @@ export function bindCursorPages ({ origin, switches, usual, read, page, write }:
   })
   return (scope) => {
     const { statement, values } = variants(scope, noInput)
-    return { statement, values, answer: 'cursorPage', finish: (text) => finishPage(text, read(scope)) }
+    return { statement, values, resultKind: 'cursorPage', finish: (text) => finishPage(text, read(scope)) }
   }
 }
 

@@ -10,7 +10,7 @@ import { finishPage, type Position, unknownCursor } from './cursor.js'
 import { cursorValue } from './document-cursor.js'
 import { fieldNamesOf } from './document-field.js'
 import { compileFirestoreFilters } from './document-filter.js'
-import { answers, type DocumentInput, type DocumentParts } from './document-parts.js'
+import { resultKinds, type DocumentInput, type DocumentParts } from './document-parts.js'
 import { unfitFields, unfitFor } from './firestore-value.js'
 import { refuse } from './request-path.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
@@ -67,7 +67,7 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
           offset: 0,
           cursor: { after: valuesAfter(cursorOrder, position) }
         },
-        answer: 'cursorPage',
+        resultKind: 'cursorPage',
         finish: (text) => finishPage(text, position)
       }
     }
@@ -80,13 +80,13 @@ export function compileOnFirestore (query: DocumentQuery, pointer: string, conte
           keyword: 'maximum'
         })
       }
-      return { operation: { ...common(scope), kind: 'query', filters: filters.read(scope), order, limit, offset }, answer: 'page' }
+      return { operation: { ...common(scope), kind: 'query', filters: filters.read(scope), order, limit, offset }, resultKind: 'page' }
     }
     const id = parts.id?.read(scope) ?? null
     // No document has such an id.
     return {
       operation: { ...common(scope), kind: operation === 'delete' ? 'delete' : 'get', id: id !== null && isPathSegment(id) ? id : null },
-      answer: answers[operation]
+      resultKind: resultKinds[operation]
     }
   }
   return { references: filters.references, shared, bind }
@@ -159,15 +159,15 @@ function bindWrite (
   const unfit = documents.flatMap((document, index) => unfitFields(document, many ? `/body/${index}` : '/body'))
   if (unfit.length > 0) throw refuse(...unfit.slice(0, maxDetails))
   if (id !== null && !isPathSegment(id)) {
-    if (operation === 'update') return { operation: { ...common, kind: 'update', id: null, fields: {} }, answer: 'record' }
+    if (operation === 'update') return { operation: { ...common, kind: 'update', id: null, fields: {} }, resultKind: 'record' }
     throw refuse({ path: documentId?.path ?? '/docId', message: `the id of a document ${pathSegmentRule}`, keyword: 'pattern' })
   }
   if (operation === 'create' || operation === 'add') {
-    return { operation: { ...common, kind: 'create', id, documents, many }, answer: many ? 'records' : 'record' }
+    return { operation: { ...common, kind: 'create', id, documents, many }, resultKind: many ? 'records' : 'record' }
   }
   const [fields = {}] = documents
   const kind: Extract<DocumentOperation, { fields: unknown }>['kind'] = operation === 'update' ? 'update' : merge ? 'merge' : 'set'
-  return { operation: { ...common, kind, id, fields }, answer: 'record' }
+  return { operation: { ...common, kind, id, fields }, resultKind: 'record' }
 }
 
 const maxDetails = 20 // pointers in a response

@@ -1,6 +1,6 @@
 /** The parts that document queries share on both stores: members, ids, fields, and values from the request. */
 import type { DocumentQuery } from '../schema/query.js'
-import type { Answer, Scope } from '../expressions/types.js'
+import type { ResultKind, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
 import type { DocumentCursors } from './document-cursor.js'
 import type { DocumentData } from './document-data.js'
@@ -14,7 +14,7 @@ import { refuse } from './request-path.js'
 
 type Operation = DocumentQuery['operation']
 
-export const answers = {
+export const resultKinds = {
   get: 'record',
   query: 'page',
   create: 'record',
@@ -22,7 +22,7 @@ export const answers = {
   set: 'record',
   update: 'record',
   delete: 'deletion'
-} as const satisfies Record<Operation, Answer>
+} as const satisfies Record<Operation, ResultKind>
 
 const queryMembers = ['docId', 'filters', 'data', 'merge', 'select', 'order', 'pagination', 'limit', 'offset'] as const
 type Member = typeof queryMembers[number]

@@ -5,9 +5,9 @@
 import type { DocumentQuery } from '../schema/query.js'
 import type { BoundQuery, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
-import { type DocumentInput, type DocumentParts, answers } from './document-parts.js'
+import { type DocumentInput, type DocumentParts, resultKinds } from './document-parts.js'
 import { pointerTo } from '../schema/faults.js'
-import { boundedColumn, boundedRowText, boundedText } from './answer-size.js'
+import { boundedColumn, boundedRowText, boundedText } from './result-size.js'
 import { bindCursorPages } from './cursor-pages.js'
 import { compileFieldComparison, fieldOf } from './document-field.js'
 import { compileWrite, documentEvents } from './entity-events.js'
@@ -142,10 +142,10 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
   const variants = operation === 'delete'
     ? compileDelete(parts)
     : compileVariants(parts.origin, switches, writer, isPage ? numberChooser(parts.page.literal) : undefined)
-  const answer = answers[operation]
+  const resultKind = resultKinds[operation]
   return (scope) => {
     const { statement, values } = variants(scope, noInput)
-    return { statement, values, answer }
+    return { statement, values, resultKind }
   }
 }
 
@@ -198,7 +198,7 @@ function bindWrite ({ operation, merge = false }: DocumentQuery, parts: Parts, i
     const { documents, many: isMany, text } = input.read(scope)
     const given: Input = { row: [], rows: text, count: documents.length }
     const { statement, values } = isMany ? many(scope, given) : one(scope, given)
-    return { statement, values, answer: isMany ? 'records' : 'record' }
+    return { statement, values, resultKind: isMany ? 'records' : 'record' }
   }
 }
 
@@ -224,7 +224,7 @@ function writeInsert (
   const insert = `insert into ${documents} as d (tenant_id, collection, id, data) values (${tenant}, ${collection}, ${id}, ${
     placeholders.add(bindJson, 'jsonb')
   })${onConflict[conflict]}`
-  return answerRow(insert, parts, placeholders, on, events && (conflict === 'refused' ? 'created' : setKind))
+  return selectWritten(insert, parts, placeholders, on, events && (conflict === 'refused' ? 'created' : setKind))
 }
 
 function writeInsertMany (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
@@ -241,7 +241,7 @@ function writeInsertMany (parts: Parts, placeholders: Placeholders, on: Readonly
 /** Merges the fields at the top level; unnamed fields keep their values. */
 function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
   const conditions = conditionsOf(parts, 'd', placeholders, on)
-  return answerRow(
+  return selectWritten(
     `update ${documents} d set data = d.data || ${placeholders.add(bindJson, 'jsonb')}, updated_at = now()${conditions}`,
     parts,
     placeholders,
@@ -254,7 +254,7 @@ function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<
 const setKind = (row: string): string => `case when ${row}.made then 'entity.created' else 'entity.updated' end`
 
 /** Makes a write return its document. `kind`: false sends no event. */
-function answerRow (
+function selectWritten (
   write: string,
   parts: Parts,
   placeholders: Placeholders,

@@ -8,7 +8,7 @@ import { compileDocumentCursors } from './document-cursor.js'
 import { compileDocumentData } from './document-data.js'
 import { compileOnFirestore } from './document-firestore.js'
 import { compileId } from './document-id.js'
-import { answers, checkMembers, compileInput, type DocumentParts, selectOf } from './document-parts.js'
+import { resultKinds, checkMembers, compileInput, type DocumentParts, selectOf } from './document-parts.js'
 import { compileOnSql } from './document-sql.js'
 import { documentInput } from './input-schema.js'
 import { compilePage } from './page.js'
@@ -90,7 +90,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     writes: isRead ? nothing : used,
     missing: 'notFound',
     status: creates ? 201 : 200,
-    answer: cursors === undefined ? answers[operation] : 'cursorPage',
+    resultKind: cursors === undefined ? resultKinds[operation] : 'cursorPage',
     references: Object.freeze(references),
     inputPointers: noPointers,
     record: documentSchema,

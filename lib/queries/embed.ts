@@ -3,8 +3,8 @@ import type { QueryContext } from './context.js'
 import type { Table } from '../database/catalogue.js'
 import type { Pairs } from './relation.js'
 import { type EmbedLimit, type Field, type Selection, isEmbed } from './field.js'
-import { maxAnswerBytes } from '../expressions/answer.js'
-import { tooLarge } from './answer-size.js'
+import { maxResultBytes } from '../expressions/result.js'
+import { tooLarge } from './result-size.js'
 import { writeConditions } from './filter.js'
 import { groupBy, type GroupOrder, groupOrder } from './groups.js'
 import { columnOf, quote, tableName } from './identifiers.js'
@@ -78,7 +78,7 @@ function embedded (field: Embed, outer: string, rendering: Rendering): string {
     return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${writeLimit(limit, placeholders)}`}) ${row}`
   }
   // PostgreSQL computes equal aggregates only once.
-  const over = `count(*) > ${embedLimit} or pg_column_size(json_agg(${row}.*)) > ${maxAnswerBytes}`
+  const over = `count(*) > ${embedLimit} or pg_column_size(json_agg(${row}.*)) > ${maxResultBytes}`
   const most = limit === undefined ? `${embedLimit + 1}` : `least(${writeLimit(limit, placeholders)}, ${embedLimit + 1})`
   return `select case when ${over} then ${tooLarge('count(*)::integer')}::json else ${list} end from (${ordered} limit ${most}) ${row}`
 }

@@ -67,7 +67,7 @@ export function compileQuery (query: Query, pointer: string, context: QueryConte
     writes: query.operation === 'select' ? nothing : writesOf(table, query.operation === 'delete' ? 'delete' : 'update', context.catalogue),
     missing: operation.missing,
     status: query.operation === 'insert' ? 201 : 200,
-    answer: operation.answer,
+    resultKind: operation.resultKind,
     references: Object.freeze(uniqueReferences(operation.references)),
     inputPointers: operation.inputPointers ?? noPointers,
     // Members for the documentation and for faults only are computed on demand.

@@ -29,7 +29,7 @@ const maxGroups = 100
 const noRecords: BoundQuery = Object.freeze({
   statement: Object.freeze({ text: 'select \'{"data":[]}\'' }),
   values: Object.freeze([]),
-  answer: 'records'
+  resultKind: 'records'
 })
 
 /** Compiles the operation; undefined after faults. */
@@ -73,7 +73,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
     const read = input.read(scope)
     if (!read.many) {
       const { statement, values } = one(scope, { row: read.rows[0]!.bound, rows: '', count: 1 })
-      return { statement, values, answer: 'record' }
+      return { statement, values, resultKind: 'record' }
     }
     if (read.rows.length === 0) return noRecords
     const count = read.rows.length
@@ -83,7 +83,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
     const rows = rowsOf(read.rows, row, input, groups)
     if (rows === undefined) {
       const { statement, values } = many(scope, { row, rows: rowsAsJson(read.rows, input), count })
-      return { statement, values, answer: 'records' }
+      return { statement, values, resultKind: 'records' }
     }
     const on = new Set([...accessSwitches, ...varying].filter((each) => each(scope, { row, rows: '', count: 0 })))
     const { statement, values } = writeOnce(
@@ -91,10 +91,10 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
       scope,
       { row, rows: '', count }
     )
-    return { statement, values, answer: 'records' }
+    return { statement, values, resultKind: 'records' }
   }
   return {
-    answer: 'record',
+    resultKind: 'record',
     missing: conflict === undefined ? 'notFound' : 'conflict',
     references: [...input.references, ...references],
     inputPointers: new Map([...input.inputPointers, ...inputPointers]),

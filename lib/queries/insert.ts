@@ -2,7 +2,7 @@
 import { type Column, tenantColumn } from '../database/catalogue.js'
 import type { Binder, Placeholders, Switch } from './sql.js'
 import type { InputRow, WriteInput } from './write-input.js'
-import { type Form, type Write, type Written, answerWritten } from './write.js'
+import { type Form, type Write, type Written, selectWritten } from './write.js'
 import type { Withheld } from './context.js'
 import { returnMade, tableEvents, upsertKind } from './entity-events.js'
 import { tenantKeys } from './foreign-keys.js'
@@ -68,7 +68,7 @@ export function writeInsert (parts: InsertParts, rows: Rows, placeholders: Place
   const form: Form = rows.kind === 'one'
     ? { kind: 'record', unique: true }
     : { kind: 'records', ...(conflict !== undefined && { expected: placeholders.add(bindCount, 'bigint') }) }
-  return answerWritten(
+  return selectWritten(
     writes,
     alias,
     { ...parts.written, keys },

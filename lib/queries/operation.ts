@@ -1,12 +1,12 @@
 /** The result of compiling an operation, and the members that each operation accepts. */
 import type { Query, TableOperation } from '../schema/query.js'
-import type { Answer, CompiledQuery, Missing, Reference } from '../expressions/types.js'
+import type { ResultKind, CompiledQuery, Missing, Reference } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../schema/faults.js'
 
 /** The part of a compiled query that depends on its operation. */
 export interface CompiledOperation {
-  readonly answer: Answer
+  readonly resultKind: ResultKind
   readonly missing: Missing
   readonly references: readonly Reference[]
   /** Default: nothing is written. */

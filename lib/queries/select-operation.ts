@@ -1,5 +1,5 @@
 /** `select`: a page, or one record. */
-import type { Answer, Reference, Scope } from '../expressions/types.js'
+import type { ResultKind, Reference, Scope } from '../expressions/types.js'
 import type { CompiledOperation } from './operation.js'
 import { type RowOrder, compileOrders } from './order.js'
 import type { Subject } from './subject.js'
@@ -124,14 +124,18 @@ function compileGroups (
   return reading(variants, 'page', [...filters.references, ...page.references])
 }
 
-function reading (variants: ReturnType<typeof compileVariants>, answer: Answer, references: readonly Reference[]): CompiledOperation {
+function reading (
+  variants: ReturnType<typeof compileVariants>,
+  resultKind: ResultKind,
+  references: readonly Reference[]
+): CompiledOperation {
   return {
-    answer,
+    resultKind,
     missing: 'notFound',
     references,
     bind: (scope) => {
       const { statement, values } = variants(scope, noInput)
-      return { statement, values, answer }
+      return { statement, values, resultKind }
     }
   }
 }

@@ -37,9 +37,9 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
     const parts = { table, schema: context.catalogue.schema, filters, full, selection, order: () => '', embedLimit }
     return one ? writeRecord(parts, unique, placeholders, on) : writeRecords(parts, placeholders, on)
   })
-  const answer = one ? 'record' : 'records'
+  const resultKind = one ? 'record' : 'records'
   return {
-    answer,
+    resultKind,
     missing: 'notFound',
     references: [...filters.references, ...input.references],
     inputPointers: input.inputPointers,
@@ -47,7 +47,7 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
     bind: (scope) => {
       const [row] = input.read(scope).rows
       const { statement, values } = variants(scope, { row: row!.bound, rows: '', count: 1 })
-      return { statement, values, answer }
+      return { statement, values, resultKind }
     }
   }
 }
@@ -84,13 +84,13 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
     }
   )
   return {
-    answer: 'deletion',
+    resultKind: 'deletion',
     missing: 'notFound',
     references: filters.references,
     bind: (scope) => {
       if (soft && !allowHard && asksForHard(scope)) throw failure('forbidden', { message: 'This route does not allow hard=true' })
       const { statement, values } = variants(scope, noInput)
-      return { statement, values, answer: 'deletion' }
+      return { statement, values, resultKind: 'deletion' }
     }
   }
 }

@@ -2,7 +2,7 @@
 import { type CompiledFilters, writeConditions } from './filter.js'
 import type { Placeholders, Switch } from './sql.js'
 import type { WriteInput } from './write-input.js'
-import { type Form, type Written, answerWritten } from './write.js'
+import { type Form, type Written, selectWritten } from './write.js'
 import type { Withheld } from './context.js'
 import { tableEvents } from './entity-events.js'
 import { markFiles } from './row-files.js'
@@ -34,7 +34,7 @@ export function writeUpdate (parts: UpdateParts, placeholders: Placeholders, on:
   const update = `update ${tableName(catalogue.schema, table)} ${alias} set ${set.join(', ')}${where(conditions)}`
   const keys = tenantKeys(table, catalogue).filter((key) => key.columns.some((name) => given.some(({ column }) => column.name === name)))
   const events = parts.events && { part: tableEvents(table, parts.events.withheld, 'updated', placeholders), returning: '' }
-  return answerWritten([{ text: update }], alias, { ...parts.written, keys }, parts.form, placeholders, events)
+  return selectWritten([{ text: update }], alias, { ...parts.written, keys }, parts.form, placeholders, events)
 }
 
 export type DeleteParts = Pick<UpdateParts, 'filters' | 'events'> & { readonly written: Pick<Written, 'table' | 'catalogue'> }
@@ -60,7 +60,7 @@ export function writeDelete (
   const alias = placeholders.alias()
   const condition = where(conditionsOf(parts, alias, placeholders, on, withDeleted))
   const name = tableName(catalogue.schema, table)
-  const [write, answer] = soft
+  const [write, result] = soft
     ? [
       `update ${name} ${alias} set ${table.columns.get('deleted')?.generated === true ? '' : '"deleted" = true, '}"deleted_at" = now()${condition}`,
       '{"success":true,"softDeleted":true}'
@@ -70,10 +70,10 @@ export function writeDelete (
   if (parts.events !== undefined) {
     return `with w as (${write} returning ${alias}.*)${
       tableEvents(table, parts.events.withheld, 'deleted', placeholders)
-    }${files} select '${answer}' from w limit 1`
+    }${files} select '${result}' from w limit 1`
   }
-  if (files !== '') return `with w as (${write} returning ${alias}.*)${files} select '${answer}' from w limit 1`
-  return unique ? `${write} returning '${answer}'` : `with w as (${write} returning 1) select '${answer}' from w limit 1`
+  if (files !== '') return `with w as (${write} returning ${alias}.*)${files} select '${result}' from w limit 1`
+  return unique ? `${write} returning '${result}'` : `with w as (${write} returning 1) select '${result}' from w limit 1`
 }
 
 function conditionsOf (

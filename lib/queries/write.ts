@@ -1,7 +1,7 @@
 /** The common part of all writes: the response from the written rows. */
 import type { Catalogue, ForeignKey, Table } from '../database/catalogue.js'
 import type { Selection } from './field.js'
-import { boundedRowText, boundedText } from './answer-size.js'
+import { boundedRowText, boundedText } from './result-size.js'
 import { freeName, quote } from './identifiers.js'
 import { hasEmbeds, noSwitches, selectList } from './embed.js'
 import { raise, referencesOwnTenant } from './foreign-keys.js'
@@ -41,7 +41,7 @@ export interface Write {
 }
 
 /** Combines the writes into one statement that returns the written rows. All of them write to `alias`. */
-export function answerWritten (
+export function selectWritten (
   writes: readonly Write[],
   alias: string,
   written: Written,
@@ -59,7 +59,7 @@ export function answerWritten (
     ? 'w'
     : `(select ${selectList(selection, w, rendering)} from w ${w}${where(referencesOwnTenant(keys, table, catalogue, 'w', w, placeholders))})`
   const record = plain && selection.fields.length === 0 ? "'{}'::json" : 'row_to_json(r.*)'
-  return `with ${writtenRows(writes, returning, table)}${events?.part ?? ''} ${answer(rows, record, form)}`
+  return `with ${writtenRows(writes, returning, table)}${events?.part ?? ''} ${selectResult(rows, record, form)}`
 }
 
 /** `w as (...)`: the written rows in the order of the response. */
@@ -72,7 +72,7 @@ function writtenRows (writes: readonly Write[], returning: string, table: Table)
   return `${parts.join(', ')}, w as (select * from (${rows.join(' union all ')}) u order by ${place})`
 }
 
-function answer (rows: string, record: string, form: Form): string {
+function selectResult (rows: string, record: string, form: Form): string {
   if (form.kind === 'record') {
     return form.unique
       ? boundedRowText(`select ${record}::text from ${rows} r`)

@@ -7,10 +7,10 @@ import { createHash } from 'node:crypto'
 import { readRedisUrl } from './url.js'
 
 // ms without a byte from Redis before it counts as hanging; checked at this interval, so a caller waits at most twice as long
-const answerTime = 250
+const replyTimeMs = 250
 const handshakeTime = 2000 // ms for a connection to become usable; callers do not wait for it
 const retryTime = 500 // ms from the end of a connection to the next attempt: Redis is used within a second of its return
-const longestRetryTime = 10_000 // ms, for a Redis that answers but is unusable
+const longestRetryTime = 10_000 // ms, for a Redis that replies but is unusable
 const startTime = 1000 // ms that a start waits for the first connection
 const refusalLogTime = 60_000 // ms between two lines on commands that Redis refuses
 const probe = 'tenantry:probe' // a key that never exists
@@ -115,7 +115,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
   let isUp = false
   let isReportedAway = false
   let isClosed = false
-  let reason = 'it did not answer'
+  let reason = 'no reply'
   let lastRefusal = -Infinity
   let handshake: NodeJS.Timeout | undefined
   let watch: NodeJS.Timeout | undefined
@@ -153,17 +153,17 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
       setImmediate(() => {
         watch = undefined
         if (isUp && pending > 0 && client.stream.bytesRead === bytesRead) {
-          away(`no answer in ${answerTime} ms`)
+          away(`no reply in ${replyTimeMs} ms`)
           // `disconnect` would wait for the other side.
           client.stream.destroy()
         } else watchOn()
-      }), answerTime)
+      }), replyTimeMs)
     watch.unref()
   }
 
   /**
    * Commands of one turn of the event loop share one write, which saves a quarter of the CPU for each request. Unlike in a pipeline of
-   * ioredis, no command waits for another's answer.
+   * ioredis, no command waits for another's reply.
    */
   function gather (): void {
     if (isGathering) return
@@ -184,7 +184,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
     handshake = setTimeout(() =>
       setImmediate(() => {
         if (isUp || stream.destroyed) return
-        reason = 'no answer to the handshake'
+        reason = 'no reply to the handshake'
         stream.destroy()
       }), handshakeTime)
     handshake.unref()

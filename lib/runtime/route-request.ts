@@ -49,13 +49,13 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   /** Resolves with the body as JSON text, or with the reply if 304 was sent. Rejects with errors of the error catalogue. */
   async serve (): Promise<string | Reply> {
     const { webhook } = this.#route
-    if (webhook !== null) return this.#services.inbound(webhook, this.#request, this.#reply, () => this.answer())
-    const body = await this.answer()
+    if (webhook !== null) return this.#services.inbound(webhook, this.#request, this.#reply, () => this.handle())
+    const body = await this.handle()
     return isRead(this.#route) ? this.respond(body) : body
   }
 
   /** As `serve`, without the HTTP-only steps: signatures and 304. */
-  async answer (): Promise<string> {
+  async handle (): Promise<string> {
     this.validate()
     if (this.#route.permissions.length > 0) await this.authorize()
     return this.receive()

@@ -6,7 +6,7 @@ import type { DocumentSession, DocumentStore } from '../firestore/types.js'
 import type { CacheStore } from '../cache/store.js'
 import { isFailure } from '../errors.js'
 import { stringifyJson } from '../json/stringify.js'
-import { type Answered, answerOf, bodyOf, type Stores } from './answer.js'
+import { type RouteResult, runQueries, bodyOf, type Stores } from './queries.js'
 import { runIntegrations, type Caller } from './integrations.js'
 import { tenantOrNone, tenantOrPlatform } from '../identity/tenant-ref.js'
 
@@ -65,9 +65,9 @@ async function run (
       const stores = storesOf(session, firestore)
       if (guard !== undefined) await guard.check(stores)
       await form?.complete(session)
-      const answer = await answerOf(route, scope, stores)
-      const body = bodyOf(route, answer, scope)
-      reportCreated(answer, caller)
+      const result = await runQueries(route, scope, stores)
+      const body = bodyOf(route, result, scope)
+      reportCreated(result, caller)
       if (once !== undefined) await once.answered(session, body)
       return body
     })
@@ -76,23 +76,23 @@ async function run (
     await written()
     return body
   }
-  const answer = route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
+  const result = route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
     ? await engine.transaction(options, async (session) => {
       const stores = storesOf(session, firestore)
       if (guard !== undefined) await guard.check(stores)
       await form?.complete(session)
-      const answer = await answerOf(route, scope, stores)
+      const result = await runQueries(route, scope, stores)
       if (once !== undefined && writes) await once.written(session)
-      return answer
+      return result
     })
-    : await answerOf(route, scope, { sql: (bound) => engine.text(bound.statement, bound.values, options), documents: firestore })
+    : await runQueries(route, scope, { sql: (bound) => engine.text(bound.statement, bound.values, options), documents: firestore })
   // The written rows name the files, even if a later call fails.
   if (writes) form?.keep()
   await written()
   const last = calls ? await runIntegrations(route, scope, caller) : null
-  const answered = calls && route.queries.length === 0 ? { text: stringifyJson(last?.result ?? null), form: 'value' as const } : answer
-  const body = bodyOf(route, answered, scope, last)
-  reportCreated(answer, caller)
+  const shown = calls && route.queries.length === 0 ? { text: stringifyJson(last?.result ?? null), form: 'value' as const } : result
+  const body = bodyOf(route, shown, scope, last)
+  reportCreated(result, caller)
   return body
 }
 
@@ -112,18 +112,18 @@ async function runOnFirestore (
   const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
   route.copies?.response?.(scope, 0)
   if (form !== null) await engine.transaction(options, form.complete)
-  const answer = route.queries.length > 1 || guard !== undefined
+  const result = route.queries.length > 1 || guard !== undefined
     ? await firestore.transaction(async (documents) => {
       const stores = { sql, documents }
       if (guard !== undefined) await guard.check(stores)
-      return answerOf(route, scope, stores)
+      return runQueries(route, scope, stores)
     })
-    : await answerOf(route, scope, { sql, documents: firestore })
+    : await runQueries(route, scope, { sql, documents: firestore })
   form?.keep()
   await written()
   const last = route.integrations.length > 0 ? await runIntegrations(route, scope, caller) : null
-  const body = bodyOf(route, answer, scope, last)
-  reportCreated(answer, caller)
+  const body = bodyOf(route, result, scope, last)
+  reportCreated(result, caller)
   if (once !== undefined) {
     await engine.transaction(options, (session) => once.answered(session, body))
     once.kept()
@@ -135,6 +135,6 @@ function storesOf (session: Session, documents: DocumentSession | null): Stores 
   return { sql: (bound) => session.text(bound.statement, bound.values), documents }
 }
 
-function reportCreated ({ text, form }: Answered, { created }: Caller): void {
+function reportCreated ({ text, form }: RouteResult, { created }: Caller): void {
   if (created !== undefined && form === 'record') created(text)
 }

@@ -1,4 +1,4 @@
-/** The cache of answers. */
+/** The cache of responses. */
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 import { RedisServer } from './redis.js'

@@ -33,7 +33,7 @@ const shared: Options = {
   allowUnionTypes: true,
   // Otherwise a required `constructor` would always be present.
   ownProperties: true,
-  // A validator that fails to compile must not answer for its schema.
+  // A validator that fails to compile must not stand for its schema.
   addUsedSchema: false,
   useDefaults: true,
   verbose: true,

@@ -19,7 +19,7 @@ export const slack: Scheme = {
   idOf: ({ body, headers }, payload) => idOr(memberOf(payload, 'event_id'), String(headers[timestamp]), body)
 }
 
-/** Slack's check of an address before it sends events: the text to answer. null for any other event. */
+/** Slack's check of an address before it sends events: the text of the response. null for any other event. */
 export function challengeOf (payload: unknown): string | null {
   const challenge = memberOf(payload, 'type') === 'url_verification' ? memberOf(payload, 'challenge') : undefined
   return typeof challenge === 'string' ? challenge : null

@@ -12,7 +12,7 @@ import { writeAudit } from '../../lib/database/audit.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { tenantColumn } from '../../lib/database/catalogue.js'
 import { failure } from '../../lib/errors.js'
-import { parseAnswer } from '../../lib/database/parse-answer.js'
+import { parseResult } from '../../lib/database/parse-result.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { actorOf, type ActingRequest } from '../auth/actor.js'
 import { writeAudited, type AuditedWrite } from '../audit/audited-write.js'
@@ -303,7 +303,7 @@ function scopeOf (tenant: ScopeTenant | null, params: Scope['params'], query: Sc
 }
 
 function recordsOf (text: string | null): Record<string, unknown>[] {
-  const { data }: { data?: unknown } = Object(parseAnswer(text ?? '{}'))
+  const { data }: { data?: unknown } = Object(parseResult(text ?? '{}'))
   return Array.isArray(data) ? data.filter(isRecord) : []
 }
 

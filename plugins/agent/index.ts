@@ -24,7 +24,7 @@ import { createConversationStore } from './store.js'
 export interface AgentOptions {
   /** The document's `agent.chat`. */
   readonly chat?: Chat | undefined
-  /** Tokens of an answer, like `agent.llm.maxOutputTokens`. Default: 1000. */
+  /** Tokens of a response, like `agent.llm.maxOutputTokens`. Default: 1000. */
   readonly maxOutputTokens?: number | undefined
   /** Milliseconds between comments of event streams. Default: 15,000. */
   readonly heartbeatMs?: number | undefined

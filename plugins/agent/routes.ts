@@ -17,7 +17,7 @@ import { sendEvents } from '../models/event-stream.js'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
-import { AgentHealth, ChatAnswer, ChatBody, ConversationList, ConversationParams, ConversationWithMessages } from './schemas.js'
+import { AgentHealth, ChatResponse, ChatBody, ConversationList, ConversationParams, ConversationWithMessages } from './schemas.js'
 
 const tags = ['Agent']
 const config = { access: 'user' } as const
@@ -46,7 +46,7 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
       description:
         'With `stream: true` the response is a stream of server-sent events with `data: {...}`: `start` with `conversationId` and `citations`, `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` or `error`. A comment is sent every 15 seconds. If the provider fails before it responds, the response has an error status. The call ends when the caller disconnects. A conversation is saved when its response is complete.',
       body: ChatBody,
-      response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
+      response: { 200: ChatResponse, ...errorResponses(...chatRefusals) }
     }
   }, async (request, reply) => {
     const { message, conversationId, stream = false, documents = true, tools = false } = request.body
@@ -62,7 +62,7 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
       claim: actorOf(request).claim,
       signal: leftOf(reply)
     })
-    if (!stream) return await answerOf(events)
+    if (!stream) return await responseOf(events)
     const first = await events.next()
     return sendEvents(reply, startingWith(first, events), { heartbeatMs })
   })
@@ -144,7 +144,7 @@ function shown ({ id, title, createdAt, updatedAt }: Conversation) {
   return { id, title, createdAt: createdAt.toISOString(), updatedAt: updatedAt.toISOString() }
 }
 
-async function answerOf (events: AsyncIterable<AgentEvent>): Promise<Static<typeof ChatAnswer>> {
+async function responseOf (events: AsyncIterable<AgentEvent>): Promise<Static<typeof ChatResponse>> {
   let conversationId = ''
   let citations: readonly Citation[] = []
   let content = ''

@@ -31,7 +31,7 @@ export const ChatBody = Type.Object({
 }, closed)
 export type ChatBody = Static<typeof ChatBody>
 
-export const ChatAnswer = named(
+export const ChatResponse = named(
   'AgentChat',
   Type.Object({
     conversationId: Id,

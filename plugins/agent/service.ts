@@ -46,14 +46,14 @@ const defaultContext = 16_000 // tokens, if the document does not set the model'
 const toolsShare = 0.25 // of the context, for the results of tools
 const margin = 200 // tokens for message frames that the count does not include
 
-/** The document's `agent.chat`, and the tokens of an answer. */
+/** The document's `agent.chat`, and the tokens of a response. */
 export interface AgentSettings {
   readonly system?: string | undefined
   /** Names of tools. Default: all tools of the caller. */
   readonly tools?: readonly string[] | undefined
   readonly maxRounds?: number | undefined
   readonly maxOutputTokens: number
-  /** The limit for a whole answer. */
+  /** The limit for a whole response. */
   readonly timeoutMs: number
 }
 
@@ -141,7 +141,7 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
     }, claim)
   }
 
-  async function * answer (input: ChatInput, signal: AbortSignal): AsyncGenerator<AgentEvent, void, undefined> {
+  async function * respond (input: ChatInput, signal: AbortSignal): AsyncGenerator<AgentEvent, void, undefined> {
     const { owner, conversationId, message, user } = input
     const { tenant } = owner
     if (conversationId !== undefined && await store.find(owner, conversationId) === null) throw conversationUnknown()
@@ -171,7 +171,7 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
       else if (event.type !== 'done') yield event
       else {
         await keep(input, id, excerpts, event.result)
-        log.info({ tenant, conversation: id, excerpts: excerpts.length, toolCalls: event.result.toolCalls.length }, 'a chat was answered')
+        log.info({ tenant, conversation: id, excerpts: excerpts.length, toolCalls: event.result.toolCalls.length }, 'a chat has ended')
         yield { type: 'done', finishReason: event.result.finishReason }
       }
     }
@@ -188,7 +188,7 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
       if (input.signal.aborted) leave()
       input.signal.addEventListener('abort', leave, { once: true })
       try {
-        yield * answer(input, over.signal)
+        yield * respond(input, over.signal)
       } finally {
         clearTimeout(timer)
         input.signal.removeEventListener('abort', leave)

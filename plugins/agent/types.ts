@@ -2,7 +2,7 @@
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
 
-/** A document's chunk that was available for an answer. */
+/** A document's chunk that was available for a response. */
 export interface Citation {
   /** The id of the document. */
   readonly id: string

@@ -47,12 +47,12 @@ export interface Draft {
   readonly held: ReadonlyMap<string, Held>
   /** Applies an event; see `Outcome`. */
   receive(provider: ProviderName, event: ProviderEvent): Promise<'applied' | 'stale' | 'duplicate' | 'unclaimed'>
-  /** Applies the provider's answer. */
+  /** Applies the provider's response. */
   confirm(provider: ProviderName, snapshot: Snapshot): void
   /** Another tenant has had the subscription since then. */
   leave(provider: ProviderName, id: string, since: Date): void
-  /** Records the time of a call to the provider; its answer covers the subscriptions `seen` before. */
-  asked(at: number, answered: boolean, seen: readonly Held[]): void
+  /** Records the time of a call to the provider; its response covers the subscriptions `seen` before. */
+  asked(at: number, hasResponse: boolean, seen: readonly Held[]): void
 }
 
 /** Runs the work and evaluates the tenant; null for an unknown tenant, or one that is being deleted. */
@@ -180,13 +180,13 @@ export function createChange (
         )
         warnings.push([{ tenant, provider, subscription: id }, 'a subscription now belongs to another tenant'])
       },
-      asked (time, answered, seen) {
+      asked (time, hasResponse, seen) {
         memory = {
           ...memory,
           triedAt: Math.max(time, memory.triedAt ?? 0),
-          ...answered && { pulledAt: Math.max(time, memory.pulledAt ?? 0) }
+          ...hasResponse && { pulledAt: Math.max(time, memory.pulledAt ?? 0) }
         }
-        if (!answered) return
+        if (!hasResponse) return
         for (const { askedAt, ...one } of seen) {
           const known = held.get(keyOf(one))
           // Events that arrived during a call to the provider trigger another call.

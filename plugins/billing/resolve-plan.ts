@@ -27,7 +27,7 @@ export interface Reported extends Held {
 export interface Memory {
   /** The last plan of its subscriptions; null if none ever gave one. */
   readonly given: string | null
-  /** The time of the provider's last answer, */
+  /** The time of the provider's last response, */
   readonly pulledAt: number | null
   /** and of the last call to it. */
   readonly triedAt: number | null

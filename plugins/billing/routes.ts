@@ -180,7 +180,7 @@ const List = named(
 )
 
 export function planRoutes (app: FastifyInstance, plans: Plans): void {
-  const answer = { plans: plans.all }
+  const response = { plans: plans.all }
 
   app.get('/billing/plans', {
     config: { access: 'public' },
@@ -190,5 +190,5 @@ export function planRoutes (app: FastifyInstance, plans: Plans): void {
       security: [],
       response: { 200: List, ...errorResponses(429, 500) }
     }
-  }, () => answer)
+  }, () => response)
 }

@@ -57,7 +57,7 @@ export interface Billing {
    * provider still tries to collect; else null. `tenantUnknown`
    */
   inForce(tenant: string): Promise<InForce | null>
-  /** Applies the answer of a call to the provider. */
+  /** Applies the provider's response. */
   record(provider: ProviderName, tenant: string, snapshots: readonly Snapshot[]): Promise<void>
   /** Asks the provider. `billingNotConfigured` without one, `tenantUnknown`, and the errors of its call. */
   sync(tenant: string): Promise<Subscription>
@@ -109,19 +109,19 @@ export function createBilling (
     return moved.some((one) => one.tenant === tenant) ? present(await change(tenant, async () => {})) : settled
   }
 
-  /** Asks the providers of the tenant; each answer is applied even if another one fails. */
+  /** Asks the providers of the tenant; each response is applied even if another call fails. */
   async function pull (tenant: Owner): Promise<Settled> {
     const view = await readView(engine.kyselyFor(tenant), tenant)
     if (view === null) throw failure('tenantUnknown')
     const startedAt = now()
     const asked = [...providers.values()].filter(({ name }) => name === provider?.name || view.held.some((held) => held.provider === name))
-    const answers = await Promise.allSettled(
+    const results = await Promise.allSettled(
       asked.map(async (one) => ({ name: one.name, snapshots: await one.subscriptions(tenant, customersOf(view, one.name)) }))
     )
-    const failed = answers.find((answer) => answer.status === 'rejected')
+    const failed = results.find((result) => result.status === 'rejected')
     const settled = await change(tenant, async ({ confirm, asked: note }) => {
-      for (const answer of answers) {
-        if (answer.status === 'fulfilled') { for (const snapshot of answer.value.snapshots) confirm(answer.value.name, snapshot) }
+      for (const result of results) {
+        if (result.status === 'fulfilled') { for (const snapshot of result.value.snapshots) confirm(result.value.name, snapshot) }
       }
       note(startedAt, failed === undefined, view.held)
     })

@@ -40,16 +40,16 @@ export function merged (one: Known, other: Known): Known {
 
 /**
  * The same for a snapshot from a call to the provider. At equal times it wins, unless only one event has another state for that time: that
- * event may have happened right after the answer.
+ * event may have happened right after the response.
  */
 export function confirmed (known: Known, asked: Known): Known {
-  const [before, answer] = [known.snapshot, asked.snapshot]
-  if (before === null || answer === null) return merged(known, asked)
-  const differs = contentOf(before) !== contentOf(answer)
-  const time = answer.asOf.getTime() - before.asOf.getTime()
-  if (differs && (time !== 0 || stageOf(before) !== stageOf(answer))) return merged(known, asked)
+  const [before, reported] = [known.snapshot, asked.snapshot]
+  if (before === null || reported === null) return merged(known, asked)
+  const differs = contentOf(before) !== contentOf(reported)
+  const time = reported.asOf.getTime() - before.asOf.getTime()
+  if (differs && (time !== 0 || stageOf(before) !== stageOf(reported))) return merged(known, asked)
   return {
-    ...withMethod(time < 0 ? before : answer, known, asked),
+    ...withMethod(time < 0 ? before : reported, known, asked),
     unsure: differs && !known.unsure,
     askedAt: later(known.askedAt, asked.askedAt)
   }

@@ -42,7 +42,7 @@ export interface Session {
   readonly effectiveAt?: string
 }
 
-export interface UpgradeAnswer {
+export interface UpgradeResponse {
   /** null for a changed subscription, which needs no checkout. */
   readonly checkoutUrl: string | null
   readonly session: Session
@@ -69,14 +69,14 @@ type Change = 'now' | 'period_end' | 'cancel' | 'resume'
 
 interface Done {
   readonly change: Change | 'checkout'
-  readonly answer: UpgradeAnswer
+  readonly response: UpgradeResponse
 }
 
 /**
  * Throws `billingNotConfigured` without a provider, `validationFailed` for plans that are not for sale or that the tenant has already,
  * `conflict` during another request or before a scheduled cancellation, and the errors of the provider's calls.
  */
-export type Upgrade = (input: UpgradeInput) => Promise<UpgradeAnswer>
+export type Upgrade = (input: UpgradeInput) => Promise<UpgradeResponse>
 
 export function createUpgrade ({ billing, provider, providers, products, plans, appUrl, dbFor, log, now }: UpgradeParts): Upgrade {
   async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput): Promise<Done> {
@@ -90,7 +90,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     })
     return {
       change: 'checkout',
-      answer: { checkoutUrl: url, session: { id, provider: seller.name, plan, billing_cycle: cycle, amount, currency } }
+      response: { checkoutUrl: url, session: { id, provider: seller.name, plan, billing_cycle: cycle, amount, currency } }
     }
   }
 
@@ -115,7 +115,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     const effectiveAt = kind === 'now' || kind === 'resume' ? new Date(now()) : snapshot.periodEnd
     return {
       change: kind,
-      answer: {
+      response: {
         checkoutUrl: null,
         session: {
           id: snapshot.id,
@@ -162,18 +162,18 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     }`
   }
 
-  async function upgrade (seller: PaymentProvider, input: UpgradeInput): Promise<UpgradeAnswer> {
+  async function upgrade (seller: PaymentProvider, input: UpgradeInput): Promise<UpgradeResponse> {
     const { tenant, plan, cycle, actor } = input
     // A webhook may be on its way. A just bought plan must not be bought twice.
     await billing.sync(tenant)
     const current = await billing.inForce(tenant)
     if (current === null && plan === lowestPlan) throw refused('/body/targetPlan', 'there is no subscription to cancel')
-    const { answer, change: kind } = await (current === null ? buy(seller, input) : change(current, input)).catch((error: unknown) => {
+    const { response, change: kind } = await (current === null ? buy(seller, input) : change(current, input)).catch((error: unknown) => {
       throw isFailure(error, 'notFound')
         ? failure('providerFailed', { cause: new Error(missingAt(seller, current, input), { cause: error }) })
         : error
     })
-    const { id, provider: by } = answer.session
+    const { id, provider: by } = response.session
     await writeAudit(dbFor(tenant), {
       tenant,
       action: 'billing.upgrade',
@@ -182,7 +182,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
       details: { change: kind, provider: by, id },
       at: new Date(now())
     })
-    return answer
+    return response
   }
 
   return async (input) => {

@@ -218,7 +218,7 @@ export function createRedisCache (
       }, () => {
         throw new Error('Redis cannot be used')
       }))
-      if (!await settlesWithin(reached, timeoutMs)) throw new Error(`Redis did not answer within ${timeoutMs} ms`)
+      if (!await settlesWithin(reached, timeoutMs)) throw new Error(`Redis did not reply within ${timeoutMs} ms`)
     },
     close () {
       isClosed = true
@@ -254,10 +254,10 @@ function bytesOf (tenant: string, key: string, value: string): number {
   return Math.ceil(bytesPerItem + keysPerItem * (Buffer.byteLength(key) + tenant.length) + bytesPerByte * Buffer.byteLength(value))
 }
 
-function textsOf (answer: unknown): string[] {
-  return Array.isArray(answer) ? answer.map(String) : []
+function textsOf (reply: unknown): string[] {
+  return Array.isArray(reply) ? reply.map(String) : []
 }
 
-function numbersOf (answer: unknown): number[] {
-  return Array.isArray(answer) ? answer.map(Number) : []
+function numbersOf (reply: unknown): number[] {
+  return Array.isArray(reply) ? reply.map(Number) : []
 }

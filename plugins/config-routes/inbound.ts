@@ -72,13 +72,13 @@ export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, 
     const id = scheme.idOf(delivery, payload)
     const once = () => deduplication.once({ tenant, path, id }, work)
     // A shared secret signs for every tenant: the delivery is handled only for the first tenant that it names.
-    const answer = own
+    const response = own
       ? await once()
       : await deduplication.once(
         { tenant: platformRef, path, id: sharedId(accepted, scheme.signedIdOf?.(delivery) ?? id) },
         scheme.signedIdOf === undefined ? work : once
       )
-    if (answer !== undefined && !webhook.acknowledges) return answer
+    if (response !== undefined && !webhook.acknowledges) return response
     reply.code(200)
     return received
 

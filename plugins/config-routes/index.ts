@@ -124,7 +124,7 @@ export default definePlugin<ConfigRoutesOptions>({
       }
       const calls = servingCalls(serving)
       const serve: ServeCall = (call, reply) =>
-        readiness.whenMigrated(() => new RouteRequest(current(), calls, call, reply, origin).answer())
+        readiness.whenMigrated(() => new RouteRequest(current(), calls, call, reply, origin).handle())
       const origin: Origin = { generation: '', placeOf: (pointer) => pointer, readOnPath: () => generation.readOnPath(index) }
       group.route({
         method: route.method,

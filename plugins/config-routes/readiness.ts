@@ -11,7 +11,7 @@ export interface Readiness {
    * Answers a request at once if the database is migrated. Otherwise checks again, and rejects with `migrationPending` if
    * migrations are still pending.
    */
-  whenMigrated<Body>(answer: () => Promise<Body>): Promise<Body>
+  whenMigrated<Body>(handle: () => Promise<Body>): Promise<Body>
   /**
    * The error for a route that no longer fits the tables. Also rereads the tables: such a route runs no statement whose failure
    * would show a later change.
@@ -44,7 +44,7 @@ async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise
   }
 
   return {
-    whenMigrated: (answer) => pending ? lookAgain().then(answer) : answer(),
+    whenMigrated: (handle) => pending ? lookAgain().then(handle) : handle(),
     schemaChanged () {
       if (Date.now() - refreshedAt >= recheckAfter) {
         refreshedAt = Date.now()

@@ -1,6 +1,6 @@
 /** Runs the workflow of a route: at once, or as a job. The response for a job holds the address of its status. */
 import type { RouteReply } from '../../lib/http/route-reply.js'
-import type { AnswerForm } from '../../lib/expressions/types.js'
+import type { ResultForm } from '../../lib/expressions/types.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import type { CompiledRouteWorkflow } from '../../lib/compiler/workflow.js'
 import type { Scope } from '../../lib/expressions/types.js'
@@ -11,8 +11,8 @@ import type { CacheStore } from '../../lib/cache/store.js'
 import type { Integrations } from '../integrations/integrations.js'
 import type { ResourceLimits } from '../resource-limits/service.js'
 import type { WorkflowRuns } from '../workflows/service.js'
-import { describesAnswer, workflowResult } from '../../lib/compiler/workflow.js'
-import { parseAnswer } from '../../lib/database/parse-answer.js'
+import { describesResponse, workflowResult } from '../../lib/compiler/workflow.js'
+import { parseResult } from '../../lib/database/parse-result.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { goneOf, maxSyncMs } from '../workflows/caller.js'
@@ -108,24 +108,24 @@ const never = new AbortController().signal
 function bodyOf (
   { transform, response, copies }: CompiledRoute,
   id: string,
-  { text, form }: { readonly text: string, readonly form: AnswerForm },
+  { text, form }: { readonly text: string, readonly form: ResultForm },
   scope: Scope,
   length: number
 ): string {
-  if (transform === null && response === null) return answer(id, text)
-  const parsed: unknown = parseAnswer(text)
+  if (transform === null && response === null) return completedBody(id, text)
+  const parsed: unknown = parseResult(text)
   const result = transform === null ? parsed : transform.apply(parsed, scope, form)
-  if (response === null) return answer(id, stringifyJson(result))
+  if (response === null) return completedBody(id, stringifyJson(result))
   if (response.kind === 'schema') {
-    return describesAnswer(response.schema)
+    return describesResponse(response.schema)
       ? response.serialize({ workflowId: id, status: 'completed', result }, 'record')
-      : answer(id, response.serialize(result, form))
+      : completedBody(id, response.serialize(result, form))
   }
   const computed: Scope = { ...scope, results: { [workflowResult]: result } }
   copies?.response?.(computed, transform === null ? text.length + length : Infinity)
   return response.serialize(computed)
 }
 
-function answer (id: string, result: string): string {
+function completedBody (id: string, result: string): string {
   return `{"workflowId":"${id}","status":"completed","result":${result}}`
 }

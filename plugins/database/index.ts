@@ -8,7 +8,7 @@ import type { Engine } from '../../lib/database/engine.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { Embedded, Postgres } from '../../lib/schema/database.js'
-import { maxAnswerBytes } from '../../lib/expressions/answer.js'
+import { maxResultBytes } from '../../lib/expressions/result.js'
 import { createEngine, type EngineOptions } from '../../lib/database/index.js'
 import type { DocumentStore, FirestoreOptions } from '../../lib/firestore/types.js'
 import { openFirestore } from '../../lib/firestore/open.js'
@@ -52,7 +52,7 @@ export default definePlugin<DatabaseOptions>({
   async setup (app, { firebase, ...options }) {
     watchRoutes(app)
     // Loads Firestore first, so that a missing package leaves no open connection.
-    const firestore = firebase === undefined ? null : await openFirestore({ ...firebase, maxAnswerBytes })
+    const firestore = firebase === undefined ? null : await openFirestore({ ...firebase, maxResultBytes })
     const engine = await createEngine({ ...options, log: app.log })
     app.decorate('engine', engine)
     app.decorate('firestore', firestore)

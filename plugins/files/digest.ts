@@ -56,7 +56,7 @@ parentPort.on('message', ({ id, block, length, isLast, isClosed }) => {
 })
 `
 
-interface Answer {
+interface ThreadMessage {
   readonly id: number
   /** A block that can be filled again. */
   readonly block?: ArrayBuffer
@@ -75,7 +75,7 @@ function threadOf (): Worker {
     thread = null
     for (const user of users.values()) user.fail(error)
   }
-  started.on('message', (answer: Answer) => users.get(answer.id)?.take(answer))
+  started.on('message', (message: ThreadMessage) => users.get(message.id)?.take(message))
   started.on('error', fail).on('exit', () => fail(new Error('the thread that hashes files has ended')))
   thread = started
   return started
@@ -91,7 +91,7 @@ class ThreadDigest implements Digest {
   readonly #free: ArrayBuffer[] = []
   #digest: string | null = null
   #fault: Error | null = null
-  #answered = (): void => {}
+  #wake = (): void => {}
 
   constructor () {
     users.set(this.#id, this)
@@ -106,7 +106,7 @@ class ThreadDigest implements Digest {
     const block = this.#block?.buffer
     this.#thread.postMessage({ id: this.#id, block, length: this.#filled, isLast: true }, block === undefined ? [] : [block])
     this.#block = null
-    while (this.#digest === null) await this.#answer()
+    while (this.#digest === null) await this.#nextMessage()
     return this.#digest
   }
 
@@ -119,16 +119,16 @@ class ThreadDigest implements Digest {
     last.terminate().catch(() => {})
   }
 
-  take ({ block, digest }: Answer): void {
+  take ({ block, digest }: ThreadMessage): void {
     if (digest !== undefined) this.#digest = digest
     if (block !== undefined && this.#block === null) this.#block = new Uint8Array(block)
     else if (block !== undefined) this.#free.push(block)
-    this.#answered()
+    this.#wake()
   }
 
   fail (error: Error): void {
     this.#fault = error
-    this.#answered()
+    this.#wake()
   }
 
   /** Returns how much of the chunk is now in blocks. */
@@ -145,7 +145,7 @@ class ThreadDigest implements Digest {
   }
 
   async #fillRest (chunk: Uint8Array, start: number): Promise<void> {
-    for (let at = start; at < chunk.length; at = this.#fill(chunk, at)) if (this.#block === null) await this.#answer()
+    for (let at = start; at < chunk.length; at = this.#fill(chunk, at)) if (this.#block === null) await this.#nextMessage()
   }
 
   #send (block: ArrayBuffer): void {
@@ -156,11 +156,11 @@ class ThreadDigest implements Digest {
     else this.#block = this.#made++ < blocksOfFile ? new Uint8Array(blockBytes) : null
   }
 
-  /** Resolves with the next answer of the thread. */
-  async #answer (): Promise<void> {
+  /** Resolves at the next message of the thread. */
+  async #nextMessage (): Promise<void> {
     if (this.#fault === null) {
       await new Promise<void>((resolve) => {
-        this.#answered = resolve
+        this.#wake = resolve
       })
     }
     if (this.#fault !== null) throw this.#fault

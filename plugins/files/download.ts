@@ -55,11 +55,11 @@ export function downloadRoutes (app: FastifyInstance, service: FilesService): vo
     },
     schema: { ...schema, response: errorResponses(400, 401, 403, 404, 409, 416, 429, 500, 503) }
   } as const
-  app.get<Route>('/files/download/:bucket/*', { ...options, exposeHeadRoute: false }, (request, reply) => answer(request, reply, service))
-  app.head<Route>('/files/download/:bucket/*', options, (request, reply) => answer(request, reply, service))
+  app.get<Route>('/files/download/:bucket/*', { ...options, exposeHeadRoute: false }, (request, reply) => download(request, reply, service))
+  app.head<Route>('/files/download/:bucket/*', options, (request, reply) => download(request, reply, service))
 }
 
-async function answer (request: Download, reply: FastifyReply, service: FilesService): Promise<FastifyReply> {
+async function download (request: Download, reply: FastifyReply, service: FilesService): Promise<FastifyReply> {
   const file = await permitted(request, service)
   const isQuarantined = file.scan !== undefined
   const isPublic = !isQuarantined && service.buckets.find(file.bucket)?.isPublic === true

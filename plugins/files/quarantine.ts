@@ -115,17 +115,17 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     await scans.moveTo(tenant, id, new Date(now() + (isEnding ? 0 : retryMs)))
     if (isEnding) return
     // A single file may be the cause of a lost connection. It must not stop the scans of other files.
-    if (err instanceof ScannerUnavailable && !isDown && !await answers()) {
+    if (err instanceof ScannerUnavailable && !isDown && !await isReachable()) {
       isDown = true
       log.error({ err }, 'the scanner of files cannot be reached: uploaded files stay in quarantine')
     } else log.warn({ err, tenant, file: id }, 'a file could not be scanned; it is tried again')
   }
 
-  const answers = () => ping(scanner, pingMs).then(() => true, () => false)
+  const isReachable = () => ping(scanner, pingMs).then(() => true, () => false)
 
   async function look (): Promise<void> {
     if (isDown) {
-      if (!await answers()) return
+      if (!await isReachable()) return
       isDown = false
       log.info('the scanner of files can be reached again')
     }

@@ -36,7 +36,7 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
         `${protocol} \`Upload-Metadata\` may have \`filename\` (required), \`filetype\`, \`entityType\`, \`entityId\`, \`public\` and \`bucket\`. An upload that is not complete after one day is removed.`,
       response: { 201: None, ...errorResponses(...refusals, 'planLimit', 408, 413, 415, 507) }
     }
-  }, (request, reply) => answer(request, reply, newUpload()))
+  }, (request, reply) => handle(request, reply, newUpload()))
 
   app.head<ById>('/files/resumable/:id', {
     config,
@@ -46,7 +46,7 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
       params: Params,
       response: { 200: None, ...errorResponses(...refusals) }
     }
-  }, (request, reply) => answer(request, reply, request.params.id))
+  }, (request, reply) => handle(request, reply, request.params.id))
 
   app.patch<ById>('/files/resumable/:id', {
     config,
@@ -57,12 +57,12 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
       params: Params,
       response: { 204: None, ...errorResponses(...refusals, 408, 413, 415, 507) }
     }
-  }, (request, reply) => answer(request, reply, request.params.id))
+  }, (request, reply) => handle(request, reply, request.params.id))
 
   app.delete<ById>('/files/resumable/:id', {
     config,
     schema: { tags, summary: 'Cancel a resumable upload', params: Params, response: { 204: None, ...errorResponses(...refusals) } }
-  }, (request, reply) => answer(request, reply, request.params.id))
+  }, (request, reply) => handle(request, reply, request.params.id))
 
   for (const url of ['/files/resumable', '/files/resumable/:id']) {
     app.options(url, { config: { access: 'public' }, schema: { hide: true } }, (request, reply) => {
@@ -79,7 +79,7 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
     })
   }
 
-  async function answer (request: FastifyRequest, reply: FastifyReply, id: string): Promise<FastifyReply> {
+  async function handle (request: FastifyRequest, reply: FastifyReply, id: string): Promise<FastifyReply> {
     reply.header('tus-resumable', '1.0.0')
     const call: ResumableCall = {
       tenant: uploadTenantOf(request),

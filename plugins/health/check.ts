@@ -2,7 +2,7 @@
 
 const patienceMs = 25 // that a caller waits for a running check
 const keptMs = 1000 // that a result is kept, so that a flood of probes does not reach the checked service
-export const timeoutMs = 1000 // after which an unanswered check has failed
+export const timeoutMs = 1000 // after which a check has failed
 
 export interface Check {
   /** Whether the dependency works, as far as known: it resolves within 25 ms, even if the dependency hangs. */
@@ -37,18 +37,18 @@ export async function createCheck ({ ask, now }: CheckOptions): Promise<Check> {
   }
 }
 
-/** Whether the answer arrives in time, and is good. */
+/** Whether the check succeeds in time. */
 async function inTime (ask: CheckOptions['ask']): Promise<boolean> {
   const end = new AbortController()
   const late = after(timeoutMs, end.signal).then(() => false)
   try {
-    return await Promise.race([answered(ask), late])
+    return await Promise.race([succeeds(ask), late])
   } finally {
     end.abort()
   }
 }
 
-async function answered (ask: CheckOptions['ask']): Promise<boolean> {
+async function succeeds (ask: CheckOptions['ask']): Promise<boolean> {
   try {
     await ask(timeoutMs)
     return true
@@ -57,7 +57,7 @@ async function answered (ask: CheckOptions['ask']): Promise<boolean> {
   }
 }
 
-/** An answer that arrived while the process was busy comes first. */
+/** A result that arrived while the process was busy comes first. */
 function after (ms: number, signal?: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
     const timer = setTimeout(() => setImmediate(resolve), ms)

@@ -14,11 +14,11 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { SecretUnreadable } from '../../lib/secrets/cipher.js'
 import { idempotencyPlace } from '../../lib/secrets/associated-data.js'
 import { dayMs } from '../../lib/time/spans.js'
-import { answerStatement, markStatement } from './store.js'
+import { responseStatement, markStatement } from './store.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 export const leaseMs = 120_000 // ms for a running request; longer than any request that writes
-export const maxAnswerBytes = 131_072 // of one body; a larger response is not kept
+export const maxResponseBytes = 131_072 // of one body; a larger response is not kept
 
 const fingerprintLength = 64 // characters
 const maxTries = 5
@@ -62,7 +62,7 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
     }
   }
 
-  function answerOf (holding: Holding, found: FoundKey, fingerprint: string): KeptResponse {
+  function responseOf (holding: Holding, found: FoundKey, fingerprint: string): KeptResponse {
     const text = opened(holding, found)
     if (text.slice(0, fingerprintLength) !== fingerprint) throw failure('idempotencyMismatch')
     const { state, status, headers, leasedUntil } = found
@@ -73,7 +73,7 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
   function claimOf (holding: Holding, fingerprint: string, encrypted: boolean): Claim {
     let isKept = false
     const keptOf = ({ status, headers, body }: KeptResponse) => {
-      if (Buffer.byteLength(body) > maxAnswerBytes) return null
+      if (Buffer.byteLength(body) > maxResponseBytes) return null
       return { status, headers: JSON.stringify(headers), content: sealed(holding, fingerprint + body, encrypted) }
     }
     const quietly = async (work: Promise<void>): Promise<void> => {
@@ -84,20 +84,20 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
 
     return {
       mark: markStatement(holding),
-      keeping (answer) {
-        const kept = keptOf(answer)
-        return kept === null ? null : answerStatement(holding, kept)
+      keeping (response) {
+        const kept = keptOf(response)
+        return kept === null ? null : responseStatement(holding, kept)
       },
       kept () {
         isKept = true
       },
-      async answered (answer) {
-        room.keep(holding.tenant, answer.body.length)
+      async answered (response) {
+        room.keep(holding.tenant, response.body.length)
         if (isKept) return
-        const kept = keptOf(answer)
+        const kept = keptOf(response)
         // Marked as written even without a response, so that the key is not free.
         if (kept === null) await quietly(store.mark(holding))
-        else await quietly(store.answer(holding, kept))
+        else await quietly(store.keep(holding, kept))
       },
       failed: () => quietly(store.release(holding))
     }
@@ -122,7 +122,7 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
           expiresAt: new Date(at + dayMs)
         }, new Date(at))
         if (found === undefined) continue
-        if (found !== 'taken') return answerOf(holding, found, fingerprint)
+        if (found !== 'taken') return responseOf(holding, found, fingerprint)
         const claim = claimOf(holding, fingerprint, encrypted)
         try {
           await room.take(holding.tenant, auth === null)

@@ -27,7 +27,7 @@ export interface FoundKey extends Pick<IdempotencyKeysTable, 'state' | 'encrypte
   readonly leasedUntil: Date
 }
 
-export interface KeptAnswer {
+export interface StoredResponse {
   readonly status: number
   /** JSON. */
   readonly headers: string
@@ -53,9 +53,9 @@ export function markStatement ({ tenant, id, holder }: Holding): { text: string,
 }
 
 /** Stores the response: in the transaction of the write, or after it. */
-export function answerStatement (
+export function responseStatement (
   { tenant, id, holder }: Holding,
-  { status, headers, content }: KeptAnswer
+  { status, headers, content }: StoredResponse
 ): { text: string, values: unknown[] } {
   return {
     text:
@@ -97,8 +97,8 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
       await run(holding, markStatement(holding))
     },
 
-    async answer (holding: Holding, answer: KeptAnswer): Promise<void> {
-      await run(holding, answerStatement(holding, answer))
+    async keep (holding: Holding, response: StoredResponse): Promise<void> {
+      await run(holding, responseStatement(holding, response))
     },
 
     /** Frees the key of a request that has written nothing. */

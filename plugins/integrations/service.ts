@@ -1,6 +1,6 @@
 /** Runs calls to other services: tokens, tries, and the result of the response. */
 import type { CompiledCall } from '../../lib/connectors/types.js'
-import type { Outbound, OutboundAnswer } from '../outbound/outbound.js'
+import type { Outbound, OutboundResponse } from '../outbound/outbound.js'
 import type { Integrations } from './integrations.js'
 import type { Tokens } from './tokens.js'
 import { failure, isFailure, type ErrorName } from '../../lib/errors.js'
@@ -38,7 +38,7 @@ function askedFor (text: string, now: number): number | null {
 
 const defaultTimeoutMs = 10_000
 const maxTimeoutMs = 600_000
-const largeAnswer = 65_536 // bytes, from which reading yields to other requests
+const largeResponse = 65_536 // bytes, from which reading yields to other requests
 
 export interface RunnerParts {
   readonly outbound: Outbound
@@ -69,7 +69,7 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
     const left = () => endsAt - performance.now()
     const timer = setTimeout(() => ending.abort(failure('providerTimeout')), time)
 
-    function send (token: string | null): Promise<OutboundAnswer> {
+    function send (token: string | null): Promise<OutboundResponse> {
       const sent = token === null ? headers : { ...headers, authorization: `Bearer ${token}` }
       return outbound.request({
         tenant,
@@ -86,25 +86,25 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
 
     let renewed = false
     /** With a token, if the service uses one. */
-    async function authorized (): Promise<OutboundAnswer> {
+    async function authorized (): Promise<OutboundResponse> {
       if (tokenOf === null) return await send(null)
       const token = await untilAborted(tokenOf.get(), ending.signal)
-      const answer = await send(token)
-      if (answer.status !== 401 || renewed) return answer
+      const response = await send(token)
+      if (response.status !== 401 || renewed) return response
       renewed = true
       return await send(await untilAborted(tokenOf.renew(token), ending.signal))
     }
 
     /** The response of the last try. */
-    async function tried (): Promise<OutboundAnswer> {
+    async function tried (): Promise<OutboundResponse> {
       for (let tries = 1; ; tries++) {
         const last = !mayRepeat || tries === maxTries
         let wait: number
         try {
-          const answer = await authorized()
-          wait = waitAfter(tries, answer.headers['retry-after'], now())
+          const response = await authorized()
+          wait = waitAfter(tries, response.headers['retry-after'], now())
           // If the service asks for a longer wait than the caller has, the call fails at once.
-          if (last || !isTransient(answer.status) || wait >= left()) return answer
+          if (last || !isTransient(response.status) || wait >= left()) return response
         } catch (error) {
           if (last || !isLost(error)) throw error
           wait = waitAfter(tries, undefined, now())
@@ -113,21 +113,21 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
       }
     }
 
-    async function resultOf (answer: OutboundAnswer): Promise<unknown> {
-      if (answer.body.length <= largeAnswer) return call.result(answer)
+    async function resultOf (response: OutboundResponse): Promise<unknown> {
+      if (response.body.length <= largeResponse) return call.result(response)
       const yielder = createYielder(tenant)
       if (yielder.shouldYield()) await yielder.yield()
       try {
-        return call.result(answer)
+        return call.result(response)
       } finally {
-        yielder.done(2 * answer.body.length)
+        yielder.done(2 * response.body.length)
       }
     }
 
     try {
-      const answer = await tried()
-      const { status } = answer
-      if (status >= 200 && status < 300) return await resultOf(answer)
+      const response = await tried()
+      const { status } = response
+      if (status >= 200 && status < 300) return await resultOf(response)
       throw failure('providerFailed', { message: `The service responded with ${status}`, extras: { status } })
     } catch (error) {
       throw placed(error, call)

@@ -52,18 +52,18 @@ export function createTokenRequest (outbound: Outbound): TokenRequest {
       form.set('client_secret', clientSecret)
     }
     const { status, body } = await outbound.request({ tenant, trusted, method: 'POST', url, headers, body: form.toString(), timeoutMs })
-    return { status, answer: jsonOf(body) }
+    return { status, body: jsonOf(body) }
   }
 
   return async (grant) => {
     const key = `${grant.tenant} ${grant.tokenUrl}`
     const known = styles.get(key)
     const style = known ?? 'header'
-    let { status, answer } = await ask(grant, style)
-    if (known === undefined && isAboutClient(status, answer)) {
+    let { status, body } = await ask(grant, style)
+    if (known === undefined && isAboutClient(status, body)) {
       const other = await ask(grant, 'body')
       if (isGood(other.status)) styles.set(key, 'body')
-      ;({ status, answer } = other)
+      ;({ status, body } = other)
     } else if (isGood(status)) {
       styles.set(key, style)
     }
@@ -73,7 +73,7 @@ export function createTokenRequest (outbound: Outbound): TokenRequest {
         extras: { status }
       })
     }
-    return grantedOf(answer)
+    return grantedOf(body)
   }
 }
 
@@ -82,13 +82,13 @@ function isGood (status: number): boolean {
 }
 
 /** The server expects the client's credentials elsewhere. The grant was not used. */
-function isAboutClient (status: number, answer: Readonly<Record<string, unknown>>): boolean {
+function isAboutClient (status: number, body: Readonly<Record<string, unknown>>): boolean {
   return (status === 400 || status === 401) &&
-    (answer['error'] === 'invalid_client' || answer['error'] === 'invalid_request' || answer['error'] === undefined)
+    (body['error'] === 'invalid_client' || body['error'] === 'invalid_request' || body['error'] === undefined)
 }
 
-function grantedOf (answer: Readonly<Record<string, unknown>>): Granted {
-  const { access_token: access, refresh_token: refresh, expires_in: expires } = answer
+function grantedOf (body: Readonly<Record<string, unknown>>): Granted {
+  const { access_token: access, refresh_token: refresh, expires_in: expires } = body
   if (!isToken(access)) throw failure('providerFailed', { message: 'The response of the token server has no token' })
   const life = typeof expires === 'number' || (typeof expires === 'string' && /^\d{1,12}$/.test(expires)) ? Number(expires) : NaN
   return { access, refresh: isToken(refresh) ? refresh : null, life: life > 0 ? Math.min(life, maxLife) : null }

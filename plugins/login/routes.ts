@@ -78,9 +78,9 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     },
     onRequest: findNamedTenant
   }, async (request, reply) => {
-    const answer = await login.logIn(requireNamedTenant(request), request.body, request.ip)
-    if ('token' in answer) return sendSession(reply, answer)
-    return { mfaRequired: true, ...answer }
+    const response = await login.logIn(requireNamedTenant(request), request.body, request.ip)
+    if ('token' in response) return sendSession(reply, response)
+    return { mfaRequired: true, ...response }
   })
 
   app.post<{ Body: Static<typeof Credentials> }>('/auth/register', {

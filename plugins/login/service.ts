@@ -89,9 +89,9 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
         if (isFailure(error, 'tooManyAttempts')) await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'locked' })
         throw error
       })
-      const answer = user === null ? null : await entered(user)
+      const session = user === null ? null : await entered(user)
       // The check of a password waits for its turn. A user who was disabled meanwhile must not get a token.
-      if (user === null || answer === null || !await users.isUnchanged(user, password)) {
+      if (user === null || session === null || !await users.isUnchanged(user, password)) {
         await audit(tenant, 'auth.login', anonymous, email, 'failure', { reason: 'credentials' })
         throw credentialsInvalid()
       }
@@ -101,9 +101,9 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
         { userId: user.id, address },
         email,
         'success',
-        'partialToken' in answer ? { mfaRequired: true } : undefined
+        'partialToken' in session ? { mfaRequired: true } : undefined
       )
-      return answer
+      return session
     },
 
     async verifyCode (claims, code, actor) {

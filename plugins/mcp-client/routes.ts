@@ -6,7 +6,7 @@ import { pageOf, slice } from '../../lib/http/page.js'
 import { actorOf } from '../auth/actor.js'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { tenantOf } from '../tenancy/required.js'
-import { ExecuteAnswer, ExecuteBody, ServerList, ServerQuery, ToolList } from './schemas.js'
+import { ExecuteResponse, ExecuteBody, ServerList, ServerQuery, ToolList } from './schemas.js'
 
 const tags = ['MCP']
 const config = { access: 'user' } as const
@@ -45,7 +45,7 @@ export function mcpClientRoutes (app: FastifyInstance, service: McpServers): voi
       description:
         "The arguments are validated with the tool's schema before the call. If the tool reports a failure, the response has status 200 and `isError`.",
       body: ExecuteBody,
-      response: { 200: ExecuteAnswer, ...errorResponses(...refusals, 404, 413, 415, 502, 504) }
+      response: { 200: ExecuteResponse, ...errorResponses(...refusals, 404, 413, 415, 502, 504) }
     }
   }, async (request, reply) => {
     const { server, tool, args } = request.body

@@ -41,7 +41,7 @@ export const ExecuteBody = Type.Object({
 }, closed)
 export type ExecuteBody = Static<typeof ExecuteBody>
 
-export const ExecuteAnswer = Type.Object({
+export const ExecuteResponse = Type.Object({
   content: Type.Array(Type.Unknown(), {
     description: 'The parts of the result, of the type `text`, `image`, `audio`, `resource_link` or `resource`.'
   }),

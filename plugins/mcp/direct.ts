@@ -14,7 +14,7 @@ export interface McpResponse {
 
 export interface Direct {
   /** null for a message that the library must answer. */
-  answer(message: CommonMessage, exchange: Exchange): Promise<McpResponse | null>
+  respond(message: CommonMessage, exchange: Exchange): Promise<McpResponse | null>
 }
 
 /** @param server the name and version that clients see */
@@ -39,9 +39,9 @@ export function createDirect (server: { readonly name: string, readonly version:
     const { tool: { outputSchema } } = found
     if (!isModern && outputSchema !== undefined && outputSchema['type'] !== 'object') return null
     try {
-      const answer = await found.answer(input, { signal, maxBytes: maxResult })
-      const { text, isJson } = answer
-      const content = `{"content":[{"type":"text","text":${JSON.stringify(textOf(answer))}}]`
+      const output = await found.answer(input, { signal, maxBytes: maxResult })
+      const { text, isJson } = output
+      const content = `{"content":[{"type":"text","text":${JSON.stringify(textOf(output))}}]`
       if (!isJson || text === 'null' || text.startsWith('"')) return content + end
       return `${content},"structuredContent":${isModern || text.startsWith('{') ? text : `{"result":${text}}`}${end}`
     } catch (error) {
@@ -62,7 +62,7 @@ export function createDirect (server: { readonly name: string, readonly version:
   }
 
   return {
-    async answer (message, exchange) {
+    async respond (message, exchange) {
       const own = await result(exchange, message)
       if (own === null) return null
       const text = `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},${own}}`

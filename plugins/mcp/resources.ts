@@ -56,8 +56,8 @@ export function addResources (server: Sdk.Server, { sdk, tools, documents, calle
     const target = uri.length > maxUri ? undefined : await find(uri)
     if (target === undefined) throw new sdk.ResourceNotFoundError(uri)
     try {
-      const answer = await tools.answer(target.name, target.input, caller, { signal, maxBytes: maxResult })
-      return { contents: [{ uri, mimeType, text: textOf(answer) }] }
+      const result = await tools.answer(target.name, target.input, caller, { signal, maxBytes: maxResult })
+      return { contents: [{ uri, mimeType, text: textOf(result) }] }
     } catch (error) {
       if (error instanceof TenantryError && error.statusCode === 404) throw new sdk.ResourceNotFoundError(uri)
       throw new sdk.ProtocolError(sdk.ProtocolErrorCode.InternalError, errorText(error, caller))

@@ -70,8 +70,8 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
       // The caller may be another server of this package, within a tool call of its own.
       request.toolDepth = Math.max(request.toolDepth, depthOf(body))
       const common = recognise(body, headers)
-      const answer = common && await direct.answer(common, { sdk, tools, documents: documents(), caller: request, signal })
-      if (answer !== null) return answer
+      const ready = common && await direct.respond(common, { sdk, tools, documents: documents(), caller: request, signal })
+      if (ready !== null) return ready
       const message = new Request(`${url}/mcp`, {
         method: 'POST',
         headers: read.flatMap((name) => headers[name] === undefined ? [] : [[name, String(headers[name])]]),

@@ -1,7 +1,7 @@
 /** `tools/list` and `tools/call`. */
 import type * as Sdk from '@modelcontextprotocol/server'
 import type { FastifyRequest } from 'fastify'
-import type { FoundTool, ListedTool, Tool, ToolAnswer, Tools } from '../tools/types.js'
+import type { FoundTool, ListedTool, Tool, ToolResult, Tools } from '../tools/types.js'
 import type { DocumentSource } from './documents.js'
 import { TenantryError } from '../../lib/errors.js'
 import { pageAfter } from './page.js'
@@ -54,9 +54,9 @@ export function unknownTool (sdk: typeof Sdk): Error {
 
 async function resultOf ({ caller, signal }: Exchange, found: FoundTool, input: unknown): Promise<Sdk.CallToolResult> {
   try {
-    const answer = await found.answer(input, { signal, maxBytes: maxResult })
-    const content: Sdk.CallToolResult['content'] = [{ type: 'text', text: textOf(answer) }]
-    const value: unknown = answer.isJson ? JSON.parse(answer.text) : null
+    const result = await found.answer(input, { signal, maxBytes: maxResult })
+    const content: Sdk.CallToolResult['content'] = [{ type: 'text', text: textOf(result) }]
+    const value: unknown = result.isJson ? JSON.parse(result.text) : null
     return typeof value === 'string' || value === null ? { content } : { content, structuredContent: value }
   } catch (error) {
     return { isError: true, content: [{ type: 'text', text: errorText(error, caller) }] }
@@ -64,7 +64,7 @@ async function resultOf ({ caller, signal }: Exchange, found: FoundTool, input: 
 }
 
 /** The text of the response; `null` without a body. A JSON string is decoded. */
-export function textOf ({ text, isJson }: ToolAnswer): string {
+export function textOf ({ text, isJson }: ToolResult): string {
   if (text === '') return 'null'
   return isJson && text.startsWith('"') ? String(JSON.parse(text)) : text
 }

@@ -24,9 +24,9 @@ const defaultTimeoutMs = 60_000
 const defaultMaxRounds = 5
 const maxRounds = 20
 const maxStreamMs = 1_800_000
-const leastAnswerBytes = 8_388_608
-const bytesPerToken = 1024 // of an answer: each token is a separate event
-const maxAnswerBytes = 67_108_864
+const minResponseBytes = 8_388_608
+const bytesPerToken = 1024 // of a response: each token is a separate event
+const maxResponseBytes = 67_108_864
 
 export interface ChatParts extends CallParts {
   readonly llm: Llm
@@ -191,7 +191,7 @@ class Round {
     const timeoutMs = llm.timeoutMs ?? defaultTimeoutMs
     const exchange = this.#exchange = connections.open({
       owner: keys.owner,
-      maxBytes: Math.min(leastAnswerBytes + maxOutputTokens * bytesPerToken, maxAnswerBytes),
+      maxBytes: Math.min(minResponseBytes + maxOutputTokens * bytesPerToken, maxResponseBytes),
       ...this.#bound === 'whole' ? { totalMs: timeoutMs } : { totalMs: maxStreamMs, idleMs: timeoutMs },
       signal: this.#signal
     })

@@ -15,7 +15,7 @@ import { tenantRef } from '../../lib/identity/tenant-ref.js'
 const maxTexts = 2048 // of a call
 const textsPerRequest = 256
 const defaultTimeoutMs = 60_000
-const maxAnswerBytes = 33_554_432 // 256 vectors of 2,000 numbers take about 11 MB
+const maxResponseBytes = 33_554_432 // 256 vectors of 2,000 numbers take about 11 MB
 
 export interface EmbedParts extends CallParts {
   readonly embedding: Embedding
@@ -42,16 +42,16 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
     const charge = await charges.reserve({ tenant: tenantRef(tenant), user, price: info.price }, { input: tokens, output: 0 })
     const exchange = connections.open({
       owner: keys.owner,
-      maxBytes: maxAnswerBytes,
+      maxBytes: maxResponseBytes,
       totalMs: embedding.timeoutMs ?? defaultTimeoutMs,
       signal
     })
     let counted = tokens
     try {
-      const answer = await model.doEmbed({ values, providerOptions, abortSignal: exchange.signal })
+      const result = await model.doEmbed({ values, providerOptions, abortSignal: exchange.signal })
       // Some servers report 0 tokens.
-      if (Number.isSafeInteger(answer.usage?.tokens) && (answer.usage?.tokens ?? 0) > 0) counted = answer.usage?.tokens ?? tokens
-      const embeddings = checked(answer.embeddings, values.length, expected)
+      if (Number.isSafeInteger(result.usage?.tokens) && (result.usage?.tokens ?? 0) > 0) counted = result.usage?.tokens ?? tokens
+      const embeddings = checked(result.embeddings, values.length, expected)
       const usage = await charge.settle({ input: counted, output: 0 })
       figures.used(info, usage)
       return { embeddings, usage }

@@ -11,7 +11,7 @@ import { tenantOf } from '../tenancy/required.js'
 import { sendEvents, type EventStreamOptions } from './event-stream.js'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { readMessages } from './images.js'
-import { ChatAnswer, ChatBody, ModelList, ModelQuery, StreamBody } from './schemas.js'
+import { ChatResponse, ChatBody, ModelList, ModelQuery, StreamBody } from './schemas.js'
 
 const tags = ['Models']
 const config = { access: 'user' } as const
@@ -48,9 +48,9 @@ export function modelRoutes (
       description:
         'Tokens and cost are reserved before the call and settled after it. The call ends when the caller disconnects; the prompt and the response up to that point are charged.',
       body: ChatBody,
-      response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
+      response: { 200: ChatResponse, ...errorResponses(...chatRefusals) }
     }
-  }, async (request, reply) => answerOf(await models.chat(await callOf(request, leftOf(reply)))))
+  }, async (request, reply) => responseOf(await models.chat(await callOf(request, leftOf(reply)))))
 
   app.post<{ Body: StreamBody }>('/llm/stream', {
     config,
@@ -60,11 +60,11 @@ export function modelRoutes (
       description:
         'The response is a stream of server-sent events with `data: {...}`: `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` with `finishReason` or `error` with `code` and `message`. A comment is sent every 15 seconds. If the provider fails before it responds, the response has an error status. A caller with more than 256 KB of unread data is disconnected. With `stream: false` the response is that of `POST /llm/chat`.',
       body: StreamBody,
-      response: { 200: ChatAnswer, ...errorResponses(...chatRefusals) }
+      response: { 200: ChatResponse, ...errorResponses(...chatRefusals) }
     }
   }, async (request, reply) => {
     const call = await callOf(request, leftOf(reply))
-    if (request.body.stream === false) return answerOf(await models.chat(call))
+    if (request.body.stream === false) return responseOf(await models.chat(call))
     const events = chat(call, 'silence')
     // The provider has begun to respond: a later failure is sent as an event.
     await events.next()
@@ -86,7 +86,7 @@ export function modelRoutes (
   })
 }
 
-function answerOf ({ id, model, text, object, finishReason, toolCalls, usage }: ChatResult) {
+function responseOf ({ id, model, text, object, finishReason, toolCalls, usage }: ChatResult) {
   return {
     id,
     model,

@@ -75,7 +75,7 @@ export const StreamBody = named(
 export type ChatBody = Static<typeof ChatBody>
 export type StreamBody = Static<typeof StreamBody>
 
-export const ChatAnswer = named(
+export const ChatResponse = named(
   'ChatResponse',
   Type.Object({
     id: Type.String(),

@@ -144,7 +144,7 @@ function responses (
   const { limitStatuses = [] } = route.config ?? {}
   const described: Record<string, JsonSchema> = {}
   const describe = (status: string, schema: unknown, media: readonly string[]) => {
-    const { description = STATUS_CODES[status] ?? 'Answer', ...rest } = isSchema(schema) ? schema : {}
+    const { description = STATUS_CODES[status] ?? 'Response', ...rest } = isSchema(schema) ? schema : {}
     const empty = rest['type'] === 'null'
     // The copy without a description is not a named schema.
     const written = isSchema(schema) && schemaName(schema) !== undefined ? schema : rest
@@ -170,13 +170,13 @@ function responses (
   const created = route.config?.location === true || documentation.location === true ? { ...headers, ...locationHeaders } : headers
   return Object.fromEntries(
     Object.entries(described).map((
-      [status, answer]
-    ) => [status, isSuccess(status) ? withHeaders(answer, status === '201' ? created : headers) : answer])
+      [status, documented]
+    ) => [status, isSuccess(status) ? withHeaders(documented, status === '201' ? created : headers) : documented])
   )
 }
 
-function withHeaders (answer: JsonSchema, headers: object): JsonSchema {
-  return Object.keys(headers).length === 0 ? answer : { ...answer, headers }
+function withHeaders (response: JsonSchema, headers: object): JsonSchema {
+  return Object.keys(headers).length === 0 ? response : { ...response, headers }
 }
 
 function isSuccess (status: string): boolean {

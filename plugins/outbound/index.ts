@@ -8,7 +8,7 @@ import { callback, section } from '../../lib/plugin/options.js'
 import { createOutbound } from './service.js'
 
 export type { Lookup } from './lookup.js'
-export type { Outbound, OutboundAnswer, OutboundRequest } from './outbound.js'
+export type { Outbound, OutboundRequest, OutboundResponse as OutboundAnswer } from './outbound.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -4,10 +4,10 @@ import { promises as dns } from 'node:dns'
 /** All addresses of a name, as digits; rejects without any. */
 export type Lookup = (hostname: string) => Promise<readonly string[]>
 
-const maxMs = 4000 // for all answers together
+const maxMs = 4000 // for all replies together
 
 /**
- * Asks the name servers without a thread of the process. A tenant's names can have servers that never answer, and the system's resolver,
+ * Asks the name servers without a thread of the process. A tenant's names can have servers that never reply, and the system's resolver,
  * which runs few lookups at a time, also serves the database's connections.
  */
 export async function lookUpUnlisted (hostname: string): Promise<string[]> {

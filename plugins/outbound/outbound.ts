@@ -25,7 +25,7 @@ export interface OutboundRequest {
 }
 
 /** A response of any status, also a redirect that was not followed. */
-export interface OutboundAnswer {
+export interface OutboundResponse {
   readonly status: number
   /** By name in lower case; repeated ones are joined by a comma. */
   readonly headers: Readonly<Record<string, string>>
@@ -38,7 +38,7 @@ export interface Outbound {
    * of more than 5 MB, too many redirects), `providerBusy` (too many concurrent calls of the tenant, or its calls to the host kept
    * failing), and `badRequest` for an invalid request.
    */
-  request(request: OutboundRequest): Promise<OutboundAnswer>
+  request(request: OutboundRequest): Promise<OutboundResponse>
   /** Ends running calls; nothing more is sent. */
   close(): Promise<void>
 }

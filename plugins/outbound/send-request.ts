@@ -1,12 +1,12 @@
 /** Sends one request on a connection, and reads its response within bounds. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher } from 'undici'
-import type { OutboundAnswer } from './outbound.js'
+import type { OutboundResponse } from './outbound.js'
 import type { Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure } from '../../lib/errors.js'
 
-export const maxAnswerBytes = 5_242_880
-const largeAnswer = 262_144 // bytes, from which the response is read in turns
+export const maxResponseBytes = 5_242_880
+const largeResponse = 262_144 // bytes, from which the response is read in turns
 const firstBytes = 16_384 // allocated for a response without a length
 
 export interface Sent {
@@ -28,9 +28,9 @@ export function sendRequest (
   { url, method, headers, body, reset }: Sent,
   signal: AbortSignal,
   yielder: Yielder
-): Promise<OutboundAnswer> {
+): Promise<OutboundResponse> {
   return new Promise((resolve, reject) => {
-    const answer = createCollector(method)
+    const collector = createCollector(method)
     let controller: Dispatcher.DispatchController | null = null
     const abort = () => controller?.abort(reasonOf(signal))
     signal.addEventListener('abort', abort)
@@ -51,11 +51,11 @@ export function sendRequest (
         if (signal.aborted) abort()
       },
       onResponseStart (_controller, status, head) {
-        if (status >= 200) answer.begin(status, head)
+        if (status >= 200) collector.begin(status, head)
       },
       onResponseData (reading, chunk) {
-        answer.add(chunk)
-        if (answer.length < largeAnswer) return
+        collector.add(chunk)
+        if (collector.length < largeResponse) return
         if (!yielder.shouldYield()) return yielder.done(chunk.length)
         reading.pause()
         yielder.yield().then(() => {
@@ -65,7 +65,7 @@ export function sendRequest (
       },
       onResponseEnd () {
         end()
-        resolve(answer.whole())
+        resolve(collector.whole())
       },
       onResponseError (_controller, error) {
         end()
@@ -102,14 +102,14 @@ function createCollector (method: string) {
       }
       if (method === 'HEAD') return
       const declared = Number(headers['content-length'])
-      if (declared > maxAnswerBytes) throw tooLarge()
+      if (declared > maxResponseBytes) throw tooLarge()
       buffer = Buffer.allocUnsafe(declared > 0 ? declared : firstBytes)
     },
     add (chunk: Buffer): void {
       const needed = length + chunk.length
-      if (needed > maxAnswerBytes) throw tooLarge()
+      if (needed > maxResponseBytes) throw tooLarge()
       if (needed > buffer.length) {
-        const larger = Buffer.allocUnsafe(Math.min(maxAnswerBytes, Math.max(needed, buffer.length * 2)))
+        const larger = Buffer.allocUnsafe(Math.min(maxResponseBytes, Math.max(needed, buffer.length * 2)))
         buffer.copy(larger, 0, 0, length)
         buffer = larger
       }
@@ -119,10 +119,10 @@ function createCollector (method: string) {
     get length () {
       return length
     },
-    whole: (): OutboundAnswer => ({ status, headers, body: buffer.subarray(0, length) })
+    whole: (): OutboundResponse => ({ status, headers, body: buffer.subarray(0, length) })
   }
 }
 
 function tooLarge (): Error {
-  return failure('providerFailed', { message: `The response of the service is larger than the maximum of ${maxAnswerBytes} bytes` })
+  return failure('providerFailed', { message: `The response of the service is larger than the maximum of ${maxResponseBytes} bytes` })
 }

@@ -2,7 +2,7 @@
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { EgressRule } from '../../lib/http/egress.js'
 import type { Lookup } from './lookup.js'
-import type { Outbound, OutboundAnswer } from './outbound.js'
+import type { Outbound, OutboundResponse } from './outbound.js'
 import { failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
@@ -34,20 +34,20 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
   const underWay = new Set<AbortController>()
   let closed = false
 
-  async function send (tenant: Owner, trust: boolean, sent: Sent, signal: AbortSignal): Promise<OutboundAnswer> {
+  async function send (tenant: Owner, trust: boolean, sent: Sent, signal: AbortSignal): Promise<OutboundResponse> {
     const { host } = sent.url
     circuits.enter(tenant, host)
     let outcome: Outcome = 'failed'
     try {
       const { trusted, guarded, guard } = await pools.open()
-      const answer = await sendRequest(
+      const response = await sendRequest(
         trust ? trusted : guarded,
         { ...sent, reset: !trust && guard.open > maxKept },
         signal,
         createYielder(tenant)
       )
-      if (answer.status < 500) outcome = 'answered'
-      return answer
+      if (response.status < 500) outcome = 'answered'
+      return response
     } catch (error) {
       if (signal.aborted) outcome = isFailure(signal.reason, 'providerTimeout') ? 'failed' : 'left'
       else if (isFailure(error, 'addressRefused')) outcome = 'left'
@@ -57,13 +57,13 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
     }
   }
 
-  async function follow (tenant: Owner, trust: boolean, first: Sent, redirects: number, signal: AbortSignal): Promise<OutboundAnswer> {
+  async function follow (tenant: Owner, trust: boolean, first: Sent, redirects: number, signal: AbortSignal): Promise<OutboundResponse> {
     let sent = first
     for (let hop = 0; ; hop++) {
       signal.throwIfAborted()
-      const answer = await send(tenant, trust && hop === 0, sent, signal)
-      const location = redirects > 0 && isRedirect(answer.status) ? answer.headers['location'] : undefined
-      if (location === undefined) return answer
+      const response = await send(tenant, trust && hop === 0, sent, signal)
+      const location = redirects > 0 && isRedirect(response.status) ? response.headers['location'] : undefined
+      if (location === undefined) return response
       if (hop === redirects) throw failure('providerFailed', { message: `The service redirects more than ${redirects} times` })
       const url = targetOf(location, sent.url)
       sent = { ...sent, url, headers: url.origin === sent.url.origin ? sent.headers : harmlessOf(sent.headers) }
@@ -86,7 +86,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
       signal?.addEventListener('abort', end)
       underWay.add(ending)
       try {
-        return await new Promise<OutboundAnswer>((resolve, reject) => {
+        return await new Promise<OutboundResponse>((resolve, reject) => {
           ending.signal.addEventListener('abort', () => reject(ending.signal.reason))
           // The caller gets its response in time. The place is held until the connection is released.
           places.run(tenantRef(tenant), () => follow(tenantRef(tenant), trust, sent, redirects, ending.signal)).then(resolve, reject)

@@ -30,7 +30,7 @@ export interface ReadinessDependencies {
 /** The result of a check. */
 type Found = Omit<ReadinessCheck, 'name'>
 
-const timeoutMs = 1000 // for an answer of the database and the cache
+const timeoutMs = 1000 // for the database and the cache
 const maxNamed = 20 // migrations, tables and notes in one message
 
 const apply = 'run "tenantry migrate" or send POST /migration/apply'
@@ -71,7 +71,7 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
       : { ok: false, message: `Row-level security is on.${named} To secure these tables, ${apply} as their owner.` }
   }
 
-  async function answers (store: Pick<CacheStore, 'ping'>): Promise<Found> {
+  async function checkCache (store: Pick<CacheStore, 'ping'>): Promise<Found> {
     try {
       await store.ping(timeoutMs)
       return { ok: true, message: 'The cache responds.' }
@@ -91,7 +91,7 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
           await check('rowLevelSecurity', tenantsApart)
         )
       }
-      if (cache !== null) checks.push(await check('cache', () => answers(cache)))
+      if (cache !== null) checks.push(await check('cache', () => checkCache(cache)))
       return { ready: checks.every(({ ok }) => ok), checks }
     }
   }

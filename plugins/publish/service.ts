@@ -12,12 +12,12 @@ import { FaultList, meant } from '../../lib/schema/faults.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { isInteger } from '../../lib/json/exact-number.js'
-import { parseAnswer } from '../../lib/database/parse-answer.js'
+import { parseResult } from '../../lib/database/parse-result.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { invalidInput, type ErrorDetail } from '../../lib/validation/detail.js'
 import { actorOf, type ActingRequest } from '../auth/actor.js'
 import { writeAudited } from '../audit/audited-write.js'
-import { atInputPointers } from '../../lib/runtime/answer.js'
+import { atInputPointers } from '../../lib/runtime/queries.js'
 import { liveTables, nameUse } from './live-catalog.js'
 import { columnFaults, columnsSql, missingColumn, shown, tableFault, tableSql, takenFault, tenantFault } from './schema-diff.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
@@ -180,7 +180,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
       const known = engine.catalogue.tables.get(name)
       if (known !== undefined && hasColumns(known, data)) {
         try {
-          return answerOf(name, await write(publisher, known, data))
+          return responseOf(name, await write(publisher, known, data))
         } catch (error) {
           // The table may be declared and not migrated, or have changed since it was read.
           if (!isFailure(error, 'schemaChanged')) throw error
@@ -191,7 +191,7 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
       if (lacking !== undefined) throw lacking
       const table = engine.catalogue.tables.get(name)
       if (table === undefined) throw failure('schemaChanged', { headers: { 'retry-after': '1' } })
-      return answerOf(name, await write(publisher, table, data))
+      return responseOf(name, await write(publisher, table, data))
     }
   }
 }
@@ -230,13 +230,13 @@ function entryOf ({ auth, ip, idempotency = null }: Publisher, tenant: ScopeTena
 /** The key of the record; undefined if it has several columns, or none, or is neither a text nor an integer. */
 function idOf (table: Table, text: string): string | undefined {
   const [key, ...others] = keyColumns(table)
-  const record: unknown = parseAnswer(text)
+  const record: unknown = parseResult(text)
   if (key === undefined || others.length > 0 || !isRecord(record)) return undefined
   const id = record[key]
   return typeof id === 'string' || isInteger(id) ? String(id) : undefined
 }
 
-function answerOf (table: string, record: string): string {
+function responseOf (table: string, record: string): string {
   return `{"success":true,"table":${JSON.stringify(table)},"data":${record}}`
 }
 

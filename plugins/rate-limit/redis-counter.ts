@@ -40,9 +40,9 @@ export function createRedisCounter (connection: RedisConnection, options: Counte
   }
 }
 
-function toCounted (answer: unknown): Counted {
-  if (!Array.isArray(answer)) throw new Error('Redis did not return a list for the rate limit')
-  const [current, ttl] = answer.map(Number)
+function toCounted (reply: unknown): Counted {
+  if (!Array.isArray(reply)) throw new Error('Redis did not return a list for the rate limit')
+  const [current, ttl] = reply.map(Number)
   if (current === undefined || ttl === undefined) throw new Error('Redis returned too short a list for the rate limit')
   return { current, ttl }
 }

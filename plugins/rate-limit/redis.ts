@@ -22,7 +22,7 @@ const maxOfOwner = 2000 // windows for the rules of a tenant's document, as many
 const take = redisScript(`
 local time = redis.call('TIME')
 local now = time[1] * 1000 + math.floor(time[2] / 1000)
-local answer = { 1, now }
+local reply = { 1, now }
 local places = {}
 local function keep (young, old, field, value, span)
   if redis.call('HEXISTS', young, field) == 0 and redis.call('HLEN', young) >= ${maxOfOwner / 2} then redis.call('RENAME', young, old) end
@@ -49,20 +49,20 @@ for i = 1, #ARGV / 3 do
   count, ends = tonumber(count or 0), tonumber(ends or 0)
   if ends <= now or ends - now > window then count, ends = 0, now + window
   elseif aged and count >= max then keep(key, old, field, aged, ends - now) end
-  if count >= max then answer[1] = 0 end
-  answer[2 * i + 1], answer[2 * i + 2] = count, ends
+  if count >= max then reply[1] = 0 end
+  reply[2 * i + 1], reply[2 * i + 2] = count, ends
   places[i] = { key, old, field }
 end
-if answer[1] == 1 then
+if reply[1] == 1 then
   for i, place in ipairs(places) do
-    local count, ends = answer[2 * i + 1] + 1, answer[2 * i + 2]
+    local count, ends = reply[2 * i + 1] + 1, reply[2 * i + 2]
     local value = string.format('%d %d', count, ends)
-    answer[2 * i + 1] = count
+    reply[2 * i + 1] = count
     if place[2] then keep(place[1], place[2], place[3], value, ends - now)
     else redis.call('SET', place[1], value, 'PX', ends - now) end
   end
 end
-return answer`)
+return reply`)
 
 /** KEYS: as above; ARGV: the end of the request's window, and the field. */
 const refund = redisScript(`
@@ -107,9 +107,9 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
     counter: (options) => createRedisCounter(connection, options)
   }
 
-  function read (answer: unknown): Taken {
-    if (!Array.isArray(answer)) throw new Error('Redis did not return a list for the rate limit')
-    const [admitted, now, count, resetAt, secondCount = 0, secondResetAt = 0] = answer.map(Number)
+  function read (reply: unknown): Taken {
+    if (!Array.isArray(reply)) throw new Error('Redis did not return a list for the rate limit')
+    const [admitted, now, count, resetAt, secondCount = 0, secondResetAt = 0] = reply.map(Number)
     if (now === undefined || count === undefined || resetAt === undefined) {
       throw new Error('Redis returned too short a list for the rate limit')
     }

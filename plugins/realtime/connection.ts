@@ -169,10 +169,10 @@ export function serveConnection (
       return end(closeCodes.unauthenticated, 'The first message must be of the type auth')
     }
     if ('error' in read) return fail(read.error, read.ref)
-    answer(client, read.message)
+    handle(client, read.message)
   }
 
-  function answer (open: Client, message: ClientMessage): void {
+  function handle (open: Client, message: ClientMessage): void {
     const { ref } = message
     const acknowledge = () => outlet.send(stringifyJson({ type: 'ack', ref }), 'ack')
     const failed = (error: unknown) => fail(error, ref)
@@ -240,7 +240,7 @@ export function serveConnection (
     if (isIdentifying) earlier.push(text)
     else take(text)
   })
-  // The answers to pings take memory too.
+  // Pongs take memory too.
   socket.on('ping', () => {
     count()
   })

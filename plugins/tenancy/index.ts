@@ -88,7 +88,7 @@ export default definePlugin<TenancyOptions>({
 
     const cache = optional(app, 'cache')
     // A later tenant with the same id must not get the cached responses of a deleted one.
-    const clearAnswers = (tenant: Owner | typeof everyTenant): void => {
+    const clearResponses = (tenant: Owner | typeof everyTenant): void => {
       Promise.resolve(cache()?.clear(tenant)).catch((err: unknown) =>
         log.error({ err, tenant }, 'the cached responses of a tenant could not be cleared')
       )
@@ -96,13 +96,13 @@ export default definePlugin<TenancyOptions>({
     listen(app, events, {
       tenant (tenant) {
         memory.forget(tenant)
-        clearAnswers(tenant)
+        clearResponses(tenant)
       },
       config: memory.forget,
       gap () {
         memory.clear()
         // The tenant may have been deleted meanwhile. The server that deleted it has cleared a shared store.
-        if (cache()?.shared === false) clearAnswers(everyTenant)
+        if (cache()?.shared === false) clearResponses(everyTenant)
       }
     })
 

@@ -126,7 +126,7 @@ export async function serveTenantRoutes (
 
   return async (route, call, reply) => {
     try {
-      return await readiness.whenMigrated(() => new RouteRequest(compiledOf(route), calls, call, reply, route).answer())
+      return await readiness.whenMigrated(() => new RouteRequest(compiledOf(route), calls, call, reply, route).handle())
     } catch (error) {
       throw placedExpression(error, route.placeOf)
     }

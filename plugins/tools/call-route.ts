@@ -1,6 +1,6 @@
 /** A way to call the route of a tool. */
 import type { ToolRequest } from './input.js'
-import type { ToolAnswer, ToolCaller, ToolRoute } from './types.js'
+import type { ToolResult, ToolCaller, ToolRoute } from './types.js'
 
 export interface CallBounds {
   readonly signal: () => AbortSignal | undefined
@@ -15,4 +15,4 @@ export type CallRoute = (
   caller: ToolCaller,
   depth: number,
   bounds: CallBounds
-) => Promise<ToolAnswer>
+) => Promise<ToolResult>

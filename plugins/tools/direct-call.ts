@@ -10,7 +10,7 @@ import type { ServeCall, ToolRoute } from './types.js'
 import { failure } from '../../lib/errors.js'
 import { reportError } from '../../lib/http/error-handler.js'
 import { optional } from '../../lib/plugin/optional.js'
-import { answerOf } from './tool-result.js'
+import { resultOf } from './tool-result.js'
 import { CallReply, CallRequest } from './exchange.js'
 import { errorOf, tooLarge } from './tool-error.js'
 
@@ -34,7 +34,7 @@ export function createDirectCall (app: FastifyInstance): CallRoute {
     })
     // The route itself bounds its result, as over HTTP. The text is therefore whole here.
     if (Buffer.byteLength(text) > maxBytes) throw tooLarge(maxBytes)
-    return answerOf(text, true)
+    return resultOf(text, true)
   }
 }
 

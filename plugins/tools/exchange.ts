@@ -133,8 +133,8 @@ export class CallReply implements RouteReply {
   }
 
   /** Ends the call: it is answered, or was given up. Later calls have no effect. */
-  end (isAnswered: boolean): void {
-    this.#raw?.end(isAnswered)
+  end (isFinished: boolean): void {
+    this.#raw?.end(isFinished)
   }
 }
 
@@ -142,10 +142,10 @@ class CallEnd extends EventEmitter implements ResponseEnd {
   writableFinished = false
   #isOver = false
 
-  end (isAnswered: boolean): void {
+  end (isFinished: boolean): void {
     if (this.#isOver) return
     this.#isOver = true
-    if (isAnswered) {
+    if (isFinished) {
       this.writableFinished = true
       this.emit('finish')
     }

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Nesting } from './nesting.js'
 import type { CallRoute } from './call-route.js'
 import { failure } from '../../lib/errors.js'
-import { answerOf, valueOf } from './tool-result.js'
+import { resultOf, valueOf } from './tool-result.js'
 import { headersOf } from './exchange.js'
 import { LocalRequest, LocalResponse } from './local-exchange.js'
 import { errorOf, tooLarge } from './tool-error.js'
@@ -33,9 +33,9 @@ export function createRouterCall (app: FastifyInstance, nesting: Nesting): CallR
       app.routing(own, response)
       const text = (await response.body).toString()
       const { statusCode } = response
-      const answer = answerOf(text, String(response.getHeader('content-type')).startsWith('application/json'))
-      if (statusCode >= 400) throw errorOf(statusCode, valueOf(answer))
-      return answer
+      const result = resultOf(text, String(response.getHeader('content-type')).startsWith('application/json'))
+      if (statusCode >= 400) throw errorOf(statusCode, valueOf(result))
+      return result
     } catch (error) {
       if (isLate) throw failure('toolTimeout', { cause: error })
       signal?.throwIfAborted()

@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { CompiledTool } from './compiled.js'
 import type { Nesting } from './nesting.js'
-import type { ToolAnswer, ToolCall, ToolCaller } from './types.js'
+import type { ToolResult, ToolCall, ToolCaller } from './types.js'
 import { createDirectCall } from './direct-call.js'
 import { requestOf } from './input.js'
 import { depthWithin } from './nesting.js'
@@ -11,7 +11,7 @@ import { createRouterCall } from './router-call.js'
 const defaultBytes = 65_536 // of a result, which a model reads
 const defaultTimeout = 30_000 // ms
 
-export type RunTool = (tool: CompiledTool, input: unknown, caller: ToolCaller, call: ToolCall) => Promise<ToolAnswer>
+export type RunTool = (tool: CompiledTool, input: unknown, caller: ToolCaller, call: ToolCall) => Promise<ToolResult>
 
 export function createRun (app: FastifyInstance, nesting: Nesting): RunTool {
   const direct = createDirectCall(app)

@@ -10,7 +10,7 @@ import type {
   TenantTools,
   Tool,
   ToolAccess,
-  ToolAnswer,
+  ToolResult,
   ToolCall,
   ToolCaller,
   ToolRoute,
@@ -92,7 +92,7 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
 
   async function open (name: string, caller: ToolCaller): Promise<FoundTool | null> {
     const found = await find(name, caller)
-    return found === null ? null : { tool: found.tool, answer: (input, call = {}) => answerOf(found, input, caller, call) }
+    return found === null ? null : { tool: found.tool, answer: (input, call = {}) => counted(found, input, caller, call) }
   }
 
   async function listed (request: ToolCaller): Promise<readonly ListedTool[]> {
@@ -107,7 +107,7 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     return list
   }
 
-  async function answerOf (tool: CompiledTool, input: unknown, caller: ToolCaller, call: ToolCall): Promise<ToolAnswer> {
+  async function counted (tool: CompiledTool, input: unknown, caller: ToolCaller, call: ToolCall): Promise<ToolResult> {
     try {
       const result = await run(tool, input, caller, call)
       count({ outcome: 'ok' })
@@ -118,10 +118,10 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     }
   }
 
-  async function answer (name: string, input: unknown, caller: ToolCaller, call: ToolCall = {}): Promise<ToolAnswer> {
+  async function answer (name: string, input: unknown, caller: ToolCaller, call: ToolCall = {}): Promise<ToolResult> {
     const tool = await find(name, caller)
     if (tool === null) throw failure('toolUnknown')
-    return await answerOf(tool, input, caller, call)
+    return await counted(tool, input, caller, call)
   }
 
   const service: ToolService = {

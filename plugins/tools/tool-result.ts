@@ -1,11 +1,11 @@
 /** The text of a response, for callers of tools. */
-import type { ToolAnswer } from './types.js'
+import type { ToolResult } from './types.js'
 import { isExact } from '../../lib/json/exact-number.js'
 import { mayHoldExact, parseJson } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 
 /** @param isTrusted whether this server wrote the text as JSON */
-export function answerOf (text: string, isTrusted: boolean): ToolAnswer {
+export function resultOf (text: string, isTrusted: boolean): ToolResult {
   if (text === '') return { text, isJson: false }
   if (isTrusted && !mayHoldExact(text)) return { text, isJson: true }
   try {
@@ -16,7 +16,7 @@ export function answerOf (text: string, isTrusted: boolean): ToolAnswer {
 }
 
 /** The parsed JSON, or the text if it is not JSON; null without a body. */
-export function valueOf ({ text, isJson }: ToolAnswer): unknown {
+export function valueOf ({ text, isJson }: ToolResult): unknown {
   if (isJson) return JSON.parse(text)
   return text === '' ? null : text
 }

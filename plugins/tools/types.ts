@@ -25,7 +25,7 @@ export interface ListedTool extends ToolDeclaration {
 }
 
 /** The response of a route to a call. */
-export interface ToolAnswer {
+export interface ToolResult {
   /** Whether the text contains numbers beyond the range of a double, as strings. */
   readonly text: string
   /** Whether the text is JSON. An empty text is not. */
@@ -102,7 +102,7 @@ export interface ToolCaller extends Pick<RouteCall, 'auth' | 'headers' | 'id' | 
 export interface FoundTool {
   readonly tool: Tool
   /** Like `answer` of `Tools`. */
-  answer(input: unknown, call?: ToolCall): Promise<ToolAnswer>
+  answer(input: unknown, call?: ToolCall): Promise<ToolResult>
 }
 
 /** The type of `app.tools`. */
@@ -122,7 +122,7 @@ export interface Tools extends ToolSource {
    */
   call(name: string, input: unknown, caller: ToolCaller, call?: ToolCall): Promise<unknown>
   /** Like `call`, but resolves with the text of the response. */
-  answer(name: string, input: unknown, caller: ToolCaller, call?: ToolCall): Promise<ToolAnswer>
+  answer(name: string, input: unknown, caller: ToolCaller, call?: ToolCall): Promise<ToolResult>
   resolve(names: readonly string[], caller: ToolCaller): Promise<ReadonlyMap<string, ModelTool>>
   /** The names of the platform's tools. A tenant's tool cannot have such a name. */
   readonly names: ReadonlySet<string>

@@ -52,8 +52,8 @@ interface Waiter {
   readonly refuse: (error: unknown) => void
 }
 
-/** Answers each waiting call, in order. */
-type Answer = (waiter: Waiter, index: number) => void
+/** Settles each waiting call, in order. */
+type Settle = (waiter: Waiter, index: number) => void
 
 export function createGauges ({ store, instance, plans, registered, notices }: GaugesParts): Gauges {
   const cells = new Map<string, Cell>()
@@ -78,19 +78,19 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
     cell.taking = true
     while (cell.waiting.length > 0) {
       const group = cell.waiting.splice(0, maxTaken)
-      const answer = await admit(cell, group.length).catch((error: unknown): Answer => {
+      const settle = await admit(cell, group.length).catch((error: unknown): Settle => {
         // The admission may have been written all the same.
         cell.changed = true
         return ({ refuse }) => refuse(error)
       })
       // Yields first, so that their next step sees the current values.
       cell.taking = cell.waiting.length > 0
-      group.forEach(answer)
+      group.forEach(settle)
     }
     forgetIdle(cell)
   }
 
-  async function admit (cell: Cell, wanted: number): Promise<Answer> {
+  async function admit (cell: Cell, wanted: number): Promise<Settle> {
     const { tenant, gauge } = cell
     await registered()
     const holding = (createdAt: number): number => {

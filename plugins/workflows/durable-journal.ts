@@ -52,13 +52,13 @@ export function createDurableJournal (
   }
 
   async function write (statement: Statement, values: readonly unknown[], run: RunStatement): Promise<void> {
-    let answer
+    let row
     try {
-      answer = await run(statement, [tenant, id, attempt, ...values])
+      row = await run(statement, [tenant, id, attempt, ...values])
     } catch (error) {
       throw new Interrupted('the database rejects the state of the run', { cause: error })
     }
-    if (answer === null) throw new Interrupted('the run belongs to another attempt')
+    if (row === null) throw new Interrupted('the run belongs to another attempt')
   }
 
   const alone: RunStatement = (statement, values) => engine.text(statement, values, options)

@@ -1,5 +1,5 @@
 /** The journal of a run: the interface between running steps (runner.ts) and storing their results. */
-import type { AnswerForm } from '../../lib/expressions/types.js'
+import type { ResultForm } from '../../lib/expressions/types.js'
 import type { BoundQuery } from '../../lib/expressions/types.js'
 
 /** The result of a step. */
@@ -9,7 +9,7 @@ export interface StepOutcome {
   readonly result: string | null
   readonly error: StepError | null
   /** Of the result of a statement: the positions of its records. */
-  readonly form?: AnswerForm | undefined
+  readonly form?: ResultForm | undefined
 }
 
 /** Why a step failed: the value of `{{steps.<id>.error}}`. */

@@ -5,13 +5,13 @@
 import type { CompiledWorkflow, CompiledStep, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { RunContext } from './run-context.js'
-import type { AnswerForm } from '../../lib/expressions/types.js'
+import type { ResultForm } from '../../lib/expressions/types.js'
 import type { Condition, ReportFault } from '../../lib/expressions/condition.js'
 import type { StepError } from './journal.js'
-import { maxAnswerBytes } from '../../lib/expressions/answer.js'
+import { maxResultBytes } from '../../lib/expressions/result.js'
 import { toText } from '../../lib/expressions/template.js'
 import { failure, isFailure, catalogue, TenantryError } from '../../lib/errors.js'
-import { parseAnswer } from '../../lib/database/parse-answer.js'
+import { parseResult } from '../../lib/database/parse-result.js'
 import { expressionFaults } from '../../lib/expressions/fault-log.js'
 import { createYielder, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { systemClock, type Clock } from './clock.js'
@@ -29,7 +29,7 @@ export interface WorkflowResult {
   /** The result of the last step of the list that ran, as JSON text; `null` without one. */
   readonly result: string
   /** The positions of its records. */
-  readonly form: AnswerForm
+  readonly form: ResultForm
   /** The scope. Its `steps` has only results that a template reads. */
   readonly scope: Scope
   /** Characters of JSON in these results. */
@@ -116,7 +116,7 @@ class Run {
 
   async all (): Promise<Pick<WorkflowResult, 'result' | 'form'>> {
     let result = 'null'
-    let form: AnswerForm = 'value'
+    let form: ResultForm = 'value'
     for (const step of this.#workflow.steps) {
       if (this.#moved && this.#turnEnds !== Infinity && this.#clock.now() > this.#turnEnds) throw new TurnOver('the run yields to others')
       if (this.#host.stepMs !== undefined) this.#ends = this.#after(this.#host.stepMs)
@@ -248,7 +248,7 @@ class Run {
     await Promise.all(Array.from({ length: Math.min(steps.length, maxParallel) }, work))
     const first = errors.find(({ error }) => error instanceof Interrupted) ?? errors.toSorted((left, right) => left.index - right.index)[0]
     if (first !== undefined) throw first.error
-    if (results.reduce((sum, { length }) => sum + length, 0) > maxAnswerBytes) throw failure('answerTooLarge')
+    if (results.reduce((sum, { length }) => sum + length, 0) > maxResultBytes) throw failure('answerTooLarge')
     return {
       status: 'completed',
       result: `{${steps.map(({ id }, index) => `${JSON.stringify(id)}:${results[index] ?? 'null'}`).join(',')}}`,
@@ -267,8 +267,8 @@ class Run {
     if (turn !== 'only') this.#ended.set(step.id, outcome)
     if (this.#workflow.readSteps.has(step.id)) {
       this.kept += outcome.result?.length ?? 0
-      if (this.kept > maxAnswerBytes) throw failure('answerTooLarge')
-      const result: unknown = outcome.result === null ? null : parseAnswer(outcome.result)
+      if (this.kept > maxResultBytes) throw failure('answerTooLarge')
+      const result: unknown = outcome.result === null ? null : parseResult(outcome.result)
       this.#steps[step.id] = outcome.error === null ? { result } : { result, error: outcome.error }
     }
     return outcome

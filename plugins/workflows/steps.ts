@@ -5,11 +5,11 @@ import type { Clock } from './clock.js'
 import type { RunCaller } from './run-caller.js'
 import type { RunContext } from './run-context.js'
 import type { RunText, StepOutcome } from './journal.js'
-import { formOf, maxAnswerBytes } from '../../lib/expressions/answer.js'
+import { formOf, maxResultBytes } from '../../lib/expressions/result.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { atInputPointers } from '../../lib/runtime/answer.js'
+import { atInputPointers } from '../../lib/runtime/queries.js'
 import { overdue, within } from './step-time.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
@@ -57,7 +57,7 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
     if (result === null) throw failure(query.missing)
     // The engine may have been too late to end the statement. Its writes are rolled back.
     if (clock.now() > ends) throw overdue(id)
-    return { status: 'completed', result, error: null, form: formOf(bound.answer) }
+    return { status: 'completed', result, error: null, form: formOf(bound.resultKind) }
   }
   let outcome
   try {
@@ -81,14 +81,14 @@ const restoreTime = { text: "select set_config('statement_timeout', $1::text, tr
 /** Runs the statement in a transaction. PostgreSQL ends it after this number of milliseconds. */
 async function textWithin (ms: number, step: string, bound: BoundQuery, text: RunText): Promise<string | null> {
   if (ms < 1) throw overdue(step)
-  const before = await text({ statement: limitTime, values: [String(Math.ceil(ms))], answer: 'record' })
+  const before = await text({ statement: limitTime, values: [String(Math.ceil(ms))], resultKind: 'record' })
   let result
   try {
     result = await text(bound)
   } catch (error) {
     throw isFailure(error, 'databaseBusy') ? overdue(step) : error
   }
-  await text({ statement: restoreTime, values: [before], answer: 'record' })
+  await text({ statement: restoreTime, values: [before], resultKind: 'record' })
   return result
 }
 
@@ -140,7 +140,7 @@ async function runOther (
 
 function completed (value: unknown): StepOutcome {
   const result = stringifyJson(value) ?? 'null'
-  if (result.length > maxAnswerBytes) throw failure('answerTooLarge')
+  if (result.length > maxResultBytes) throw failure('answerTooLarge')
   return { status: 'completed', result, error: null }
 }
 

@@ -10,7 +10,7 @@ test('an outage is a 503 with Retry-After, and closing during it works', async (
   const { emulatorHost, projectId, stop, isComplete } = await firestoreServer(t)
   stop()
   const host = isComplete ? '127.0.0.1:1' : emulatorHost
-  const store = await openFirestore({ emulatorHost: host, projectId, maxAnswerBytes: 1000, timeoutMs: 200 })
+  const store = await openFirestore({ emulatorHost: host, projectId, maxResultBytes: 1000, timeoutMs: 200 })
   const operation: DocumentOperation = {
     kind: 'get',
     id: 'n1',

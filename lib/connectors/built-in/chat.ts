@@ -1,6 +1,6 @@
 /**
  * Slack's incoming webhooks (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks). The address is the
- * secret; the answer is `ok`.
+ * secret; the response is `ok`.
  */
 import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'

@@ -14,7 +14,7 @@ const maxReason = 300 // characters
 const defaultRetryAfter = 5 // s, where a provider that limits the rate does not say
 
 /** The largest accepted response. */
-export const maxAnswerBytes = 5 * 1_048_576
+export const maxResponseBytes = 5 * 1_048_576
 
 /**
  * A failure of a provider:
@@ -32,7 +32,7 @@ export interface FaultDetails {
   readonly retryAfter?: number | undefined
 }
 
-/** An answer of a provider that is not a success. */
+/** A failed call of a provider. */
 export class ProviderFault extends Error {
   readonly kind: FaultKind
   readonly reason: string | undefined
@@ -66,13 +66,13 @@ export function cleanReason (text: string, key: string): string | undefined {
 }
 
 /** A response's body, read to its end. Throws a ProviderFault if it is too large. */
-export async function answerText (response: Response): Promise<string> {
+export async function readText (response: Response): Promise<string> {
   if (response.body === null) return ''
   const chunks: Uint8Array[] = []
   let length = 0
   for await (const chunk of response.body) {
     length += chunk.byteLength
-    if (length > maxAnswerBytes) throw new ProviderFault('unreadable', { message: `a response of more than ${maxAnswerBytes} bytes` })
+    if (length > maxResponseBytes) throw new ProviderFault('unreadable', { message: `a response of more than ${maxResponseBytes} bytes` })
     chunks.push(chunk)
   }
   return Buffer.concat(chunks).toString()

@@ -1,5 +1,5 @@
 import type { Scope } from '../../../lib/expressions/types.js'
-import type { AnswerForm } from '../../../lib/expressions/types.js'
+import type { ResultForm } from '../../../lib/expressions/types.js'
 import t from 'tap'
 import { FaultList } from '../../../lib/schema/faults.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
@@ -15,7 +15,7 @@ function context (more: Partial<TemplateContext> = {}): TemplateContext {
   }
 }
 
-function filtered (schema: unknown, result: unknown, form: AnswerForm = 'record'): unknown {
+function filtered (schema: unknown, result: unknown, form: ResultForm = 'record'): unknown {
   const within = context()
   const response = compileResponse(schema, '', within)
   within.faults.throwIfAny()

@@ -26,7 +26,7 @@ test('a route is compiled to frozen data without a server', async (t) => {
     permissions: ['articles:write'],
     rateLimit: { max: 5, windowMs: 1000 },
     cache: null,
-    queries: [{ key: 'articles', table: 'articles', write: true, answer: 'record', missing: 'notFound' }],
+    queries: [{ key: 'articles', table: 'articles', write: true, resultKind: 'record', missing: 'notFound' }],
     tenantScoped: true,
     transaction: false,
     readsResults: false,

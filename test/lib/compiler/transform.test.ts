@@ -1,6 +1,6 @@
 import type { Scope } from '../../../lib/expressions/types.js'
 import type { Transform } from '../../../lib/schema/route.js'
-import type { AnswerForm } from '../../../lib/expressions/types.js'
+import type { ResultForm } from '../../../lib/expressions/types.js'
 import t from 'tap'
 import { isRecord } from '../../../lib/json/plain-value.js'
 import { FaultList } from '../../../lib/schema/faults.js'
@@ -12,7 +12,7 @@ function context (): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['body', 'params', 'query', 'auth', 'tenant', 'results']), env: {} }
 }
 
-const formOf = (answer: unknown): AnswerForm => isRecord(answer) && 'data' in answer ? 'wrapped' : 'record'
+const formOf = (answer: unknown): ResultForm => isRecord(answer) && 'data' in answer ? 'wrapped' : 'record'
 
 function apply (transform: Transform, answer: unknown, scope: Partial<Scope> = {}, form = formOf(answer)): unknown {
   const within = context()

@@ -10,7 +10,7 @@ const connection = createNoticeConnection({
   },
   onPayload () {},
   onGap () {},
-  times: { beatMs: 250, answerMs: 750, probeMs: 30_000 },
+  times: { beatMs: 250, responseMs: 750, probeMs: 30_000 },
   log: { info () {}, warn: (_object, message) => console.log(message) }
 })
 await connection.open()

@@ -1,6 +1,6 @@
 import { test } from 'tap'
 import { EventEmitter, once } from 'node:events'
-import { AnswerReader, type AnswerStream, guardAnswers, WholeMessages } from '../../../lib/database/result-stream.js'
+import { ResultReader, type ResultStream, guardResults, WholeMessages } from '../../../lib/database/result-stream.js'
 import { startPaces } from '../concurrency/paces.js'
 import { openEngine } from './open.js'
 import { holdInPause } from '../../helpers/pauses.js'
@@ -34,12 +34,12 @@ class Chunks extends EventEmitter {
 }
 
 function readerOf (
-  stream: Chunks & AnswerStream,
+  stream: Chunks & ResultStream,
   read: (chunk: Buffer) => void,
-  yielderOf: ConstructorParameters<typeof AnswerReader>[1]
-): AnswerReader {
+  yielderOf: ConstructorParameters<typeof ResultReader>[1]
+): ResultReader {
   stream.on('data', read)
-  return new AnswerReader(stream, yielderOf)
+  return new ResultReader(stream, yielderOf)
 }
 
 test('a large response is read in turns, in order and completely', async (t) => {
@@ -105,7 +105,7 @@ test('an error thrown by a response listener ends its connection, not the proces
     heard.push(String(chunk))
     if (heard.length === 2) throw new RangeError('Cannot create a string longer than 0x1fffffe8 characters')
   })
-  guardAnswers(stream)
+  guardResults(stream)
   const ended = once(stream, 'error')
   stream.write('one')
   stream.write('two')

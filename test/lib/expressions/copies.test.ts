@@ -1,7 +1,7 @@
 import type { Route } from '../../../lib/schema/route.js'
 import type { Scope } from '../../../lib/expressions/types.js'
 import { test } from 'tap'
-import { maxAnswerBytes } from '../../../lib/expressions/answer.js'
+import { maxResultBytes } from '../../../lib/expressions/result.js'
 import { CopyBudget } from '../../../lib/expressions/copies.js'
 import { parseJson } from '../../../lib/json/parse.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
@@ -75,14 +75,14 @@ test("a query's written data is bounded like a response", async (t) => {
 test('the digits of a long number count, alone and as a member', async (t) => {
   const digits = 1000
   const long = parseJson('9'.repeat(digits))
-  const most = Math.floor(maxAnswerBytes / digits)
+  const most = Math.floor(maxResultBytes / digits)
   t.equal(new CopyBudget().take(long, most), true)
   t.equal(new CopyBudget().take(long, most + 1), false)
   t.equal(
-    new CopyBudget().take({ n: long }, Math.floor(maxAnswerBytes / (digits + 17))),
+    new CopyBudget().take({ n: long }, Math.floor(maxResultBytes / (digits + 17))),
     true,
     'a member of a result counts 16 bytes, its name and its digits'
   )
-  t.equal(new CopyBudget().take({ n: long }, Math.floor(maxAnswerBytes / (digits + 17)) + 1), false)
-  t.equal(new CopyBudget().take(parseJson('7'), maxAnswerBytes), true, 'a short number counts one byte')
+  t.equal(new CopyBudget().take({ n: long }, Math.floor(maxResultBytes / (digits + 17)) + 1), false)
+  t.equal(new CopyBudget().take(parseJson('7'), maxResultBytes), true, 'a short number counts one byte')
 })

@@ -15,7 +15,7 @@ const count = 750 // documents of one collection: two batches
 async function open (t: Test) {
   const { emulatorHost, projectId } = await firestoreServer(t)
   const client = new Firestore({ projectId, host: emulatorHost, ssl: false, credentials: { client_email: 'e', private_key: 'e' } })
-  const store = await openFirestore({ emulatorHost, projectId, maxAnswerBytes: 1000 })
+  const store = await openFirestore({ emulatorHost, projectId, maxResultBytes: 1000 })
   t.teardown(() => Promise.all([client.terminate(), store.close()]))
   const fill = async (tenant: string): Promise<void> => {
     for (let from = 0; from < count; from += 250) {

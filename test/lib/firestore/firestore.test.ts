@@ -172,7 +172,7 @@ test('one document can use shared collections, indexes and both stores', async (
 
 test('contention is retried, and then a 409', async (t) => {
   const { emulatorHost, projectId } = await firestoreServer(t)
-  const store = await openFirestore({ emulatorHost, projectId, maxAnswerBytes: 1000 })
+  const store = await openFirestore({ emulatorHost, projectId, maxResultBytes: 1000 })
   t.teardown(() => store.close())
   let tries = 0
   t.equal(

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseAnswer } from '../../../lib/database/parse-answer.js'
+import { parseResult } from '../../../lib/database/parse-result.js'
 import { jsonExcess, maxJsonItems, maxJsonKeys, maxJsonMembers, maxStoredKeys, parseBounded, storedExcess } from '../../../lib/json/bounds.js'
 
 const members = (count: number, prefix = 'key') => `{${Array.from({ length: count }, (_, index) => `"${prefix}${index}":1`).join(',')}}`
@@ -54,12 +54,12 @@ t.test('database responses have a bound of different keys, and lists of rows sta
   )
   t.equal(storedExcess(`${'['.repeat(200)}${'1,'.repeat(200_000)}1${']'.repeat(200)}`), null, 'deeper than a body may be')
   t.match(storedExcess(`${'['.repeat(300_000)}`), /deeper than 1000 levels/)
-  t.throws(() => parseAnswer(members(justOver(maxStoredKeys))), {
+  t.throws(() => parseResult(members(justOver(maxStoredKeys))), {
     code: 'TENANTRY_ANSWER_TOO_LARGE',
     statusCode: 400,
     message: /request fewer records or fields/
   })
-  t.same(parseAnswer('[12345678901234567890]'), [12345678901234567890n])
+  t.same(parseResult('[12345678901234567890]'), [12345678901234567890n])
 })
 
 t.test('text that is not JSON is left to the parser', async (t) => {

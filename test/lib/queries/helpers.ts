@@ -82,7 +82,7 @@ export function sqlOf (
   scope: Partial<Scope> = {},
   changes?: Partial<QueryContext>
 ): { sql: string, values: unknown[], answer: string } {
-  const { statement, values, answer } = compile(query, changes).bind(scopeOf(scope))
+  const { statement, values, resultKind: answer } = compile(query, changes).bind(scopeOf(scope))
   return { sql: statement.text, values: [...values], answer }
 }
 

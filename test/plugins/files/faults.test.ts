@@ -7,7 +7,7 @@ import { request } from 'node:http'
 import { connect } from 'node:net'
 import { test, type Test } from 'tap'
 import Fastify from 'fastify'
-import { answerClientError } from '../../../lib/http/client-error.js'
+import { handleClientError } from '../../../lib/http/client-error.js'
 import auth from '../../../plugins/auth/index.js'
 import database from '../../../plugins/database/index.js'
 import files from '../../../plugins/files/index.js'
@@ -113,7 +113,7 @@ test('a file of unknown length is stopped at the limits, however long it is', as
 /** The plugin in its own app. */
 async function app (t: Test, options: FastifyHttpOptions<Server>, slowMs: number) {
   const folder = t.testdir()
-  const app = Fastify({ pluginTimeout: 0, ...options, clientErrorHandler: answerClientError })
+  const app = Fastify({ pluginTimeout: 0, ...options, clientErrorHandler: handleClientError })
   t.teardown(() => app.close())
   await app.register(database)
   await app.register(auth, { jwt: { secret: testSecret } })

@@ -12,7 +12,7 @@ import { createSecretCipher } from '../../../lib/secrets/cipher.js'
 import { makeMasterKey, masterKeys, parseMasterKey, parseMasterKeys } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
 import { maxKeys, maxStrangersKeys } from '../../../plugins/idempotency/room.js'
-import { maxAnswerBytes } from '../../../plugins/idempotency/service.js'
+import { maxResponseBytes } from '../../../plugins/idempotency/service.js'
 import { document, isReplay, keysOf, notesOf, pass, tenants, tokenOf, under } from './world.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
@@ -123,14 +123,14 @@ test('a committed write whose response was lost is not repeated', async (t) => {
   refused(t, await acme('POST /tenant/api-keys', made), 409, 'IDEMPOTENCY_ANSWER_LOST')
   t.match((await acme('GET /tenant/api-keys')).body['pagination'], { total: 1 })
 
-  const large = { body: { text: 'x'.repeat(maxAnswerBytes) }, ...under('large') }
+  const large = { body: { text: 'x'.repeat(maxResponseBytes) }, ...under('large') }
   t.match(await acme('POST /notes', large), { status: 201 })
   refused(t, await acme('POST /notes', large), 409, 'IDEMPOTENCY_RUNNING', 'a response that is too large to store')
   await pass(app, 121)
   refused(t, await acme('POST /notes', large), 409, 'IDEMPOTENCY_ANSWER_LOST', 'a response that is too large to store')
   t.equal(await notesOf(t, app), 1)
   const sizes = (await keysOf(app)).map(({ content }) => content.length)
-  t.ok(Math.max(...sizes) < maxAnswerBytes)
+  t.ok(Math.max(...sizes) < maxResponseBytes)
 })
 
 test("a declared route stores its response in its write's transaction", async (t) => {

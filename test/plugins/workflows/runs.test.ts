@@ -366,7 +366,7 @@ async function isRefused (t: Test): Promise<void> {
     await text({
       statement: { text: "insert into notes (tenant_id, title) values ('a', $1) returning title" },
       values: [title],
-      answer: 'record'
+      resultKind: 'record'
     })
     return completed
   }

@@ -2,7 +2,7 @@
 import type Stripe from 'stripe'
 import type { CallTime } from '../call.js'
 import type { Snapshot } from '../provider.js'
-import type { Answer, AltprovClient } from './client.js'
+import type { ProviderResponse, AltprovClient } from './client.js'
 import { failure } from '../../../../lib/errors.js'
 import {
   readReleased,
@@ -29,7 +29,7 @@ export interface Change {
   readonly idempotencyKey: string
 }
 
-type Subscribed = Answer<AltprovSubscription>
+type Subscribed = ProviderResponse<AltprovSubscription>
 
 /**
  * Charges or credits the difference at once: if the payment fails, nothing changes, and the provider gives the reason (`providerRefused`).

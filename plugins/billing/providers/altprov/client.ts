@@ -5,7 +5,7 @@
 import type Stripe from 'stripe'
 import type { CallTime } from '../call.js'
 import { callProvider, ProviderFault } from '../call.js'
-import { send, type Answered } from './send.js'
+import { send, type ResponseHead } from './send.js'
 
 export type AltprovPackage = typeof Stripe
 
@@ -14,10 +14,10 @@ export interface AltprovClient {
    * Runs one request, with retries after temporary failures: it reads, or has an idempotency key. `read` comes from `documented`, since the
    * SDK's types are not checked. Throws as `callProvider`.
    */
-  call<T>(time: CallTime, read: (body: unknown) => T, run: (stripe: Stripe) => Promise<unknown>): Promise<Answer<T>>
+  call<T>(time: CallTime, read: (body: unknown) => T, run: (stripe: Stripe) => Promise<unknown>): Promise<ProviderResponse<T>>
 }
 
-export interface Answer<T> {
+export interface ProviderResponse<T> {
   readonly body: T
   /** The time of the state, by the provider's clock, in seconds. */
   readonly at: Date
@@ -40,15 +40,15 @@ export function createAltprovClient (Package: AltprovPackage, apiKey: string, ba
     signal: AbortSignal,
     read: (body: unknown) => T,
     run: (stripe: Stripe) => Promise<unknown>
-  ): Promise<Answer<T>> => {
-    const answered: Answered = { at: null, isReplay: false }
+  ): Promise<ProviderResponse<T>> => {
+    const head: ResponseHead = { at: null, isReplay: false }
     // A separate client, since the SDK passes no signal to its requests.
-    const httpClient = Package.createFetchHttpClient(async (url, request) => await send(String(url), request, { apiKey, signal, answered }))
+    const httpClient = Package.createFetchHttpClient(async (url, request) => await send(String(url), request, { apiKey, signal, head }))
     const stripe = new Package(apiKey, { ...address, httpClient, maxNetworkRetries: 0, telemetry: false })
     try {
       const body = read(await run(stripe))
-      if (answered.at === null) throw new ProviderFault('unreadable', { message: 'the response of altprov lacks the time' })
-      return { body, at: answered.at, isReplay: answered.isReplay }
+      if (head.at === null) throw new ProviderFault('unreadable', { message: 'the response of altprov lacks the time' })
+      return { body, at: head.at, isReplay: head.isReplay }
     } catch (error) {
       throw faultOf(error, stripe)
     }

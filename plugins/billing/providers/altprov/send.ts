@@ -1,9 +1,9 @@
 /** One request to Stripe: bounded, without redirects, with Stripe's documented failures. */
 import { parseBounded } from '../../../../lib/json/bounds.js'
-import { answerText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
+import { readText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
 
 /** The used headers of a response. */
-export interface Answered {
+export interface ResponseHead {
   at: Date | null
   isReplay: boolean
 }
@@ -11,16 +11,16 @@ export interface Answered {
 export interface Sender {
   readonly apiKey: string
   readonly signal: AbortSignal
-  readonly answered: Answered
+  readonly head: ResponseHead
 }
 
 /** The body of a success, read to its end. Throws a ProviderFault for other responses. */
-export async function send (url: string, request: RequestInit | undefined, { apiKey, signal, answered }: Sender): Promise<Response> {
+export async function send (url: string, request: RequestInit | undefined, { apiKey, signal, head }: Sender): Promise<Response> {
   const begun = performance.now()
   const response = await fetch(url, { ...request, signal, redirect: 'manual' })
-  answered.at = timeOf(response.headers.get('date'), performance.now() - begun)
-  answered.isReplay = response.headers.get('idempotent-replayed') === 'true'
-  const text = await answerText(response)
+  head.at = timeOf(response.headers.get('date'), performance.now() - begun)
+  head.isReplay = response.headers.get('idempotent-replayed') === 'true'
+  const text = await readText(response)
   // Without the headers: the SDK would print a notice from one of them.
   if (response.ok) return new Response(requireBounded(text))
   throw faultOf(response, text, `${request?.method ?? 'GET'} ${new URL(url).pathname}`, apiKey)
@@ -39,7 +39,7 @@ function faultOf (response: Response, text: string, call: string, apiKey: string
   const { code, message } = refusalOf(text)
   const reason = message === undefined ? undefined : cleanReason(message, apiKey)
   return new ProviderFault(kindOf(response.status, code), {
-    message: `altprov answered ${response.status} to ${call} (${response.headers.get('request-id') ?? 'no request id'})${
+    message: `altprov responded with ${response.status} to ${call} (${response.headers.get('request-id') ?? 'no request id'})${
       reason === undefined ? '' : `: ${reason}`
     }`,
     reason,

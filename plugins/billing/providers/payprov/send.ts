@@ -1,7 +1,7 @@
 /** One request to Polar: bounded, without redirects, with Polar's documented failures. */
 import { createHash } from 'node:crypto'
 import { parseBounded } from '../../../../lib/json/bounds.js'
-import { answerText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
+import { readText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
 
 export interface Sender {
   readonly accessToken: string
@@ -36,7 +36,7 @@ export async function send (url: string, request: RequestInit, { accessToken, id
     headers.set('idempotency-key', keyOfRequest(idempotencyKey, method, pathname, request.body))
   }
   const response = await fetch(url, { ...request, headers, signal, redirect: 'manual' })
-  const text = await answerText(response)
+  const text = await readText(response)
   if (response.ok) return new Response(requireBounded(text))
   throw faultOf(response, text, `${method} ${pathname}`, accessToken)
 }

@@ -162,7 +162,7 @@ t.test('a success whose JSON has too many different keys is unreadable, and is n
   })
   const { signal } = new AbortController()
   const sends = {
-    altprov: (url: string) => sendAltprov(url, {}, { apiKey: 'k', signal, answered: { at: null, isReplay: false } }),
+    altprov: (url: string) => sendAltprov(url, {}, { apiKey: 'k', signal, head: { at: null, isReplay: false } }),
     payprov: (url: string) => sendPayprov(url, {}, { accessToken: 'k', idempotencyKey: undefined, signal })
   }
   for (const [name, send] of Object.entries(sends)) {

@@ -1,5 +1,5 @@
 /** The JSON Schema of a route's response, derived from its queries, its transform and its `response`. */
-import type { Answer, RouteQuery, CompiledResponse, JsonSchema } from '../expressions/types.js'
+import type { ResultKind, RouteQuery, CompiledResponse, JsonSchema } from '../expressions/types.js'
 import type { CompiledTransform } from './transform.js'
 import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
 import { isNumber } from '../json/exact-number.js'
@@ -7,7 +7,7 @@ import { named, namedAfter } from '../validation/named-schema.js'
 import { isRecord } from '../json/plain-value.js'
 
 /** The parts of a compiled route that determine its response. */
-export interface AnswerParts {
+export interface ResultParts {
   readonly queries: readonly RouteQuery[]
   readonly integrations: readonly unknown[]
   readonly transform: CompiledTransform | null
@@ -16,12 +16,12 @@ export interface AnswerParts {
 
 /** One form of the response: a list wraps its records, and a write that creates records has both forms. */
 interface Form {
-  readonly kind: Answer | 'several'
+  readonly kind: ResultKind | 'several'
   readonly schema: JsonSchema
 }
 
 /** The schema of the body; `response` is the configured value. */
-export function answerSchema ({ queries, integrations, transform, response }: AnswerParts, configured: unknown): JsonSchema {
+export function resultSchema ({ queries, integrations, transform, response }: ResultParts, configured: unknown): JsonSchema {
   // The response of another service has no known schema.
   if (queries.length === 0 && integrations.length > 0 && response === null) return {}
   const forms = formsOf(queries).map((form) => computed(form, transform))
@@ -32,7 +32,7 @@ export function answerSchema ({ queries, integrations, transform, response }: An
 
 /** Adds a fault for each member that the response schema requires and the response never has: the documentation would be wrong. */
 export function checkPromises (
-  { queries, transform, response }: Omit<AnswerParts, 'integrations'>,
+  { queries, transform, response }: Omit<ResultParts, 'integrations'>,
   pointer: string,
   faults: FaultList
 ): void {
@@ -88,16 +88,16 @@ function comparePromises (
     return comparePromises(promised['items'], known, `${pointer}/items`, tell)
   }
   if (!isRecord(known['properties']) || known['additionalProperties'] === true) return
-  const answered = propertiesOf(known)
+  const returned = propertiesOf(known)
   const declared = propertiesOf(promised)
   const { required, additionalProperties } = promised
   const isOpen = !isRecord(promised['properties']) || additionalProperties === true || isRecord(additionalProperties)
   for (const [index, name] of (Array.isArray(required) ? required : []).entries()) {
-    const isAnswered = Object.hasOwn(answered, name) && (isOpen || Object.hasOwn(declared, name))
-    if (typeof name === 'string' && !isAnswered) tell(pointerTo(`${pointer}/required`, index), name, Object.keys(answered))
+    const isReturned = Object.hasOwn(returned, name) && (isOpen || Object.hasOwn(declared, name))
+    if (typeof name === 'string' && !isReturned) tell(pointerTo(`${pointer}/required`, index), name, Object.keys(returned))
   }
   for (const [name, member] of Object.entries(declared)) {
-    if (Object.hasOwn(answered, name)) comparePromises(member, answered[name], pointerTo(`${pointer}/properties`, name), tell)
+    if (Object.hasOwn(returned, name)) comparePromises(member, returned[name], pointerTo(`${pointer}/properties`, name), tell)
   }
 }
 
@@ -108,8 +108,8 @@ function formsOf (queries: readonly RouteQuery[]): Form[] {
   return [{ kind: 'several', schema: objectOf(Object.fromEntries(members)) }]
 }
 
-function formsOfQuery ({ answer, record, bulk }: RouteQuery): Form[] {
-  const kinds: Answer[] = bulk ? [answer, 'records'] : [answer]
+function formsOfQuery ({ resultKind, record, bulk }: RouteQuery): Form[] {
+  const kinds: ResultKind[] = bulk ? [resultKind, 'records'] : [resultKind]
   return kinds.map((kind) => ({ kind, schema: formSchema(kind, record) }))
 }
 
@@ -131,7 +131,7 @@ const deletionSchema = named('Deletion', {
   required: ['success']
 })
 
-function formSchema (kind: Answer, record: JsonSchema): JsonSchema {
+function formSchema (kind: ResultKind, record: JsonSchema): JsonSchema {
   switch (kind) {
     case 'record':
       return record
@@ -149,12 +149,12 @@ function formSchema (kind: Answer, record: JsonSchema): JsonSchema {
 /** The schema of a computed field is empty, because expressions have no types. */
 function computed ({ kind, schema }: Form, transform: CompiledTransform | null): Form {
   if (transform === null) return { kind, schema }
-  const { record, answer } = transform.names
-  if (!isList(kind)) return { kind, schema: withMembers(schema, [...record, ...answer]) }
+  const { record, result } = transform.names
+  if (!isList(kind)) return { kind, schema: withMembers(schema, [...record, ...result]) }
   const { data, ...others } = propertiesOf(schema)
   const items = isRecord(data) && isRecord(data['items']) ? data['items'] : {}
   const list = { ...schema, properties: { data: { type: 'array', items: withMembers(items, record) }, ...others } }
-  return { kind, schema: withMembers(list, answer) }
+  return { kind, schema: withMembers(list, result) }
 }
 
 function withMembers (schema: JsonSchema, names: readonly string[]): JsonSchema {
@@ -168,19 +168,19 @@ function withMembers (schema: JsonSchema, names: readonly string[]): JsonSchema 
 }
 
 /** A response schema of one record, or of an array of records, applies to each record; a list keeps its envelope (response.ts). */
-function filtered ({ kind, schema: answer }: Form, schema: JsonSchema, transform: CompiledTransform | null): JsonSchema {
+function filtered ({ kind, schema: resultSchema }: Form, schema: JsonSchema, transform: CompiledTransform | null): JsonSchema {
   if (Object.hasOwn(propertiesOf(schema), 'data')) return schema
   const record = !isRecord(schema['properties']) && isRecord(schema['items']) ? schema['items'] : schema
-  if (!isList(kind) || (transform !== null && transform.names.answer.length > 0)) return record
-  const { pagination } = propertiesOf(answer)
+  if (!isList(kind) || (transform !== null && transform.names.result.length > 0)) return record
+  const { pagination } = propertiesOf(resultSchema)
   return isRecord(pagination) ? listOf(record, pagination) : listOf(record)
 }
 
 /** The schemas of `{{results.<key>}}` in a response. */
 function resultSchemas (queries: readonly RouteQuery[], forms: readonly Form[]): JsonSchema {
-  const answer = anyOf(forms.map(({ schema }) => schema))
+  const whole = anyOf(forms.map(({ schema }) => schema))
   const [first] = queries
-  return first !== undefined && queries.length === 1 ? objectOf({ [first.key]: answer }) : answer
+  return first !== undefined && queries.length === 1 ? objectOf({ [first.key]: whole }) : whole
 }
 
 /** The known members of a mapping. A value of the request may have any type, or may be missing. */

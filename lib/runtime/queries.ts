@@ -1,10 +1,10 @@
 /** Runs a route's queries and makes the response body from their results. */
 import type { CompiledRoute } from '../compiler/route.js'
 import type { DocumentSession } from '../firestore/types.js'
-import type { Answer, AnswerForm, BoundQuery, CompiledQuery, FirestoreQuery, RouteQuery, Scope } from '../expressions/types.js'
-import { formOf, maxAnswerBytes } from '../expressions/answer.js'
+import type { ResultKind, ResultForm, BoundQuery, CompiledQuery, FirestoreQuery, RouteQuery, Scope } from '../expressions/types.js'
+import { formOf, maxResultBytes } from '../expressions/result.js'
 import { failure } from '../errors.js'
-import { parseAnswer } from '../database/parse-answer.js'
+import { parseResult } from '../database/parse-result.js'
 import { stringifyJson } from '../json/stringify.js'
 import { isPlatformAdmin } from '../identity/platform-admin.js'
 import { withIndexLink } from '../firestore/failures.js'
@@ -23,30 +23,30 @@ export interface LastCall {
 }
 
 /** The JSON text of the queries or calls, and its form. */
-export interface Answered {
+export interface RouteResult {
   readonly text: string
-  readonly form: AnswerForm
+  readonly form: ResultForm
 }
 
 /** The body of a read-only route, read from these stores. Rejects as the route does. */
 export async function readIn (stores: Stores, route: CompiledRoute, scope: Scope): Promise<string> {
   route.copies?.response?.(scope, 0)
-  return bodyOf(route, await answerOf(route, scope, stores), scope)
+  return bodyOf(route, await runQueries(route, scope, stores), scope)
 }
 
 /** `last`: the call whose result becomes the response if the route has no queries. */
-export function bodyOf (route: CompiledRoute, { text, form }: Answered, scope: Scope, last: LastCall | null = null): string {
+export function bodyOf (route: CompiledRoute, { text, form }: RouteResult, scope: Scope, last: LastCall | null = null): string {
   const { transform, response, copies } = route
   if (transform === null) {
     if (response === null) return text
-    if (response.kind === 'schema') return response.serialize(parseAnswer(text), form)
+    if (response.kind === 'schema') return response.serialize(parseResult(text), form)
     copies?.response?.(scope, route.integrations.length > 0 ? Infinity : text.length)
     return response.serialize(scope)
   }
-  const answer = transform.apply(parseAnswer(text), scope, form)
-  if (response === null) return stringifyJson(answer)
-  if (response.kind === 'schema') return response.serialize(answer, form)
-  const computed = { ...scope, results: resultsOf(route, answer, scope, last) }
+  const result = transform.apply(parseResult(text), scope, form)
+  if (response === null) return stringifyJson(result)
+  if (response.kind === 'schema') return response.serialize(result, form)
+  const computed = { ...scope, results: resultsOf(route, result, scope, last) }
   // The length of a computed text is not known in advance.
   copies?.response?.(computed, Infinity)
   return response.serialize(computed)
@@ -56,27 +56,27 @@ export function bodyOf (route: CompiledRoute, { text, form }: Answered, scope: S
  * The results that a mapping reads after a transform: the response under the key of its query or call, and the results outside
  * it.
  */
-function resultsOf (route: CompiledRoute, answer: unknown, { results }: Scope, last: LastCall | null): Record<string, unknown> {
+function resultsOf (route: CompiledRoute, result: unknown, { results }: Scope, last: LastCall | null): Record<string, unknown> {
   const [first] = route.queries
-  if (first === undefined) return last === null ? results : { ...results, [last.key]: answer }
-  if (route.queries.length === 1) return { ...results, [first.key]: answer }
-  return Object.assign({ ...results }, answer)
+  if (first === undefined) return last === null ? results : { ...results, [last.key]: result }
+  if (route.queries.length === 1) return { ...results, [first.key]: result }
+  return Object.assign({ ...results }, result)
 }
 
-export function answerOf (route: CompiledRoute, scope: Scope, stores: Stores): Promise<Answered> {
+export function runQueries (route: CompiledRoute, scope: Scope, stores: Stores): Promise<RouteResult> {
   const [first] = route.queries
   if (first === undefined) return Promise.resolve({ text: '{}', form: 'record' })
-  return route.queries.length === 1 ? resultOf(first, 0, 0, route, scope, stores) : answerOfAll(route, scope, stores)
+  return route.queries.length === 1 ? resultOf(first, 0, 0, route, scope, stores) : runAllQueries(route, scope, stores)
 }
 
 /** Runs the queries in order; later queries can read `{{results.<key>}}` of earlier ones. */
-async function answerOfAll (route: CompiledRoute, scope: Scope, stores: Stores): Promise<Answered> {
+async function runAllQueries (route: CompiledRoute, scope: Scope, stores: Stores): Promise<RouteResult> {
   const members: string[] = []
   let length = 0
   for (const [index, query] of route.queries.entries()) {
     const { text } = await resultOf(query, index, length, route, scope, stores)
     length += text.length
-    if (length > maxAnswerBytes) throw failure('answerTooLarge')
+    if (length > maxResultBytes) throw failure('answerTooLarge')
     members.push(`${JSON.stringify(query.key)}:${text}`)
   }
   return { text: `{${members.join(',')}}`, form: 'record' }
@@ -90,16 +90,16 @@ async function resultOf (
   route: CompiledRoute,
   scope: Scope,
   stores: Stores
-): Promise<Answered> {
+): Promise<RouteResult> {
   route.copies?.queries[index]?.(scope, length)
-  const { text, answer } = query.store === 'sql' ? await rowsOf(query, scope, stores) : await documentsOf(query, scope, stores)
-  if (route.readsResults) scope.results[query.key] = parseAnswer(text)
-  return { text, form: formOf(answer) }
+  const { text, resultKind } = query.store === 'sql' ? await rowsOf(query, scope, stores) : await documentsOf(query, scope, stores)
+  if (route.readsResults) scope.results[query.key] = parseResult(text)
+  return { text, form: formOf(resultKind) }
 }
 
 interface Result {
   readonly text: string
-  readonly answer: Answer
+  readonly resultKind: ResultKind
 }
 
 async function rowsOf (query: CompiledQuery, scope: Scope, { sql }: Stores): Promise<Result> {
@@ -110,15 +110,15 @@ async function rowsOf (query: CompiledQuery, scope: Scope, { sql }: Stores): Pro
   } catch (error) {
     throw atInputPointers(error, query, bound)
   }
-  return { text: bound.finish === undefined ? text : bound.finish(text), answer: bound.answer }
+  return { text: bound.finish === undefined ? text : bound.finish(text), resultKind: bound.resultKind }
 }
 
 async function documentsOf (query: FirestoreQuery, scope: Scope, { documents }: Stores): Promise<Result> {
   if (documents === null) throw new Error('the plugin database has no Firestore')
-  const { operation, answer, finish } = query.bind(scope)
+  const { operation, resultKind, finish } = query.bind(scope)
   try {
     const text = found(query, await documents.text(operation))
-    return { text: finish === undefined ? text : finish(text), answer }
+    return { text: finish === undefined ? text : finish(text), resultKind }
   } catch (error) {
     throw scope.auth !== null && isPlatformAdmin(scope.auth) ? withIndexLink(error) : error
   }
@@ -131,9 +131,9 @@ function found (query: Pick<RouteQuery, 'missing'>, text: string | null): string
 }
 
 /** The database knows only the columns. */
-export function atInputPointers (error: unknown, { table, answer, inputPointers }: CompiledQuery, bound: BoundQuery | null): unknown {
+export function atInputPointers (error: unknown, { table, resultKind, inputPointers }: CompiledQuery, bound: BoundQuery | null): unknown {
   if (bound?.failure !== undefined) return bound.failure(error)
   // For an array of records, the database does not report the record.
-  if (!(error instanceof ColumnsError) || error.table !== table || bound?.answer !== answer) return error
+  if (!(error instanceof ColumnsError) || error.table !== table || bound?.resultKind !== resultKind) return error
   return error.at(inputPointers)
 }

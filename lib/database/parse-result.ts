@@ -4,7 +4,7 @@ import { storedExcess } from '../json/bounds.js'
 import { parseJson } from '../json/parse.js'
 
 /** Like `parseJson`. Throws `answerTooLarge` for a text whose keys would block the event loop. */
-export function parseAnswer (text: string): unknown {
+export function parseResult (text: string): unknown {
   const excess = storedExcess(text)
   if (excess !== null) throw failure('answerTooLarge', { message: `The JSON of the response ${excess}: request fewer records or fields` })
   return parseJson(text)

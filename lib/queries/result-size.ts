@@ -3,7 +3,7 @@
  * more than 512 MB, and far smaller texts take memory and time from other requests. A larger text fails the statement, which also
  * rolls back a write.
  */
-import { maxAnswerBytes } from '../expressions/answer.js'
+import { maxResultBytes } from '../expressions/result.js'
 
 /** Wraps a `select` of one text whose subquery cannot be flattened, because it has an aggregate or a limit. */
 export function boundedText (select: string): string {
@@ -18,7 +18,7 @@ export function boundedRowText (select: string): string {
 /** A text column, if it is within the limit. */
 export function boundedColumn (column: string): string {
   const size = `octet_length(${column})`
-  return `case when ${size} > ${maxAnswerBytes} then ${tooLarge(size)} else ${column} end`
+  return `case when ${size} > ${maxResultBytes} then ${tooLarge(size)} else ${column} end`
 }
 
 /**
