@@ -1,8 +1,7 @@
 /** Parses a command line into a call; throws a UsageError if it cannot. */
-import type { Call, Command } from './command.js'
 import { parseArgs } from 'node:util'
 import { nearest } from '../lib/schema/faults.js'
-import { UsageError } from './command.js'
+import { UsageError, type Call, type Command } from './command.js'
 
 /** The arguments after the name of the command. */
 export function parseCall (name: string, { options }: Command, words: string[]): Pick<Call, 'text' | 'flag' | 'document'> {

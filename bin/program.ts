@@ -1,10 +1,9 @@
 /** Finds the command of a command line and runs it. */
-import type { Call, Command } from './command.js'
 import type { Env } from '../lib/configuration/index.js'
 import { nearest } from '../lib/schema/faults.js'
 import { version } from '../lib/version.js'
 import { parseCall } from './arguments.js'
-import { UsageError } from './command.js'
+import { UsageError, type Call, type Command } from './command.js'
 import { backup, restoreBackup } from './commands/backup.js'
 import { client } from './commands/client.js'
 import { dev } from './commands/dev.js'

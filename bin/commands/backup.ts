@@ -1,10 +1,9 @@
 /** `tenantry backup` and `tenantry restore`. */
-import type { Call, Command } from '../command.js'
 import type { BackupOptions } from '../../lib/backup/backup.js'
 import type { Counts } from '../../lib/backup/counts.js'
 import type { PostgresOptions } from '../../lib/database/postgres.js'
 import { resolve } from 'node:path'
-import { UsageError } from '../command.js'
+import { UsageError, type Call, type Command } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 

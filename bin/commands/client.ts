@@ -1,9 +1,8 @@
 /** `tenantry client`: a typed client of an API. */
-import type { Command } from '../command.js'
 import { writeFile } from 'node:fs/promises'
 import { documentsOfDocument, documentsOfServer } from '../api-documents.js'
 import { clientSource } from '../client/source.js'
-import { UsageError } from '../command.js'
+import { UsageError, type Command } from '../command.js'
 import { CommandError } from '../failure.js'
 
 export const client: Command = {

@@ -1,10 +1,9 @@
 /** `tenantry migrate`: migrates the database to the schema of the server and the document. */
-import type { Call, Command } from '../command.js'
 import type { DatabaseConfig } from '../../lib/configuration/index.js'
 import type { MigrationProgress } from '../../lib/database/migrations/progress.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { securityRules } from '../../lib/firestore/rules.js'
-import { UsageError } from '../command.js'
+import { UsageError, type Call, type Command } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 

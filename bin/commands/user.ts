@@ -1,11 +1,10 @@
 /** `tenantry user create`: creates a user with a password. */
 import type { FastifyInstance } from 'fastify'
-import type { Command } from '../command.js'
 import type { Config } from '../../lib/configuration/index.js'
 import { noActor } from '../../lib/database/audit.js'
 import { isFailure } from '../../lib/errors.js'
 import { isTenantId, platformRef } from '../../lib/identity/tenant-ref.js'
-import { UsageError } from '../command.js'
+import { UsageError, type Command } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 

@@ -1,6 +1,5 @@
 /** The process in which `tenantry dev` reads a document that is a module. */
-import type { Fault } from '../../lib/schema/faults.js'
-import { ConfigError, FaultList } from '../../lib/schema/faults.js'
+import { ConfigError, FaultList, type Fault } from '../../lib/schema/faults.js'
 import { readDocument } from '../../lib/configuration/load.js'
 import { toPlain } from '../../lib/document/plain.js'
 

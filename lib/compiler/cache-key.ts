@@ -1,11 +1,10 @@
 /** Keys of cached responses: requests with different responses have different keys. */
 import type { RouteCache } from '../schema/route.js'
-import type { Reader, TemplateContext } from '../expressions/reference.js'
 import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
 import { createHash } from 'node:crypto'
 import { pointerTo } from '../schema/faults.js'
 import { stringifyJson } from '../json/stringify.js'
-import { compileReader } from '../expressions/reference.js'
+import { compileReader, type Reader, type TemplateContext } from '../expressions/reference.js'
 import { compilePieces, compileValue } from '../expressions/template.js'
 
 /** The requested path, and the query string after the question mark. */

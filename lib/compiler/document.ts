@@ -1,10 +1,9 @@
 /** Compiles the platform's document for `tenantry validate`, for the check of a configuration and for the start of a server. */
-import type { CompiledWorkflow, WorkflowSet } from '../workflows/index.js'
 import type { DeclaredWorkflow } from '../workflows/set.js'
 import type { Route } from '../schema/route.js'
 import type { Entry } from '../document/sections.js'
 import { checkFunctions } from '../queries/function.js'
-import { compileWorkflow, definitionOf } from '../workflows/index.js'
+import { compileWorkflow, definitionOf, type CompiledWorkflow, type WorkflowSet } from '../workflows/index.js'
 import { rowPathsOf } from './location.js'
 import { compileRoute, type CompiledRoute, type RouteContext } from './route.js'
 

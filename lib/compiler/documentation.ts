@@ -1,7 +1,6 @@
 /** The documentation of a compiled route: request, responses and errors as JSON Schemas, derived from the route. */
 import type { Route } from '../schema/route.js'
 import type { ErrorName } from '../errors.js'
-import type { ResultParts } from './result-schema.js'
 import type { CompiledRequest, JsonSchema, Method } from '../expressions/types.js'
 import type { CompiledIntegration } from './integrations.js'
 import type { CompiledWebhook } from './webhook.js'
@@ -13,7 +12,7 @@ import { takesIdempotencyKey } from './idempotency.js'
 import { schemaName } from '../validation/named-schema.js'
 import { isRecord } from '../json/plain-value.js'
 import { formOf } from '../expressions/result.js'
-import { resultSchema } from './result-schema.js'
+import { resultSchema, type ResultParts } from './result-schema.js'
 import { type CompiledRouteWorkflow, workflowResponseSchema } from './workflow.js'
 
 /** The members of a Fastify route schema that are used for the OpenAPI document. */

@@ -1,8 +1,7 @@
 /** Compiles one field of a field map to JSON Schema. */
 import type { Field } from '../schema/route.js'
-import type { FaultList } from '../schema/faults.js'
 import type { JsonSchema } from '../expressions/types.js'
-import { pointerTo } from '../schema/faults.js'
+import { pointerTo, type FaultList } from '../schema/faults.js'
 import { checkPattern, type LinearPattern } from '../expressions/linear-pattern.js'
 
 export interface FieldContext {

@@ -1,6 +1,5 @@
 /** Compiles the lifetime and the key of a route's cached responses. */
 import type { Route } from '../schema/route.js'
-import type { CacheTarget } from './cache-key.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference, Scope } from '../expressions/types.js'
 import type { Pagination } from '../schema/root.js'
@@ -8,7 +7,7 @@ import { createHash } from 'node:crypto'
 import { setting } from '../expressions/environment.js'
 import { stringifyJson } from '../json/stringify.js'
 import { version } from '../version.js'
-import { compileCacheKey } from './cache-key.js'
+import { compileCacheKey, type CacheTarget } from './cache-key.js'
 import { methodOf } from './route-parts.js'
 
 export interface CompiledCache {

@@ -1,6 +1,5 @@
 /** Computed fields of a route's response. */
 import type { Transform } from '../schema/route.js'
-import type { CompiledExpression } from '../expressions/expression.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference, Scope } from '../expressions/types.js'
 import { nearest, pointerTo } from '../schema/faults.js'
@@ -9,7 +8,7 @@ import { isRecord } from '../json/plain-value.js'
 import type { ResultForm } from '../expressions/types.js'
 import { recordsOf } from '../expressions/result.js'
 import { Budget } from '../expressions/cel/budget.js'
-import { compileExpression } from '../expressions/expression.js'
+import { compileExpression, type CompiledExpression } from '../expressions/expression.js'
 
 export interface CompiledTransform {
   readonly references: readonly Reference[]

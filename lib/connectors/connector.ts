@@ -1,18 +1,15 @@
 /** A connector of one document, compiled when it is first called: its address, credentials and auth. */
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
-import type { CompiledAction } from './action.js'
-import type { CompiledAuth } from './auth.js'
-import type { CompiledCredentials } from './credentials.js'
 import type { ConnectorDefinition } from './definition.js'
 import { noScope } from '../expressions/no-scope.js'
 import { compileTemplate } from '../expressions/template.js'
 import { FaultList, pointerTo } from '../schema/faults.js'
 import { failure } from '../errors.js'
-import { compileAction } from './action.js'
+import { compileAction, type CompiledAction } from './action.js'
 import { faultOfAddress } from './address.js'
-import { compileAuth } from './auth.js'
-import { compileCredentials } from './credentials.js'
+import { compileAuth, type CompiledAuth } from './auth.js'
+import { compileCredentials, type CompiledCredentials } from './credentials.js'
 import { faultOfName } from './headers.js'
 
 export interface CompiledConnector {

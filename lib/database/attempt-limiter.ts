@@ -3,10 +3,9 @@
  * concurrent attempts on several servers cannot exceed the rule.
  */
 import type { Owner } from '../identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'
 import { createHash } from 'node:crypto'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { removal, sweep } from './retention.js'
 import { failure } from '../errors.js'
 

@@ -3,11 +3,9 @@
  * counts uses of a secret. The tenant's plan sets how long they are kept. A change and its entry are written in one transaction.
  */
 import { tenantRef, type Owner } from '../identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'
-import type { IdempotencyClaim } from './idempotency-claim.js'
-import { CompiledQuery } from 'kysely'
-import { markClaim } from './idempotency-claim.js'
+import { CompiledQuery, type Kysely } from 'kysely'
+import { markClaim, type IdempotencyClaim } from './idempotency-claim.js'
 import { storable } from '../json/storable.js'
 
 export const auditActions = [

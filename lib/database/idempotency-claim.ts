@@ -2,8 +2,7 @@
  * A request with an idempotency key. A write of the request marks the claim in its own transaction, so that the key shows whether the write
  * was committed, even if the process ends afterwards.
  */
-import type { Kysely } from 'kysely'
-import { CompiledQuery } from 'kysely'
+import { CompiledQuery, type Kysely } from 'kysely'
 import { failure } from '../errors.js'
 
 export interface IdempotencyClaim {

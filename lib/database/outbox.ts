@@ -2,9 +2,8 @@
  * Events for webhooks, written in the transaction of the change: a rolled back change has no event, and a committed change always
  * has its event, even if the process ends. plugins/webhooks sends them.
  */
-import type { Kysely } from 'kysely'
 import type { SystemTables } from './system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { storableJson } from '../json/storable.js'
 import { stringifyJson } from '../json/stringify.js'
 

@@ -1,8 +1,7 @@
 /** The database of a document, and the source of its address. */
 import type { DatabaseConfig, FirebaseConfig } from './config.js'
-import type { Env } from '../expressions/environment.js'
 import type { Sections } from './sections.js'
-import { setting } from '../expressions/environment.js'
+import { setting, type Env } from '../expressions/environment.js'
 import { FaultList } from '../schema/faults.js'
 import { read } from './reader.js'
 import { DatabaseProvider, Embedded, Postgres } from '../schema/database.js'

@@ -1,6 +1,5 @@
 /** A document as plain data: JSON values only. */
-import type { FaultList } from '../schema/faults.js'
-import { pointerTo } from '../schema/faults.js'
+import { pointerTo, type FaultList } from '../schema/faults.js'
 
 /** Nested levels; a document of routes needs about ten. */
 const maxDepth = 64

@@ -1,13 +1,11 @@
 /** Finds the paths of variables in the syntax tree of an expression, and refuses forbidden constructs. */
 import type { ASTNode } from '@marcbachmann/cel-js'
-import type { CelText, ExpressionTemplate } from './expression-text.js'
-import type { TemplateContext } from './reference.js'
 import type { PathNode } from './template-parser.js'
 import type { Reference, Scope } from './types.js'
 import { nearest } from '../schema/faults.js'
 import { absenceOf } from './declared-fields.js'
-import { variablePrefix } from './expression-text.js'
-import { compileReader, member, resolvePath } from './reference.js'
+import { variablePrefix, type CelText, type ExpressionTemplate } from './expression-text.js'
+import { compileReader, member, resolvePath, type TemplateContext } from './reference.js'
 import { compileTemplate } from './template.js'
 
 /** Reads a path of an expression. It never returns undefined: a missing value is null. */

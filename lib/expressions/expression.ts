@@ -7,10 +7,9 @@
  * the complement of a condition. Results are JSON values. As in CEL, `&&`, `||` and `?:` accept only true and false, and other operators
  * refuse null and mixed types.
  */
-import type { ASTNode } from '@marcbachmann/cel-js'
 import type { TemplateContext } from './reference.js'
 import type { Reference, Scope } from './types.js'
-import { Environment, ParseError, TypeError as CelTypeError } from '@marcbachmann/cel-js'
+import { Environment, ParseError, TypeError as CelTypeError, type ASTNode } from '@marcbachmann/cel-js'
 import { Budget, ExpressionLimit } from './cel/budget.js'
 import { compileCel, CompileFault, type CompiledCel } from './cel/compile.js'
 import { isTruthy } from './cel/values.js'

@@ -1,13 +1,11 @@
 /** The paths that templates may name, and closures that read them from the scope of a request. */
 import type { RequestRules } from '../schema/route.js'
 import type { Env } from './environment.js'
-import type { FaultList } from '../schema/faults.js'
 import { secretKeyForm, type PathNode } from './template-parser.js'
 import type { PartUses } from './secret-uses.js'
-import type { Reference, Scope, TemplateSource } from './types.js'
 import { randomUUID } from 'node:crypto'
-import { nearest } from '../schema/faults.js'
-import { fileMembers, templateSources } from './types.js'
+import { nearest, type FaultList } from '../schema/faults.js'
+import { fileMembers, templateSources, type Reference, type Scope, type TemplateSource } from './types.js'
 
 /** The context in which a value is compiled. */
 export interface TemplateContext {

@@ -2,7 +2,6 @@
  * Stores files on the local disk: one folder, with a subfolder for each tenant. Bytes are written outside the objects' folders
  * and renamed when they are complete and flushed. A killed process therefore leaves no partial object under its key.
  */
-import type { ObjectStore, StoredObject } from './store.js'
 import type { Readable } from 'node:stream'
 import { randomUUID } from 'node:crypto'
 import { constants, type Dirent } from 'node:fs'
@@ -12,7 +11,7 @@ import { pipeline } from 'node:stream/promises'
 import { failure } from '../errors.js'
 import { dayMs, hourMs } from '../time/spans.js'
 import { FileWriter } from './file-writer.js'
-import { checkKey } from './store.js'
+import { checkKey, type ObjectStore, type StoredObject } from './store.js'
 
 const incoming = '.incoming' // no tenant's id begins with a period
 const pageSize = 1000

@@ -1,11 +1,9 @@
 /** Stores files in a bucket of S3, or of an S3-compatible service: R2, Supabase Storage, MinIO, Swift. */
-import type { Readable as Stream } from 'node:stream'
-import type { ObjectStore, StoredObject } from './store.js'
 import { Agent as HttpAgent } from 'node:http'
 import { Agent as HttpsAgent } from 'node:https'
-import { Readable } from 'node:stream'
+import { Readable, type Readable as Stream } from 'node:stream'
 import { failure } from '../errors.js'
-import { checkKey } from './store.js'
+import { checkKey, type ObjectStore, type StoredObject } from './store.js'
 
 export interface S3Options {
   /** The address of the service. Default: Amazon's, for the region. */

@@ -3,11 +3,10 @@
  * and later reads of the same documents see them here.
  */
 import type * as Sdk from '@google-cloud/firestore'
-import type { CollectionPlace } from './paths.js'
 import type { DocumentOperation, DocumentSession, PageOperation } from './types.js'
 import type { Fields, Values } from './values.js'
 import { failure } from '../errors.js'
-import { documentPath } from './paths.js'
+import { documentPath, type CollectionPlace } from './paths.js'
 import { PageTexts, type Reader, Texts, textOf } from './read.js'
 
 /** The writes that one transaction makes together. */

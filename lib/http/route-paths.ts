@@ -1,7 +1,6 @@
 /** The methods of a path, from the routes of an app, for requests without a route. */
 import type { FastifyInstance, RouteOptions } from 'fastify'
-import type { Server } from 'node:http'
-import { METHODS } from 'node:http'
+import { METHODS, type Server } from 'node:http'
 import findMyWay, { type HTTPMethod } from 'find-my-way'
 import { failure, type TenantryError } from '../errors.js'
 import { routesOf } from './guards.js'

@@ -5,7 +5,6 @@
 import type { DocumentQuery } from '../schema/query.js'
 import type { Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
-import type { OrderKey, RowOrder } from './order.js'
 import { pointerTo } from '../schema/faults.js'
 import { isStorableJson } from '../json/storable.js'
 import { parseJson } from '../json/parse.js'
@@ -13,7 +12,7 @@ import { type TypedFault, withNormalTypes } from '../json/typed-values.js'
 import { maxKeys } from './cursor-pages.js'
 import { type Position, positionReader, unknownCursor } from './cursor.js'
 import { idOperand, isFieldPath, jsonFieldOf } from './document-field.js'
-import { direction } from './order.js'
+import { direction, type OrderKey, type RowOrder } from './order.js'
 
 export interface DocumentCursors {
   readonly order: RowOrder

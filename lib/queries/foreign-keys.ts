@@ -2,8 +2,7 @@
  * PostgreSQL checks that a referenced row exists, but not that it belongs to the tenant. Therefore a write of a foreign key
  * succeeds only if the referenced row belongs to the request's tenant. Otherwise the statement fails and writes nothing.
  */
-import type { Catalogue, ForeignKey, Table } from '../database/catalogue.js'
-import { tenantColumn } from '../database/catalogue.js'
+import { tenantColumn, type Catalogue, type ForeignKey, type Table } from '../database/catalogue.js'
 import { columnOf, tableName } from './identifiers.js'
 import { tenantPlaceholder } from './scope.js'
 import type { Placeholders } from './sql.js'

@@ -1,9 +1,8 @@
 /** The SQL of records that stand for groups of rows. */
 import type { Order, Query } from '../schema/query.js'
-import type { Selection } from './field.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import type { QueryContext } from './context.js'
-import { isGroupKey } from './field.js'
+import { isGroupKey, type Selection } from './field.js'
 import { columnOf } from './identifiers.js'
 import { direction } from './order.js'
 

@@ -1,10 +1,9 @@
 /** The JSON Schema of a write's input from the body, for `/doc`. */
 import type { DocumentQuery } from '../schema/query.js'
-import type { Column, Table } from '../database/catalogue.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { JsonSchema, Reference } from '../expressions/types.js'
 import type { Subject } from './subject.js'
-import { tenantColumn } from '../database/catalogue.js'
+import { tenantColumn, type Column, type Table } from '../database/catalogue.js'
 import { FaultList } from '../schema/faults.js'
 import { inputName, named } from '../validation/named-schema.js'
 import { isRecord } from '../json/plain-value.js'

@@ -1,11 +1,10 @@
 /** The orders of a list: its own, and the orders that its caller can choose. */
 import type { Field } from '../schema/route.js'
 import type { Order, Query } from '../schema/query.js'
-import type { Table } from '../database/catalogue.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../schema/faults.js'
-import { tenantColumn } from '../database/catalogue.js'
+import { tenantColumn, type Table } from '../database/catalogue.js'
 import { compileValue } from '../expressions/template.js'
 import { isOrdered, orderedInstead } from './comparable.js'
 import { quote } from './identifiers.js'

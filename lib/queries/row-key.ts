@@ -1,7 +1,6 @@
 /** Selects one row by its primary key: the query's `id`. */
-import type { Table } from '../database/catalogue.js'
 import type { Filter } from '../schema/query.js'
-import { tenantColumn } from '../database/catalogue.js'
+import { tenantColumn, type Table } from '../database/catalogue.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import { isRecord } from '../json/plain-value.js'
 import { compileComparison } from './comparison.js'

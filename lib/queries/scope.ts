@@ -1,6 +1,5 @@
 /** The conditions on every row of every query: it belongs to the request's tenant, and is not soft-deleted. */
-import type { Table } from '../database/catalogue.js'
-import { tenantColumn } from '../database/catalogue.js'
+import { tenantColumn, type Table } from '../database/catalogue.js'
 import { columnOf } from './identifiers.js'
 import { bindTenant, type Placeholders } from './sql.js'
 

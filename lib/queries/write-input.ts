@@ -1,9 +1,8 @@
 /** Reads the values of a write from the request: the configured `data`, or the body. */
-import type { Column, Table } from '../database/catalogue.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
 import { nearest, pointerTo } from '../schema/faults.js'
-import { tenantColumn } from '../database/catalogue.js'
+import { tenantColumn, type Column, type Table } from '../database/catalogue.js'
 import { failure } from '../errors.js'
 import { isRecord } from '../json/plain-value.js'
 import { compileValue } from '../expressions/template.js'

@@ -1,11 +1,10 @@
 /** Reads a client's message. */
-import type { ClientMessage, Ref } from './messages.js'
 import { failure, type TenantryError } from '../errors.js'
 import { jsonExcess } from '../json/bounds.js'
 import { parseSent } from '../json/parse.js'
 import { isRecord } from '../json/plain-value.js'
 import { lazyValidator, validationError, type PartValidator } from '../validation/validator.js'
-import { clientMessages, maxRefLength } from './messages.js'
+import { clientMessages, maxRefLength, type ClientMessage, type Ref } from './messages.js'
 
 /** A message, or the error for its sender. */
 export type Read = { readonly message: ClientMessage } | { readonly error: TenantryError, readonly ref: Ref | undefined }

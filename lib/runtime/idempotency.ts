@@ -2,8 +2,7 @@
 import type { Session } from '../database/engine.js'
 import type { RouteReply } from '../http/route-reply.js'
 import type { RouteCall } from './route-call.js'
-import type { IdempotencyClaim } from '../database/idempotency-claim.js'
-import { requireMark } from '../database/idempotency-claim.js'
+import { requireMark, type IdempotencyClaim } from '../database/idempotency-claim.js'
 
 /** A stored response, to be replayed. */
 export interface KeptResponse {

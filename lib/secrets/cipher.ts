@@ -6,12 +6,10 @@
  * is the inner one: nonce, text, tag.
  */
 import type { Owner } from '../identity/tenant-ref.js'
-import type { KeyObject } from 'node:crypto'
-import type { MasterKey, MasterKeys } from './master-key.js'
-import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes, type KeyObject } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../cache/lru-options.js'
-import { keyIdLength } from './master-key.js'
+import { keyIdLength, type MasterKey, type MasterKeys } from './master-key.js'
 
 const format = 1
 /** Bytes at the start of a ciphertext: format and master key. */

@@ -1,8 +1,7 @@
 /** The master key of an embedded database without a configured one: a file beside its data. */
-import type { MasterKey } from './master-key.js'
 import { open, readFile, rename } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
-import { makeMasterKey, parseMasterKey } from './master-key.js'
+import { makeMasterKey, parseMasterKey, type MasterKey } from './master-key.js'
 
 const fileName = 'secrets.key'
 

@@ -1,6 +1,5 @@
 /** The master keys of secrets: the settings SECRETS_MASTER_KEY and SECRETS_PREVIOUS_KEYS. */
-import type { KeyObject } from 'node:crypto'
-import { createSecretKey, hkdfSync, randomBytes } from 'node:crypto'
+import { createSecretKey, hkdfSync, randomBytes, type KeyObject } from 'node:crypto'
 
 /** Bytes of a master key. */
 export const masterKeyLength = 32

@@ -1,7 +1,6 @@
 /** The master keys of a server. */
-import type { MasterKeys } from './master-key.js'
 import { createKeyFile, keyFile, readKeyFile } from './key-file.js'
-import { howToMake, makeMasterKey, masterKeys, parseMasterKey, parseMasterKeys } from './master-key.js'
+import { howToMake, makeMasterKey, masterKeys, parseMasterKey, parseMasterKeys, type MasterKeys } from './master-key.js'
 
 export interface KeyOptions {
   /** The setting SECRETS_MASTER_KEY: 32 bytes in base64. */

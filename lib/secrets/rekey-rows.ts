@@ -1,8 +1,7 @@
 /** The rows with stored values, for `rekeySecrets`. */
 import type { Owner } from '../identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { headerLength, type SecretCipher } from './cipher.js'
 import { callbackPlace, idempotencyPlace, mfaPlace, webhookSecretPlace } from './associated-data.js'
 import { tenantColumn } from '../database/sql.js'

@@ -3,9 +3,8 @@
  * was read; a value that a server has replaced meanwhile is read again.
  */
 import type { Owner } from '../identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { SecretUnreadable, type SecretCipher } from './cipher.js'
 import { callbackRows, earlierRows, idempotencyRows, mfaRows, secretRows, webhookSecretRows } from './rekey-rows.js'
 

@@ -1,10 +1,9 @@
 /** Reads a tenant's document and adds its defaults. */
-import type { Reading } from '../document/reader.js'
 import type { Route } from '../schema/route.js'
 import type { Workflow } from '../schema/workflow.js'
 import { FaultList } from '../schema/faults.js'
 import { withDefaultRule } from '../document/rules/rate-limit.js'
-import { read } from '../document/reader.js'
+import { read, type Reading } from '../document/reader.js'
 import { TenantCors } from '../schema/cors.js'
 import { Credentials } from '../schema/credentials.js'
 import { CustomIntegrations } from '../schema/custom-integrations.js'

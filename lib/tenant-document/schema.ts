@@ -1,7 +1,6 @@
 /** The schema of the documents that tenants save. */
-import type { SchemaNode } from '../schema/annotations.js'
 import { Type, type Static, type TSchema } from 'typebox'
-import { MapOf, Section } from '../schema/annotations.js'
+import { MapOf, Section, type SchemaNode } from '../schema/annotations.js'
 import { TenantCors } from '../schema/cors.js'
 import { Credentials } from '../schema/credentials.js'
 import { CustomIntegrations } from '../schema/custom-integrations.js'

@@ -4,10 +4,9 @@
  * continues (`iterative_scan`) until it has found enough rows.
  */
 import { platformRef, type Owner } from '../identity/tenant-ref.js'
-import type { Kysely, RawBuilder } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import type { Nearest, VectorIndex, VectorQuery, VectorSpace } from './types.js'
-import { sql } from 'kysely'
+import { sql, type Kysely, type RawBuilder } from 'kysely'
 import { vectorTableName } from '../database/document-tables.js'
 
 export const exactUpTo = 2000 // chunks per tenant

@@ -1,9 +1,8 @@
 /** The SQL of documents and their text. */
 import type { Owner } from '../identity/tenant-ref.js'
-import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import type { DocumentText, Found, Nearest, StaleDocument, StoredDocument, VectorDocument, VectorQuery, VectorSpace } from './types.js'
-import { sql } from 'kysely'
+import { sql, type Kysely, type Transaction } from 'kysely'
 import { lockTenant } from '../database/tenant-lock.js'
 import { failure } from '../errors.js'
 import { stringifyJson } from '../json/stringify.js'

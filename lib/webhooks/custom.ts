@@ -1,7 +1,6 @@
 /** Any service that signs only its body: an HMAC in a header, in hexadecimal or base64, without a time and an id. */
-import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'
-import { anyEqual, idOr, invalid, requireSigned } from './scheme.js'
+import { anyEqual, idOr, invalid, requireSigned, type Scheme } from './scheme.js'
 
 export const algorithms = ['sha256', 'sha512', 'sha1'] as const
 export const encodings = ['hex', 'base64'] as const

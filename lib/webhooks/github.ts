@@ -2,9 +2,8 @@
  * GitHub's scheme: `x-hub-signature-256: sha256=<hex>`, an HMAC-SHA256 of the body. It has no time, and the headers with the id of the
  * delivery and the name of the event are not signed.
  */
-import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'
-import { anyEqual, idOr, invalid, requireSigned } from './scheme.js'
+import { anyEqual, idOr, invalid, requireSigned, type Scheme } from './scheme.js'
 
 const name = 'x-hub-signature-256'
 

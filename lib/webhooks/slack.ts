@@ -1,7 +1,6 @@
 /** Slack's scheme: `x-slack-signature: v0=<hex>`, an HMAC-SHA256 of `v0:<time>:<body>`. */
-import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'
-import { anyEqual, idOr, invalid, memberOf, requireSigned, requireTime } from './scheme.js'
+import { anyEqual, idOr, invalid, memberOf, requireSigned, requireTime, type Scheme } from './scheme.js'
 
 const [signature, timestamp] = ['x-slack-signature', 'x-slack-request-timestamp']
 

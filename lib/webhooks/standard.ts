@@ -3,9 +3,8 @@
  * `standardwebhooks`, this code uses the caller's clock, signs the bytes of the body, and accepts each form of secret that payprov uses.
  */
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'
-import { anyEqual, idOr, invalid, maxSignatures, requireSigned, requireTime } from './scheme.js'
+import { anyEqual, idOr, invalid, maxSignatures, requireSigned, requireTime, type Scheme } from './scheme.js'
 
 export const standard: Scheme = {
   headers: ['webhook-id', 'webhook-timestamp', 'webhook-signature'],

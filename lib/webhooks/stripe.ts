@@ -2,9 +2,8 @@
  * Stripe's scheme, used by altprov: `stripe-signature: t=<time>,v1=<hex>,...`, an HMAC-SHA256 of `<time>.<body>`. Stripe's own package is
  * not needed, and accepts any future time.
  */
-import type { Scheme } from './scheme.js'
 import { createHmac } from 'node:crypto'
-import { anyEqual, idOr, invalid, maxSignatures, memberOf, requireSigned, requireTime } from './scheme.js'
+import { anyEqual, idOr, invalid, maxSignatures, memberOf, requireSigned, requireTime, type Scheme } from './scheme.js'
 
 const name = 'stripe-signature'
 

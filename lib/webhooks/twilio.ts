@@ -2,10 +2,9 @@
  * Twilio's scheme: `x-twilio-signature: <base64>`, an HMAC-SHA1 of the called address, followed by the sorted names and values of the form.
  * For other bodies, the address contains the hash, as `bodySHA256`. It has no time.
  */
-import type { Delivery, Scheme } from './scheme.js'
 import { createHash, createHmac } from 'node:crypto'
 import { formOf, isForm } from './form.js'
-import { anyEqual, idOr, invalid, requireSigned } from './scheme.js'
+import { anyEqual, idOr, invalid, requireSigned, type Delivery, type Scheme } from './scheme.js'
 
 const name = 'x-twilio-signature'
 

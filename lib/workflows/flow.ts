@@ -1,9 +1,7 @@
 /** The order of a workflow's steps: sequential, nested, or chosen by a switch. */
-import type { FaultList } from '../schema/faults.js'
-import type { Step } from '../schema/workflow.js'
 import type { CompiledStep } from './types.js'
-import { nearest, pointerTo } from '../schema/faults.js'
-import { maxNesting, maxSteps } from '../schema/workflow.js'
+import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
+import { maxNesting, maxSteps, type Step } from '../schema/workflow.js'
 import { checkStepMembers, kindOf } from './members.js'
 
 /** A step and its place. */

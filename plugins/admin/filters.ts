@@ -2,11 +2,10 @@
  * Filters in the form of PostgREST: `filter[title]=eq.Bread`, `filter[id]=in.(1,2)`, `filter[deleted_at]=not.is.null`. The resulting query
  * reads their values by reference; its text contains none.
  */
-import type { Filter } from '../../lib/schema/query.js'
 import type { Column, Table } from '../../lib/database/catalogue.js'
 import { kindOf } from '../../lib/queries/column-value.js'
 import { meant, pointerTo } from '../../lib/schema/faults.js'
-import { Operator } from '../../lib/schema/query.js'
+import { Operator, type Filter } from '../../lib/schema/query.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 

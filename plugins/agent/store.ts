@@ -1,10 +1,9 @@
 /** The SQL of conversations. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Conversation, ConversationMessage, ConversationOwner } from './types.js'
-import { sql } from 'kysely'
+import { sql, type Kysely, type Transaction } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { markClaim, type IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import { storable } from '../../lib/json/storable.js'

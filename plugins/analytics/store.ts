@@ -1,10 +1,9 @@
 /** The SQL of figures of requests. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely, RawBuilder } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Batch } from './buffer.js'
 import { randomUUID } from 'node:crypto'
-import { sql } from 'kysely'
+import { sql, type Kysely, type RawBuilder } from 'kysely'
 import { maxRetentionDays } from '../../lib/schema/analytics.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { dayMs } from '../../lib/time/spans.js'

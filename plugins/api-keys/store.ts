@@ -1,8 +1,7 @@
 /** The SQL of API keys. */
 import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
-import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { ApiKeysTable, SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 
 export type KeyRow = Omit<Selectable<ApiKeysTable>, 'tenant_id'>

@@ -1,11 +1,10 @@
 /** One writing statement with its entry in the audit log. Afterwards the cache is invalidated and webhooks are sent. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { AuditEntry } from '../../lib/database/audit.js'
 import type { BoundQuery, CompiledQuery } from '../../lib/expressions/types.js'
 import type { Engine, Session } from '../../lib/database/engine.js'
 import type { CacheStore } from '../../lib/cache/store.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
-import { auditStatement } from '../../lib/database/audit.js'
+import { auditStatement, type AuditEntry } from '../../lib/database/audit.js'
 import { requireMark } from '../../lib/database/idempotency-claim.js'
 import { failure, isFailure } from '../../lib/errors.js'
 

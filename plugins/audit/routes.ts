@@ -1,7 +1,6 @@
 /** `GET /audit`. */
 import type {} from '../auth/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { AuditFilter, AuditRow } from './store.js'
 import { Type, type Static } from 'typebox'
 import { auditActions, tenantOfEntry, type AuditAction } from '../../lib/database/audit.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -11,7 +10,7 @@ import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { endOf, timeOf } from '../../lib/http/time-range.js'
 import { tenantOf } from '../tenancy/required.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { maxCounted } from './store.js'
+import { maxCounted, type AuditFilter, type AuditRow } from './store.js'
 import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
 const maxTimeLength = 64 // characters of a date and time

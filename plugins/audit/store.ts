@@ -1,10 +1,8 @@
 /** Reads the audit log. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
-import type { AuditAction } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
-import { archivedTenant, keptText } from '../../lib/database/audit.js'
+import { sql, type Kysely } from 'kysely'
+import { archivedTenant, keptText, type AuditAction } from '../../lib/database/audit.js'
 
 /** The highest number of counted and skipped entries, so that the cost is bounded for a log of any length. */
 export const maxCounted = 10_000

@@ -1,7 +1,6 @@
 /** Removes expired entries. */
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { maxSweptRows as maxRows, removal, sweep } from '../../lib/database/retention.js'
 import { unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 

@@ -1,11 +1,10 @@
 /** Credentials without their secrets. Work that outlives its request stores one, and checks with it whether its caller may still act. */
-import type { TenantId } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { OwnKeys } from './own-key.js'
 import type { Sources } from './sources.js'
 import { isDeepStrictEqual } from 'node:util'
-import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
+import { tenantIdOf, type TenantId } from '../../lib/identity/tenant-ref.js'
 import { isOfPlatformKey, keyOf, keyTextOf, platformClaims, platformKeyId } from './callers.js'
 import { heldAt } from './claims.js'
 import { apiKeyUnknown, tokenInvalid } from './errors.js'

@@ -1,10 +1,9 @@
 /** The keys of `jwt`: the configuration, never a token, decides the algorithm of each. */
 import type { Settable } from '../../lib/schema/annotations.js'
-import type { Jwt } from '../../lib/schema/jwt.js'
 import { createHmac, createPublicKey } from 'node:crypto'
 import { FaultList } from '../../lib/schema/faults.js'
 import { checkJwt } from '../../lib/document/rules/jwt.js'
-import { maxPreviousSecrets, minSecretLength } from '../../lib/schema/jwt.js'
+import { maxPreviousSecrets, minSecretLength, type Jwt } from '../../lib/schema/jwt.js'
 
 /** The document's `jwt` section. */
 export type JwtOptions = Settable<Jwt>

@@ -1,10 +1,9 @@
 /** Events of unknown tenants: the newest 10,000 are kept until their tenant exists. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Held } from './resolve-plan.js'
 import type { ProviderEvent, ProviderName } from './providers/provider.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { keptText } from '../../lib/database/audit.js'
 
 /** On the database, or in one transaction of it. */

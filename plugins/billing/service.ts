@@ -1,12 +1,11 @@
 /** `app.billing`: the subscriptions of tenants. */
-import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Plans } from '../../lib/plans/plans.js'
 import type { Cycle, PaymentProvider, ProviderEvent, ProviderName, Snapshot, SubscriptionStatus } from './providers/provider.js'
 import type { Emitter } from '../../lib/database/outbox.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { noActor, writeAudit } from '../../lib/database/audit.js'
 import { maxSweptRows, sweep } from '../../lib/database/retention.js'
 import { failure, isFailure } from '../../lib/errors.js'

@@ -1,6 +1,5 @@
 /** The settings of payment providers: the options of an adapter, and the product map in both directions. */
-import type { BillingSettings, ProviderAccount } from '../../lib/document/rules/billing.js'
-import { soldAs } from '../../lib/document/rules/billing.js'
+import { soldAs, type BillingSettings, type ProviderAccount } from '../../lib/document/rules/billing.js'
 import { providerNames, type Cycle, type ProviderName, type ProviderSettings } from './providers/provider.js'
 
 /** A plan for a cycle. */

@@ -1,10 +1,9 @@
 /** The SQL of tenants' billing states. Times come from the caller, so that one clock decides. */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely, Selectable } from 'kysely'
 import type { BillingSubscriptionsTable } from '../../lib/database/billing-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Held, Memory } from './resolve-plan.js'
-import { sql } from 'kysely'
+import { sql, type Kysely, type Selectable } from 'kysely'
 import { cycles, providerNames, statuses, type ProviderName, type Snapshot } from './providers/provider.js'
 
 /** On the database, or in one transaction of it. */

@@ -3,8 +3,7 @@
  * all of them. All but `of` run in a transaction.
  */
 import type { Database, RootDatabase } from 'lmdb'
-import type { TableUse } from '../../lib/cache/store.js'
-import { everyTenant } from '../../lib/cache/store.js'
+import { everyTenant, type TableUse } from '../../lib/cache/store.js'
 
 const maxTables = 100 // of a tenant with their own stamp; tenants choose the names of their collections
 const maxSharedTables = 10_000

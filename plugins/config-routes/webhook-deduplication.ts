@@ -3,12 +3,11 @@
  * the process ends, another process takes over.
  */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { failure } from '../../lib/errors.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'

@@ -4,9 +4,8 @@
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { maxTenantOrigins } from '../../lib/schema/cors.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createOriginMatch, patternOf, type Origins } from '../../lib/http/origins.js'

@@ -3,14 +3,13 @@
  * twice.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely, Transaction } from 'kysely'
 import type { Actor } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { ModelUser } from '../../lib/models/types.js'
 import type { Job, Queue } from '../queue/index.js'
 import type { EmbeddingsService } from './service.js'
 import { randomUUID } from 'node:crypto'
-import { sql } from 'kysely'
+import { sql, type Kysely, type Transaction } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'

@@ -1,8 +1,7 @@
 /** Bodies of uploads while they arrive: their minimum speed, their size, and the rest of a refused body. */
 import type { IncomingMessage } from 'node:http'
-import type { Readable } from 'node:stream'
 import { EventEmitter } from 'node:events'
-import { PassThrough } from 'node:stream'
+import { PassThrough, type Readable } from 'node:stream'
 import { failure } from '../../lib/errors.js'
 import { allowSlowBody } from '../../lib/http/client-error.js'
 

@@ -1,7 +1,6 @@
 /** The size limits of a file. The smallest limit counts. */
-import type { TenantryError } from '../../lib/errors.js'
 import type { Bucket } from './buckets.js'
-import { failure } from '../../lib/errors.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
 import { bytesPerMB, unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 
 export interface SizeLimit {

@@ -1,11 +1,10 @@
 /** The parts of resumable uploads. Each request stores its bytes as an object, with a row for their place. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
-import type { Readable } from 'node:stream'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import { randomUUID } from 'node:crypto'
-import { PassThrough } from 'node:stream'
+import { PassThrough, type Readable } from 'node:stream'
 import { failure, isFailure } from '../../lib/errors.js'
 import { keyOf } from './keys.js'
 

@@ -3,22 +3,20 @@
  * size. Further requests send the bytes to any instance. The last one makes the file readable.
  */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { Readable } from 'node:stream'
 import type { Server } from '@tus/server'
 import type { FileStatus } from '../../lib/database/files-table.js'
 import type { FileParts } from './parts.js'
 import type { Removal } from './removal.js'
 import type { StoredFile, Uploader } from './types.js'
-import type { Described, UploadParts, Uploads, UploadTenant } from './uploads.js'
 import type { Buckets } from './buckets.js'
 import { randomUUID } from 'node:crypto'
-import { Readable as ReadableStream } from 'node:stream'
+import { Readable as ReadableStream, type Readable } from 'node:stream'
 import { failure, TenantryError, type ErrorName } from '../../lib/errors.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { Intake } from './intake.js'
 import { keyOf } from './keys.js'
 import { writeCreated } from './traces.js'
-import { expiryOf, requireType, transfer } from './uploads.js'
+import { expiryOf, requireType, transfer, type Described, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 
 /** The caller of a request, and its upload. */
 export interface ResumableCall {

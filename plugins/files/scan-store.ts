@@ -1,12 +1,10 @@
 /** The SQL of files in quarantine. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Writer } from './store.js'
 import type { StoredFile } from './types.js'
 import type { Verdict } from '../../lib/files/clamd.js'
-import { sql } from 'kysely'
-import { fileOf } from './store.js'
+import { sql, type Kysely } from 'kysely'
+import { fileOf, type Writer } from './store.js'
 
 const table = 'tenantry.files'
 

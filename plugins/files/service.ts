@@ -8,7 +8,6 @@ import type { Bucket, Buckets } from './buckets.js'
 import type { Quarantine } from './quarantine.js'
 import type { Signer } from './signature.js'
 import type { Entity, Files, StoredFile } from './types.js'
-import type { UploadParts } from './uploads.js'
 import { failure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { describe } from './input.js'
@@ -20,7 +19,7 @@ import { createTransformStore } from './transform-store.js'
 import { createTransforms } from './transforms.js'
 import { shownFile } from './traces.js'
 import { keyOf } from './keys.js'
-import { createUploads } from './uploads.js'
+import { createUploads, type UploadParts } from './uploads.js'
 
 export interface FilesParts extends UploadParts {
   readonly quarantine: Pick<Quarantine, 'wake' | 'check'> | null

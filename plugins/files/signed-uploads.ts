@@ -3,21 +3,19 @@
  * announcement on, and released if the bytes do not arrive.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Readable } from 'node:stream'
 import type { Removal } from './removal.js'
 import type { FileScan, StoredFile, Uploader } from './types.js'
 import type { Signer } from './signature.js'
-import type { Described, UploadParts, Uploads, UploadTenant } from './uploads.js'
 import type { Buckets } from './buckets.js'
 import { randomUUID } from 'node:crypto'
-import { Writable } from 'node:stream'
+import { Writable, type Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { Intake } from './intake.js'
 import { writeCreated } from './traces.js'
 import { keyOf, uploadKeyOf } from './keys.js'
-import { expiryOf, requireType, transfer } from './uploads.js'
+import { expiryOf, requireType, transfer, type Described, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 
 const receivingMs = dayMs // for an upload in progress
 const waiting: FileScan = { status: 'waiting', signature: null }

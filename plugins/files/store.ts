@@ -1,11 +1,10 @@
 /** The SQL of files. */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { FilesTable, FileStatus } from '../../lib/database/files-table.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Entity, StoredFile } from './types.js'
-import { sql } from 'kysely'
+import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'

@@ -1,9 +1,8 @@
 /** The SQL of transformed images. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Writer } from './store.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 
 const table = 'tenantry.file_transforms'

@@ -3,13 +3,12 @@
  * inserted before the object. If the process ends in between, a later request creates the image again.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Readable } from 'node:stream'
 import type { ByteRange } from '../../lib/files/store.js'
 import type { Transform, TransformStore } from './transform-store.js'
 import type { StoredFile } from './types.js'
 import type { UploadParts } from './uploads.js'
 import { hash } from 'node:crypto'
-import { Readable as Stream } from 'node:stream'
+import { Readable as Stream, type Readable } from 'node:stream'
 import { failure, isFailure } from '../../lib/errors.js'
 import { imageTypes, transformImage, transformName, type ImageTransform } from '../../lib/files/images.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'

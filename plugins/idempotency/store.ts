@@ -1,9 +1,8 @@
 /** The SQL of idempotency keys. Times come from the caller, so that one clock decides. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { IdempotencyKeysTable } from '../../lib/database/receipt-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { CompiledQuery, sql } from 'kysely'
+import { CompiledQuery, sql, type Kysely } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 
 /** One request under a key. */

@@ -1,8 +1,7 @@
 /** Lets one process at a time renew a token: it holds a row for a while, without a database connection. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { sweep, removal } from '../../lib/database/retention.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'

@@ -2,7 +2,6 @@
 import { platformRef, tenantOfToken, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
-import type { Actor, AuditAction } from '../../lib/database/audit.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Mail } from '../mail/index.js'
@@ -10,12 +9,11 @@ import type { Mfa } from '../mfa/index.js'
 import type { Sessions } from '../sessions/index.js'
 import type { User, Users } from '../users/index.js'
 import type { LoggedIn } from '../sessions/login-response.js'
-import type { NamedTenant } from '../tenancy/named-tenant.js'
 import type { Tries } from './tries.js'
-import { writeAudit } from '../../lib/database/audit.js'
+import { writeAudit, type Actor, type AuditAction } from '../../lib/database/audit.js'
 import { catalogue, failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { tokenInvalid } from '../auth/errors.js'
-import { unknownTenant } from '../tenancy/named-tenant.js'
+import { unknownTenant, type NamedTenant } from '../tenancy/named-tenant.js'
 
 export interface Credentials {
   readonly email: string

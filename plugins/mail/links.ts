@@ -3,13 +3,11 @@
  * kind: a newer one replaces it.
  */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { MailKind } from '../../lib/document/mail-template.js'
 import { hash, randomBytes } from 'node:crypto'
-import { sql } from 'kysely'
+import { sql, type Kysely, type Transaction } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
-import { linkMinutes } from '../../lib/document/mail-template.js'
+import { linkMinutes, type MailKind } from '../../lib/document/mail-template.js'
 
 const tokenBytes = 32
 const form = /^lt_([A-Za-z0-9_-]{0,64})\.[A-Za-z0-9_-]{43}$/

@@ -4,10 +4,9 @@ import type { Actor } from '../../lib/database/audit.js'
 import type { Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Job, Queue } from '../queue/index.js'
-import type { Links } from './links.js'
 import { failure } from '../../lib/errors.js'
 import { defaultTemplates, linkMinutes, mailKinds, renderMail, type MailKind, type MailTemplate } from '../../lib/document/mail-template.js'
-import { createLinkToken } from './links.js'
+import { createLinkToken, type Links } from './links.js'
 
 /** A mail, ready to be sent. Its link contains a secret. */
 export interface MailMessage {

@@ -1,12 +1,11 @@
 /** Connections with servers: one for each tenant, or one for all tenants if the document says `shared`. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { McpServer } from '../../lib/schema/agent.js'
-import type { Connection } from './connection.js'
 import type { ServerStatus } from './types.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
 import { untilAborted } from '../../lib/concurrency/until-aborted.js'
-import { defaultTimeout } from './connection.js'
+import { defaultTimeout, type Connection } from './connection.js'
 import { createEntries, type Entries } from './entries.js'
 import { allTenants, type Entry } from './shares.js'
 

@@ -1,10 +1,9 @@
 /** A tool of another server, with its compiled schema. Limits its description and schema. */
 import type * as Sdk from '@modelcontextprotocol/client'
-import type { ErrorDetail } from '../../lib/validation/detail.js'
 import { createHash } from 'node:crypto'
 import { Ajv2020, type ValidateFunction } from 'ajv/dist/2020.js'
 import formats from 'ajv-formats'
-import { detailOf } from '../../lib/validation/detail.js'
+import { detailOf, type ErrorDetail } from '../../lib/validation/detail.js'
 
 const maxDescription = 2000 // characters
 const maxSchema = 65_536 // characters of a schema as JSON; a tool with a larger one is left out

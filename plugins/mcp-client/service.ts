@@ -6,13 +6,12 @@ import type { AuditEntry } from '../../lib/database/audit.js'
 import type { ModelTool } from '../../lib/models/types.js'
 import type { Pool } from './pool.js'
 import type { McpServers, ServerTool, ToolResult, ToolUser } from './types.js'
-import type { RemoteTool } from './remote-tool.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isExact } from '../../lib/json/exact-number.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { actorOf } from '../auth/actor.js'
-import { modelName } from './remote-tool.js'
+import { modelName, type RemoteTool } from './remote-tool.js'
 
 const maxDepth = 3 // calls of tools within each other
 const maxOfTenant = 100 // calls and lists in progress, including those that wait for a connection

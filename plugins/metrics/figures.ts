@@ -5,12 +5,11 @@ import type {} from '../queue/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { CacheStore } from '../../lib/cache/store.js'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
 import { version } from '../../lib/version.js'
 import { optional } from '../../lib/plugin/optional.js'
-import { everyTenant } from '../../lib/cache/store.js'
+import { everyTenant, type CacheStore } from '../../lib/cache/store.js'
 import { createJobList, type JobCounts } from '../queue/list.js'
 
 export function addFigures (app: FastifyInstance, registry: Registry, options: CachedProbeOptions): void {

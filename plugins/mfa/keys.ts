@@ -1,12 +1,11 @@
 /** The keys that encrypt secrets of second factors, and whether there are any. */
 import type { FastifyInstance } from 'fastify'
-import type { KeyOptions } from '../../lib/secrets/open-keys.js'
 import type { MfaStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { createSecretCipher, headerLength, keyIdOf, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake } from '../../lib/secrets/master-key.js'
-import { openKeys } from '../../lib/secrets/open-keys.js'
+import { openKeys, type KeyOptions } from '../../lib/secrets/open-keys.js'
 import { refuseUnknownKeys } from '../secrets/key-check.js'
 
 const turnOff = 'turn second factors off with "mfa": { "enabled": false } in the document'

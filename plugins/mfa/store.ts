@@ -1,8 +1,7 @@
 /** The SQL of second factors. Times come from the caller, so that one clock decides. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { removal } from '../../lib/database/retention.js'
 

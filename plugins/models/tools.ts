@@ -1,10 +1,9 @@
 /** Tools of a call: their descriptions for the model, and their runs. */
 import type { LanguageModelV3FunctionTool, LanguageModelV3ToolResultPart } from '@ai-sdk/provider'
 import type { FastifyRequest } from 'fastify'
-import type { ToolCall } from '../../lib/models/round.js'
 import type { ModelTool, ToolCallOutcome, ToolSource } from '../../lib/models/types.js'
 import { TenantryError } from '../../lib/errors.js'
-import { parsedInput } from '../../lib/models/round.js'
+import { parsedInput, type ToolCall } from '../../lib/models/round.js'
 import { countTokens } from '../../lib/models/tokens.js'
 import { storableJson } from '../../lib/json/storable.js'
 import { untilAborted } from '../../lib/concurrency/until-aborted.js'

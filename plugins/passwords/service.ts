@@ -1,7 +1,6 @@
 /** Resets and changes of passwords, and the confirmation of addresses. */
 import { tenantOfToken, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
-import type { Actor } from '../../lib/database/audit.js'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -9,11 +8,10 @@ import type { Tries } from '../login/tries.js'
 import type { Mail } from '../mail/index.js'
 import type { LinkToken } from '../mail/links.js'
 import type { Sessions } from '../sessions/index.js'
-import type { NamedTenant } from '../tenancy/named-tenant.js'
 import type { Users } from '../users/index.js'
-import { writeAudit } from '../../lib/database/audit.js'
+import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { unknownTenant } from '../tenancy/named-tenant.js'
+import { unknownTenant, type NamedTenant } from '../tenancy/named-tenant.js'
 
 /** Mails to one address. */
 const resetMails: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: 3_600_000 }

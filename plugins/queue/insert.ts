@@ -1,8 +1,7 @@
 /** Inserts jobs: many in one statement, which returns the outcome of each. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { CompiledQuery } from 'kysely'
+import { CompiledQuery, type Kysely } from 'kysely'
 import { encodeNotice } from '../../lib/database/notice.js'
 
 /** The name that all jobs have in the column `name`. */

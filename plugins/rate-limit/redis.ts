@@ -1,8 +1,7 @@
 /** Counts that instances share in Redis. While Redis is unreachable each instance counts for itself. */
-import type { RedisConnection } from '../../lib/redis/redis.js'
 import type { Limit } from './rules.js'
 import type { ClientKind, RateLimitStore, Taken } from './store.js'
-import { redisScript } from '../../lib/redis/redis.js'
+import { redisScript, type RedisConnection } from '../../lib/redis/redis.js'
 import { createRedisCounter } from './redis-counter.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 

@@ -2,16 +2,13 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import type { ClientMessage } from '../../lib/realtime/messages.js'
-import type { Credential, Identify } from './identity.js'
-import type { Core } from './service.js'
-import type { Client, Identity, Outlet } from './types.js'
 import { failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
 import { readMessage } from '../../lib/realtime/read-message.js'
-import { credentialOf, sentCredential } from './identity.js'
-import { errorMessage } from './service.js'
-import { closeCodes } from './types.js'
+import { credentialOf, sentCredential, type Credential, type Identify } from './identity.js'
+import { errorMessage, type Core } from './service.js'
+import { closeCodes, type Client, type Identity, type Outlet } from './types.js'
 
 const identityMs = 10_000 // ms for the first message
 const maxUnsentBytes = 1_048_576

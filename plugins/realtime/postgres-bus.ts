@@ -1,14 +1,12 @@
 /** Carries events of rooms over PostgreSQL. Each process writes them in batches; one notification per batch wakes the others. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { RoomBus, RoomEvent, RoomListener } from '../../lib/realtime/bus.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { createPoller } from '../../lib/database/poller.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { Outgoing } from '../../lib/realtime/bus.js'
+import { Outgoing, type RoomBus, type RoomEvent, type RoomListener } from '../../lib/realtime/bus.js'
 
 const gatherMs = 10 // ms over which events become one batch
 const idlePauseMs = 1000 // ms between reads without a notification

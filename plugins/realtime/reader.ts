@@ -4,12 +4,11 @@
  * delivers at most one batch to each.
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { WatchedTable } from '../../lib/realtime/changes.js'
 import type { Batch, ChangeStore, Lag } from './store.js'
 import type { Watch } from './types.js'
 import { setImmediate as nextTurn } from 'node:timers/promises'
 import { createPoller } from '../../lib/database/poller.js'
-import { Change } from '../../lib/realtime/changes.js'
+import { Change, type WatchedTable } from '../../lib/realtime/changes.js'
 import { failure } from '../../lib/errors.js'
 import { Openings, type Begin } from './openings.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'

@@ -1,13 +1,11 @@
 /** The endpoints of realtime. */
 import type { FastifyInstance } from 'fastify'
-import type { StreamParts } from './event-stream.js'
-import type { SocketParts, Sockets } from './sockets.js'
 import { Type } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { asyncApi } from './asyncapi.js'
-import { eventStream } from './event-stream.js'
-import { openSockets } from './sockets.js'
+import { eventStream, type StreamParts } from './event-stream.js'
+import { openSockets, type SocketParts, type Sockets } from './sockets.js'
 
 export async function realtimeRoutes (group: FastifyInstance, parts: SocketParts & StreamParts): Promise<Sockets> {
   eventStream(group, parts)

@@ -12,7 +12,6 @@ import type { Recorder } from './recorder.js'
 import type { TenantTable } from './recorded-store.js'
 import type { Rooms } from './rooms.js'
 import type { ChangeStore } from './store.js'
-import type { Client, Identity, Outlet, Watch, WatchRequest } from './types.js'
 import { randomUUID } from 'node:crypto'
 import { isWatchable } from '../../lib/database/migrations/change-triggers.js'
 import { failure, TenantryError } from '../../lib/errors.js'
@@ -21,7 +20,7 @@ import { maxStateBytes, type Ref } from '../../lib/realtime/messages.js'
 import { createRoomRules } from '../../lib/realtime/rooms.js'
 import { requirePermissions } from '../auth/access.js'
 import { conditionsOf, invalid } from './conditions.js'
-import { closeCodes } from './types.js'
+import { closeCodes, type Client, type Identity, type Outlet, type Watch, type WatchRequest } from './types.js'
 
 export interface CoreParts {
   readonly app: Pick<FastifyInstance, 'auth'>

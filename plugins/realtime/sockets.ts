@@ -2,11 +2,10 @@
 import type { FastifyInstance } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
-import type { Connection, ConnectionParts } from './connection.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { chooseProtocol } from './identity.js'
-import { serveConnection } from './connection.js'
+import { serveConnection, type Connection, type ConnectionParts } from './connection.js'
 import { closeCodes } from './types.js'
 
 const pingMs = 30_000

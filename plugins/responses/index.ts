@@ -5,11 +5,10 @@
  */
 import type {} from '../tenant-config/serve.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { Socket } from 'node:net'
 import { failure } from '../../lib/errors.js'
 import { accountOf, trustsTenantHeader, type AccountCall } from '../../lib/http/account.js'
-import { turns } from '../../lib/concurrency/event-loop-yielder.js'
+import { turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
 import { whenEnded } from '../../lib/plugin/request-end.js'

@@ -1,9 +1,8 @@
 /** Checks once, at start, that the master keys decrypt the secrets of the database. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { MasterKeys } from '../../lib/secrets/master-key.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { isFailure } from '../../lib/errors.js'
 import { headerLength, keyIdOf } from '../../lib/secrets/cipher.js'
 

@@ -1,8 +1,7 @@
 /** The SQL of secrets. Times come from the caller, so that a single clock is used. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { containsText } from '../../lib/database/search.js'
 import { stringifyJson } from '../../lib/json/stringify.js'

@@ -1,7 +1,6 @@
 /** Unused secrets: notes their expiry in the audit log and ends grace periods. */
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
 
 const deletedFor = 604_800_000 // ms that a deleted secret's row stays; a new secret with the same key continues its version numbers

@@ -1,10 +1,9 @@
 /** The values of tenants' secrets, decrypted and cached for at most a minute. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import type { EarlierRow, SealedRow, SecretStore } from './store.js'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
-import { SecretUnreadable } from '../../lib/secrets/cipher.js'
+import { SecretUnreadable, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 
 const maxAgeMs = 60_000

@@ -1,8 +1,7 @@
 /** The SQL of refresh tokens. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely, type Transaction } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { hashOf, type RefreshToken } from './refresh-token.js'
 

@@ -4,10 +4,9 @@
  * The column `tenant_id` names the list of the row: see `Owners`.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { ListOwner } from './owner.js'
-import { sql } from 'kysely'
+import { sql, type Kysely, type Transaction } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 

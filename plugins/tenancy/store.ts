@@ -1,9 +1,8 @@
 /** The SQL of tenants. */
 import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
-import type { Kysely, Selectable, Transaction } from 'kysely'
 import type { SystemTables, TenantsTable } from '../../lib/database/system-tables.js'
 import type { Found, Tenant, TenantRecord } from './tenant.js'
-import { sql } from 'kysely'
+import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
 import { containsText } from '../../lib/database/search.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { deepFreeze } from '../../lib/json/plain-value.js'

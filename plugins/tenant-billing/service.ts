@@ -7,11 +7,10 @@ import type { TenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { IdempotencyKey } from '../billing/idempotency.js'
 import type { PayprovServices } from '../billing/providers/payprov/client.js'
 import type { Account, Accounts } from './account.js'
-import type { NewCheckout, NewProduct } from './input.js'
 import { writeAudit, type Actor, type AuditEntry } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { currencies, type Currency } from './currencies.js'
-import { checkUrl, intervalOf } from './input.js'
+import { checkUrl, intervalOf, type NewCheckout, type NewProduct } from './input.js'
 import { listAll, pageSize, type Listed, type Resource } from './pages.js'
 import {
   canceledOf,

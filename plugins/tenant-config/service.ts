@@ -1,13 +1,12 @@
 /** The handlers of the endpoints of tenants' documents. */
 import type { Actor } from '../../lib/database/audit.js'
-import type { TenantDocumentContext } from '../../lib/tenant-document/index.js'
 import type { ConfigStore, SavedDocument, Version } from './store.js'
 import { failure } from '../../lib/errors.js'
 import { refuse } from '../../lib/tenant-document/refuse.js'
 import { requireMatch, type Precondition } from '../../lib/http/entity-tags.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { checkTenantDocument, keepsParts } from '../../lib/tenant-document/index.js'
+import { checkTenantDocument, keepsParts, type TenantDocumentContext } from '../../lib/tenant-document/index.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 const maxPointers = 5 // JSON pointers in a message

@@ -1,9 +1,8 @@
 /** The documents that tenants saved, in tenantry.tenant_configs. */
-import type { Kysely, Transaction } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { Workflow } from '../../lib/schema/workflow.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely, type Transaction } from 'kysely'
 import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { saveSchedules } from '../../lib/workflows/schedule-rows.js'

@@ -1,11 +1,10 @@
 /** The outbound webhooks of tenants' documents, for the plugin webhooks. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely } from 'kysely'
 import type { TemplateContext } from '../../lib/expressions/reference.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { VersionedWebhooks } from '../webhooks/webhooks.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { compileOutboundWebhook, tenantWebhookSources } from '../../lib/connectors/outbound-webhook.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { readAs } from '../../lib/document/reader.js'

@@ -2,10 +2,9 @@
  * The permissions that a change of roles gives to users. Its author must hold them. Inactive roles count too, since another
  * administrator may activate them later.
  */
-import type { Role, RbacConfig } from './roles.js'
 import { grants, type PermissionSet } from '../auth/permissions.js'
 import { requireGrant } from '../auth/grants.js'
-import { withParents } from './roles.js'
+import { withParents, type Role, type RbacConfig } from './roles.js'
 
 /** Throws `grantExceeds` if the change gives a user a permission that its author does not hold. */
 export function requireRbacGrant (held: PermissionSet, before: RbacConfig, after: RbacConfig): void {

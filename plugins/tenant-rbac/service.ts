@@ -4,13 +4,12 @@ import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { PermissionSet } from '../auth/permissions.js'
-import type { RbacConfig, Role } from './roles.js'
 import type { RbacStore } from './store.js'
 import { writeAudit, type Actor, type AuditEntry } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { requireMatch, tagOf, type Precondition } from '../../lib/http/entity-tags.js'
 import { requireRbacGrant } from './grants.js'
-import { checkRbac } from './roles.js'
+import { checkRbac, type RbacConfig, type Role } from './roles.js'
 
 /** The author of a change of roles. */
 export interface Author {

@@ -2,9 +2,8 @@
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { RbacConfig, Role } from './roles.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
-import { noRbac } from './roles.js'
+import { noRbac, type RbacConfig, type Role } from './roles.js'
 
 type Reader = Kysely<SystemTables>
 type Writer = Transaction<SystemTables>

@@ -1,11 +1,10 @@
 /** Runs the route of a tool in this process. */
 import type { FastifyInstance } from 'fastify'
 import type { CompiledTool } from './compiled.js'
-import type { Nesting } from './nesting.js'
 import type { ToolResult, ToolCall, ToolCaller } from './types.js'
 import { createDirectCall } from './direct-call.js'
 import { requestOf } from './input.js'
-import { depthWithin } from './nesting.js'
+import { depthWithin, type Nesting } from './nesting.js'
 import { createRouterCall } from './router-call.js'
 
 const defaultBytes = 65_536 // of a result, which a model reads

@@ -1,7 +1,6 @@
 /** The tools of a document. Schemas are compiled when a caller first needs them; requirements on callers are grouped. */
-import type { CompiledTool } from './compiled.js'
 import type { ToolAccess, ToolRoute } from './types.js'
-import { compileTool } from './compiled.js'
+import { compileTool, type CompiledTool } from './compiled.js'
 
 export interface ToolEntry {
   readonly route: ToolRoute

@@ -4,12 +4,11 @@
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Plan, Plans } from '../../lib/plans/plans.js'
 import type { Emitter } from '../../lib/database/outbox.js'
 import { LRUCache } from 'lru-cache'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'

@@ -1,9 +1,8 @@
 /** The response of `GET /billing/usage`. */
-import type { Plan } from '../../lib/plans/plans.js'
 import type { Standing } from './store.js'
 import { Type, type Static } from 'typebox'
 import { Percentage, percentageOf } from '../../lib/plans/percentage.js'
-import { unlimited } from '../../lib/plans/plans.js'
+import { unlimited, type Plan } from '../../lib/plans/plans.js'
 import { bytesText } from './bytes-text.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { allowed } from './metrics.js'

@@ -3,11 +3,10 @@
  * existing tenants. The clock of the database decides whether an instance is alive.
  */
 import { serverRef, type Owner, type TenantRef } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Figures, Freed } from './counts.js'
-import { CompiledQuery, sql, type RawBuilder } from 'kysely'
+import { CompiledQuery, sql, type RawBuilder, type Kysely } from 'kysely'
 import { maxAmount, type Counter, type Gauge, type Reserved } from './metrics.js'
 import { daysOf, monthOf, total } from './periods.js'
 

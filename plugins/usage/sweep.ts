@@ -1,7 +1,6 @@
 /** Removes daily usage figures that are older than two years. */
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { dayOf } from './periods.js'

@@ -1,12 +1,10 @@
 /** The SQL of the administration of users. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely, Transaction } from 'kysely'
 import type { Page } from '../../lib/http/page.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { UserId } from './store.js'
 import type { User } from './user.js'
-import { sql } from 'kysely'
-import { columns, userOf } from './store.js'
+import { sql, type Kysely, type Transaction } from 'kysely'
+import { columns, userOf, type UserId } from './store.js'
 
 type Writer = Transaction<SystemTables>
 

@@ -3,11 +3,10 @@
  * of a database does so at a time, so that deliveries of a subject keep the order of its events.
  */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SubscriberDirectory, Subscribers } from './subscribers.js'
 import { createHash } from 'node:crypto'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { retryForMs } from './retry.js'
 
 const maxTenants = 100 // per pass

@@ -1,5 +1,4 @@
 /** `app.webhooks`: outbound webhooks. */
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import type { SubscriberDirectory } from './subscribers.js'
@@ -16,7 +15,7 @@ import { callbackPlace } from '../../lib/secrets/associated-data.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { retryForMs } from './retry.js'
 import { listDeliveries, redeliver } from './store.js'
-import { sql } from 'kysely'
+import { sql, type Kysely } from 'kysely'
 import { chainOf } from './fan-out.js'
 
 export interface WebhooksParts {

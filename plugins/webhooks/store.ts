@@ -1,8 +1,7 @@
 /** Deliveries in the database: due ones, their results, and their log. All times come from the caller's clock. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type RawBuilder } from 'kysely'
+import { sql, type RawBuilder, type Kysely } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { tenantColumn } from '../../lib/database/sql.js'
 

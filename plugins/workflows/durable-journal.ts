@@ -1,11 +1,10 @@
 /** The journal of an asynchronous run: the result of each step is in the database before the next one begins. */
 import type { Engine, Statement } from '../../lib/database/engine.js'
-import type { HeldRun } from './store.js'
 import { failure } from '../../lib/errors.js'
 import { storedExcess } from '../../lib/json/bounds.js'
 import { Interrupted, type Journal, type StepOutcome } from './journal.js'
 import { throughOutages } from './outage.js'
-import { beginStep, endStep, sendStep, storedError } from './store.js'
+import { beginStep, endStep, sendStep, storedError, type HeldRun } from './store.js'
 
 const maxResultBytes = 1_048_576 // of one step, as JSON
 const maxKeptBytes = 16 * 1_048_576 // of all steps of a run

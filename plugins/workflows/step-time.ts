@@ -1,7 +1,6 @@
 /** The time limit of one attempt of a step. */
-import type { TenantryError } from '../../lib/errors.js'
 import type { Clock } from './clock.js'
-import { failure } from '../../lib/errors.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
 
 /** The error of a step that took longer. */
 export function overdue (step: string): TenantryError {

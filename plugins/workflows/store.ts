@@ -3,12 +3,11 @@
  * the run takes the run away.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
 import type { Statement } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
 import type { StepOutcome } from './journal.js'
-import { sql, type RawBuilder } from 'kysely'
+import { sql, type RawBuilder, type Kysely } from 'kysely'
 import { isTokenOf } from './status-token.js'
 import { storable } from '../../lib/json/storable.js'
 import { maxSweptRows, sweep, type SweepPart } from '../../lib/database/retention.js'

@@ -1,8 +1,7 @@
 /** Applies the missing migrations of a database. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Actor } from '../audit.js'
 import type { Session } from '../engine.js'
-import { auditStatement } from '../audit.js'
+import { auditStatement, type Actor } from '../audit.js'
 import { failure, isFailure, TenantryError } from '../../errors.js'
 import { fullTextOf, isOutage, sqlStateOf } from '../failures.js'
 import type { PlannedMigration } from './migration.js'

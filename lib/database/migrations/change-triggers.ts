@@ -1,6 +1,5 @@
 /** The triggers that record changes of watched tables, in the transaction of the write. */
-import type { Table } from '../catalogue.js'
-import { tenantColumn } from '../catalogue.js'
+import { tenantColumn, type Table } from '../catalogue.js'
 import { identifier, literal } from '../sql.js'
 
 /** The watched tables, by name: whether writes of other programs are recorded too. */

@@ -1,9 +1,7 @@
 /** The SQL that brings the application's tables to their declared form. Nothing is dropped or narrowed. */
 import { createHash } from 'node:crypto'
-import type { Table } from '../catalogue.js'
-import type { WantedColumn, WantedTable } from '../declared-tables.js'
-import { sameColumns } from '../catalogue.js'
-import { hasKeyIndex } from '../declared-tables.js'
+import { sameColumns, type Table } from '../catalogue.js'
+import { hasKeyIndex, type WantedColumn, type WantedTable } from '../declared-tables.js'
 import { identifier, identifiers, literal } from '../sql.js'
 import { addFilled, fill, isFilled } from './fill.js'
 import type { TableState } from './inspection.js'

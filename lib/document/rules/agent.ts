@@ -1,11 +1,9 @@
 /** Checks of the section `agent` beyond its schema: keys, addresses, and the declared models. */
-import type { Env } from '../../expressions/environment.js'
 import type { FaultList } from '../../schema/faults.js'
-import type { VectorTable } from '../../database/document-tables.js'
 import type { Agent, Embedding, Llm, Model } from '../../schema/agent.js'
 import { secretKeyForm } from '../../expressions/template-parser.js'
-import { defaultDimensions } from '../../database/document-tables.js'
-import { resolveEnvironment } from '../../expressions/environment.js'
+import { defaultDimensions, type VectorTable } from '../../database/document-tables.js'
+import { resolveEnvironment, type Env } from '../../expressions/environment.js'
 import { checkMcpServers, checkProcesses } from './mcp-servers.js'
 
 /** The checked section: settings in keys are resolved, and `models` includes the models of `llm` and `embedding`. */

@@ -1,7 +1,6 @@
 /** Checks of identity providers that schemas cannot make: the places of their keys, and distinct issuers. */
-import type { FaultList } from '../../schema/faults.js'
 import type { AuthProvider, AuthProviders, SignatureAlgorithm } from '../../schema/auth-providers.js'
-import { pointerTo } from '../../schema/faults.js'
+import { pointerTo, type FaultList } from '../../schema/faults.js'
 import { providerName, signatureAlgorithms } from '../../schema/auth-providers.js'
 
 const maxProviders = 20

@@ -1,8 +1,7 @@
 /** Checks of the sections `cors` beyond their schema: texts that are origins. */
-import type { FaultList } from '../../schema/faults.js'
 import type { Cors, TenantCors } from '../../schema/cors.js'
 import { faultOfOrigin } from '../../http/origins.js'
-import { pointerTo } from '../../schema/faults.js'
+import { pointerTo, type FaultList } from '../../schema/faults.js'
 
 export function checkCors (cors: Cors, faults: FaultList): void {
   checkOrigins(cors, faults)

@@ -1,8 +1,7 @@
 /** Checks of the section `egress` beyond its schema. */
-import type { FaultList } from '../../schema/faults.js'
 import type { Egress } from '../../schema/egress.js'
 import { faultOfException } from '../../http/egress.js'
-import { pointerTo } from '../../schema/faults.js'
+import { pointerTo, type FaultList } from '../../schema/faults.js'
 
 export function checkEgress ({ allow }: Egress, faults: FaultList): void {
   for (const [index, text] of allow.entries()) {

@@ -1,7 +1,6 @@
 /** Checks of the section `files` beyond its schema: the names of buckets, and the fixed rules of `public` and `private`. */
-import type { FaultList } from '../../schema/faults.js'
 import type { Files, StorageProvider } from '../../schema/files.js'
-import { pointerTo } from '../../schema/faults.js'
+import { pointerTo, type FaultList } from '../../schema/faults.js'
 
 const bucketName = /^[a-z0-9][a-z0-9_-]{0,62}$/
 

@@ -1,7 +1,6 @@
 /** Checks of the section `mcp` beyond its schema: its address, and the arguments of its prompts. */
-import type { FaultList } from '../../schema/faults.js'
 import type { Mcp } from '../../schema/mcp.js'
-import { nearest } from '../../schema/faults.js'
+import { nearest, type FaultList } from '../../schema/faults.js'
 
 /** An argument within the text of a prompt. */
 export const placeholder = /\{\{\s*([A-Za-z0-9_-]{1,64})\s*\}\}/g

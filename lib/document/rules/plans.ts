@@ -1,8 +1,7 @@
 /** Checks of plans beyond their schema: distinct tiers, and consistent limits. */
-import type { FaultList } from '../../schema/faults.js'
 import type { Plans } from '../../schema/plans.js'
 import { builtInPlans, createPlans, unlimited } from '../../plans/plans.js'
-import { pointerTo } from '../../schema/faults.js'
+import { pointerTo, type FaultList } from '../../schema/faults.js'
 
 const maxTiers = 30 // as many as the refusal of an unknown one names
 

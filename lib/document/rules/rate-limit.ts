@@ -1,9 +1,8 @@
 /** Checks of rate limits beyond their schema: the default rule is complete, and each rule of an endpoint names one. */
-import type { FaultList } from '../../schema/faults.js'
 import type { DefaultRateLimit, RateLimit, WithDefaultRule } from '../../schema/rate-limit.js'
 import type { Route } from '../../schema/route.js'
 import type { Entry } from '../sections.js'
-import { nearest, pointerTo } from '../../schema/faults.js'
+import { nearest, pointerTo, type FaultList } from '../../schema/faults.js'
 import { filled } from '../defaults.js'
 import { isTurnedOff, reservedPaths } from '../reserved.js'
 

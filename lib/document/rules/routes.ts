@@ -1,8 +1,7 @@
 /** Checks of routes beyond their schema. */
-import type { FaultList } from '../../schema/faults.js'
 import type { Route } from '../../schema/route.js'
 import type { Entry } from '../sections.js'
-import { nearest } from '../../schema/faults.js'
+import { nearest, type FaultList } from '../../schema/faults.js'
 import { parsePath, shapeOf, type Segment } from '../path.js'
 import { isTurnedOff, reservedBy } from '../reserved.js'
 import { Plugins } from '../../schema/plugins.js'

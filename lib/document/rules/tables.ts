@@ -1,10 +1,9 @@
 /** Checks of declared tables beyond their schema. */
-import type { FaultList } from '../../schema/faults.js'
 import type { ColumnDefinition, TableDefinition } from '../../schema/table.js'
 import type { Entry } from '../sections.js'
 import { describeType, encoderOf, unfit } from '../../queries/column-value.js'
 import { typeNames } from '../../database/catalogue.js'
-import { nearest, pointerTo } from '../../schema/faults.js'
+import { nearest, pointerTo, type FaultList } from '../../schema/faults.js'
 
 type Columns = Readonly<Record<string, ColumnDefinition>>
 

@@ -1,10 +1,9 @@
 /** Checks of the section `tenancy` beyond its schema. */
-import type { FaultList } from '../../schema/faults.js'
 import type { TableDefinition } from '../../schema/table.js'
 import type { Tenancy } from '../../schema/tenancy.js'
 import type { Entry } from '../sections.js'
 import { tenantColumn } from '../../database/catalogue.js'
-import { nearest, pointerTo } from '../../schema/faults.js'
+import { nearest, pointerTo, type FaultList } from '../../schema/faults.js'
 
 /** Settings that would let a tenant act as the server, or as the platform at its providers. */
 const ownSettings: ReadonlySet<string> = new Set([

@@ -1,9 +1,8 @@
 /** Routes that are tools of language models. */
-import type { FaultList } from '../../schema/faults.js'
 import type { Route } from '../../schema/route.js'
 import type { Entry } from '../sections.js'
 import { createHash } from 'node:crypto'
-import { nearest } from '../../schema/faults.js'
+import { nearest, type FaultList } from '../../schema/faults.js'
 import { parsePath } from '../path.js'
 
 /** The declaration of a tool. */

@@ -5,7 +5,6 @@
 import type { ASTNode } from '@marcbachmann/cel-js'
 import type { ExpressionReader, Paths } from '../expression-variables.js'
 import type { Frame, Part, Run } from './frame.js'
-import type { Functions } from './operand.js'
 import type { Budget } from './budget.js'
 import { toJson } from '../expression-result.js'
 import { toText } from '../template.js'
@@ -17,7 +16,7 @@ import { compare, google, isEqual, isTruthy, kindOf, NotComputable, types } from
 import { bytesMethods, conversions } from './conversions.js'
 import { stringMethods } from './strings.js'
 import { checkPattern } from '../linear-pattern.js'
-import { text } from './operand.js'
+import { text, type Functions } from './operand.js'
 
 /** `name(...)` */
 export const functions: Functions = { ...conversions, ...timeFunctions }

@@ -1,11 +1,10 @@
 /** Functions that convert values, and the size of values. */
 import { UnsignedInt } from '@marcbachmann/cel-js/evaluator'
 import type { Budget } from './budget.js'
-import type { Functions } from './operand.js'
 import { ExactNumber } from '../../json/exact-number.js'
 import { parseJson } from '../../json/parse.js'
 import { maxInt, minInt, unsigned } from './arithmetic.js'
-import { bytes, int, refuse, text } from './operand.js'
+import { bytes, int, refuse, text, type Functions } from './operand.js'
 import { sizeOf } from './strings.js'
 import { isList, isMap, keysOf, NotComputable, typeOf } from './values.js'
 

@@ -1,7 +1,6 @@
 /** Methods of texts and of lists of texts. */
 import type { Budget } from './budget.js'
-import type { Functions } from './operand.js'
-import { int, refuse, text } from './operand.js'
+import { int, refuse, text, type Functions } from './operand.js'
 import { Finder, firstOf } from './search.js'
 import { isList, NotComputable } from './values.js'
 

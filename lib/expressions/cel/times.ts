@@ -2,8 +2,7 @@
 import { evaluate, EvaluationError } from '@marcbachmann/cel-js'
 import { Duration } from '@marcbachmann/cel-js/evaluator'
 import type { Budget } from './budget.js'
-import type { Functions, Implementation } from './operand.js'
-import { refuse, text } from './operand.js'
+import { refuse, text, type Functions, type Implementation } from './operand.js'
 import { NotComputable } from './values.js'
 
 const earliest = -62_135_596_800_000 // year 1

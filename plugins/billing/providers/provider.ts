@@ -4,8 +4,7 @@
  */
 import type { Owner } from '../../../lib/identity/tenant-ref.js'
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Cycle, ProviderName } from '../../../lib/document/rules/billing.js'
-import { cycles, providerNames } from '../../../lib/document/rules/billing.js'
+import { cycles, providerNames, type Cycle, type ProviderName } from '../../../lib/document/rules/billing.js'
 
 export { cycles, providerNames, type Cycle, type ProviderName }
 

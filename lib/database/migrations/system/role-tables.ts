@@ -4,9 +4,8 @@
  * no foreign keys to each other, because `role_permissions` serves whichever tables the document names. plugins/rbac deletes
  * dependent rows in the same transaction. The migration fails if the name belongs to a table with another purpose.
  */
-import type { RoleTables } from '../../role-tables.js'
 import type { SystemMigration } from './system-migration.js'
-import { rolePermissions } from '../../role-tables.js'
+import { rolePermissions, type RoleTables } from '../../role-tables.js'
 import { identifier } from '../../sql.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

@@ -3,8 +3,7 @@
  * response and redirects, which the SDK does not; only `callProvider` retries.
  */
 import type Stripe from 'stripe'
-import type { CallTime } from '../call.js'
-import { callProvider, ProviderFault } from '../call.js'
+import { callProvider, ProviderFault, type CallTime } from '../call.js'
 import { send, type ResponseHead } from './send.js'
 
 export type AltprovPackage = typeof Stripe
