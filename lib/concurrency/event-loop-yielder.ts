@@ -41,6 +41,7 @@ const msPerMegabyte = 1 // of garbage collection
 const maxPause = 250 // ms after one piece
 const heardMs = 250 // after a request, its account counts as one that other accounts could hold up
 const activeMs = 1000 // after long work, the turns count requests
+const maxDelay = 20 // ms in which new connections delay waiting work
 
 const systemClock: Clock = {
   now: () => performance.now(),
@@ -66,6 +67,10 @@ export class Turns {
   /** Some work uses the turn of this round. */
   #begun = false
   #spent = 0
+  /** A connection arrived in this round. */
+  #connected = false
+  /** When new connections began to delay waiting work. */
+  #delayedSince = Infinity
   #piece: { readonly account: string, readonly start: number } | null = null
   #timerAt = Infinity
   #active = false
@@ -89,6 +94,17 @@ export class Turns {
     }
     this.#heardBefore = this.#heard
     this.#heard = { account, at }
+  }
+
+  /**
+   * A connection has arrived. The loop accepts one in each round, so rounds are short while connections arrive. Otherwise those of one
+   * account would delay those of the others.
+   */
+  connected (): void {
+    if (!this.#active) return
+    this.#begin()
+    this.#connected = true
+    this.#spent = turn
   }
 
   /** The yielder of an account. The server's own work, with the empty account, never pauses. */
@@ -147,8 +163,23 @@ export class Turns {
       this.#begun = false
       this.#spent = 0
       this.#piece = null
-      this.#serve()
+      if (!this.#isDelayed()) this.#serve()
     })
+  }
+
+  /** Leaves this round without work, and looks for further connections in the next one. */
+  #isDelayed (): boolean {
+    const now = this.#clock.now()
+    if (this.#connected && now < this.#delayedSince + maxDelay) {
+      this.#delayedSince = Math.min(this.#delayedSince, now)
+      this.#connected = false
+      this.#begin()
+      this.#spent = turn
+      return true
+    }
+    this.#connected = false
+    this.#delayedSince = Infinity
+    return false
   }
 
   /** Gives the turn of this round to the next account that has paused enough. */

@@ -98,6 +98,7 @@ export default definePlugin<ResponsesOptions>({
       trustsHeader = trustsTenantHeader(app)
     })
 
+    app.server.on('connection', () => turns.connected())
     app.addHook('preClose', async () => largeRoutes.close())
 
     app.addHook('preHandler', (request, reply, done) => {

@@ -150,3 +150,28 @@ t.test('requests are counted during long work and for a second after it', async 
   t.notOk(paces.turns.isActive)
   t.notOk(await paces.turn(), 'no timer remains')
 })
+
+t.test('work waits while connections arrive, at most 20 ms', async (t) => {
+  const paces = startPaces()
+  const starts: number[] = []
+  const all = work(paces.turns.yielder('tenant a'), 4, () => {
+    starts.push(paces.time)
+    paces.time += 2
+  })
+  for (let round = 0; round < 30; round++) {
+    paces.time += 1
+    paces.turns.connected()
+    await paces.turn()
+  }
+  t.match(starts, { length: 2 }, `the first piece, and one of those that wait: ${starts.join(', ')}`)
+  for (let round = 0; round < 10; round++) await paces.turn()
+  await all
+  t.match(starts, { length: 4 }, 'without connections, a piece in each round')
+})
+
+t.test('new connections start no round without long work', async (t) => {
+  const paces = startPaces()
+  paces.turns.connected()
+  t.notOk(paces.turns.isActive)
+  t.notOk(await paces.turn())
+})
