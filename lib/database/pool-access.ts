@@ -13,6 +13,13 @@ import { ResultReader } from './result-stream.js'
 
 type Acquired = (error: unknown, client: PoolClient | null) => void
 
+/** A statement with a place, but without a connection. */
+interface Waiter {
+  readonly party: Party
+  readonly done: Acquired
+  readonly timer: NodeJS.Timeout
+}
+
 export interface PoolAccessOptions {
   /** Translates a driver's error for the caller. */
   readonly translate: (error: unknown) => unknown
@@ -40,8 +47,10 @@ export function createPoolAccess (
   const busy = new Map<PoolClient, Party>()
   const patient = new Set<PoolClient>()
   const readers = new WeakMap<PoolClient, ResultReader>()
-  const connecting = new Set<(error: unknown) => void>()
-  let asked = 0 // requested connections that the pool has not handed out yet
+  /** In the order of arrival. */
+  const waiters: Waiter[] = []
+  let claimed = 0 // idle connections that the pool hands out in the next tick
+  let opening = 0 // connections that the pool is asked for beyond the idle ones
   let running = 0
   let ended = 0
   let closing = false
@@ -54,7 +63,7 @@ export function createPoolAccess (
     onHang () {
       warn(new Error('the database does not respond to "select 1" in time'), 'the database does not respond: requests that need it are rejected until it does')
       gate.close()
-      for (const abandon of [...connecting]) abandon(databaseUnavailable())
+      for (const waiter of [...waiters]) refuse(waiter, databaseUnavailable())
     },
     onLongHang () {
       for (const client of [...busy.keys()]) if (!patient.has(client)) release(client, true)
@@ -74,45 +83,53 @@ export function createPoolAccess (
     running++
     const until = performance.now() + acquireTimeoutMs
     gate.acquire(tenant, (party) => {
-      // An idle connection that no earlier call gets is available at once. The pool hands it out in the next tick, and counts it until
-      // then.
-      if (pool.idleCount > asked) return take((error, client) => acquired(party, error, client, done))
-      connect(party, until - performance.now(), done)
+      if (pool.idleCount > claimed) claim((error, client) => acquired(party, error, client, done))
+      else open(party, until - performance.now(), done)
     }, () => {
       finished()
       done(closing || watch.hangs ? databaseUnavailable() : databaseBusy(), null)
     })
   }
 
-  /** Waits for a new connection within the remaining time: waiting for a place has used up some of it. */
-  function connect (party: Party, withinMs: number, done: Acquired): void {
-    let abandoned = false
-    const abandon = (error: unknown) => {
-      abandoned = true
-      clearTimeout(timer)
-      connecting.delete(abandon)
-      done(error, null)
-    }
-    const timer = setTimeout(() => abandon(databaseBusy()), Math.max(1, withinMs))
-    connecting.add(abandon)
-    take((error, client) => {
-      if (abandoned) {
-        return acquired(party, error, client, (_error, late) => {
-          if (late !== null) release(late)
-        })
-      }
-      clearTimeout(timer)
-      connecting.delete(abandon)
-      acquired(party, error, client, done)
+  /** Takes an idle connection. The pool counts it as idle until the next tick. */
+  function claim (done: (error: Error | undefined, client: PoolClient | undefined) => void): void {
+    claimed++
+    pool.connect((error, client) => {
+      claimed--
+      done(error, client)
     })
   }
 
-  function take (done: (error: Error | undefined, client: PoolClient | undefined) => void): void {
-    asked++
+  /** Opens a connection, and waits for any connection within the remaining time: waiting for a place has used up some of it. */
+  function open (party: Party, withinMs: number, done: Acquired): void {
+    const waiter: Waiter = { party, done, timer: setTimeout(() => refuse(waiter, databaseBusy()), Math.max(1, withinMs)) }
+    waiters.push(waiter)
+    opening++
     pool.connect((error, client) => {
-      asked--
-      done(error, client)
+      opening--
+      handOver(error, client)
     })
+  }
+
+  /** The first waiter gets the connection: opening one takes longer than most statements. */
+  function handOver (error: Error | undefined, client: PoolClient | undefined): void {
+    // The remaining ones suffice.
+    if (client === undefined && opening >= waiters.length) return
+    const waiter = waiters.shift()
+    if (waiter === undefined) {
+      client?.release()
+      return
+    }
+    clearTimeout(waiter.timer)
+    acquired(waiter.party, error, client, waiter.done)
+  }
+
+  function refuse (waiter: Waiter, error: unknown): void {
+    clearTimeout(waiter.timer)
+    waiters.splice(waiters.indexOf(waiter), 1)
+    gate.release(waiter.party)
+    finished()
+    waiter.done(error, null)
   }
 
   function acquired (party: Party, error: Error | undefined, client: PoolClient | undefined, done: Acquired): void {
@@ -134,6 +151,8 @@ export function createPoolAccess (
     readers.get(client)?.ended()
     ended++
     client.release(broken)
+    // Before the gate, which gives the place to others.
+    if (waiters.length > 0 && pool.idleCount > claimed) claim(handOver)
     gate.release(party)
     finished()
   }

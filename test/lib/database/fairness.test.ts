@@ -3,6 +3,7 @@ import { sql, type Kysely } from 'kysely'
 import pg from 'pg'
 import { test, type Test } from 'tap'
 import { nobody, openEngine } from './open.js'
+import { openProxy } from './proxy.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
@@ -58,6 +59,24 @@ test("one tenant's reads and writes of system tables do not delay others", async
   t.equal(done, 0, 'before any of them is done')
   await lock.end()
   await Promise.all(slow)
+})
+
+test('a statement gets a released connection while its own one is still opening', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const proxy = await openProxy(t, connectionString)
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: proxy.connectionString, pool: { max: 2 } } })
+  t.match(engine.status(), { total: 1, idle: 1 })
+  const lock = new pg.Client({ connectionString })
+  await lock.connect()
+  await lock.query('select pg_advisory_lock(1)')
+  const slow = engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenant: tenantRef('a') })
+  const drop = proxy.hold()
+  const quick = engine.text({ text: "select 'b'" }, [], { tenant: tenantRef('b') })
+  while (engine.status().total < 2) await new Promise((resolve) => setImmediate(resolve))
+  await lock.end()
+  await slow
+  t.equal(await quick, 'b')
+  drop()
 })
 
 test('a request that gets no connection within acquireTimeoutMs is rejected and leaves the queue', async (t) => {

@@ -7,6 +7,8 @@ export interface Proxy {
   readonly connectionString: string
   /** From now on existing connections silently forward nothing; new ones work. */
   silence(): void
+  /** From now on new connections forward nothing. Returns a function that closes them. */
+  hold(): () => void
   /** Rejects new connections. */
   close(): void
   /** Called with the server's data; true closes the connection after the data has reached the database. */
@@ -17,7 +19,13 @@ export interface Proxy {
 export async function openProxy (t: Test, connectionString: string, port = 0): Promise<Proxy> {
   const address = new URL(connectionString)
   const sockets = new Set<Socket>()
+  const held = new Set<Socket>()
+  let isHeld = false
   const server = createServer({ allowHalfOpen: false }, (near) => {
+    if (isHeld) {
+      held.add(near)
+      return
+    }
     const far = connect(Number(address.port), address.hostname)
     for (const [from, to] of [[near, far], [far, near]] as const) {
       sockets.add(from)
@@ -35,7 +43,7 @@ export async function openProxy (t: Test, connectionString: string, port = 0): P
   await once(server, 'listening')
   t.teardown(() => {
     server.close()
-    for (const socket of sockets) socket.destroy()
+    for (const socket of [...sockets, ...held]) socket.destroy()
   })
   const there = new URL(connectionString)
   there.port = String((server.address() as AddressInfo).port)
@@ -43,6 +51,12 @@ export async function openProxy (t: Test, connectionString: string, port = 0): P
     connectionString: there.href,
     silence () {
       for (const socket of sockets) socket.pause()
+    },
+    hold () {
+      isHeld = true
+      return () => {
+        for (const socket of held) socket.destroy()
+      }
     },
     close: () => server.close(),
     onSent: () => false
