@@ -22,7 +22,7 @@ import { installCommand, pgvectorPrograms } from '../test/helpers/pgvector.js'
 import { startPrivateServer } from '../test/helpers/postgres/private.js'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
 import { fillLibrary, nearestTexts, textOf } from './agent/library.js'
-import { startProvider, type Answer } from './agent/provider.js'
+import { startProvider, type Content } from './agent/provider.js'
 import { markdownTable, median } from './statistics.js'
 import { startSubject, startWorker } from './subject.js'
 import { withClient } from './tenants/data.js'
@@ -94,8 +94,8 @@ try {
   await database.remove()
 }
 
-function call (side: Side, answer: Answer, index = 0): StreamRequest {
-  const messages = [{ role: 'user', content: JSON.stringify(answer) }]
+function call (side: Side, content: Content, index = 0): StreamRequest {
+  const messages = [{ role: 'user', content: JSON.stringify(content) }]
   return side === 'direct'
     ? { url: `${provider.url}/chat/completions`, headers: {}, body: JSON.stringify({ model: 'chat', stream: true, messages }) }
     : { url: `${server.url}/llm/stream`, headers: headersOf(`tenant-${index % tenantCount}`), body: JSON.stringify({ messages }) }
@@ -178,10 +178,10 @@ async function manyStreams (): Promise<void> {
     const reports: Record<Side, ReadersReport[]> = { direct: [], tenantry: [] }
     for (let round = 0; round < rounds; round++) {
       for (const side of ['direct', 'tenantry'] as const) {
-        const answer = { tokens: seconds * tokensPerSecond, everyMs: 1000 / tokensPerSecond }
-        const requests = Array.from({ length: streams }, (_, index) => call(side, answer, index))
+        const content = { tokens: seconds * tokensPerSecond, everyMs: 1000 / tokensPerSecond }
+        const requests = Array.from({ length: streams }, (_, index) => call(side, content, index))
         const report = await readers.run({ requests, mark: marks[side], spreadMs: 2000 })
-        if (report.tokens !== streams * answer.tokens) throw new Error(`${side}: ${report.tokens} tokens`)
+        if (report.tokens !== streams * content.tokens) throw new Error(`${side}: ${report.tokens} tokens`)
         reports[side].push(report)
       }
     }

@@ -5,7 +5,7 @@
 import type { BenchRequest, Case } from './cases.js'
 import { isDeepStrictEqual } from 'node:util'
 
-interface Answer {
+interface Reply {
   readonly status: number
   readonly body: unknown
   readonly headers: readonly string[]
@@ -49,7 +49,7 @@ function refusedRequests (cases: readonly Case[]): BenchRequest[] {
   ]
 }
 
-async function ask (origin: string, { path, ...request }: BenchRequest): Promise<Answer> {
+async function ask (origin: string, { path, ...request }: BenchRequest): Promise<Reply> {
   const response = await fetch(`${origin}${path}`, { ...request, headers: { ...request.headers } })
   const body: unknown = await response.json()
   return {

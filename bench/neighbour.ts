@@ -127,18 +127,18 @@ async function compare (name: string): Promise<string[]> {
     await attacker.run({ order: { names: attackNames, target: { url: server.url, authorization: token(worstTenant) } } })
     const report = await slice(seconds)
     const { stall } = await server.usage()
-    const answers = await attacker.run({ order: null })
+    const responses = await attacker.run({ order: null })
     await calm(server)
-    return { report, stall, answers }
+    return { report, stall, responses }
   }
   for (let index = 0; index < slices; index++) {
     quiet.push(await slice(seconds))
     besideOther.push((await attackedSlice(apart)).report)
-    const { report, stall, answers } = await attackedSlice(shared)
+    const { report, stall, responses } = await attackedSlice(shared)
     attacked.push(report)
     stalls.push(stall)
     add(failures, report.failures)
-    add(answered, answers)
+    add(answered, responses)
   }
   const rates = [quiet, attacked].map((reports) => median(reports.map((report) => report.rate)))
   const [time, timeBesideOther, timeAttacked] = [quiet, besideOther, attacked].map((reports) =>

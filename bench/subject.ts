@@ -25,17 +25,17 @@ export type Load = Worker<LoadOrder, LoadReport>
 /** Starts the server of bench/<name>/server.ts. */
 export async function startSubject<Settings extends ServerSettings> (name: string, settings: Settings): Promise<Subject> {
   const child = start(`${name}/server.ts`, [JSON.stringify(settings)])
-  const ready: ServerMessage = await answer(child)
+  const ready: ServerMessage = await messageOf(child)
   if (ready.kind !== 'ready') throw new Error(`${name} did not start`)
   return {
     name,
     url: `http://127.0.0.1:${ready.port}`,
     pid: child.pid ?? 0,
     async usage () {
-      const report = answer<ServerMessage>(child)
+      const report = messageOf<ServerMessage>(child)
       child.send('usage')
       const message = await report
-      if (message.kind !== 'usage') throw new Error(`${name} did not answer`)
+      if (message.kind !== 'usage') throw new Error(`${name} did not respond`)
       return message
     },
     stop: () => stop(child)
@@ -54,7 +54,7 @@ export function startWorker<Order extends object, Report> (file: string): Worker
   const child = start(file, [])
   return {
     async run (order) {
-      const report = answer<Report>(child)
+      const report = messageOf<Report>(child)
       child.send(order)
       return await report
     },
@@ -69,7 +69,7 @@ function start (file: string, args: string[]): ChildProcess {
   })
 }
 
-async function answer<Message> (child: ChildProcess): Promise<Message> {
+async function messageOf<Message> (child: ChildProcess): Promise<Message> {
   const given = new AbortController()
   const ended = once(child, 'exit', { signal: given.signal }).then(() => {
     throw new Error('a process of the benchmark ended')

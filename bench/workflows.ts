@@ -30,7 +30,7 @@ interface Round {
   readonly databaseCpu: number
 }
 
-interface Answer {
+interface Reply {
   readonly workflowId: unknown
   readonly status: unknown
   readonly result: Readonly<Record<string, unknown>> & { readonly created_at: string }
@@ -72,13 +72,13 @@ function requests (): BenchRequest[] {
 async function requireAgreement (...sides: readonly Subject[]): Promise<void> {
   const [request] = requests()
   if (request === undefined) throw new Error('no requests')
-  const answers = await Promise.all(sides.map(async ({ url }) => {
+  const responses = await Promise.all(sides.map(async ({ url }) => {
     const response = await fetch(url + request.path, { method: request.method, headers: request.headers })
-    const { workflowId, result: { created_at: createdAt, ...result }, ...rest }: Answer = JSON.parse(await response.text())
+    const { workflowId, result: { created_at: createdAt, ...result }, ...rest }: Reply = JSON.parse(await response.text())
     if (response.status !== 200 || typeof workflowId !== 'string') throw new Error(`${response.status} ${JSON.stringify(rest)}`)
     return JSON.stringify({ ...rest, result, createdAt: new Date(createdAt) })
   }))
-  if (new Set(answers).size !== 1) throw new Error(`the servers respond differently: ${answers.join(' and ')}`)
+  if (new Set(responses).size !== 1) throw new Error(`the servers respond differently: ${responses.join(' and ')}`)
 }
 
 async function round (server: Subject, time: number): Promise<Round> {

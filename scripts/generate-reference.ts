@@ -51,7 +51,7 @@ Routes have the same members as in [the platform's document](configuration.md), 
   fault names the bound.
 - The values of an \`enum\` are texts, numbers, booleans and null.
 - A path must differ from built-in endpoints, ignoring case, even if the platform turned them off. It must also differ from
-  paths that a route of the server always takes first. The answer is 409, and names each such route.
+  paths that a route of the server always takes first. The response is 409, and names each such route.
 - A path has letters, digits and \`._~!$&'+,=@-\` as they are: nothing is encoded.
 - All faults are reported at once (400, \`details\`), up to 100.
 `

@@ -100,9 +100,9 @@ proxy.on('request', (asked, reply) => {
     path: asked.url,
     method: asked.method,
     headers: { ...asked.headers, authorization }
-  }, (answer) => {
-    reply.writeHead(answer.statusCode ?? 502, answer.headers)
-    answer.pipe(reply)
+  }, (response) => {
+    reply.writeHead(response.statusCode ?? 502, response.headers)
+    response.pipe(reply)
   })
   asked.pipe(forwarded)
 })

@@ -7,7 +7,7 @@ import { once } from 'node:events'
 import { json } from 'node:stream/consumers'
 
 /** The response of a chat. */
-export interface Answer {
+export interface Content {
   readonly tokens: number
   /** Milliseconds between tokens; 0 sends them at once. */
   readonly everyMs: number
@@ -59,7 +59,7 @@ export async function startProvider (dimensions: number): Promise<Provider> {
   }
 }
 
-function chat ({ tokens, everyMs }: Answer, response: ServerResponse, onLeft: (at: number) => void): void {
+function chat ({ tokens, everyMs }: Content, response: ServerResponse, onLeft: (at: number) => void): void {
   response.writeHead(200, { 'content-type': 'text/event-stream' })
   if (everyMs === 0) {
     response.end(token.repeat(tokens) + end(tokens))

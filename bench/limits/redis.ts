@@ -32,7 +32,7 @@ export async function startRedis (): Promise<BenchRedis | null> {
   if (!isThere) return null
   process.once('exit', () => child.kill('SIGKILL'))
   const url = `redis://127.0.0.1:${port}`
-  for (const end = performance.now() + startTime; !await answers(url);) {
+  for (const end = performance.now() + startTime; !await accepts(url);) {
     if (performance.now() > end || child.exitCode !== null) throw new Error('redis-server does not respond')
     await wait(20)
   }
@@ -47,7 +47,7 @@ export async function startRedis (): Promise<BenchRedis | null> {
   }
 }
 
-async function answers (url: string): Promise<boolean> {
+async function accepts (url: string): Promise<boolean> {
   const client = new Redis(url, { lazyConnect: true, retryStrategy: () => null, maxRetriesPerRequest: 0 })
   client.on('error', () => {})
   try {

@@ -40,16 +40,16 @@ async function call ({ url, requests, rate, seconds }: CallerOrder): Promise<Cal
   const failures: Statuses = {}
   let health = 0
   const ask = async (dispatcher: Agent, path: string, headers: Record<string, string>): Promise<boolean> => {
-    let answer: string
+    let reply: string
     try {
       const { statusCode, body } = await request(url + path, { dispatcher, headers })
       await body.dump()
-      answer = String(statusCode)
+      reply = String(statusCode)
     } catch (error) {
-      answer = error instanceof Error && 'code' in error ? String(error.code) : String(error)
+      reply = error instanceof Error && 'code' in error ? String(error.code) : String(error)
     }
-    if (answer === '200') return true
-    failures[answer] = (failures[answer] ?? 0) + 1
+    if (reply === '200') return true
+    failures[reply] = (failures[reply] ?? 0) + 1
     return false
   }
   const delays = monitorEventLoopDelay({ resolution })

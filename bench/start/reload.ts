@@ -27,7 +27,7 @@ export async function measureReloads (count: number): Promise<number[]> {
       const saved = performance.now()
       const path = `/version-${index}`
       await writeFile(file, text.replace('"routes": [', `"routes": [ { "path": "${path}", "method": "get", "response": { "version": ${index} } },`))
-      while (!await answers(`${server.address}${path}`)) {
+      while (!await isServing(`${server.address}${path}`)) {
         if (performance.now() - saved > patienceMs) throw new Error(`${path} is not served after ${patienceMs / 1000} s`)
         await sleep(pollMs)
       }
@@ -59,7 +59,7 @@ export async function measureStarts (count: number): Promise<number[]> {
   return times
 }
 
-async function answers (url: string): Promise<boolean> {
+async function isServing (url: string): Promise<boolean> {
   try {
     const response = await fetch(url)
     await response.body?.cancel()

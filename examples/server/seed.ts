@@ -42,9 +42,9 @@ export async function seed (app: FastifyInstance, tokenOf: (person: keyof typeof
 /** Calls the API with the token; any failure stops the start. */
 function as (app: FastifyInstance, token: string) {
   return async (method: Method, url: string, body?: object) => {
-    const answer = await app.inject({ method, url, headers: { authorization: `Bearer ${token}` }, ...(body !== undefined && { body }) })
-    if (answer.statusCode >= 300) throw new Error(`${method} ${url} answered ${answer.statusCode}: ${answer.body}`)
-    return answer.json()
+    const response = await app.inject({ method, url, headers: { authorization: `Bearer ${token}` }, ...(body !== undefined && { body }) })
+    if (response.statusCode >= 300) throw new Error(`${method} ${url} responded with ${response.statusCode}: ${response.body}`)
+    return response.json()
   }
 }
 

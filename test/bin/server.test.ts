@@ -66,8 +66,8 @@ async function serves (t: Test): Promise<void> {
   t.match(address, /^http:\/\/127\.0\.0\.1:\d+$/)
   t.strictSame(await (await fetch(`${address}/settings`)).json(), { name: 'notes' })
   await query("insert into notes (tenant_id, text) values ('acme', 'mine'), ('globex', 'theirs')")
-  const answer = await fetch(`${address}/notes`, { headers: { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}` } })
-  t.match(await answer.json(), { data: [{ text: 'mine' }], pagination: { total: 1 } })
+  const response = await fetch(`${address}/notes`, { headers: { authorization: `Bearer ${signToken({ tenant_id: 'acme' })}` } })
+  t.match(await response.json(), { data: [{ text: 'mine' }], pagination: { total: 1 } })
 
   const last = fetch(`${address}/waiting`)
   await reading('waiting', query)

@@ -108,7 +108,7 @@ test('user create explains why a user cannot be created before it asks for a pas
 })
 
 /** The output of a terminal, created by util-linux's `script`: each password is entered at its own prompt. */
-async function atTerminal (t: Test, passwords: number, answers: readonly string[]): Promise<string> {
+async function atTerminal (t: Test, passwords: number, lines: readonly string[]): Promise<string> {
   const line = [process.execPath, ...program, passwords].map((word) => `'${word}'`).join(' ')
   const child = spawn('script', ['--quiet', '--return', '--command', line, '/dev/null'], { stdio: ['pipe', 'pipe', 'ignore'] })
   t.teardown(() => child.kill('SIGKILL'))
@@ -117,7 +117,7 @@ async function atTerminal (t: Test, passwords: number, answers: readonly string[
   child.stdout.setEncoding('utf8').on('data', (text: string) => {
     screen += text
     const asked = screen.match(/[Pp]assword: /g)?.length ?? 0
-    while (answered < asked && answered < answers.length) child.stdin.write(answers[answered++] ?? '')
+    while (answered < asked && answered < lines.length) child.stdin.write(lines[answered++] ?? '')
   })
   await once(child, 'close')
   return screen
@@ -126,14 +126,14 @@ async function atTerminal (t: Test, passwords: number, answers: readonly string[
 test('a terminal prompts twice and hides the password', { skip: withoutScript() }, async (t) => {
   // The program's input, echoed in hexadecimal.
   const read = `Password: \r\nRepeat the password: \r\nread ${Buffer.from(password).toString('hex')}\r\n`
-  const cases: [answers: string[], screen: string][] = [
+  const cases: [lines: string[], screen: string][] = [
     [[`x\u0015${password}!\u007f\r`, `${password}\r`], read],
     [[`${password}\r`, `${password}!\r`], 'Password: \r\nRepeat the password: \r\nthe passwords are not the same\r\n'],
     [['a good\u0003'], 'Password: \r\nno password was given\r\n'],
     // A paste answers the second prompt before it appears; there is no third one.
     [[`${password}\r${password}\r`], read]
   ]
-  t.equal(await atTerminal(t, cases.length, cases.flatMap(([answers]) => answers)), cases.map(([, screen]) => screen).join(''))
+  t.equal(await atTerminal(t, cases.length, cases.flatMap(([lines]) => lines)), cases.map(([, screen]) => screen).join(''))
 })
 
 function withoutScript (): string | false {

@@ -14,13 +14,13 @@ export interface Body extends Row {
   readonly pagination: { readonly limit: number, readonly offset: number, readonly total: number }
 }
 
-export interface Answer {
+export interface Reply {
   readonly status: number
   readonly headers: Headers
   readonly body: Body
 }
 
-export type Caller = (method: string, path: string, input?: unknown, headers?: Record<string, string>) => Promise<Answer>
+export type Caller = (method: string, path: string, input?: unknown, headers?: Record<string, string>) => Promise<Reply>
 
 export function callerOf (address: string, token?: string): Caller {
   return async (method, path, input, headers = {}) => {

@@ -6,7 +6,7 @@ import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
 import { runProgram, startProgram, type Program } from '../helpers/program.js'
-import { callerOf, type Answer } from './caller.js'
+import { callerOf, type Reply } from './caller.js'
 
 const run = promisify(execFile)
 const file = 'examples/server/index.ts'
@@ -30,7 +30,7 @@ function callersOf (program: Program) {
   }
 }
 
-function titlesOf ({ body }: Answer): string[] {
+function titlesOf ({ body }: Reply): string[] {
   return body.data.map(({ title }) => title)
 }
 
@@ -197,7 +197,7 @@ t.test('a user registers and logs in', async (t) => {
 t.test('the calls of the guides work: rows, publishing, and running workflows', async (t) => {
   const rows = '/admin/entities/articles?select=id,title,tenant_id&order=title.asc'
   t.ok(program.output().includes("/admin/entities/articles?select=id,title&order=title.asc'"))
-  const tenantsOf = ({ body }: Answer) => new Set(body.data.map((row) => row['tenant_id']))
+  const tenantsOf = ({ body }: Reply) => new Set(body.data.map((row) => row['tenant_id']))
   t.strictSame(tenantsOf(await administrator('GET', rows)), new Set(['harbour']))
   t.strictSame(tenantsOf(await platform('GET', rows)), new Set(['harbour', 'orchard']))
   const found = await administrator('GET', '/admin/entities/articles?filter[title]=ilike.%25cranes%25')

@@ -31,9 +31,9 @@ export function secretToken (token: string): string {
  * Marks the secrets of a request and its response: stored secrets, passwords, API keys and tokens.
  *
  * @param path of the request; a query string has no effect
- * @param answer the body as it was sent
+ * @param response the body as it was sent
  */
-export function secretsOfExchange (method: string, path: string, body: unknown, answer: unknown): void {
+export function secretsOfExchange (method: string, path: string, body: unknown, response: unknown): void {
   if (method !== 'POST') return
   if (path.startsWith('/tenant/secrets')) {
     for (const member of ['value', 'newValue']) rememberMember(body, member, 'a stored secret')
@@ -41,11 +41,11 @@ export function secretsOfExchange (method: string, path: string, body: unknown, 
   if (path.startsWith('/auth/')) {
     rememberMember(body, 'password', 'a password')
     rememberMember(body, 'currentPassword', 'a password')
-    if (typeof answer === 'string') {
-      for (const member of ['token', 'partialToken', 'refreshToken']) { rememberToken(parsed(answer), member) }
+    if (typeof response === 'string') {
+      for (const member of ['token', 'partialToken', 'refreshToken']) { rememberToken(parsed(response), member) }
     }
   }
-  if (path.startsWith('/tenant/api-keys') && typeof answer === 'string') rememberMember(parsed(answer), 'key', 'an API key')
+  if (path.startsWith('/tenant/api-keys') && typeof response === 'string') rememberMember(parsed(response), 'key', 'an API key')
 }
 
 function parsed (text: string): unknown {

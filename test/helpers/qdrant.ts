@@ -41,7 +41,7 @@ export async function qdrantServer (t: Test): Promise<Qdrant> {
   const apiKey = 'the key of the tests'
   const requests: string[] = []
 
-  function answer (method: string, path: string, body: Readonly<Record<string, unknown>>): unknown {
+  function resultOf (method: string, path: string, body: Readonly<Record<string, unknown>>): unknown {
     const [, name = '', rest = ''] = /^\/collections\/([^/]+)(.*)$/.exec(path) ?? []
     const found = collections.get(name)
     if (`${method} ${rest}` === 'GET /exists') return { exists: found !== undefined }
@@ -97,7 +97,7 @@ export async function qdrantServer (t: Test): Promise<Qdrant> {
     if (request.headers['api-key'] !== apiKey) return [403, { status: { error: 'Forbidden' } }]
     if (state.fails(`${method} ${path}`)) return [500, { status: { error: 'a fault with internal text' } }]
     try {
-      const result = answer(method, path, Object(body))
+      const result = resultOf(method, path, Object(body))
       if (result === undefined) return [404, { status: { error: 'Not found' } }]
       return [200, { time: 0.001, status: 'ok', result }]
     } catch (error) {

@@ -44,7 +44,7 @@ export async function startRedis (t: Test): Promise<TestRedis> {
     await exited
   }
   t.teardown(stop)
-  await answers(child, port)
+  await accepts(child, port)
   return {
     url: `redis://127.0.0.1:${port}`,
     port,
@@ -52,7 +52,7 @@ export async function startRedis (t: Test): Promise<TestRedis> {
     stop,
     async start () {
       child = await launch(t, port, folder)
-      await answers(child, port)
+      await accepts(child, port)
     },
     pause: () => {
       child.kill('SIGSTOP')
@@ -89,7 +89,7 @@ async function launch (t: Test, port: number, folder: string): Promise<ChildProc
   return child
 }
 
-async function answers (child: ChildProcess, port: number): Promise<void> {
+async function accepts (child: ChildProcess, port: number): Promise<void> {
   const end = performance.now() + startTime
   while (performance.now() < end && child.exitCode === null) {
     if (await ask(port, 'ping', []).catch(() => null) === 'PONG') return

@@ -22,7 +22,7 @@ export interface Remote {
 /** Starts a server with this handler. It ends with the test. */
 export async function remote (
   t: Test,
-  answer: (request: Arrived, response: ServerResponse) => void | Promise<void>,
+  respond: (request: Arrived, response: ServerResponse) => void | Promise<void>,
   host = '127.0.0.1'
 ): Promise<Remote> {
   const requests: Arrived[] = []
@@ -39,7 +39,7 @@ export async function remote (
         body: Buffer.concat(pieces).toString()
       }
       requests.push(arrived)
-      const answered = async () => await answer(arrived, response)
+      const answered = async () => await respond(arrived, response)
       answered().catch((error: unknown) => response.destroy(error instanceof Error ? error : undefined))
     })
   })

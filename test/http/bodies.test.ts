@@ -77,8 +77,8 @@ test('invalid bodies', async (t) => {
     const many = (count: number) => Array.from({ length: count }, (_, index) => ({ title: `note ${index}` }))
     for (const target of ['POST /notes', 'POST /notes/upsert', 'POST /docs', 'POST /checked']) {
       refused(t, await ask(target, { body: many(1001) }), 400, 'VALIDATION_FAILED', `${target} of 1001`)
-      const answer = await ask(target, { body: many(1000) })
-      t.equal(answer.body.data?.length, 1000, `${target} of 1000`)
+      const response = await ask(target, { body: many(1000) })
+      t.equal(response.body.data?.length, 1000, `${target} of 1000`)
       t.same((await ask(target, { body: [] })).body, { data: [] }, `${target} with an empty array`)
     }
     const mixed = [...many(2), { title: 'y', extra: { a: 1 } }, { title: 'z', rank: 'first' }]
@@ -275,9 +275,9 @@ test('invalid bodies', async (t) => {
       [{ title: 'x', extra: [] }, '/body/extra', 'type']
     ]
     for (const [body, path, keyword] of cases) {
-      const answer = await ask('POST /checked', { body })
-      refused(t, answer, 400, 'VALIDATION_FAILED', JSON.stringify(body))
-      t.match(answer.body, { error: 'Bad Request', message: 'Validation failed', details: [{ path, keyword }] })
+      const response = await ask('POST /checked', { body })
+      refused(t, response, 400, 'VALIDATION_FAILED', JSON.stringify(body))
+      t.match(response.body, { error: 'Bad Request', message: 'Validation failed', details: [{ path, keyword }] })
     }
     refused(t, await ask('POST /checked'), 400, 'VALIDATION_FAILED', 'no body at all')
   })
@@ -292,9 +292,9 @@ test('a body that is not JSON is rejected with the position of its fault', async
       'line 1, column 7'
     ]] as const
   ) {
-    const answer = await ask('POST /echo', { raw })
-    refused(t, answer, 400, 'BAD_REQUEST')
-    t.equal(answer.body['message'], `The body is not valid JSON: ${place}`)
+    const response = await ask('POST /echo', { raw })
+    refused(t, response, 400, 'BAD_REQUEST')
+    t.equal(response.body['message'], `The body is not valid JSON: ${place}`)
   }
   t.equal(
     (await ask('POST /echo', { raw: '{"__proto__":{}}' })).body['message'],

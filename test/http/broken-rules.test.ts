@@ -63,9 +63,9 @@ test('a violated constraint names its place in the request, like every other rej
     ['POST /pairs', { body: { name: 'x', ref: 'taken' } }, 409, '/body/ref unique']
   ]
   for (const [target, request, status, detail] of cases) {
-    const answer = await ask(target, request)
-    refused(t, answer, status, status === 409 ? 'CONFLICT' : 'CONSTRAINT_VIOLATED', target)
-    t.strictSame(answer.body.details?.map(({ path, keyword }) => `${path} ${keyword}`), [detail], target)
+    const response = await ask(target, request)
+    refused(t, response, status, status === 409 ? 'CONFLICT' : 'CONSTRAINT_VIOLATED', target)
+    t.strictSame(response.body.details?.map(({ path, keyword }) => `${path} ${keyword}`), [detail], target)
   }
   t.match(
     (await ask('POST /mapped', { body: { name: 'x' } })).body.details,

@@ -24,7 +24,7 @@ export interface Operation {
   /** Resolved references; undefined without a JSON body. */
   readonly body: unknown
   /** The JSON schema of the response 200, with resolved references. */
-  readonly answer: unknown
+  readonly response: unknown
 }
 
 export interface BuiltIn {
@@ -133,7 +133,7 @@ function operationsOf (document: Record<string, unknown>): Operation[] {
         takesKey: parametersOf.some((parameter) => parameter.name === 'Idempotency-Key'),
         statuses: Object.keys(responses),
         body: schemaWithoutReferences({ components }, requestBody?.content?.['application/json']?.schema),
-        answer: schemaWithoutReferences({ components }, responses?.['200']?.content?.['application/json']?.schema)
+        response: schemaWithoutReferences({ components }, responses?.['200']?.content?.['application/json']?.schema)
       })
     }
   }

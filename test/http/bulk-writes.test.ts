@@ -53,9 +53,9 @@ test('bulk writes', async (t) => {
     await ask('POST /it', {
       body: [{ id: 1, t: 'a1', price: 1, meta: { k: 1 }, place: 'here' }, { id: 2, t: 'a2', price: 2 }, { id: 3, t: 'a3', price: 3 }]
     })
-    const answer = await ask('PUT /it', { body: [{ id: 1, price: 5 }, { id: 2, t: 'b2' }] })
-    t.equal(answer.status, 200)
-    t.match(answer.body.data, [{ id: 1, t: 'a1', price: 5, meta: { k: 1 }, place: 'here' }, { id: 2, t: 'b2', price: 2 }])
+    const response = await ask('PUT /it', { body: [{ id: 1, price: 5 }, { id: 2, t: 'b2' }] })
+    t.equal(response.status, 200)
+    t.match(response.body.data, [{ id: 1, t: 'a1', price: 5, meta: { k: 1 }, place: 'here' }, { id: 2, t: 'b2', price: 2 }])
     t.strictSame(await rows(ask), [{ id: 1, t: 'a1', price: 5 }, { id: 2, t: 'b2', price: 2 }, { id: 3, t: 'a3', price: 3 }])
     await ask('PUT /it', { body: [{ id: 3, price: null }, { id: 2, t: null, price: 7 }, { id: 1 }] })
     t.strictSame(
@@ -114,9 +114,9 @@ test('bulk writes', async (t) => {
   await t.test("a bulk upsert with a repeated key is rejected with the key's columns, and writes nothing", async (t) => {
     const ask = asTenant(t)
     const before = await rows(ask)
-    const answer = await ask('PUT /it', { body: [{ id: 51, t: 'x' }, { id: 52 }, { id: 51, price: 1 }] })
-    refused(t, answer, 400, 'VALIDATION_FAILED')
-    t.strictSame(answer.body.details, [{
+    const response = await ask('PUT /it', { body: [{ id: 51, t: 'x' }, { id: 52 }, { id: 51, price: 1 }] })
+    refused(t, response, 400, 'VALIDATION_FAILED')
+    t.strictSame(response.body.details, [{
       path: '/body/2/id',
       message: 'record 0 of this request has the same id: send each key once',
       keyword: 'uniqueItems'

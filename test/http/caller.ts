@@ -5,7 +5,7 @@ import { secretsOfExchange } from '../helpers/log-scan.js'
 import { testSecret } from '../helpers/tokens.js'
 
 /** A response of either transport. */
-export interface Answer {
+export interface Reply {
   readonly status: number
   readonly headers: Readonly<Record<string, unknown>>
   readonly text: string
@@ -32,7 +32,7 @@ export interface Request {
 }
 
 /** `ask('POST /notes?x=1', { body })` */
-export type Ask = (target: string, request?: Request) => Promise<Answer>
+export type Ask = (target: string, request?: Request) => Promise<Reply>
 
 /** Sends requests to the server without a port. */
 export function caller (t: Test, app: FastifyInstance, defaults: Request = {}): Ask {
@@ -100,13 +100,13 @@ const leaks: readonly RegExp[] = [
 ]
 
 /** Checks a response: every error has the documented body, and contains nothing that the caller did not send. */
-export function checked (t: Test, what: string, answer: Answer): Answer {
-  const { status, headers, text, body } = answer
+export function checked (t: Test, what: string, response: Reply): Reply {
+  const { status, headers, text, body } = response
   const shown = what.length > 120 ? `${what.slice(0, 120)}...` : what
   if (status === 500) t.fail(`${shown}: 500 ${text}`)
-  if (status < 400) return answer
+  if (status < 400) return response
   // Node sends no body for HEAD, but an injected request may see one.
-  if (what.startsWith('HEAD ')) return answer
+  if (what.startsWith('HEAD ')) return response
   const faults: string[] = []
   for (const member of ['error', 'message', 'code', 'requestId']) {
     if (typeof body[member] !== 'string' || body[member] === '') faults.push(`no ${member}`)
@@ -117,11 +117,11 @@ export function checked (t: Test, what: string, answer: Answer): Answer {
   if (text.includes(testSecret)) faults.push('it reveals the secret')
   if (text.length > 20_000) faults.push(`an error of ${text.length} characters`)
   if (faults.length > 0) t.fail(`${shown}: ${status} ${text.slice(0, 500)}`, { faults })
-  return answer
+  return response
 }
 
 /** Asserts an error with this status and code (without its prefix). */
-export function refused (t: Test, { status, body, text }: Answer, expected: number, code: string, what = ''): void {
+export function refused (t: Test, { status, body, text }: Reply, expected: number, code: string, what = ''): void {
   const name = `${what === '' ? 'refused' : what}: ${expected} ${code}`
   // Compares in full only those that fail: for thousands of responses, tap's comparison takes longer than the requests.
   if (status === expected && body['code'] === `TENANTRY_${code}`) t.pass(name)

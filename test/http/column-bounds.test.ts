@@ -56,9 +56,9 @@ test("a value outside its column's bounds is rejected with its field", async (t)
           [column]: value
         }], `/body/1/${column}`], ['PATCH /parts/0', { [column]: value }, `/body/${column}`]] as const
       ) {
-        const answer = await ask(target, { body })
-        refused(t, answer, 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(body)}`)
-        t.match(answer.body.details, [{ path, message }])
+        const response = await ask(target, { body })
+        refused(t, response, 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(body)}`)
+        t.match(response.body.details, [{ path, message }])
       }
     }
   }

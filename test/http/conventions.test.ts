@@ -22,9 +22,9 @@ test('every built-in path rejects other methods and lists the allowed ones', asy
       t.fail(`${path} lists all its methods`)
       continue
     }
-    const answer = await acme(`${other} ${at}`)
-    refused(t, answer, 405, 'METHOD_NOT_ALLOWED', `${other} ${at}`)
-    const allowed = String(answer.headers['allow']).split(', ')
+    const response = await acme(`${other} ${at}`)
+    refused(t, response, 405, 'METHOD_NOT_ALLOWED', `${other} ${at}`)
+    const allowed = String(response.headers['allow']).split(', ')
     // GET implies HEAD unless it has side effects; tus has methods of its own.
     t.strictSame(allowed.filter((method) => own.has(method)), [...own].sort(), `${path} names ${allowed.join(', ')}`)
     t.notOk(allowed.includes(other))

@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import { secretText } from '../helpers/log-scan.js'
 import { openBuiltIn, type BuiltIn } from './built-in.js'
-import { refused, type Answer, type Ask } from './caller.js'
+import { refused, type Reply, type Ask } from './caller.js'
 
 /** POST endpoints that return 201 without storing the response, and why repeating them is safe. */
 const withoutKey: Readonly<Record<string, string>> = {
@@ -18,7 +18,7 @@ const billing = ['POST /billing/upgrade', 'POST /billing/tenant/products', 'POST
 /** Endpoints whose created record has a GET endpoint. */
 const withLocation = ['POST /tenants', 'POST /rbac/roles', 'POST /queue/jobs', 'POST /files/upload']
 
-const value = secretText('a value that no answer tells')
+const value = secretText('a value that no response contains')
 
 interface Creating {
   readonly ask: Ask
@@ -89,9 +89,9 @@ test('every built-in endpoint that creates a record does so once per idempotency
   const world = await openBuiltIn(t)
   const posts = world.operations.filter(({ method }) => method === 'POST')
   const takers = posts.filter(({ takesKey }) => takesKey).map(({ target }) => target)
-  const answering201 = posts.filter(({ statuses }) => statuses.includes('201')).map(({ target }) => target)
+  const creators = posts.filter(({ statuses }) => statuses.includes('201')).map(({ target }) => target)
   t.strictSame(
-    answering201.filter((target) => !takers.includes(target)).sort(),
+    creators.filter((target) => !takers.includes(target)).sort(),
     Object.keys(withoutKey).sort(),
     'every creating POST accepts a key'
   )
@@ -99,7 +99,7 @@ test('every built-in endpoint that creates a record does so once per idempotency
   t.strictSame(takers.filter((target) => !billing.includes(target)).sort(), Object.keys(endpoints).sort(), 'all of them are tested')
 
   for (const [target, { ask, at, tenant, body, other }] of Object.entries(endpoints)) {
-    const send = (sent: object): Promise<Answer> =>
+    const send = (sent: object): Promise<Reply> =>
       ask(at === undefined ? target : `POST ${at}`, {
         body: sent,
         headers: { 'idempotency-key': 'k', ...tenant !== undefined && { 'x-tenant-id': tenant } }

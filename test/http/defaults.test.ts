@@ -10,10 +10,10 @@ test("a route's rate limit without windowMs counts per minute, in the platform's
   const ask = caller(t, app, { token: signToken({ role: 'admin', tenant_id: 'acme' }) })
   t.equal((await ask('POST /tenant/config', { body: { routes: [{ ...route, path: '/own' }] } })).status, 200)
   for (const path of ['/few', '/own']) {
-    const answers = []
-    for (let index = 0; index < 3; index++) answers.push(await ask(`GET ${path}`))
-    t.strictSame(answers.map(({ status }) => status), [200, 200, 429], path)
-    const waits = Number(answers[2]?.body['retryAfter'])
+    const responses = []
+    for (let index = 0; index < 3; index++) responses.push(await ask(`GET ${path}`))
+    t.strictSame(responses.map(({ status }) => status), [200, 200, 429], path)
+    const waits = Number(responses[2]?.body['retryAfter'])
     t.ok(waits > 30 && waits <= 60, `${path}: ${waits} s of the minute remain`)
   }
 })

@@ -173,9 +173,9 @@ test('a condition that cannot be computed is false, and its place is logged once
     steps: [{ id: 'a', type: 'database', operation: 'select', table: 'countries', condition }]
   })
   const runs = async (condition: string, ask = attacker) => {
-    const { status, body: answer } = await ask('POST /agent/workflow', { body: body(condition) })
+    const { status, body: response } = await ask('POST /agent/workflow', { body: body(condition) })
     t.equal(status, 200, condition)
-    return answer['result'] !== null
+    return response['result'] !== null
   }
   t.notOk(await runs('input.missing > 3'))
   t.notOk(await runs('input.name > 3'))
@@ -226,8 +226,8 @@ test("the logged place of a condition of a tenant's route is its place in the do
 
 test('a transform computes fields for each record of every kind of response', async (t) => {
   const service = await remote(t, ({ path }, response) => {
-    const answers: Record<string, unknown> = { '/list': [{ id: 1 }, { id: 2 }], '/record': { id: 3, data: [{ id: 4 }] } }
-    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(answers[path]))
+    const responses: Record<string, unknown> = { '/list': [{ id: 1 }, { id: 2 }], '/record': { id: 3, data: [{ id: 4 }] } }
+    response.writeHead(200, { 'content-type': 'application/json' }).end(JSON.stringify(responses[path]))
   })
   const get = (path: string) => [{ type: 'http', action: 'request', params: { url: `${service.origin}${path}` } }]
   const id = { type: 'integer', primaryKey: true } as const

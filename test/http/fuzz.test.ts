@@ -238,10 +238,10 @@ test('random requests cause no 500, no crash and no leak', async (t) => {
     await Promise.all(Array.from({ length: Math.min(atOnce, count - sent) }, async (_, index) => {
       const what = target()
       const message = request(what.slice(0, what.indexOf(' ')))
-      const answer = await (index === 0 ? remote : local)(what, message)
-      statuses.set(answer.status, (statuses.get(answer.status) ?? 0) + 1)
-      if (answer.status >= 500 || answer.text.includes(marker)) {
-        faults.push(`${what} ${JSON.stringify(message)}: ${answer.status} ${answer.text}`)
+      const response = await (index === 0 ? remote : local)(what, message)
+      statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
+      if (response.status >= 500 || response.text.includes(marker)) {
+        faults.push(`${what} ${JSON.stringify(message)}: ${response.status} ${response.text}`)
       }
     }))
   }

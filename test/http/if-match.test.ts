@@ -4,7 +4,7 @@ import type { Route } from '../../lib/schema/route.js'
 import { forEachEngine, postgresSection, type DatabaseSection } from '../helpers/postgres.js'
 import { testServer, testServers, type TestDocument } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
-import { type Answer, type Ask, caller, refused } from './caller.js'
+import { type Reply, type Ask, caller, refused } from './caller.js'
 
 const tables = {
   notes: {
@@ -96,7 +96,7 @@ const routesAt = (base: string): Route[] => [
   }
 ]
 
-const tagOf = ({ headers }: Answer) => String(headers['etag'])
+const tagOf = ({ headers }: Reply) => String(headers['etag'])
 const putting = (title: string, tag: string) => ({ body: { title }, headers: { 'if-match': tag } })
 
 async function preconditions (t: Test, ask: Ask, base: string): Promise<void> {
@@ -196,7 +196,7 @@ async function permissions (t: Test, asking: (permissions: string[]) => Ask, bas
   refused(t, await both(`PUT ${path}`, putting('three', tag)), 412, 'PRECONDITION_FAILED')
 }
 
-const settled = (answers: readonly Answer[]) => answers.map(({ status }) => status).sort()
+const settled = (responses: readonly Reply[]) => responses.map(({ status }) => status).sort()
 
 async function races (t: Test, servers: readonly Ask[], base: string, writers: number): Promise<void> {
   const [ask] = servers

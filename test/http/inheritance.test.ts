@@ -61,9 +61,9 @@ test('inherited tables', async (t) => {
   await t.test("a tenant's document cannot use a shared parent table", async (t) => {
     const app = await testServer(t, { tenancy: { sharedTables: ['inh_parent'] } }, { engine, tenants: ['one'] })
     const ask = caller(t, app, { token: signToken({ sub: 'u', tenant_id: 'one', role: 'admin' }) })
-    const answer = await ask('POST /tenant/config', { body: { routes: [list('inh_parent')] } })
-    refused(t, answer, 400, 'CONFIG_INVALID')
-    t.match(answer.text, /inh_child/)
+    const response = await ask('POST /tenant/config', { body: { routes: [list('inh_parent')] } })
+    refused(t, response, 400, 'CONFIG_INVALID')
+    t.match(response.text, /inh_child/)
   })
 
   await t.test("child tables and partitioned tables with a tenant column return only the tenant's rows", async (t) => {

@@ -110,9 +110,9 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
           ['POST /mapped', { name: 'x', tenant }]
         ] as const
       ) {
-        const answer = await a(target, { body })
-        t.ok([400, 403].includes(answer.status) || isOwn, `${target} ${JSON.stringify(tenant)}: ${answer.status}`)
-        if (answer.status < 400) t.match(answer.text, /"tenant_id":"a"/)
+        const response = await a(target, { body })
+        t.ok([400, 403].includes(response.status) || isOwn, `${target} ${JSON.stringify(tenant)}: ${response.status}`)
+        if (response.status < 400) t.match(response.text, /"tenant_id":"a"/)
       }
     }
     refused(

@@ -67,9 +67,9 @@ test('values of a body', async (t) => {
           [name]: value
         }], `/body/1/${name}`]] as const
       ) {
-        const answer = await ask(target, { body })
-        refused(t, answer, 400, 'VALIDATION_FAILED', `${target} ${name} ${JSON.stringify(value)}`)
-        t.match(answer.body.details, [{ path, keyword: 'type' }])
+        const response = await ask(target, { body })
+        refused(t, response, 400, 'VALIDATION_FAILED', `${target} ${name} ${JSON.stringify(value)}`)
+        t.match(response.body.details, [{ path, keyword: 'type' }])
       }
     }
     refused(t, await ask('POST /it', { body: { id: '7' } }), 400, 'VALIDATION_FAILED', 'a text for an integer')

@@ -243,11 +243,11 @@ test('digits of bigint and numeric columns', (t) =>
           `{"id":${large},"price":${price}}`
         ], ['POST /named', `{"item":{"id":${large},"price":${price}}}`]] as const
       ) {
-        const answer = await ask(target, { raw: body })
-        t.ok([200, 201].includes(answer.status), `${target} ${answer.text}`)
+        const response = await ask(target, { raw: body })
+        t.ok([200, 201].includes(response.status), `${target} ${response.text}`)
         t.ok(
-          answer.text.includes(`"id":${large},`) && answer.text.includes(`"price":${price},`) && answer.text.includes(`"n": ${large}`),
-          `${target} ${answer.text}`
+          response.text.includes(`"id":${large},`) && response.text.includes(`"price":${price},`) && response.text.includes(`"n": ${large}`),
+          `${target} ${response.text}`
         )
       }
       t.match((await ask(`GET /items/${large}`)).body['name'], `no. ${large} at ${price}`)
@@ -409,10 +409,10 @@ test('responses in Redis and LMDB keep all digits', async (t) => {
     await fill(t, ask)
     const text = `{"key":${large},"cost":${price}}`
     t.match(await ask(`GET /cached/${large}`), { headers: { 'x-cache': 'MISS' }, text })
-    await until(t, `${cache.provider} has the answer`, async () => {
-      const answer = await ask(`GET /cached/${large}`)
-      t.equal(answer.text, text)
-      return answer.headers['x-cache'] === 'HIT'
+    await until(t, `${cache.provider} has the response`, async () => {
+      const response = await ask(`GET /cached/${large}`)
+      t.equal(response.text, text)
+      return response.headers['x-cache'] === 'HIT'
     })
   }
 })

@@ -3,12 +3,12 @@ import { forEachEngine } from '../helpers/postgres.js'
 import { secretText } from '../helpers/log-scan.js'
 import { testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
-import { caller, refused, type Answer } from './caller.js'
+import { caller, refused, type Reply } from './caller.js'
 
 const value = secretText('a value that no list tells')
 
 /** One member of each entry, and the total of the filtered list. */
-function found (member: string, { body, text }: Answer): unknown[] {
+function found (member: string, { body, text }: Reply): unknown[] {
   const entries = [body['secrets'] ?? body.data].flat()
   const total = Number(/"total":(\d+)/.exec(text)?.[1])
   return [...entries.map((entry) => Object(entry)[member]), total]

@@ -108,16 +108,16 @@ function nameOf (entry: unknown): unknown {
 test("every built-in list accepts `limit` and `offset`, with the document's page sizes, and returns the total", async (t) => {
   const world = await openBuiltIn(t, { pagination: { defaultLimit: 2, maxLimit: 3, defaultOffset: 1 } })
   const lists = listsOf(t, world)
-  const found = world.operations.filter(({ method, answer }) => method === 'GET' && hasList(answer))
+  const found = world.operations.filter(({ method, response }) => method === 'GET' && hasList(response))
   t.strictSame(found.map(({ path }) => path).filter((path) => wholes[path] === undefined).sort(), Object.keys(lists).sort(), 'all lists are tested')
   for (const { add } of Object.values(lists)) for (let index = 0; index < count; index++) await add(index)
 
-  for (const { path, parameters, answer } of found) {
+  for (const { path, parameters, response } of found) {
     const list = lists[path]
     if (list === undefined) continue
     t.ok(parameters.includes('limit') && parameters.includes('offset'), `/doc has the parameters of ${path}`)
     t.strictSame(
-      Object.keys(Object(answer).properties).sort(),
+      Object.keys(Object(response).properties).sort(),
       [path === '/tenant/secrets' ? 'secrets' : 'data', 'pagination'].sort(),
       `and its members ${path}`
     )

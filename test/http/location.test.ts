@@ -76,16 +76,16 @@ async function locations (t: Test, ask: Ask, base: '/p' | '/t'): Promise<void> {
     expected: (record: Record<string, unknown>) => string,
     read: (record: Record<string, unknown>) => object = (record) => record
   ) => {
-    const answer = await ask(`POST ${base}${path}`, { body })
-    t.match(answer, { status: 201, headers: { location: expected(answer.body) } }, path)
-    const found = await ask(`GET ${String(answer.headers['location'])}`)
+    const response = await ask(`POST ${base}${path}`, { body })
+    t.match(response, { status: 201, headers: { location: expected(response.body) } }, path)
+    const found = await ask(`GET ${String(response.headers['location'])}`)
     t.equal(found.status, 200, `${path} can be read at its Location`)
-    t.match(found.body, read(answer.body))
+    t.match(found.body, read(response.body))
   }
   const none = async (path: string, body: unknown, status = 201) => {
-    const answer = await ask(`POST ${base}${path}`, { body })
-    t.equal(answer.status, status, path)
-    t.notOk('location' in answer.headers, `${path} has no Location`)
+    const response = await ask(`POST ${base}${path}`, { body })
+    t.equal(response.status, status, path)
+    t.notOk('location' in response.headers, `${path} has no Location`)
   }
   await created('/notes', { title: 'one' }, ({ id }) => `${base}/notes/${String(id)}`)
   await created('/shown', { title: 'one' }, ({ id }) => `${base}/notes/${String(id)}`)

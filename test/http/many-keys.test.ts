@@ -42,9 +42,9 @@ test('JSON with too many keys is rejected before it is parsed', async (t) => {
   t.equal(inserted.status, 201, await inserted.text())
 
   t.equal((await fetch(`${origin}/call/few`)).status, 200)
-  for (const answer of await Promise.all(Array.from({ length: 10 }, () => fetch(`${origin}/call/many`)))) {
-    t.equal(answer.status, 502)
-    t.match(await answer.json(), {
+  for (const response of await Promise.all(Array.from({ length: 10 }, () => fetch(`${origin}/call/many`)))) {
+    t.equal(response.status, 502)
+    t.match(await response.json(), {
       code: 'TENANTRY_PROVIDER_ANSWER_TOO_COMPLEX',
       integration: 'upstream',
       action: 'get',

@@ -13,7 +13,7 @@ import { atOnce } from '../helpers/at-once.js'
 import { listen, testDocument, testEnv, testServer } from '../helpers/server.js'
 import { postgresDatabase, postgresServer } from '../helpers/postgres.js'
 import { signToken } from '../helpers/tokens.js'
-import { caller, refused, remoteCaller, type Answer, type Ask } from './caller.js'
+import { caller, refused, remoteCaller, type Reply, type Ask } from './caller.js'
 import { everyKind } from './document.js'
 
 const pool = { max: 3, acquireTimeoutMs: 2000, statementTimeoutMs: 500 }
@@ -23,8 +23,8 @@ function section (connectionString: string, options = pool) {
 }
 
 /** Every response while the database cannot work: 503 with Retry-After. */
-function unavailable (t: Test, answer: Answer, code = /^TENANTRY_DATABASE_(UNAVAILABLE|BUSY)$/): void {
-  t.match([answer.status, answer.body['code'], answer.headers['retry-after']], [503, code, /^\d+$/], answer.text)
+function unavailable (t: Test, response: Reply, code = /^TENANTRY_DATABASE_(UNAVAILABLE|BUSY)$/): void {
+  t.match([response.status, response.body['code'], response.headers['retry-after']], [503, code, /^\d+$/], response.text)
 }
 
 /** Retries until the request succeeds. Returns the milliseconds that it took. */
@@ -60,10 +60,10 @@ test('a database that goes down under load', async (t) => {
           body: { name: `p${number}`, title: 'pair' }
         }], ['GET /docs', {}]] as const
       ) {
-        const answer = await ask(target, request)
-        seen.set(answer.status, (seen.get(answer.status) ?? 0) + 1)
-        if (answer.status >= 400) unavailable(t, answer)
-        if (target === 'POST /notes' && answer.status === 201) written++
+        const response = await ask(target, request)
+        seen.set(response.status, (seen.get(response.status) ?? 0) + 1)
+        if (response.status >= 400) unavailable(t, response)
+        if (target === 'POST /notes' && response.status === 201) written++
       }
     }
   }
@@ -114,12 +114,12 @@ async function idle (t: Test): Promise<void> {
   // Otherwise the first requests would all wait for one lookup of their tenant, on one connection.
   await ask('GET /notes')
   for (let round = 0; round < 5; round++) {
-    const answers = Array.from(
+    const responses = Array.from(
       { length: 30 },
       (_, index) => ask(index % 2 === 0 ? 'GET /notes' : 'POST /pairs', index % 2 === 0 ? {} : { body: { name: 'x', title: 'y' } })
     )
     await database.disconnect()
-    for (const answer of await Promise.all(answers)) if (answer.status !== 200) unavailable(t, answer)
+    for (const response of await Promise.all(responses)) if (response.status !== 200) unavailable(t, response)
     t.match(await ask('GET /notes'), { status: 200 }, 'the next request succeeds')
   }
   const [row] = await database.query('select (select count(*) from people)::int as people, (select count(*) from notes)::int as notes')
@@ -135,9 +135,9 @@ async function busy (t: Test): Promise<void> {
   await other.connect()
   t.teardown(() => other.end())
   await other.query('begin; lock table notes in access exclusive mode')
-  const answers = await Promise.all(Array.from({ length: 20 }, () => ask('GET /notes')))
-  t.equal(answers.length, 20, 'every request gets a response, including those that wait for a connection')
-  for (const answer of answers) unavailable(t, answer, /^TENANTRY_DATABASE_BUSY$/)
+  const responses = await Promise.all(Array.from({ length: 20 }, () => ask('GET /notes')))
+  t.equal(responses.length, 20, 'every request gets a response, including those that wait for a connection')
+  for (const response of responses) unavailable(t, response, /^TENANTRY_DATABASE_BUSY$/)
   unavailable(t, await ask('POST /pairs', { body: { name: 'left', title: 'over' } }), /^TENANTRY_DATABASE_BUSY$/)
   await other.query('rollback')
   t.match((await ask('GET /notes')).body.data, [{ title: 'x' }], 'then requests succeed as before')
@@ -154,11 +154,11 @@ async function silent (t: Test): Promise<void> {
   t.match(await ask('GET /notes'), { status: 200 })
   proxy.freeze()
   for (
-    const answer of await Promise.all(
+    const response of await Promise.all(
       Array.from({ length: 8 }, (_, index) =>
         ask(index % 2 === 0 ? 'GET /notes' : 'POST /pairs', index % 2 === 0 ? {} : { body: { name: 'x', title: 'y' } }))
     )
-  ) unavailable(t, answer)
+  ) unavailable(t, response)
   proxy.thaw()
   t.ok(await recovery(ask, 'GET /notes', 10_000) < 2000, 'requests succeed within 2 s')
 }
@@ -230,17 +230,17 @@ test('requests are rejected while a frozen database does not respond, and served
         index % 3 === 0 ? stranger() : index % 3 === 1 ? ask('GET /notes') : ask('POST /pairs', { body: { name: 'x', title: 'y' } })
     )
   )
-  for (const answer of first) unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
+  for (const response of first) unavailable(t, response, /^TENANTRY_DATABASE_UNAVAILABLE$/)
   t.same((await beforeKnown).map(({ status }) => status), [200, 503, 503], '/metrics responds even before the server has detected the hang')
-  for (const answer of [await ask('GET /notes'), await stranger(), await ask('POST /notes', { body: { title: 'x' } })]) {
-    unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
+  for (const response of [await ask('GET /notes'), await stranger(), await ask('POST /notes', { body: { title: 'x' } })]) {
+    unavailable(t, response, /^TENANTRY_DATABASE_UNAVAILABLE$/)
   }
   t.equal((await ask('POST /echo', { body: { text: 'x' } })).status, 200, 'a route without the database is served')
   t.equal((await app.inject('/health')).statusCode, 503)
   for (let round = 0; round < 3; round++) {
     const [metrics, ofTenant, ofKey, health] = await Promise.all([newAdmin(), newTenant(), newKey(), app.inject('/health')])
     t.match([metrics.status, metrics.text], [200, /^tenantry_database_pending_requests \d+$/m], '/metrics needs no database')
-    for (const answer of [ofTenant, ofKey]) unavailable(t, answer, /^TENANTRY_DATABASE_UNAVAILABLE$/)
+    for (const response of [ofTenant, ofKey]) unavailable(t, response, /^TENANTRY_DATABASE_UNAVAILABLE$/)
     t.equal(health.statusCode, 503, '/health responds during the hang')
   }
   await signal('SIGCONT')
@@ -272,8 +272,8 @@ test('a database outage writes few bytes to the log for each rejected request', 
   lines.length = 0
   for (let round = 0; round < 50; round++) {
     for (
-      const answer of await Promise.all(Array.from({ length: 10 }, (_, index) => (asks[index % 2] ?? caller(t, app))('GET /notes')))
-    ) { unavailable(t, answer) }
+      const response of await Promise.all(Array.from({ length: 10 }, (_, index) => (asks[index % 2] ?? caller(t, app))('GET /notes')))
+    ) { unavailable(t, response) }
   }
   const requests = lines.filter((line) => line.includes('"msg":"request"'))
   t.equal(requests.length, 500)
@@ -296,10 +296,10 @@ test('a production server on a database that is not migrated recovers after the 
   await app.ready()
   const ask = caller(t, app, { tenant: 'a' })
   for (const target of ['GET /notes', 'GET /docs', 'POST /notes']) {
-    const answer = await ask(target, target.startsWith('POST') ? { body: { title: 'x' } } : {})
-    refused(t, answer, 503, 'MIGRATION_PENDING', target)
-    t.match(answer.body['message'], /tenantry migrate/)
-    t.equal(answer.headers['retry-after'], '1', 'the server checks again within a second')
+    const response = await ask(target, target.startsWith('POST') ? { body: { title: 'x' } } : {})
+    refused(t, response, 503, 'MIGRATION_PENDING', target)
+    t.match(response.body['message'], /tenantry migrate/)
+    t.equal(response.headers['retry-after'], '1', 'the server checks again within a second')
   }
   refused(t, await ask('GET /mine'), 401, 'TOKEN_MISSING', 'access is checked first')
   // Another process migrates, like the command does.

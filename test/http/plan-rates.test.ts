@@ -23,9 +23,9 @@ async function statuses (
   const anonymous: number[] = []
   let limit: unknown
   for (let index = 0; index < 5; index++) {
-    const answer = await ask('GET /a', { token })
-    limit ??= answer.headers['x-ratelimit-limit']
-    tenant.push(answer.status)
+    const response = await ask('GET /a', { token })
+    limit ??= response.headers['x-ratelimit-limit']
+    tenant.push(response.status)
   }
   for (let index = 0; index < 5; index++) anonymous.push((await ask('GET /a')).status)
   return { tenant, anonymous, limit }

@@ -4,11 +4,11 @@ import { connect } from 'node:net'
 import { once } from 'node:events'
 import { listen, testServer } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
-import { caller, checked, parsed, refused, type Answer } from './caller.js'
+import { caller, checked, parsed, refused, type Reply } from './caller.js'
 import { everyKind } from './document.js'
 
 /** Sends bytes unchanged and reads until the server closes the connection. */
-async function send (t: Test, port: number, bytes: string | Buffer): Promise<Answer[]> {
+async function send (t: Test, port: number, bytes: string | Buffer): Promise<Reply[]> {
   const socket = connect(port, '127.0.0.1')
   socket.on('error', () => {})
   let received = ''
@@ -70,8 +70,8 @@ test('HTTP', async (t) => {
     for (
       const path of ['/../notes', '/./notes', '/x/../notes', '/notes/../people', '/%2e%2e/notes', '//evil.example/notes', '*', '/notes#x']
     ) {
-      const answers = await send(t, port, `GET ${path} HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: a\r\nConnection: close\r\n\r\n`)
-      t.strictSame(answers.map(({ status }) => status), [path === '/notes#x' ? 200 : 404], path)
+      const responses = await send(t, port, `GET ${path} HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: a\r\nConnection: close\r\n\r\n`)
+      t.strictSame(responses.map(({ status }) => status), [path === '/notes#x' ? 200 : 404], path)
     }
     t.strictSame((await ask('GET /echo/a%2Fb%3Fc%23d%25e')).body['word'], 'a/b?c#d%e', 'an encoded slash belongs to the parameter')
   })
@@ -92,9 +92,9 @@ test('HTTP', async (t) => {
   await t.test('a wrong method is 405 with the allowed ones', async (t) => {
     const ask = caller(t, app, { tenant: 'a' })
     const notAllowed = async (target: string, allow: string) => {
-      const answer = await ask(target)
-      refused(t, answer, 405, 'METHOD_NOT_ALLOWED', target)
-      t.equal(answer.headers['allow'], allow, target)
+      const response = await ask(target)
+      refused(t, response, 405, 'METHOD_NOT_ALLOWED', target)
+      t.equal(response.headers['allow'], allow, target)
     }
     for (const method of ['PUT', 'DELETE', 'PATCH', 'OPTIONS', 'TRACE', 'PROPFIND', 'MKCOL', 'PURGE', 'SEARCH', 'LOCK']) {
       await notAllowed(`${method} /notes`, 'GET, HEAD, POST')
@@ -165,8 +165,8 @@ test('HTTP', async (t) => {
       `POST /notes HTTP/1.1\r\n${host}${json}Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n`
     ]
     for (const bytes of malformed) {
-      const answers = await send(t, port, bytes)
-      t.strictSame(answers.map(({ status }) => status), [400], JSON.stringify(String(bytes).slice(0, 100)))
+      const responses = await send(t, port, bytes)
+      t.strictSame(responses.map(({ status }) => status), [400], JSON.stringify(String(bytes).slice(0, 100)))
     }
     for (
       const bytes of [

@@ -12,7 +12,7 @@ import { testDocument, testEnv } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 
 const rate = 200 // requests a second
-const answerTime = 20_000 // ms, after which a request counts as failed
+const responseMs = 20_000 // ms, after which a request counts as failed
 const deadline = 90_000 // ms for each awaited state
 
 const sql =
@@ -58,11 +58,11 @@ test('no request fails while instances behind nginx restart in turn; buffered da
   let asked = 0
   const ask = async (path: string, body?: object): Promise<Record<string, unknown>> => {
     asked++
-    const answer = await fetch(`http://127.0.0.1:${ports[0]}${path}`, {
+    const response = await fetch(`http://127.0.0.1:${ports[0]}${path}`, {
       headers: { authorization, 'content-type': 'application/json' },
       ...body !== undefined && { method: 'POST', body: JSON.stringify(body) }
     })
-    return Object(await answer.json())
+    return Object(await response.json())
   }
   await ask('/tenant/secrets', { key: 'mark', value: 'posted' })
   const { key } = await ask('/tenant/api-keys', { name: 'load' })
@@ -160,7 +160,7 @@ function startLoad (t: Test, proxies: readonly number[], headers: Record<string,
         path: '/notes',
         method: writes ? 'POST' : 'GET',
         headers,
-        signal: AbortSignal.timeout(answerTime)
+        signal: AbortSignal.timeout(responseMs)
       }, (response) => {
         response.on('error', (error) => fail(error.message)).on('end', () => {
           if (response.statusCode !== (writes ? 201 : 200)) {

@@ -4,7 +4,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { testServer } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { signToken } from '../helpers/tokens.js'
-import { caller, refused, type Answer } from './caller.js'
+import { caller, refused, type Reply } from './caller.js'
 
 const byId = [{ column: 'id', value: '{{params.id}}' }]
 
@@ -35,14 +35,14 @@ test('tables that change while they are served', async (t) => {
       ['GET /things', 'GET /things/1', 'GET /colours', 'GET /boxes', 'GET /by-size/1', 'GET /things'].map((target) => ask(target))
     )
   /** Repeats the request until the response is as expected; meanwhile only 503 is allowed. */
-  const until = async (target: string, fits: (answer: Answer) => boolean) => {
-    let answer = await ask(target)
-    for (let tries = 0; tries < 200 && !fits(answer); tries++) {
-      if (answer.status !== 503 && answer.status !== 200) return t.fail(`${target}: ${answer.status} ${answer.text}`)
+  const until = async (target: string, fits: (response: Reply) => boolean) => {
+    let response = await ask(target)
+    for (let tries = 0; tries < 200 && !fits(response); tries++) {
+      if (response.status !== 503 && response.status !== 200) return t.fail(`${target}: ${response.status} ${response.text}`)
       await wait(50)
-      answer = await ask(target)
+      response = await ask(target)
     }
-    if (!fits(answer)) t.fail(`${target} was never as expected: ${answer.status} ${answer.text}`)
+    if (!fits(response)) t.fail(`${target} was never as expected: ${response.status} ${response.text}`)
   }
   t.match(await ask('POST /things', { body: { id: 1, name: 'one', size: 1, colour: 'red' } }), { status: 201 })
   await everything()

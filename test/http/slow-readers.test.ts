@@ -43,10 +43,10 @@ test("60 connections that request 10 MB and never read do not exhaust the proces
   const readers = await Promise.all(Array.from({ length: 60 }, () => slowReader(t, address, request)))
   // A rejected request ends at once, an admitted one when its connection is closed.
   await eventually(t, 'all requests have ended', () => output().split('"msg":"request"').length - 1 >= 61)
-  const answers = await Promise.all(readers.map(({ read }) => read()))
+  const responses = await Promise.all(readers.map(({ read }) => read()))
   // 503: no database connection became free in time.
-  t.strictSame([...new Set(answers.map(({ status }) => status))].filter((status) => status !== 503).sort(), [200, 429])
-  t.ok(answers.every(({ bytes }) => bytes < large), 'no connection that did not read received everything')
+  t.strictSame([...new Set(responses.map(({ status }) => status))].filter((status) => status !== 503).sort(), [200, 429])
+  t.ok(responses.every(({ bytes }) => bytes < large), 'no connection that did not read received everything')
   const grown = await peakOf(pid) - before
   t.comment(`peak memory grew by ${Math.round(grown / megabyte)} MB`)
   t.notOk(grown > 512 * megabyte, `peak memory grew by ${Math.round(grown / megabyte)} MB`)

@@ -37,9 +37,9 @@ test('soft delete', async (t) => {
         `/body/${name}`
       ]] as const
       for (const [target, body, path] of [...wholes, ...rows]) {
-        const answer = await ask(target, { body })
-        refused(t, answer, 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(body)}`)
-        t.strictSame(answer.body.details, [{
+        const response = await ask(target, { body })
+        refused(t, response, 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(body)}`)
+        t.strictSame(response.body.details, [{
           path,
           message: 'marks a soft-deleted row: only a `delete` with `softDelete` can set it',
           keyword: 'readOnly'

@@ -66,10 +66,10 @@ async function endsInTime (t: Test): Promise<void> {
   while (await running() < 4);
 
   server.kill('SIGTERM')
-  let answer = await ask('POST /echo', { body: {} })
-  while (answer.status === 200) answer = await ask('POST /echo', { body: {} })
-  refused(t, answer, 503, 'STOPPING', 'a new request')
-  t.match([answer.headers['connection'], answer.headers['retry-after']], ['close', '1'])
+  let response = await ask('POST /echo', { body: {} })
+  while (response.status === 200) response = await ask('POST /echo', { body: {} })
+  refused(t, response, 503, 'STOPPING', 'a new request')
+  t.match([response.headers['connection'], response.headers['retry-after']], ['close', '1'])
   const { code, errors } = await server.ended
   t.equal(code, 0)
   t.notMatch(errors.join('\n'), /unhandled|uncaught/i)

@@ -135,9 +135,9 @@ test('tokens', async (t) => {
     }
     for (const [what, token] of Object.entries(wrong)) {
       for (const target of ['GET /mine', 'GET /any', 'GET /writers']) {
-        const answer = await ask(target, { token })
-        refused(t, answer, 401, 'TOKEN_INVALID', `${target} ${what}`)
-        t.match([answer.body['message'], answer.headers['www-authenticate']], ['Invalid or expired token', 'Bearer error="invalid_token"'])
+        const response = await ask(target, { token })
+        refused(t, response, 401, 'TOKEN_INVALID', `${target} ${what}`)
+        t.match([response.body['message'], response.headers['www-authenticate']], ['Invalid or expired token', 'Bearer error="invalid_token"'])
       }
     }
     const expired = await ask('GET /mine', { token: signToken({}, { expiresIn: -60 }) })

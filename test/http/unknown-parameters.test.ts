@@ -1,13 +1,13 @@
 import { test } from 'tap'
 import { testServer } from '../helpers/server.js'
 import { openBuiltIn, placed } from './built-in.js'
-import { caller, refused, type Answer } from './caller.js'
+import { caller, refused, type Reply } from './caller.js'
 import { sampleOf } from './samples.js'
 
 /** Providers sign their bodies, which are verified first. The other endpoint is a page with its files. */
 const others = ['POST /billing/webhook/payprov', 'POST /webhooks/billing/altprov', 'GET /ui']
 
-const detailOf = (answer?: Answer) => answer?.body.details?.find(({ path }) => path === '/query/nonsense')
+const detailOf = (response?: Reply) => response?.body.details?.find(({ path }) => path === '/query/nonsense')
 
 test('every built-in endpoint rejects unknown parameters', async (t) => {
   const { app, acme, platform, operations } = await openBuiltIn(t)
@@ -18,12 +18,12 @@ test('every built-in endpoint rejects unknown parameters', async (t) => {
     if (others.includes(target)) continue
     const at = placed(target)
     const request = body === undefined ? {} : { body: sampleOf(body) }
-    const answers: Answer[] = []
+    const responses: Reply[] = []
     for (const ask of [acme, platform, stranger, partial]) {
-      if (detailOf(answers.at(-1)) === undefined) answers.push(await ask(`${at}?nonsense=1`, request))
+      if (detailOf(responses.at(-1)) === undefined) responses.push(await ask(`${at}?nonsense=1`, request))
     }
-    t.match(detailOf(answers.at(-1)), { message: /^"nonsense" is not a known field/, keyword: 'additionalProperties' }, target, {
-      answers: answers.map(({ status, text }) => `${status} ${text.slice(0, 200)}`)
+    t.match(detailOf(responses.at(-1)), { message: /^"nonsense" is not a known field/, keyword: 'additionalProperties' }, target, {
+      responses: responses.map(({ status, text }) => `${status} ${text.slice(0, 200)}`)
     })
   }
 

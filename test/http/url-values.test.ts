@@ -97,9 +97,9 @@ test('values of a query string', async (t) => {
     t.strictSame(await found('["red"]'), [3])
     t.strictSame(await found('red'), [3, 4], 'any other text stays a text')
     t.strictSame(await found('7'), [3])
-    const answer = await ask('GET /it?extra=%7Bbad')
-    refused(t, answer, 400, 'VALIDATION_FAILED')
-    t.match(answer.body.details, [{ path: '/query/extra', message: /not valid JSON/ }])
+    const response = await ask('GET /it?extra=%7Bbad')
+    refused(t, response, 400, 'VALIDATION_FAILED')
+    t.match(response.body.details, [{ path: '/query/extra', message: /not valid JSON/ }])
   })
 
   await t.test("a filter of documents compares a query string's text as each type that it can represent", async (t) => {

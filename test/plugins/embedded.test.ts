@@ -74,8 +74,8 @@ t.test('integrations need a database, tenancy and outbound', async (t) => {
       actions: { greet: { method: 'POST', path: '/greetings', body: { to: '{{params.name}}' } } }
     }]
   })
-  const answer = await caller(t, app, { token: admin })('POST /integrations/greeter/greet', { body: { name: 'Ada' } })
-  t.match(answer, { status: 200, body: { to: 'Ada' } })
+  const reply = await caller(t, app, { token: admin })('POST /integrations/greeter/greet', { body: { name: 'Ada' } })
+  t.match(reply, { status: 200, body: { to: 'Ada' } })
   t.match(there.requests, [{ method: 'POST', path: '/greetings', body: '{"to":"Ada"}' }])
 })
 

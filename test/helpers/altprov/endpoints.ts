@@ -69,7 +69,7 @@ const endpoints: readonly (readonly [method: 'GET' | 'POST', path: RegExp, run: 
 ]
 
 /** Runs the endpoint of the path, and expands its response as requested. Throws a Refusal. */
-export function answer (account: Account, method: string, path: string, params: Params): unknown {
+export function respond (account: Account, method: string, path: string, params: Params): unknown {
   for (const [endpointMethod, pattern, run] of endpoints) {
     const match = endpointMethod === method ? pattern.exec(path) : null
     if (match === null) continue

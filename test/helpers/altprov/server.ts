@@ -6,10 +6,10 @@ import type { Misfortune, ReceivedCall } from '../payment-world.js'
 import type { Account } from './account.js'
 import { createServer } from 'node:http'
 import { text } from 'node:stream/consumers'
-import { answer } from './endpoints.js'
+import { respond } from './endpoints.js'
 import { Params, parseForm, Refusal } from './form.js'
 
-interface Answer {
+interface Reply {
   readonly status: number
   readonly body: string
 }
@@ -25,7 +25,7 @@ export async function startServer (t: Test, account: Account, apiKey: string): P
   const calls: ReceivedCall[] = []
   const strayed: ReceivedCall[] = []
   const misfortunes = new Map<string, { readonly misfortune: Misfortune, times: number }>()
-  const answered = new Map<string, { readonly request: string, readonly answer: Answer }>()
+  const answered = new Map<string, { readonly request: string, readonly response: Reply }>()
 
   const strays = await listening(t, async (request, response) => {
     strayed.push(await received(request))
@@ -40,7 +40,7 @@ export async function startServer (t: Test, account: Account, apiKey: string): P
     response.setHeader('content-type', 'application/json')
     const misfortune = next(call.method)
     if (misfortune !== undefined && misfortune !== 'lost') return suffer(response, misfortune, `${strays}${call.path}`)
-    const { replayed, answer: { status, body } } = answerOf(call)
+    const { replayed, response: { status, body } } = replyOf(call)
     if (misfortune === 'lost') return response.destroy()
     if (replayed) response.setHeader('idempotent-replayed', 'true')
     response.writeHead(status).end(body)
@@ -56,7 +56,7 @@ export async function startServer (t: Test, account: Account, apiKey: string): P
     return undefined
   }
 
-  function answerOf (call: ReceivedCall): { replayed: boolean, answer: Answer } {
+  function replyOf (call: ReceivedCall): { replayed: boolean, response: Reply } {
     try {
       check(call, apiKey)
       const key = call.method === 'POST' ? String(call.headers['idempotency-key'] ?? '') : ''
@@ -70,12 +70,12 @@ export async function startServer (t: Test, account: Account, apiKey: string): P
           { type: 'idempotency_error' }
         )
       }
-      if (before !== undefined) return { replayed: true, answer: before.answer }
+      if (before !== undefined) return { replayed: true, response: before.response }
       const made = run(account, call)
-      if (key !== '') answered.set(key, { request, answer: made })
-      return { replayed: false, answer: made }
+      if (key !== '') answered.set(key, { request, response: made })
+      return { replayed: false, response: made }
     } catch (error) {
-      if (error instanceof Refusal) return { replayed: false, answer: { status: error.status, body: error.toBody() } }
+      if (error instanceof Refusal) return { replayed: false, response: { status: error.status, body: error.toBody() } }
       throw error
     }
   }
@@ -91,10 +91,10 @@ export async function startServer (t: Test, account: Account, apiKey: string): P
 }
 
 /** A request with invalid parameters is not started, and its response is not kept for its idempotency key. */
-function run (account: Account, { method, path, body }: ReceivedCall): Answer {
+function run (account: Account, { method, path, body }: ReceivedCall): Reply {
   const { pathname, search } = new URL(path, 'http://altprov')
   const params = new Params(parseForm(method === 'GET' ? search.slice(1) : body))
-  return { status: 200, body: JSON.stringify(answer(account, method, pathname, params)) }
+  return { status: 200, body: JSON.stringify(respond(account, method, pathname, params)) }
 }
 
 function check ({ method, headers, body }: ReceivedCall, apiKey: string): void {

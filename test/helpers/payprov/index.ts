@@ -68,7 +68,7 @@ export async function payprovWorld (t: Test, { now: begin = start }: { readonly 
     receive(request, text, calls)
     const misfortune = misfortuneOf(request.method ?? '')
     if (misfortune !== undefined && misfortune !== 'lost') return fare(misfortune, request, response)
-    const { status, body } = answer(request, text)
+    const { status, body } = respond(request, text)
     if (misfortune === 'lost') request.socket.destroy()
     else send(response, status, body)
   }
@@ -107,7 +107,7 @@ export async function payprovWorld (t: Test, { now: begin = start }: { readonly 
     }
   }
 
-  function answer (request: IncomingMessage, text: string): { status: number, body: object } {
+  function respond (request: IncomingMessage, text: string): { status: number, body: object } {
     try {
       const { pathname, searchParams: query } = new URL(request.url ?? '', baseUrl)
       const account = accountOf(request)

@@ -27,7 +27,7 @@ export async function startPrivateServer (options: ClusterOptions = {}): Promise
     stdio: ['ignore', 'ignore', 'inherit', 'ipc']
   })
   const waiting = new Map<number, { resolve: (report: Report) => void, reject: (error: Error) => void }>()
-  const answer = (id: number): Promise<Report> => new Promise((resolve, reject) => waiting.set(id, { resolve, reject }))
+  const reportOf = (id: number): Promise<Report> => new Promise((resolve, reject) => waiting.set(id, { resolve, reject }))
   keeper.on('message', (report: Report) => {
     const caller = waiting.get(report.id)
     waiting.delete(report.id)
@@ -41,11 +41,11 @@ export async function startPrivateServer (options: ClusterOptions = {}): Promise
   let lastId = 0
   const send = async (body: OrderBody): Promise<void> => {
     const order: Order = { id: ++lastId, ...body }
-    const done = answer(order.id)
+    const done = reportOf(order.id)
     keeper.send(order)
     await done
   }
-  const { port } = await answer(0)
+  const { port } = await reportOf(0)
   return {
     port,
     start: () => send({ order: 'start' }),

@@ -35,9 +35,9 @@ export type Endpoints = Readonly<Record<string, (call: Call) => Reply>>
 
 /** Serves the endpoints. Other requests get 404. */
 export async function service (t: Test, endpoints: Endpoints): Promise<Remote> {
-  const routes = Object.entries(endpoints).map(([name, answer]) => {
+  const routes = Object.entries(endpoints).map(([name, respond]) => {
     const [method = '', path = ''] = name.split(' ')
-    return { method, segments: path.split('/'), answer }
+    return { method, segments: path.split('/'), respond }
   })
   return await remote(t, ({ method, path, headers, body }, response) => {
     const url = new URL(path, 'http://service')
@@ -45,7 +45,7 @@ export async function service (t: Test, endpoints: Endpoints): Promise<Remote> {
       const segments = url.pathname.split('/')
       for (const route of routes) {
         const params = route.method === method ? paramsOf(route.segments, segments) : null
-        if (params !== null) return route.answer({ query: Object.fromEntries(url.searchParams), headers, body, params })
+        if (params !== null) return route.respond({ query: Object.fromEntries(url.searchParams), headers, body, params })
       }
       return { status: 404, json: { message: `no endpoint ${method} ${url.pathname}` } }
     }

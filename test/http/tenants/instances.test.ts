@@ -175,9 +175,9 @@ async function outlives (t: Test, survivor: Program, victim: Program): Promise<v
     }
   }
   const succeed = async (target: string, body: unknown) => {
-    const answer = await doomed(target, { body })
-    if (answer.status >= 300) t.fail(`${target}: ${answer.status} ${answer.text}`)
-    return answer
+    const response = await doomed(target, { body })
+    if (response.status >= 300) t.fail(`${target}: ${response.status} ${response.text}`)
+    return response
   }
   const streams = [
     stream(async (index) => {

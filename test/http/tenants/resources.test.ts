@@ -264,15 +264,15 @@ test('a rejected document leaves the previous one in place', async (t) => {
   }
   t.match(await attacker('POST /tenant/config?dryRun=true', { body: { routes: [] } }), { status: 200, body: { version: 1 } })
   t.same((await attacker('GET /x')).body, { version: 1 })
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 20 }, (_, index) =>
       attacker('POST /tenant/config', {
         headers: { 'if-match': '"1"' },
         body: { routes: [{ method: 'get', path: '/x', response: { version: `of ${index}` } }] }
       }))
   )
-  const saved = answers.flatMap(({ status }, index) => status === 200 ? [index] : [])
+  const saved = responses.flatMap(({ status }, index) => status === 200 ? [index] : [])
   t.equal(saved.length, 1, 'of twenty replacements of one version, one is saved')
-  for (const answer of answers) if (answer.status !== 200) refused(t, answer, 412, 'PRECONDITION_FAILED')
+  for (const response of responses) if (response.status !== 200) refused(t, response, 412, 'PRECONDITION_FAILED')
   t.same((await attacker('GET /x')).body, { version: `of ${saved[0]}` })
 })

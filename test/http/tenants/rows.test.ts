@@ -257,11 +257,11 @@ async function attack (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('concurrent requests of both tenants do not mix', async (t) => {
-    const answers = await Promise.all(Array.from({ length: 60 }, async (_, index) => {
+    const responses = await Promise.all(Array.from({ length: 60 }, async (_, index) => {
       const isVictim = index % 2 === 0
       const { text } = await (isVictim ? victim : attacker)(['GET /mine/notes', 'GET /mine/people', 'GET /mine/docs'][index % 3]!)
       return text.includes(marker) === isVictim
     }))
-    t.notOk(answers.includes(false))
+    t.notOk(responses.includes(false))
   })
 }

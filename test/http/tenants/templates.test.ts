@@ -73,17 +73,17 @@ test("a tenant's templates reach only the allowed settings of the platform", asy
   for (const [index, place] of places.entries()) {
     for (const text of texts) {
       const document = place(text)
-      const answer = await attacker('POST /tenant/config', { body: document })
+      const response = await attacker('POST /tenant/config', { body: document })
       const what = `place ${index}: ${text}`
-      if (answer.status === 400) refusals.set(text, (refusals.get(text) ?? 0) + 1)
-      else if (answer.status !== 200) t.fail(`${what}: ${answer.status}`)
-      const answers = [
-        answer,
-        ...answer.status === 200
+      if (response.status === 400) refusals.set(text, (refusals.get(text) ?? 0) + 1)
+      else if (response.status !== 200) t.fail(`${what}: ${response.status}`)
+      const responses = [
+        response,
+        ...response.status === 200
           ? [await attacker(Object.hasOwn(Object(document['routes']).at(0), 'description') ? 'GET /doc' : 'POST /x', {})]
           : []
       ]
-      for (const { text: said } of answers) {
+      for (const { text: said } of responses) {
         for (
           const leak of [testSecret, setting, testMasterKey, 'function', 'native code']
         ) { if (said.includes(leak) && !text.includes(leak)) t.fail(`${what} reveals ${leak}`) }

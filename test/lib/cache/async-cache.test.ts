@@ -3,10 +3,10 @@ import { createAsyncCache } from '../../../lib/cache/async-cache.js'
 
 /** A source whose reads the test completes by hand, in any order. */
 function source () {
-  const reads: { key: string, answer: (text: string) => void, fail: (error: Error) => void }[] = []
+  const reads: { key: string, resolve: (text: string) => void, fail: (error: Error) => void }[] = []
   const load = (key: string) =>
     new Promise<{ text: string }>((resolve, reject) => {
-      reads.push({ key, answer: (text) => resolve({ text }), fail: reject })
+      reads.push({ key, resolve: (text) => resolve({ text }), fail: reject })
     })
   const started = async (count: number) => {
     while (reads.length < count) await null
@@ -19,7 +19,7 @@ test('concurrent callers share one read, and a cached value is returned synchron
   const cache = createAsyncCache({ max: 10, load })
   const both = Promise.all([cache.get('a'), cache.get('a')])
   await started(1)
-  reads[0]?.answer('one')
+  reads[0]?.resolve('one')
   t.strictSame(await both, [{ text: 'one' }, { text: 'one' }])
   t.strictSame(cache.get('a'), { text: 'one' })
   t.equal(reads.length, 1)
@@ -32,10 +32,10 @@ test('a change during a read restarts the read, and no caller gets the old value
   await started(1)
   cache.invalidate('a')
   const after = cache.get('a')
-  reads[0]?.answer('old')
+  reads[0]?.resolve('old')
   await started(2)
   t.equal(cache.peek('a'), undefined)
-  reads[1]?.answer('new')
+  reads[1]?.resolve('new')
   t.strictSame([await before, await after], [{ text: 'new' }, { text: 'new' }])
   t.strictSame(cache.get('a'), { text: 'new' })
 })
@@ -50,13 +50,13 @@ test('if a key changes faster than it is read, each read answers only the calls 
     await started(round + 1)
     cache.invalidate('a')
     const after = cache.get('a')
-    reads[round]?.answer(`read ${round}`)
+    reads[round]?.resolve(`read ${round}`)
     if (round > 0) t.strictSame(await Promise.all(waiting), [{ text: `read ${round}` }, { text: `read ${round}` }])
     t.equal(cache.peek('a'), undefined)
     waiting = [before, after]
   }
   await started(6)
-  reads[5]?.answer('read 5')
+  reads[5]?.resolve('read 5')
   t.strictSame(await Promise.all(waiting), [{ text: 'read 5' }, { text: 'read 5' }])
   t.strictSame(cache.get('a'), { text: 'read 5' })
   t.equal(reads.length, 6)
@@ -67,20 +67,20 @@ test('if a key is renewed faster than it is read, each finished read replaces th
   const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
   await started(1)
-  reads[0]?.answer('read 0')
+  reads[0]?.resolve('read 0')
   await first
   let renewed = cache.refresh('a')
   for (let round = 1; round < 5; round++) {
     await started(round + 1)
     t.strictSame(cache.get('a'), { text: `read ${round - 1}` })
     const again = cache.refresh('a')
-    reads[round]?.answer(`read ${round}`)
+    reads[round]?.resolve(`read ${round}`)
     if (round > 1) t.strictSame(await renewed, { text: `read ${round}` })
     renewed = again
   }
   await started(6)
   t.strictSame(cache.get('a'), { text: 'read 4' })
-  reads[5]?.answer('read 5')
+  reads[5]?.resolve('read 5')
   t.strictSame(await renewed, { text: 'read 5' })
   t.strictSame(cache.get('a'), { text: 'read 5' })
 })
@@ -91,14 +91,14 @@ test('a failed read after a change rejects only the calls that wait for it', asy
   const first = cache.get('a')
   await started(1)
   cache.invalidate('a')
-  reads[0]?.answer('old')
+  reads[0]?.resolve('old')
   await started(2)
   cache.invalidate('a')
   reads[1]?.fail(new Error('the source is down'))
   await t.rejects(Promise.resolve(first), { message: 'the source is down' })
   const second = cache.get('a')
   await started(3)
-  reads[2]?.answer('new')
+  reads[2]?.resolve('new')
   t.strictSame(await second, { text: 'new' })
 })
 
@@ -107,14 +107,14 @@ test('clear invalidates every key, including those being read', async (t) => {
   const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
   await started(1)
-  reads[0]?.answer('one')
+  reads[0]?.resolve('one')
   await first
   const reading = cache.get('b')
   await started(2)
   cache.clear()
-  reads[1]?.answer('old')
+  reads[1]?.resolve('old')
   await started(3)
-  reads[2]?.answer('new')
+  reads[2]?.resolve('new')
   t.strictSame(await reading, { text: 'new' })
   t.equal(cache.peek('a'), undefined)
 })
@@ -124,7 +124,7 @@ test('the old value is returned during a renewal, and stays if the renewal fails
   const cache = createAsyncCache({ max: 10, load })
   const first = cache.get('a')
   await started(1)
-  reads[0]?.answer('old')
+  reads[0]?.resolve('old')
   await first
   const failing = cache.refresh('a')
   await started(2)
@@ -134,7 +134,7 @@ test('the old value is returned during a renewal, and stays if the renewal fails
   t.strictSame(cache.get('a'), { text: 'old' })
   const renewed = cache.refresh('a')
   await started(3)
-  reads[2]?.answer('new')
+  reads[2]?.resolve('new')
   await renewed
   t.strictSame(cache.get('a'), { text: 'new' })
 })
@@ -148,7 +148,7 @@ test('a failed read is not cached: the next caller reads again', async (t) => {
   await t.rejects(Promise.resolve(first), { message: 'the source is down' })
   const second = cache.get('a')
   await started(2)
-  reads[1]?.answer('one')
+  reads[1]?.resolve('one')
   t.strictSame(await second, { text: 'one' })
 })
 

@@ -26,7 +26,7 @@ const pageOf = (items: object) => ({
 const recordsOf = (items: object) => ({ type: 'object', properties: { data: { type: 'array', items } }, required: ['data'] })
 
 /** The response schema, without the description of the status. */
-function answerOf (route: Route): object {
+function replyOf (route: Route): object {
   const { description: _, ...schema } = documented(route).response[compile(route).status] ?? {}
   return schema
 }
@@ -34,11 +34,11 @@ function answerOf (route: Route): object {
 const bodyOf = (route: Route) => documented(route).body
 
 test('a response is documented in the form of its query', async (t) => {
-  t.strictSame(answerOf(list), pageOf(record))
-  t.strictSame(answerOf(one), record)
-  t.match(answerOf(deletion), { properties: { success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }, required: ['success'] })
+  t.strictSame(replyOf(list), pageOf(record))
+  t.strictSame(replyOf(one), record)
+  t.match(replyOf(deletion), { properties: { success: { type: 'boolean' }, softDeleted: { type: 'boolean' } }, required: ['success'] })
   const [query] = list.queries ?? []
-  t.strictSame(answerOf({ path, method: 'get', queries: [{ ...query!, alias: 'all' }, { ...one.queries![0]!, alias: 'one' }] }), {
+  t.strictSame(replyOf({ path, method: 'get', queries: [{ ...query!, alias: 'all' }, { ...one.queries![0]!, alias: 'one' }] }), {
     type: 'object',
     properties: { all: pageOf(record), one: record },
     required: ['all', 'one']
@@ -47,12 +47,12 @@ test('a response is documented in the form of its query', async (t) => {
 
 test('a creating write returns one record, or `data` with many', async (t) => {
   t.equal(compile(insert).status, 201)
-  t.strictSame(answerOf(insert), { anyOf: [record, recordsOf(record)] })
+  t.strictSame(replyOf(insert), { anyOf: [record, recordsOf(record)] })
   const change = (members: object): Route => ({ ...insert, queries: [{ ...insert.queries![0]!, ...members }] })
-  t.strictSame(answerOf(change({ operation: 'upsert' })), { anyOf: [record, recordsOf(record)] })
-  t.strictSame(answerOf(change({ single: true })), record, 'not if it accepts one record')
-  t.strictSame(answerOf(change({ data: { title: '{{body.title}}' } })), record, 'nor if its data is one record')
-  t.strictSame(answerOf({ path, method: 'post', firebaseQueries: [{ collection: 'notes', operation: 'add' }] }), {
+  t.strictSame(replyOf(change({ operation: 'upsert' })), { anyOf: [record, recordsOf(record)] })
+  t.strictSame(replyOf(change({ single: true })), record, 'not if it accepts one record')
+  t.strictSame(replyOf(change({ data: { title: '{{body.title}}' } })), record, 'nor if its data is one record')
+  t.strictSame(replyOf({ path, method: 'post', firebaseQueries: [{ collection: 'notes', operation: 'add' }] }), {
     anyOf: [1, 2].map((form) => {
       const note = { type: 'object', properties: { id: { type: 'string' } }, required: ['id'], additionalProperties: true }
       return form === 1 ? note : recordsOf(note)
@@ -63,13 +63,13 @@ test('a creating write returns one record, or `data` with many', async (t) => {
 test('a response schema describes each record of a list, and the envelope stays', async (t) => {
   const title = { type: 'object', properties: { title: { type: 'string' } } }
   const array = { type: 'array', items: title }
-  t.strictSame(answerOf({ ...list, response: title }), pageOf(title))
-  t.strictSame(answerOf({ ...list, response: array }), pageOf(title))
-  t.strictSame(answerOf({ ...one, response: title }), title)
-  t.strictSame(answerOf({ ...one, response: array }), title, 'a record is not an array')
-  t.strictSame(answerOf({ ...insert, response: title }), { anyOf: [title, recordsOf(title)] })
+  t.strictSame(replyOf({ ...list, response: title }), pageOf(title))
+  t.strictSame(replyOf({ ...list, response: array }), pageOf(title))
+  t.strictSame(replyOf({ ...one, response: title }), title)
+  t.strictSame(replyOf({ ...one, response: array }), title, 'a record is not an array')
+  t.strictSame(replyOf({ ...insert, response: title }), { anyOf: [title, recordsOf(title)] })
   const envelope = { type: 'object', properties: { data: array } }
-  t.strictSame(answerOf({ ...list, response: envelope }), envelope, 'a schema of the envelope describes the whole response')
+  t.strictSame(replyOf({ ...list, response: envelope }), envelope, 'a schema of the envelope describes the whole response')
 })
 
 test('a mapping is documented by its members', async (t) => {
@@ -85,7 +85,7 @@ test('a mapping is documented by its members', async (t) => {
     nested: { text: 'by {{auth.sub}}' },
     list: [1]
   }
-  t.strictSame(answerOf({ ...list, response }), {
+  t.strictSame(replyOf({ ...list, response }), {
     type: 'object',
     properties: {
       ok: { type: 'boolean' },
@@ -101,20 +101,20 @@ test('a mapping is documented by its members', async (t) => {
     },
     required: ['ok', 'version', 'kind', 'nothing', 'nested', 'list']
   })
-  t.strictSame(answerOf({ path, method: 'get', response: '{{query.q}}' }), {})
+  t.strictSame(replyOf({ path, method: 'get', response: '{{query.q}}' }), {})
 })
 
 test('computed fields are documented where they are added', async (t) => {
   const transform = { fields: { shout: 'item.title + "!"', count: 'result.data.size()' } }
   const shouted = { ...record, properties: { ...record.properties, shout: {} }, required: ['id', 'title', 'shout'] }
   const page = pageOf(shouted)
-  t.strictSame(answerOf({ ...list, transform }), {
+  t.strictSame(replyOf({ ...list, transform }), {
     ...page,
     properties: { ...page.properties, count: {} },
     required: ['data', 'pagination', 'count']
   })
-  t.strictSame(answerOf({ ...one, transform: { operations: [{ type: 'compute', fields: { shout: 'item.title + "!"' } }] } }), shouted)
-  t.match(answerOf({ ...list, transform, response: { rows: '{{results.articles.data}}' } }), {
+  t.strictSame(replyOf({ ...one, transform: { operations: [{ type: 'compute', fields: { shout: 'item.title + "!"' } }] } }), shouted)
+  t.match(replyOf({ ...list, transform, response: { rows: '{{results.articles.data}}' } }), {
     properties: { rows: { type: 'array', items: shouted } }
   })
 })

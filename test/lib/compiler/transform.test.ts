@@ -12,13 +12,13 @@ function context (): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['body', 'params', 'query', 'auth', 'tenant', 'results']), env: {} }
 }
 
-const formOf = (answer: unknown): ResultForm => isRecord(answer) && 'data' in answer ? 'wrapped' : 'record'
+const formOf = (result: unknown): ResultForm => isRecord(result) && 'data' in result ? 'wrapped' : 'record'
 
-function apply (transform: Transform, answer: unknown, scope: Partial<Scope> = {}, form = formOf(answer)): unknown {
+function apply (transform: Transform, result: unknown, scope: Partial<Scope> = {}, form = formOf(result)): unknown {
   const within = context()
   const compiled = compileTransform(transform, '', within)
   within.faults.throwIfAny()
-  return compiled?.apply(answer, { ...noScope, ...scope }, form)
+  return compiled?.apply(result, { ...noScope, ...scope }, form)
 }
 
 const total: Transform = { fields: { total: 'item.price * item.quantity' } }

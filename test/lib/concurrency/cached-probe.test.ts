@@ -51,22 +51,22 @@ t.test('a failed probe is not cached', async (t) => {
 t.test('a probe that hangs is awaited for one second, and not started again meanwhile', async (t) => {
   const { options, forward } = setting()
   let asked = 0
-  let answer = (_value: string) => {}
+  let settle = (_value: string) => {}
   const probe = createCachedProbe(() => {
     asked++
     return new Promise<string>((resolve) => {
-      answer = resolve
+      settle = resolve
     })
   }, options)
   t.equal(await probe(), null)
   forward(60_000)
   t.strictSame(await Promise.all([probe(), probe()]), [null, null], 'immediately, since its second is over')
   t.equal(asked, 1)
-  answer('late')
+  settle('late')
   await new Promise((resolve) => setImmediate(resolve))
   const next = probe()
   t.equal(asked, 2, 'a late result has expired: the probe runs again')
-  answer('there')
+  settle('there')
   t.equal(await next, 'there')
 })
 

@@ -5,22 +5,22 @@ import { keyPair } from '../../helpers/tokens.js'
 import { reservedPaths } from '../../../lib/document/reserved.js'
 import { check, faultsOf, faultsOfRoutes, route, secret } from './documents.js'
 
-const answer = { method: 'get', response: { ok: true } }
+const constant = { method: 'get', response: { ok: true } }
 
 t.test('paths and methods are unique, regardless of parameter names', async (t) => {
   t.strictSame(
     faultsOfRoutes(
-      { path: '/a/:x', ...answer },
-      { path: '/a/:y', ...answer, method: 'GET' },
-      { path: '/a/:x', ...answer, method: 'post' },
-      { path: '/a/b', ...answer }
+      { path: '/a/:x', ...constant },
+      { path: '/a/:y', ...constant, method: 'GET' },
+      { path: '/a/:x', ...constant, method: 'post' },
+      { path: '/a/b', ...constant }
     ),
     ['/routes/1: the route GET /a/:y is already declared at /routes/0; routes must differ in more than the names of parameters']
   )
 })
 
 t.test('a path consists of plain segments and whole parameters', async (t) => {
-  const fault = (path: string) => faultsOfRoutes({ path, ...answer }).map((line) => line.replace('/routes/0/path: ', ''))
+  const fault = (path: string) => faultsOfRoutes({ path, ...constant }).map((line) => line.replace('/routes/0/path: ', ''))
   for (const path of ['/', '/a', '/a.b-c_d~e/:id', '/a/:id/b/:other_2', '/a@b', '/v1/files']) t.strictSame(fault(path), [], path)
   t.strictSame(fault('/a/'), ['a path cannot end with "/"'])
   t.strictSame(fault('/a//b'), ['a path cannot have empty segments'])
@@ -40,7 +40,7 @@ t.test('a path consists of plain segments and whole parameters', async (t) => {
 })
 
 t.test('the paths of built-in endpoints are reserved, and no others', async (t) => {
-  const fault = (path: string) => faultsOfRoutes({ path, ...answer })
+  const fault = (path: string) => faultsOfRoutes({ path, ...constant })
   for (
     const [path, builtIn] of [
       ['/health', '/health'],
@@ -69,11 +69,11 @@ t.test('the path of a disabled group is free', async (t) => {
   t.strictSame(
     faultsOf({
       plugins: { health: false, usage: false },
-      routes: [{ path: '/health', ...answer }, { path: '/usage/summary', ...answer }, { path: '/doc', ...answer }]
+      routes: [{ path: '/health', ...constant }, { path: '/usage/summary', ...constant }, { path: '/doc', ...constant }]
     }).map((fault) => fault.slice(0, 75)),
     ['/routes/2/path: the path is used by the built-in endpoint /doc: choose anot']
   )
-  const report = { path: '/billing/usage', ...answer }
+  const report = { path: '/billing/usage', ...constant }
   t.strictSame(faultsOf({ plugins: { usage: false }, routes: [report] }), [])
   t.strictSame(faultsOf({ plugins: { billing: false }, routes: [report] }), [], 'it belongs to both groups')
   t.strictSame(faultsOf({ routes: [report] }), [
@@ -183,7 +183,7 @@ t.test('faults in templates, expressions and rules of a route are reported with 
 })
 
 t.test('tools need unique names, and members that do not collide', async (t) => {
-  const tool = (path: string, mcp: unknown = true, other: object = {}) => ({ path, ...answer, mcp, ...other })
+  const tool = (path: string, mcp: unknown = true, other: object = {}) => ({ path, ...constant, mcp, ...other })
   t.strictSame(faultsOfRoutes(tool('/a/:id'), tool('/a/id'), { ...tool('/a'), method: 'post' }, tool('/b', { name: 'get_a_id2' })), [])
   t.strictSame(faultsOfRoutes(tool('/a', { name: 'x' }), tool('/b', { name: 'x' })), [
     '/routes/1/mcp: the tool "x" is already declared at /routes/0: give one of them another `name`'
@@ -270,7 +270,7 @@ t.test('a setting of a route that has no effect is a fault', async (t) => {
   t.strictSame(faultsOfRoutes({ ...route, transform: { operations: [{ type: 'compute', fields: {} }] } }), [
     '/routes/0/transform: the transform does not compute anything: expected `fields`'
   ])
-  t.match(faultsOfRoutes({ ...answer, path: '/a', transform: { fields: { a: 'result.b' } } }), [
+  t.match(faultsOfRoutes({ ...constant, path: '/a', transform: { fields: { a: 'result.b' } } }), [
     /^\/routes\/0\/transform: the response has nothing to compute from/
   ])
   t.strictSame(faultsOfRoutes({ ...route, request: { body: { a: {} } } }), ['/routes/0/request/body: a `get` request cannot have a body'])

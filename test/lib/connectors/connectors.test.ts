@@ -441,23 +441,23 @@ t.test("a tenant's secret replaces the platform's setting in credentials, but ne
 })
 
 t.test('a result contains the members that the action picks from the response', async (t) => {
-  const answer = (body: string, type = 'application/json; charset=utf-8') => ({
+  const respond = (body: string, type = 'application/json; charset=utf-8') => ({
     status: 200,
     headers: { 'content-type': type },
     body: Buffer.from(body)
   })
   const items = act({ result: 'data.items[1]' })
-  t.equal(items.result(answer('{"data":{"items":[1,"two"]}}')), 'two')
-  t.equal(items.result(answer('{"data":{}}')), null)
-  t.equal(act({ result: 'constructor.name' }).result(answer('{}')), null, 'no inherited member')
-  t.equal(act({ result: 'data.length' }).result(answer('{"data":[1]}')), null)
-  t.strictSame(act({}).result(answer('[{}]', 'application/problem+json')), [{}])
-  t.equal(act({}).result(answer('ok', 'text/html')), 'ok')
-  t.equal(act({}).result(answer('')), null)
-  t.throws(() => act({}).result(answer('{"a":')), { code: 'TENANTRY_PROVIDER_FAILED' })
-  t.strictSame(act({}).result(answer('\ufeff[1]')), [1], 'a byte order mark')
+  t.equal(items.result(respond('{"data":{"items":[1,"two"]}}')), 'two')
+  t.equal(items.result(respond('{"data":{}}')), null)
+  t.equal(act({ result: 'constructor.name' }).result(respond('{}')), null, 'no inherited member')
+  t.equal(act({ result: 'data.length' }).result(respond('{"data":[1]}')), null)
+  t.strictSame(act({}).result(respond('[{}]', 'application/problem+json')), [{}])
+  t.equal(act({}).result(respond('ok', 'text/html')), 'ok')
+  t.equal(act({}).result(respond('')), null)
+  t.throws(() => act({}).result(respond('{"a":')), { code: 'TENANTRY_PROVIDER_FAILED' })
+  t.strictSame(act({}).result(respond('\ufeff[1]')), [1], 'a byte order mark')
   t.throws(
-    () => act({}).result(answer('['.repeat(10_000) + ']'.repeat(10_000))),
+    () => act({}).result(respond('['.repeat(10_000) + ']'.repeat(10_000))),
     { code: 'TENANTRY_PROVIDER_ANSWER_TOO_COMPLEX' },
     'a value that nests too deeply to be written again'
   )

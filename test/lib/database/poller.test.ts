@@ -8,15 +8,15 @@ import { until } from '../../helpers/instances.js'
 const hour = 3_600_000 // ms
 
 /** A poller whose polls end with the given results in order, and afterwards find nothing for an hour. */
-function polled (answers: readonly (number | Error | ((poller: Poller) => number))[]) {
+function polled (results: readonly (number | Error | ((poller: Poller) => number))[]) {
   const ending = new AbortController()
   const state = { looks: 0 }
   const logged: string[] = []
   const poller = createPoller({
     async look () {
-      const answer = answers[state.looks++] ?? hour
-      if (answer instanceof Error) throw answer
-      return typeof answer === 'number' ? answer : answer(poller)
+      const result = results[state.looks++] ?? hour
+      if (result instanceof Error) throw result
+      return typeof result === 'number' ? result : result(poller)
     },
     signal: ending.signal,
     log: { info: (_details, message) => logged.push(message), warn: (_details, message) => logged.push(message) },

@@ -23,9 +23,9 @@ function numbered (prefix: string, number: number): Statement {
 }
 
 async function use (engine: Engine, statement: Statement, times: number, divisor = 1): Promise<(string | null)[]> {
-  const answers: (string | null)[] = []
-  for (let time = 0; time < times; time++) answers.push(await engine.text(statement, [divisor], nobody).catch(() => 'failed'))
-  return answers
+  const results: (string | null)[] = []
+  for (let time = 0; time < times; time++) results.push(await engine.text(statement, [divisor], nobody).catch(() => 'failed'))
+  return results
 }
 
 test('a statement is prepared on its third use', (t) =>
@@ -75,9 +75,9 @@ test("a tenant with too many statements evicts neither the platform's nor those 
   )
   t.equal((await preparedIn(engine)).length, maxStatements)
   for (
-    const [statement, answer] of [[late, '4'], [numbered('t_', 1), '1'], [numbered('t_', 996), '996'], [hot, '3'], [cold, '2']] as const
+    const [statement, expected] of [[late, '4'], [numbered('t_', 1), '1'], [numbered('t_', 996), '996'], [hot, '3'], [cold, '2']] as const
   ) {
-    t.strictSame(await use(engine, statement, 3), [answer, answer, answer], `${statement.name} returns its own number`)
+    t.strictSame(await use(engine, statement, 3), [expected, expected, expected], `${statement.name} returns its own number`)
   }
   t.equal((await preparedIn(engine)).length, maxStatements + 1)
 })

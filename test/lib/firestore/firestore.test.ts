@@ -160,13 +160,13 @@ test('one document can use shared collections, indexes and both stores', async (
     })
     const of = async (claims: object) => await caller(t, app, { token: await signToken({ sub: 'u', ...claims }) })('GET /notes')
     for (const claims of [{ role: 'admin', tenant_id: 'a' }, { role: 'user', tenant_id: 'a' }]) {
-      const answer = await of(claims)
-      refused(t, answer, 400, 'INDEX_MISSING', JSON.stringify(claims))
-      t.notMatch(answer.text, /console|my-app/)
+      const response = await of(claims)
+      refused(t, response, 400, 'INDEX_MISSING', JSON.stringify(claims))
+      t.notMatch(response.text, /console|my-app/)
     }
-    const answer = await of({ role: 'admin' })
-    refused(t, answer, 400, 'INDEX_MISSING', 'the platform')
-    t.equal(answer.body['index'], link)
+    const response = await of({ role: 'admin' })
+    refused(t, response, 400, 'INDEX_MISSING', 'the platform')
+    t.equal(response.body['index'], link)
   })
 })
 

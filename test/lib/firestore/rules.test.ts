@@ -122,9 +122,9 @@ test('GET /migration returns the rules to platform administrators only', async (
   const { emulatorHost } = await firestoreServer(t)
   const own = { ...firebase, emulatorHost }
   const app = await testServer(t, { databaseProvider: 'firebase', firebase: own, routes: everyone })
-  const answer = await app.inject({ url: '/migration', headers: bearer({ role: 'admin' }) })
-  t.equal(answer.statusCode, 200)
-  t.equal(answer.json().rules, rulesOf({ firebase, routes: everyone }))
+  const response = await app.inject({ url: '/migration', headers: bearer({ role: 'admin' }) })
+  t.equal(response.statusCode, 200)
+  t.equal(response.json().rules, rulesOf({ firebase, routes: everyone }))
   t.equal((await app.inject({ url: '/migration', headers: bearer({ role: 'admin', tenant_id: 'a' }) })).statusCode, 403)
 })
 

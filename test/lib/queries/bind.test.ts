@@ -247,8 +247,8 @@ test('a record is documented in its JSON form, without excluded columns', async 
 
 test('a compiled query has its key, table, status and kind of response', async t => {
   const facts = (query: Query): unknown => {
-    const { key, table, write, status, resultKind: answer, missing } = compile(query)
-    return [key, table, write, status, answer, missing]
+    const { key, table, write, status, resultKind, missing } = compile(query)
+    return [key, table, write, status, resultKind, missing]
   }
   t.strictSame(facts({ table: 'articles', operation: 'select' }), ['articles', 'articles', false, 200, 'page', 'notFound'])
   t.strictSame(facts({ table: 'articles', operation: 'select', single: true, alias: 'one' }), [

@@ -81,9 +81,9 @@ export function sqlOf (
   query: Query,
   scope: Partial<Scope> = {},
   changes?: Partial<QueryContext>
-): { sql: string, values: unknown[], answer: string } {
-  const { statement, values, resultKind: answer } = compile(query, changes).bind(scopeOf(scope))
-  return { sql: statement.text, values: [...values], answer }
+): { sql: string, values: unknown[], resultKind: string } {
+  const { statement, values, resultKind } = compile(query, changes).bind(scopeOf(scope))
+  return { sql: statement.text, values: [...values], resultKind }
 }
 
 /** A small catalogue instead of the library schema. */

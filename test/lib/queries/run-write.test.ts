@@ -387,10 +387,10 @@ onEachEngine(rows, {
       const body = Object.fromEntries(
         names.filter((_, index) => bits & 1 << index).map((name) => [name, name === 'slug' ? `s${bits}` : values[name]])
       )
-      const answer = await library.run({ table: 'articles', operation: 'insert', select: 'title' }, {
+      const result = await library.run({ table: 'articles', operation: 'insert', select: 'title' }, {
         body: { title: `v${bits}`, ...body }
       })
-      if (bits % 32 === 0) t.strictSame(answer, { title: `v${bits}` })
+      if (bits % 32 === 0) t.strictSame(result, { title: `v${bits}` })
     }
     t.strictSame(await library.sql("select count(*)::int as n, sum(views)::int as views from articles where title like 'v%'"), [{
       n: 128,

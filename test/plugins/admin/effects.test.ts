@@ -57,9 +57,9 @@ test("with row-level security: only the caller's tenant's rows, dropped cached r
         'POST /admin/entities/notes/1/restore'
       ]
     ) {
-      const answer = await platform(target)
-      refused(t, answer, 400, 'TENANT_REQUIRED', target)
-      t.match(answer.body['message'], /one tenant at a time.*X-Tenant-ID/)
+      const response = await platform(target)
+      refused(t, response, 400, 'TENANT_REQUIRED', target)
+      t.match(response.body['message'], /one tenant at a time.*X-Tenant-ID/)
     }
     for (
       const target of [

@@ -552,10 +552,10 @@ async function attack (t: Test, app: FastifyInstance): Promise<void> {
       // A pattern cannot end with its escape character.
       if (operator === 'not.like' && text === '\\') continue
       const value = operator === 'in' ? `in.("${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}")` : `${operator}.${text}`
-      const { status, text: answer } = await acme(`GET /admin/entities/notes?${filtered('title', value)}`)
+      const { status, text: response } = await acme(`GET /admin/entities/notes?${filtered('title', value)}`)
       t.equal(status, 200, value)
-      t.notMatch(answer, hidden)
-      t.notMatch(answer, /globex/)
+      t.notMatch(response, hidden)
+      t.notMatch(response, /globex/)
     }
     for (const column of ['rating', 'id', 'open', 'big']) {
       t.match(await acme(`GET /admin/entities/notes?${filtered(column, `eq.${text}`)}`), {

@@ -23,16 +23,16 @@ function memoryLog (): { log: FastifyBaseLogger, lines: { level: number, msg: st
   return { log, lines }
 }
 
-/** A buffer whose batches the test inspects; each write waits for the result of `answer`. */
-function buffered (options: Partial<BufferOptions> & { answer?: (batch: Batch) => Promise<void> } = {}) {
-  const { answer = async () => {}, ...rest } = options
+/** A buffer whose batches the test inspects; each write waits for the result of `write`. */
+function buffered (options: Partial<BufferOptions> & { write?: (batch: Batch) => Promise<void> } = {}) {
+  const { write = async () => {}, ...rest } = options
   const batches: Batch[] = []
   const { log, lines } = memoryLog()
   const clock = fakeClock()
   const buffer = createBuffer({
     write: (batch) => {
       batches.push(batch)
-      return answer(batch)
+      return write(batch)
     },
     log,
     now: clock.now,
@@ -127,7 +127,7 @@ t.test('waiting requests are written after the interval', async (t) => {
 
 t.test('requests that arrive during a write wait for the next batch, which follows at once if there are enough', async (t) => {
   const waiting: (() => void)[] = []
-  const { buffer, batches } = buffered({ maxSize: 1, answer: () => new Promise((resolve) => waiting.push(resolve)) })
+  const { buffer, batches } = buffered({ maxSize: 1, write: () => new Promise((resolve) => waiting.push(resolve)) })
   buffer.count(platformRef, things.of('GET', 200), 1)
   await until(t, 'the first is being written', () => waiting.length === 1)
   for (let request = 0; request < 500; request++) buffer.count(platformRef, things.of('GET', 200), 1)
@@ -141,7 +141,7 @@ t.test('requests that arrive during a write wait for the next batch, which follo
 
 t.test('a failed batch is kept, and retried under the same number', async (t) => {
   let reachable = false
-  const { buffer, batches, lines } = buffered({ answer: () => reachable ? Promise.resolve() : unavailable() })
+  const { buffer, batches, lines } = buffered({ write: () => reachable ? Promise.resolve() : unavailable() })
   buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await buffer.flush()
   buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
@@ -158,7 +158,7 @@ t.test('a failed batch is kept, and retried under the same number', async (t) =>
 
 t.test('requests do not fill the memory during a database outage', async (t) => {
   let reachable = false
-  const { buffer, batches, lines } = buffered({ maxSize: 1000, answer: () => reachable ? Promise.resolve() : unavailable() })
+  const { buffer, batches, lines } = buffered({ maxSize: 1000, write: () => reachable ? Promise.resolve() : unavailable() })
   const routes = Array.from({ length: 500 }, (_, index) => new RouteLines(`/route-${index}`, true))
   for (let tenant = 0; tenant < 300; tenant++) {
     for (const route of routes) buffer.count(tenantRef(`tenant-${tenant}`), route.of('GET', 200), 1)
@@ -179,7 +179,7 @@ t.test('requests do not fill the memory during a database outage', async (t) => 
 
 t.test('a batch that the database rejects is dropped, so that later ones are written', async (t) => {
   const { buffer, batches, lines } = buffered({
-    answer: async ({ number }) => {
+    write: async ({ number }) => {
       if (number === 1) throw new Error('of no use')
     }
   })
@@ -197,7 +197,7 @@ t.test('waiting requests are written at the end, and a failure is logged', async
   await reached.buffer.close()
   t.equal(requestsIn(reached.batches), 1)
 
-  const { buffer, lines } = buffered({ answer: unavailable })
+  const { buffer, lines } = buffered({ write: unavailable })
   for (let request = 0; request < 3; request++) buffer.count(tenantRef('acme'), things.of('GET', 200), 1)
   await buffer.flush()
   buffer.count(tenantRef('acme'), things.of('GET', 200), 1)

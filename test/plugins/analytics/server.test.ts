@@ -16,7 +16,7 @@ const document: TestDocument = {
 }
 const adminToken = signToken({ role: 'admin', sub: 'ops' })
 const tokenOf = (tenant: string) => signToken({ role: 'admin', sub: 'ada', tenant_id: tenant })
-const answer = { hello: '{{params.name || "you"}}' }
+const response = { hello: '{{params.name || "you"}}' }
 
 t.test('analytics in the whole server', async (t) => {
   const { connectionString } = await postgresDatabase(t)
@@ -28,7 +28,7 @@ t.test('analytics in the whole server', async (t) => {
   await t.test('analytics counts routes of the document, of tenants and of the server by their patterns', async (t) => {
     await as('acme')('POST /tenant/config', {
       body: {
-        routes: [{ path: '/own/:name', method: 'get', response: answer }, { path: '/own/hidden/:name', method: 'get', response: answer }]
+        routes: [{ path: '/own/:name', method: 'get', response: response }, { path: '/own/hidden/:name', method: 'get', response: response }]
       }
     })
     await as('acme')('GET /greetings/ada?secret=4711')

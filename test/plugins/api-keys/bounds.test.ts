@@ -51,7 +51,7 @@ test("a rotation promised a grace period beyond the key's expiry, and replaced a
   const { id } = await makeKey(t, admin, { expiresAt })
   t.match((await admin(`POST /tenant/api-keys/${id}/rotate`, { body: { gracePeriodDays: 30 } })).body, { oldKeyValidUntil: expiresAt })
   time += 3_600_000
-  const answer = await admin(`POST /tenant/api-keys/${id}/rotate`)
-  refused(t, answer, 409, 'CONFLICT')
-  t.match(answer.body, { message: 'The API key has expired: create a new one' })
+  const response = await admin(`POST /tenant/api-keys/${id}/rotate`)
+  refused(t, response, 409, 'CONFLICT')
+  t.match(response.body, { message: 'The API key has expired: create a new one' })
 })

@@ -13,12 +13,12 @@ test('a key acts for its tenant with its scopes, is shown once, and only its has
     const [acme, globex] = [as(admin('acme')), as(admin('globex'))]
     t.same((await acme('GET /tenant/api-keys')).body, { data: [], pagination: { limit: 20, offset: 0, total: 0 } })
 
-    const answer = await acme('POST /tenant/api-keys', {
+    const response = await acme('POST /tenant/api-keys', {
       body: { name: 'CI', scopes: ['articles:*'], expiresAt: '2999-01-01T00:00:00+01:00' }
     })
-    t.equal(answer.status, 201)
-    t.equal(answer.headers['cache-control'], 'no-store')
-    const { key: shown, ...described } = answer.body
+    t.equal(response.status, 201)
+    t.equal(response.headers['cache-control'], 'no-store')
+    const { key: shown, ...described } = response.body
     const [id, key] = [String(described['id']), String(shown)]
     t.match(key, new RegExp(`^tnt_${id}_[A-Za-z0-9_-]{43}$`))
     t.match(described, {
@@ -127,11 +127,11 @@ test('a caller who is not an administrator creates and rotates only keys with it
       [['api-keys:*'], 'api-keys:*']
     ] as const
   ) {
-    const answer = await maker('POST /tenant/api-keys', { body: { name: 'x', scopes } })
-    if (exceeding === null) t.equal(answer.status, 201)
+    const response = await maker('POST /tenant/api-keys', { body: { name: 'x', scopes } })
+    if (exceeding === null) t.equal(response.status, 201)
     else {
-      refused(t, answer, 403, 'GRANT_EXCEEDS', exceeding)
-      t.match(answer.body, { permission: exceeding })
+      refused(t, response, 403, 'GRANT_EXCEEDS', exceeding)
+      t.match(response.body, { permission: exceeding })
     }
   }
 
@@ -211,8 +211,8 @@ test('a tenant has at most 100 keys, also after concurrent creations', async (t)
       (_, index) => ({ tenant_id: 'acme', name: `${index}`, hash: Buffer.alloc(32), scopes: [], created_by: 'x', previous_hash: null })
     )
   ).execute()
-  const answers = await Promise.all(Array.from({ length: 10 }, () => acme('POST /tenant/api-keys', { body: { name: 'x' } })))
-  t.equal(answers.filter(({ status }) => status === 201).length, 5)
-  for (const answer of answers) if (answer.status !== 201) refused(t, answer, 409, 'CONFLICT')
+  const responses = await Promise.all(Array.from({ length: 10 }, () => acme('POST /tenant/api-keys', { body: { name: 'x' } })))
+  t.equal(responses.filter(({ status }) => status === 201).length, 5)
+  for (const response of responses) if (response.status !== 201) refused(t, response, 409, 'CONFLICT')
   t.equal((await as(admin('globex'))('POST /tenant/api-keys', { body: { name: 'x' } })).status, 201)
 })

@@ -3,7 +3,7 @@ import { postgresSection, postgresDatabase } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, refused, type Answer, type Ask } from '../../http/caller.js'
+import { caller, refused, type Reply, type Ask } from '../../http/caller.js'
 import { auditActions } from '../../../lib/database/audit.js'
 
 const value = secretText('a value that no entry tells')
@@ -11,7 +11,7 @@ const tenants = [{ id: 'acme', plan: 'pro' }, { id: 'globex', plan: 'pro' }]
 const address = '127.0.0.1'
 
 /** The entries as `action target userId`, in order. */
-function lines ({ body }: Answer): string[] {
+function lines ({ body }: Reply): string[] {
   return (body.data ?? []).map(({ action, target, userId }) => [action, target ?? '-', userId ?? '-'].join(' '))
 }
 

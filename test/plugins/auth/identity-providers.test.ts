@@ -84,9 +84,9 @@ test("a server accepts its providers' tokens where its routes and tenants' route
     for (const [path, callers] of Object.entries(allowed)) {
       for (const [sub, ask] of callers) t.match(await ask(`GET ${path}`), { status: 200, body: { who: sub } }, path)
       for (const ask of [own, user, mobile].filter((other) => !callers.some(([, ask]) => ask === other))) {
-        const answer = await ask(`GET ${path}`)
-        refused(t, answer, 401, 'TOKEN_INVALID', path)
-        t.equal(answer.headers['www-authenticate'], 'Bearer error="invalid_token"')
+        const response = await ask(`GET ${path}`)
+        refused(t, response, 401, 'TOKEN_INVALID', path)
+        t.equal(response.headers['www-authenticate'], 'Bearer error="invalid_token"')
       }
       t.match(await caller(t, app, { headers: { 'x-api-key': platformKey } })(`GET ${path}`), { status: 200, body: { who: 'api-key' } })
     }
@@ -157,7 +157,7 @@ test("a server accepts its providers' tokens where its routes and tenants' route
 
   await t.test('a key rotation of the provider takes effect', async (t) => {
     await idp.rotate()
-    const answers = await Promise.all(Array.from({ length: 4 }, async () => as(await idp.token({ app: { tenant: 'acme' } }))('GET /idp')))
-    t.same(answers.map(({ status }) => status), [200, 200, 200, 200])
+    const responses = await Promise.all(Array.from({ length: 4 }, async () => as(await idp.token({ app: { tenant: 'acme' } }))('GET /idp')))
+    t.same(responses.map(({ status }) => status), [200, 200, 200, 200])
   })
 })

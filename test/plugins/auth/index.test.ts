@@ -151,9 +151,9 @@ t.test('a partial token is accepted only by routes for partial tokens, and those
   const partial = secretToken(app.auth.signPartial({ sub: 'u', tenant_id: 'acme' }))
   const refused = { status: 401, code: 'TENANTRY_TOKEN_INVALID', challenge: 'Bearer error="invalid_token"' }
   for (const access of accessLevels) {
-    const answer = await ask(`/${access}`, { authorization: `Bearer ${partial}` })
-    if (access === 'partial') t.match(answer, { status: 200, auth: { sub: 'u', tenant_id: 'acme', role: undefined } })
-    else t.match(answer, access === 'public' ? { status: 200, auth: null } : refused, access)
+    const response = await ask(`/${access}`, { authorization: `Bearer ${partial}` })
+    if (access === 'partial') t.match(response, { status: 200, auth: { sub: 'u', tenant_id: 'acme', role: undefined } })
+    else t.match(response, access === 'public' ? { status: 200, auth: null } : refused, access)
     if (access !== 'public') t.match(await ask(`/${access}`, { authorization: `Bearer ${partial}x` }), refused, access)
   }
   t.match(await ask('/partial', {}), { status: 401, code: 'TENANTRY_TOKEN_MISSING', challenge: 'Bearer' })
@@ -185,7 +185,7 @@ t.test("without its own keys an app accepts only its providers' tokens", async (
   const ask = (token: string) => app.inject({ url: '/', headers: { authorization: `Bearer ${token}` } })
   t.match((await ask(await provider.sign(key))).json(), { auth: { sub: 'idp:u1', provider: 'idp' } })
   t.equal((await ask(signToken())).statusCode, 401)
-  provider.answer = (request) => {
+  provider.respond = (request) => {
     request.socket.destroy()
   }
   const other = Fastify()

@@ -23,7 +23,7 @@ export interface TestProvider {
   /** The published keys; set it to rotate. */
   keys: readonly object[]
   /** Responds in place of the key set. */
-  answer: ((request: IncomingMessage, response: ServerResponse) => void) | null
+  respond: ((request: IncomingMessage, response: ServerResponse) => void) | null
   /** The number of requests for its keys. */
   readonly requests: number
   /** The provider's token for `api`, valid for an hour; undefined claims are left out. */
@@ -43,7 +43,7 @@ export async function testProvider (t: Test, keys: readonly TestKey[], now: () =
   let requests = 0
   const server = createServer((request, response) => {
     requests++
-    if (provider.answer !== null) return provider.answer(request, response)
+    if (provider.respond !== null) return provider.respond(request, response)
     response.setHeader('content-type', 'application/json').end(JSON.stringify({ keys: provider.keys }))
   })
   server.listen(0, '127.0.0.1')
@@ -59,7 +59,7 @@ export async function testProvider (t: Test, keys: readonly TestKey[], now: () =
     issuer,
     jwksUri: `${issuer}keys`,
     keys: keys.map(({ jwk }) => jwk),
-    answer: null,
+    respond: null,
     get requests () {
       return requests
     },

@@ -326,7 +326,7 @@ t.test('during a provider outage known keys still work; without any, requests ge
   const provider = await testProvider(t, [first], frozen)
   const { verify, pass } = await open(t, provider)
   const token = await provider.sign(first)
-  provider.answer = (_request, response) => {
+  provider.respond = (_request, response) => {
     response.writeHead(500).end()
   }
   const refused = await verify(token).catch((error: unknown) => error)
@@ -334,9 +334,9 @@ t.test('during a provider outage known keys still work; without any, requests ge
   await t.rejects(verify(token), unavailable)
   t.equal(provider.requests, 1)
   pass(5)
-  provider.answer = null
+  provider.respond = null
   t.ok(await verify(token))
-  provider.answer = (request) => {
+  provider.respond = (request) => {
     request.socket.destroy()
   }
   pass(700)
@@ -353,7 +353,7 @@ t.test('responses that are too large, redirect or are not a key set are rejected
   const { verify, pass } = await open(t, provider)
   const token = await provider.sign(first)
   let sent = 0
-  const answers: Record<string, NonNullable<TestProvider['answer']>> = {
+  const responses: Record<string, NonNullable<TestProvider['respond']>> = {
     '10 MB': (_request, response) => {
       const set = Buffer.alloc(1024 * 1024, ' ')
       response.write('{"keys":[')
@@ -375,27 +375,27 @@ t.test('responses that are too large, redirect or are not a key set are rejected
     'a list': (_request, response) => {
       response.end('[]')
     },
-    'an empty answer': (_request, response) => {
+    'an empty response': (_request, response) => {
       response.end()
     },
     'another status': (_request, response) => {
       response.writeHead(203).end(JSON.stringify({ keys: [first.jwk] }))
     }
   }
-  for (const [what, answer] of Object.entries(answers)) {
-    provider.answer = answer
+  for (const [what, response] of Object.entries(responses)) {
+    provider.respond = response
     await t.rejects(verify(token), unavailable, what)
     pass(5)
   }
   t.ok(sent < 10, 'the rest of 10 MB was not read')
   t.equal(elsewhere.requests, 0)
-  provider.answer = null
+  provider.respond = null
   t.ok(await verify(token))
 })
 
 t.test('a provider that does not respond delays callers by at most 5 s, and does not delay a stop', async (t) => {
   const provider = await testProvider(t, [first], frozen)
-  provider.answer = () => {}
+  provider.respond = () => {}
   const { app, verify, logged } = await open(t, provider)
   const token = await provider.sign(first)
   const waiting = verify(token).catch((error: unknown) => error)
@@ -412,9 +412,9 @@ t.test('a provider that does not respond delays callers by at most 5 s, and does
 
 t.test('a key document that never arrives completely is awaited for the configured time', async (t) => {
   const provider = await testProvider(t, [])
-  provider.answer = () => {}
+  provider.respond = () => {}
   await t.rejects(downloadJson(provider.jwksUri, new AbortController(), 50), /no complete response within 0.05 s/)
-  provider.answer = (_request, response) => {
+  provider.respond = (_request, response) => {
     const timer = setInterval(() => response.write(' '), 5)
     response.on('close', () => clearInterval(timer))
   }

@@ -4,7 +4,7 @@ import type { BillingOptions } from '../../../plugins/billing/index.js'
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
 import type { SignedEvent, World } from '../../helpers/payment-world.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { parsed, type Answer } from '../../http/caller.js'
+import { parsed, type Reply } from '../../http/caller.js'
 
 export const appUrl = 'https://app.example.com/console'
 export const paths = { payprov: '/billing/webhook/payprov', altprov: '/webhooks/billing/altprov' } as const satisfies Record<
@@ -57,7 +57,7 @@ export function envOf (provider: ProviderName, world: World, sales: Sales): Reco
 }
 
 /** Sends an event as the provider does. */
-export async function deliver (app: FastifyInstance, name: ProviderName, { body, headers }: SignedEvent): Promise<Answer> {
+export async function deliver (app: FastifyInstance, name: ProviderName, { body, headers }: SignedEvent): Promise<Reply> {
   const response = await app.inject({
     method: 'POST',
     url: paths[name],

@@ -256,12 +256,12 @@ async function races (t: Test, { world, as, apps }: Opened): Promise<void> {
   world.forget()
   // The 429 delays the first upgrade until the second one arrives.
   world.misfortune({ status: 429, retryAfter: 1 })
-  const answers = await Promise.all([
+  const responses = await Promise.all([
     as('first')('POST /billing/upgrade', upgradeTo('pro')),
     as('first', apps[1])('POST /billing/upgrade', upgradeTo('pro'))
   ])
-  t.strictSame(answers.map(({ status }) => status).sort(), [200, 409])
-  t.match(answers.find(({ status }) => status === 409)?.body['message'], /in progress/)
+  t.strictSame(responses.map(({ status }) => status).sort(), [200, 409])
+  t.match(responses.find(({ status }) => status === 409)?.body['message'], /in progress/)
   t.equal(checkouts().length, 1, 'one checkout')
   t.match(await as('first')('POST /billing/upgrade', upgradeTo('pro')), { status: 200 }, 'the next one succeeds')
 }
@@ -307,9 +307,9 @@ async function refuses (t: Test, { world, as, apps: [app] }: Opened): Promise<vo
   world.forget()
   const ask = as('acme')
   const details = async (body: unknown) => {
-    const answer = await ask('POST /billing/upgrade', { body })
-    refused(t, answer, 400, 'VALIDATION_FAILED', JSON.stringify(body))
-    return answer.body.details?.map(({ path, message }) => `${path} ${message}`) ?? []
+    const response = await ask('POST /billing/upgrade', { body })
+    refused(t, response, 400, 'VALIDATION_FAILED', JSON.stringify(body))
+    return response.body.details?.map(({ path, message }) => `${path} ${message}`) ?? []
   }
   t.strictSame(await details({ targetPlan: 'scale', billingCycle: 'monthly' }), [
     '/body/billingCycle scale monthly is not sold: must be one of pro monthly, pro yearly, team monthly, scale yearly'
@@ -384,18 +384,18 @@ async function fails (t: Test, opened: Opened): Promise<void> {
   for (const [misfortune, status, code] of cases) {
     world.misfortune(misfortune, 30)
     // Both at once: they wait before they retry.
-    const answers = await Promise.all([ask('POST /billing/subscription/sync'), ask('POST /billing/upgrade', upgradeTo('team'))])
-    for (const [index, answer] of answers.entries()) {
-      refused(t, answer, status, code, `${index === 0 ? 'a sync' : 'an upgrade'} ${JSON.stringify(misfortune)}`)
-      if (code === 'PROVIDER_BUSY') t.match(answer, { headers: { 'retry-after': '60' }, body: { retryAfter: 60 } })
-      t.notOk(answer.text.includes(world.apiKey), 'without the key')
+    const responses = await Promise.all([ask('POST /billing/subscription/sync'), ask('POST /billing/upgrade', upgradeTo('team'))])
+    for (const [index, response] of responses.entries()) {
+      refused(t, response, status, code, `${index === 0 ? 'a sync' : 'an upgrade'} ${JSON.stringify(misfortune)}`)
+      if (code === 'PROVIDER_BUSY') t.match(response, { headers: { 'retry-after': '60' }, body: { retryAfter: 60 } })
+      t.notOk(response.text.includes(world.apiKey), 'without the key')
     }
     world.misfortune(misfortune, 0)
   }
   world.misfortune('silent', 30)
   const start = performance.now()
   const slow = await Promise.all([ask('POST /billing/subscription/sync'), ask('POST /billing/upgrade', upgradeTo('team'))])
-  for (const answer of slow) refused(t, answer, 504, 'PROVIDER_TIMEOUT', 'a provider that does not respond')
+  for (const response of slow) refused(t, response, 504, 'PROVIDER_TIMEOUT', 'a provider that does not respond')
   t.comment(`${Math.round(performance.now() - start)} ms`)
   world.misfortune('silent', 0)
   t.strictSame(world.strayed, [], 'no redirect is followed')
@@ -459,10 +459,10 @@ async function limits (t: Test, { world, as }: Opened): Promise<void> {
   for (let count = 0; count < 5; count++) t.match(await ask('POST /billing/upgrade', upgradeTo('pro')), { status: 200 })
   world.forget()
   for (const [target, request] of [['POST /billing/upgrade', upgradeTo('pro')], ['POST /billing/subscription/sync', {}]] as const) {
-    const answer = await ask(target, request)
-    refused(t, answer, 429, 'RATE_LIMITED')
-    t.match(answer.body['message'], /ten requests per minute to the payment provider/)
-    t.type(answer.body['retryAfter'], 'number')
+    const response = await ask(target, request)
+    refused(t, response, 429, 'RATE_LIMITED')
+    t.match(response.body['message'], /ten requests per minute to the payment provider/)
+    t.type(response.body['retryAfter'], 'number')
   }
   t.same(world.calls, [])
   t.match(await as('first')('POST /billing/subscription/sync'), { status: 200 }, "another tenant's data is not returned")

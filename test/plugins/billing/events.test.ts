@@ -173,7 +173,7 @@ test("a deleted tenant's events are deleted, and a new tenant with its id starts
   await sql`update tenantry.deleted_tenants set deleted_at = ${at(30, 60)} where id = 'acme'`.execute(app.db)
   await app.tenants.create({ id: 'acme', name: 'acme' })
   await billing.settleDue()
-  provider.answer = async () => [own]
+  provider.respond = async () => [own]
   t.match(await billing.sync('acme'), { plan: 'free', paymentMethod: 'none' }, "not even from the provider's subscriptions")
   t.equal(await billing.receive('payprov', eventOf({ ...own, asOf: at(31) })), 'unclaimed')
   t.match(warnings.at(-1), { tenant: tenantRef('acme'), msg: /a deleted tenant/ })
@@ -205,7 +205,7 @@ test('an event that cannot be written leaves nothing, and counts on redelivery',
 
 test("a provider's response about another tenant is ignored", async (t) => {
   const { app, billing, provider, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free' } })
-  provider.answer = async () => [snapshotOf(tenantOf('globex'))]
+  provider.respond = async () => [snapshotOf(tenantOf('globex'))]
   t.match(await billing.sync('acme'), { plan: 'free' })
   await billing.record('payprov', 'acme', [snapshotOf(tenantOf('globex'))])
   t.match(await rowsOf(app, 'acme'), { subscriptions: [] })
@@ -252,10 +252,10 @@ test('a snapshot with a future time does not block later ones', async (t) => {
   t.equal(await billing.receive('payprov', eventOf(ended())), 'applied')
   t.equal((await billing.subscription('acme')).plan, 'free')
 
-  provider.answer = async () => [snapshotOf({ ...own, asOf: far, periodEnd: far })]
+  provider.respond = async () => [snapshotOf({ ...own, asOf: far, periodEnd: far })]
   t.match(await billing.sync('acme'), { plan: 'pro' }, 'nor does one from a request')
   clock.forward(600_000)
-  provider.answer = async () => [ended()]
+  provider.respond = async () => [ended()]
   t.match(await billing.sync('acme'), { plan: 'free' })
 
   await billing.receive(
@@ -297,7 +297,7 @@ test('a subscription belongs to the tenant in its latest snapshot', async (t) =>
   )
 
   clock.forward(day)
-  provider.answer = async (tenant) => tenant === 'globex' ? [snapshotOf({ tenant: tenantRef(tenant), asOf: at(7), productIds: [products.team_monthly] })] : []
+  provider.respond = async (tenant) => tenant === 'globex' ? [snapshotOf({ tenant: tenantRef(tenant), asOf: at(7), productIds: [products.team_monthly] })] : []
   await billing.sync('globex')
   t.same(await plans(), ['free', 'team'], 'a sync has the same effect')
 })

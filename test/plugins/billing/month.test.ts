@@ -19,7 +19,7 @@ async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number)
   const opened = await open(t, engine)
   const { app, billing, provider } = opened
   const months = new Map<string, ProviderEvent[]>()
-  provider.answer = async (tenant) => endOfMonth(months.get(tenant) ?? [])
+  provider.respond = async (tenant) => endOfMonth(months.get(tenant) ?? [])
   const live = async (tenant: string, order: (month: ProviderEvent[]) => ProviderEvent[]) => {
     const month = recordedMonth(tenant)
     months.set(tenant, month)

@@ -14,10 +14,10 @@ export type Clock = ReturnType<typeof fakeClock>
 /** The provider's responses, and the received calls. */
 export interface FakeProvider extends PaymentProvider {
   readonly calls: { tenant: string, customers: readonly string[] | undefined }[]
-  answer: (tenant: string) => Promise<Snapshot[]>
+  respond: (tenant: string) => Promise<Snapshot[]>
 }
 
-/** It knows only the result of `answer`: nothing, unless a test sets it. */
+/** It knows only the result of `respond`: nothing, unless a test sets it. */
 export function fakeProvider (name: ProviderName = 'payprov'): FakeProvider {
   const refuse = async () => {
     throw new Error('not part of this test')
@@ -25,10 +25,10 @@ export function fakeProvider (name: ProviderName = 'payprov'): FakeProvider {
   const provider: FakeProvider = {
     name,
     calls: [],
-    answer: async () => [],
+    respond: async () => [],
     async subscriptions (tenant, customers) {
       provider.calls.push({ tenant, customers })
-      return await provider.answer(tenant)
+      return await provider.respond(tenant)
     },
     checkout: refuse,
     changeProduct: refuse,

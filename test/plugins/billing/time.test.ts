@@ -63,7 +63,7 @@ test('a period that has ended is evaluated when the subscription is read, withou
     late2: snapshotOf({ ...tenantOf('late2'), status: 'past_due', pastDueSince: at(26) })
   }
   for (const snapshot of Object.values(records)) await billing.receive('payprov', eventOf(snapshot))
-  provider.answer = async (tenant) => Object.values(records).filter((snapshot) => snapshot.tenant === tenant)
+  provider.respond = async (tenant) => Object.values(records).filter((snapshot) => snapshot.tenant === tenant)
 
   clock.forward(2 * day)
   for (const id of Object.keys(records)) t.match(await billing.subscription(id), { plan: 'pro', currentPeriodEnd: at(30) })
@@ -106,7 +106,7 @@ test('a failing provider withdraws nothing: the known state counts, and the prov
   const clock = clockAt(29)
   const { app, billing, provider, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock })
   await billing.receive('payprov', eventOf(snapshotOf(tenantOf('acme'))))
-  provider.answer = async () => {
+  provider.respond = async () => {
     throw failure('providerTimeout')
   }
   clock.forward(2 * day)
@@ -124,7 +124,7 @@ test('a failing provider withdraws nothing: the known state counts, and the prov
   await billing.settleDue()
   t.equal((await app.tenants.get('acme'))?.plan, 'free', 'a renewal is unknown after seven days')
   t.match(await billing.subscription('acme'), { plan: 'free', status: 'canceled' })
-  provider.answer = async () => [snapshotOf({ ...tenantOf('acme'), periodStart: at(30), periodEnd: at(60), asOf: at(30) })]
+  provider.respond = async () => [snapshotOf({ ...tenantOf('acme'), periodStart: at(30), periodEnd: at(60), asOf: at(30) })]
   t.match(await billing.sync('acme'), { plan: 'pro', status: 'active' })
   t.match(await rowsOf(app, 'acme'), {
     memory: [{ plan: 'pro', due_at: at(60).toISOString(), pulled_at: new Date(clock.now()).toISOString() }]
@@ -142,7 +142,7 @@ test('the scheduler settles unread states, each tenant on one of two servers, an
     await here.billing.receive('payprov', eventOf(snapshotOf({ ...tenantOf(id), cancelAtPeriodEnd: index % 2 === 0 })))
   }
   for (const { provider } of [here, there]) {
-    provider.answer = async (tenant) => {
+    provider.respond = async (tenant) => {
       if (tenant === 't1') throw failure('providerFailed')
       return []
     }
@@ -176,7 +176,7 @@ test('a state that events leave ambiguous is settled by querying the provider', 
   await billing.receive('payprov', eventOf({ ...tied, productIds: [products.team_monthly] }))
   for (const id of ['paid', 'gone']) await billing.receive('payprov', bareEvent(at(2), `sub_${id}`, 'paid', { tenant: tenantRef(id) }))
   const found = [{ ...tied, asOf: at(1) }, snapshotOf({ ...tenantOf('paid'), asOf: at(2) })]
-  provider.answer = async (tenant) => found.filter((one) => one.tenant === tenant)
+  provider.respond = async (tenant) => found.filter((one) => one.tenant === tenant)
   t.equal(await billing.settleDue(), 3)
   for (const id of ['tied', 'paid']) t.match(await billing.subscription(id), { plan: 'pro', status: 'active' })
   t.match(await rowsOf(app, 'tied'), { subscriptions: [{ unsure: false }] })
@@ -189,7 +189,7 @@ test('a state that events leave ambiguous is settled by querying the provider', 
 test('after a payment event during a request to the provider, the provider is queried again', async (t) => {
   const { app, billing, provider } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free' }, clock: clockAt(5) })
   await billing.receive('payprov', bareEvent(at(2), 'sub_acme', 'failed'))
-  provider.answer = async () => {
+  provider.respond = async () => {
     await billing.receive('payprov', bareEvent(at(3), 'sub_acme', 'paid'))
     return []
   }
@@ -208,14 +208,14 @@ test('a subscription of the previous provider counts until it ends, and both pro
   await billing.receive('altprov', eventOf(snapshotOf({ ...tenantOf('acme'), productIds: [products.team_monthly] })))
   await billing.receive('payprov', eventOf(snapshotOf(tenantOf('acme'))))
   t.match(await billing.inForce('acme'), { provider: 'altprov', plan: 'team' })
-  before.answer =
+  before.respond =
     async () => [snapshotOf({ ...tenantOf('acme'), productIds: [products.team_monthly], status: 'canceled', endedAt: at(4), asOf: at(4) })]
-  chosen.answer = async () => {
+  chosen.respond = async () => {
     throw failure('providerFailed')
   }
   await t.rejects(billing.sync('acme'), { code: 'TENANTRY_PROVIDER_FAILED' })
   t.match(await billing.inForce('acme'), { provider: 'payprov', plan: 'pro' }, 'the response of one of them counts')
-  chosen.answer = async () => []
+  chosen.respond = async () => []
   await billing.sync('globex')
   t.equal(before.calls.length, 1, 'a provider without a customer for the tenant is not queried')
 })

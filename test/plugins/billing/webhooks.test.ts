@@ -14,7 +14,7 @@ import { payprovWorld } from '../../helpers/payprov/index.js'
 import { postgresDatabase, type Row } from '../../helpers/postgres.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { checked, parsed, refused, type Answer } from '../../http/caller.js'
+import { checked, parsed, refused, type Reply } from '../../http/caller.js'
 import { envOf, optionsOf, paths, sellAll, type Sales } from './app.js'
 
 const second = 1000 // ms
@@ -35,8 +35,8 @@ interface Provider {
 }
 
 interface Opened extends Provider {
-  readonly send: (headers: Headers, body: Buffer | string, type?: string) => Promise<Answer>
-  readonly deliver: (event: SignedEvent, headers?: Headers) => Promise<Answer>
+  readonly send: (headers: Headers, body: Buffer | string, type?: string) => Promise<Reply>
+  readonly deliver: (event: SignedEvent, headers?: Headers) => Promise<Reply>
   readonly query: (sql: string) => Promise<Row[]>
   readonly plan: (tenant: string) => Promise<unknown>
 }
@@ -44,7 +44,7 @@ interface Opened extends Provider {
 /** From a different address each time, so that failures of one test do not affect another. */
 let addresses = 0
 
-async function send (t: Test, origin: string, target: string, headers: Headers, body: Buffer | string): Promise<Answer> {
+async function send (t: Test, origin: string, target: string, headers: Headers, body: Buffer | string): Promise<Reply> {
   const [method = '', path = ''] = target.split(' ')
   const call = httpRequest(`${origin}${path}`, {
     method,
@@ -59,7 +59,7 @@ async function send (t: Test, origin: string, target: string, headers: Headers, 
   call.on('error', () => undefined)
   call.end(body)
   const [response] = await answered
-  if (response === undefined) throw new Error('no answer')
+  if (response === undefined) throw new Error('no response')
   const text = await textOf(response)
   return checked(t, target, { status: response.statusCode, headers: response.headers, text, body: parsed(text) })
 }
@@ -134,8 +134,8 @@ test('webhooks of payment providers', async (t) => {
 async function forges (t: Test, { world, name, sales, signature, headers: names, send, deliver, query, plan }: Opened): Promise<void> {
   const subscription = world.subscribe('acme', sales.pro_monthly)
   const event = (options?: SignOptions) => world.event('created', subscription, options)
-  const invalid = async (answer: Promise<Answer>, what: string) => {
-    refused(t, await answer, 401, 'SIGNATURE_INVALID', what)
+  const invalid = async (response: Promise<Reply>, what: string) => {
+    refused(t, await response, 401, 'SIGNATURE_INVALID', what)
   }
   const good = event()
   const { [signature]: right = '' } = good.headers
@@ -331,9 +331,9 @@ async function floods (t: Test, origin: string, world: World, sales: Sales): Pro
     statuses.set(status, (statuses.get(status) ?? 0) + 1)
   }
   t.strictSame([...statuses], [[401, 60], [429, 10]])
-  const answer = await deliver(wrong, '198.51.100.7')
-  refused(t, answer, 429, 'RATE_LIMITED')
-  t.match(answer, { headers: { 'retry-after': /^\d+$/ }, body: { retryAfter: Number } })
+  const response = await deliver(wrong, '198.51.100.7')
+  refused(t, response, 429, 'RATE_LIMITED')
+  t.match(response, { headers: { 'retry-after': /^\d+$/ }, body: { retryAfter: Number } })
   t.match(await deliver(event.headers, '198.51.100.7'), { status: 200 }, 'a signed request is accepted')
   t.match(await deliver(wrong, '198.51.100.8'), { status: 401 }, 'another address has its own count')
   for (let count = 0; count < 20; count++) {

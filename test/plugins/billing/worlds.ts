@@ -7,7 +7,7 @@ import { altprovServer } from '../../helpers/altprov/index.js'
 import { payprovWorld } from '../../helpers/payprov/index.js'
 import { postgresDatabase, type RunSql } from '../../helpers/postgres.js'
 import { testServers } from '../../helpers/server.js'
-import { caller, type Answer, type Ask } from '../../http/caller.js'
+import { caller, type Reply, type Ask } from '../../http/caller.js'
 import { deliver, envOf, optionsOf, sellAll, type Sales } from './app.js'
 import { testApp } from '../../helpers/app.js'
 import { signToken } from '../../helpers/tokens.js'
@@ -40,7 +40,7 @@ export interface Opened {
   /** An administrator of a tenant, at the first app or at another one. */
   readonly as: (tenant: string, app?: FastifyInstance) => Ask
   /** Sends the provider's event to the first app. */
-  readonly tell: (kind: EventKind, subscription: string) => Promise<Answer>
+  readonly tell: (kind: EventKind, subscription: string) => Promise<Reply>
   /** Log lines of the plugin's own app. */
   readonly logged?: readonly string[]
 }

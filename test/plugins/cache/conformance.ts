@@ -13,15 +13,15 @@ const long = 60_000 // ms
 
 /** The value, or undefined for a miss. */
 export async function found (looked: MaybePromise<string | Miss>): Promise<string | undefined> {
-  const answer = await looked
-  return typeof answer === 'string' ? answer : undefined
+  const response = await looked
+  return typeof response === 'string' ? response : undefined
 }
 
 /** The stamp for a value that is computed from now on. */
 export async function stampOf (looked: MaybePromise<string | Miss>): Promise<Stamp> {
-  const answer = await looked
-  if (typeof answer === 'string') throw new Error(`there is a value: ${answer}`)
-  return answer.stamp
+  const response = await looked
+  if (typeof response === 'string') throw new Error(`there is a value: ${response}`)
+  return response.stamp
 }
 
 const notes: readonly TableUse[] = [{ table: 'notes', scoped: true }]

@@ -24,7 +24,7 @@ test('a cache in Redis fulfills the contract', (t) =>
     'instances on one Redis': shares,
     'the cache bypasses Redis during an outage': survives,
     'writes during a Redis outage are announced when it is back, even without a request': tells,
-    "a write while Redis hangs drops another instance's response before the log reports Redis as back": endsAnswers,
+    "a write while Redis hangs drops another instance's response before the log reports Redis as back": endsReplies,
     'values restored from a snapshot, or by a failover to a replica that missed a write, are not found': forgets
   }))
 
@@ -182,7 +182,7 @@ async function tells (t: Test): Promise<void> {
   t.equal(await found(other.get('initech', 'k', notes)), undefined, 'counts as everything')
 }
 
-async function endsAnswers (t: Test): Promise<void> {
+async function endsReplies (t: Test): Promise<void> {
   const redis = await startRedis(t)
   let isBack = () => {}
   const back = new Promise<void>((resolve) => {

@@ -126,10 +126,10 @@ test('cached responses stay correct during overlapping events', async (t) => {
     const asked = [...Array.from({ length: 20 }, () => titles(acme, '/held')), ...Array.from({ length: 20 }, () => titles(globex, '/held'))]
     await waiting(2)
     await release()
-    const answers = await Promise.all(asked)
+    const responses = await Promise.all(asked)
     t.equal(await runs() - before, 2)
-    for (const answer of answers.slice(0, 20)) t.same(answer, ['MISS', ['old', 'third', 'written meanwhile']])
-    for (const answer of answers.slice(20)) t.same(answer, ['MISS', ['of globex']])
+    for (const response of responses.slice(0, 20)) t.same(response, ['MISS', ['old', 'third', 'written meanwhile']])
+    for (const response of responses.slice(20)) t.same(response, ['MISS', ['of globex']])
   })
 
   await t.test('a failure goes to all waiting requests, and the next request computes again', async (t) => {
@@ -139,9 +139,9 @@ test('cached responses stay correct during overlapping events', async (t) => {
     const asked = Array.from({ length: 5 }, () => acme('GET /held'))
     await waiting(1)
     await release()
-    const answers = await Promise.all(asked)
-    t.same(answers.map(({ status }) => status), [400, 400, 400, 400, 400])
-    t.equal(new Set(answers.map(({ body }) => body['requestId'])).size, 5, 'each with its own id')
+    const responses = await Promise.all(asked)
+    t.same(responses.map(({ status }) => status), [400, 400, 400, 400, 400])
+    t.equal(new Set(responses.map(({ body }) => body['requestId'])).size, 5, 'each with its own id')
     await acme('PATCH /notes/14', { body: { title: 'right' } })
     t.match(await titles(acme, '/held'), ['MISS', ['old', 'right', 'third', 'written meanwhile']])
     t.ok(await runs() - before >= 2)

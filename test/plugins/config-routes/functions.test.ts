@@ -220,12 +220,12 @@ test('calls of SQL functions', async (t) => {
 
   await t.test('/doc describes the form of each result', async (t) => {
     const document = (await app.inject('/doc')).json()
-    const answer = (path: string, method = 'get') =>
+    const respond = (path: string, method = 'get') =>
       schemaWithoutReferences(document, document.paths[path][method].responses['200'].content['application/json'].schema)
-    t.match(answer('/stock/{id}'), { properties: { result: { type: ['integer', 'null'] } } })
-    t.match(answer('/low'), { properties: { data: { items: { properties: { name: {}, stock: {} } } }, pagination: {} } })
-    t.notOk('cost' in Object(answer('/low')).properties.data.items.properties)
-    t.match(answer('/items/{id}/restock', 'post'), { properties: { success: { type: 'boolean' } } })
+    t.match(respond('/stock/{id}'), { properties: { result: { type: ['integer', 'null'] } } })
+    t.match(respond('/low'), { properties: { data: { items: { properties: { name: {}, stock: {} } } }, pagination: {} } })
+    t.notOk('cost' in Object(respond('/low')).properties.data.items.properties)
+    t.match(respond('/items/{id}/restock', 'post'), { properties: { success: { type: 'boolean' } } })
     t.ok(document.paths['/low'].get.parameters.some(({ name }: { name: string }) => name === 'below'))
     t.match(document.paths['/stock/{id}'].get.responses, { 422: {} })
   })
@@ -280,8 +280,8 @@ test('workflow steps call functions, and accept the order that a caller chooses'
   }, { engine: { provider: 'postgres', postgres }, tenants: ['acme', 'globex'] })
   const headers = (tenant: string) => bearer({ role: 'admin', tenant_id: tenant })
   const post = async (url: string, payload: object, tenant = 'acme') => {
-    const answer = await app.inject({ method: 'POST', url, payload, headers: headers(tenant) })
-    return { status: answer.statusCode, body: answer.json() }
+    const reply = await app.inject({ method: 'POST', url, payload, headers: headers(tenant) })
+    return { status: reply.statusCode, body: reply.json() }
   }
   for (const [tenant, stock] of [['acme', 3], ['globex', 900]] as const) {
     await post('/items', [{ id: 1, name: 'nut', stock, cost: 1 }, { id: 2, name: 'bolt', stock: stock - 1, cost: 1 }], tenant)

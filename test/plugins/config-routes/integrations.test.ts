@@ -154,8 +154,8 @@ t.test('integrations of routes', async (t) => {
   })
 
   const post = async (url: string, payload: object, headers = {}) => {
-    const answer = await app.inject({ method: 'POST', url, payload, headers })
-    return { status: answer.statusCode, body: answer.json() }
+    const response = await app.inject({ method: 'POST', url, payload, headers })
+    return { status: response.statusCode, body: response.json() }
   }
   const save = (tenant: string, document: object) => post('/tenant/config', document, admin(tenant))
   const orders = (tenant: string) => count(app, tenant)

@@ -114,16 +114,16 @@ const document: TestDocument = {
 
 const env = { HOOK: secret, APP_URL: 'https://public.example.com/' }
 
-type Answer = { readonly status: number, readonly body: Record<string, unknown> }
+type Reply = { readonly status: number, readonly body: Record<string, unknown> }
 
 async function send (
   app: FastifyInstance,
   url: string,
   { headers, payload }: Signed,
   more: Readonly<Record<string, string>> = {}
-): Promise<Answer> {
-  const answer = await app.inject({ method: 'POST', url, headers: { ...headers, ...more }, payload })
-  return { status: answer.statusCode, body: answer.json() }
+): Promise<Reply> {
+  const response = await app.inject({ method: 'POST', url, headers: { ...headers, ...more }, payload })
+  return { status: response.statusCode, body: response.json() }
 }
 
 async function count (app: FastifyInstance, table: 'seen' | 'heard', kind: string): Promise<number> {
@@ -206,8 +206,8 @@ async function once (t: Test, app: FastifyInstance): Promise<void> {
   t.match(await send(app, '/in/checked', byGithub(secret, '{"kind":"checked"}', 'd-3')), created)
 
   const same = byGithub(secret, '{"kind":"same"}', 'd-4')
-  const answers = await Promise.all(Array.from({ length: 5 }, () => send(app, '/in/github', same)))
-  t.strictSame(answers.map(({ status }) => status).sort(), [200, 200, 200, 200, 201], 'five at the same time')
+  const responses = await Promise.all(Array.from({ length: 5 }, () => send(app, '/in/github', same)))
+  t.strictSame(responses.map(({ status }) => status).sort(), [200, 200, 200, 200, 201], 'five at the same time')
   t.equal(await count(app, 'seen', 'same'), 1)
 }
 
@@ -241,13 +241,13 @@ async function verified (t: Test, app: FastifyInstance): Promise<void> {
   )
 
   const twice = byGithub(secret, body)
-  const answer = await app.inject({
+  const response = await app.inject({
     method: 'POST',
     url: '/in/github',
     headers: { ...twice.headers, 'x-hub-signature-256': ['sha256=00', twice.headers['x-hub-signature-256'] ?? ''] },
     payload: body
   })
-  t.match(answer.json(), refused.body, 'a repeated header')
+  t.match(response.json(), refused.body, 'a repeated header')
   t.equal(await count(app, 'seen', 'forged'), 0)
 }
 
@@ -576,8 +576,8 @@ async function twoServers (t: Test): Promise<void> {
   })
   for (let round = 0; round < 5; round++) {
     const delivery = byGithub(secret, `{"kind":"round ${round}"}`)
-    const answers = await Promise.all([send(first, '/in/github', delivery), send(second, '/in/github', delivery)])
-    t.strictSame(answers.map(({ status }) => status).sort(), [200, 201])
+    const responses = await Promise.all([send(first, '/in/github', delivery), send(second, '/in/github', delivery)])
+    t.strictSame(responses.map(({ status }) => status).sort(), [200, 201])
     t.equal(await count(first, 'seen', `round ${round}`), 1)
   }
 

@@ -219,9 +219,9 @@ test('workflows on routes', async (t) => {
   t.test('the route builds its response from the result and from steps', async (t) => {
     t.match((await ask('/mapped', { id: 90, title: 'mapped' })).body, { id: 90, page: { pagination: {} } })
     t.match((await ask('/computed', { id: 91, title: 'computed' })).body, { status: 'completed', result: { id: 91, loud: 'computed!' } })
-    const { workflowId, ...answer } = (await ask('/filtered', { id: 92, title: 'filtered' })).body
+    const { workflowId, ...response } = (await ask('/filtered', { id: 92, title: 'filtered' })).body
     t.type(workflowId, 'string')
-    t.strictSame(answer, { status: 'completed', result: { title: 'filtered' } })
+    t.strictSame(response, { status: 'completed', result: { title: 'filtered' } })
   })
 
   t.test('a result is data: templates, expressions and secrets in it stay text', async (t) => {

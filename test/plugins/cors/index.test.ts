@@ -31,8 +31,8 @@ test('the platform lists origins', async (t) => {
 
   await t.test('a preflight from a listed origin is answered before identity and limits', async (t) => {
     for (const origin of [app, preview]) {
-      const answer = await preflight(ask, '/mine', origin, 'GET', { 'access-control-request-headers': 'authorization,x-tenant-id' })
-      t.match(answer, {
+      const response = await preflight(ask, '/mine', origin, 'GET', { 'access-control-request-headers': 'authorization,x-tenant-id' })
+      t.match(response, {
         status: 204,
         text: '',
         headers: {
@@ -43,7 +43,7 @@ test('the platform lists origins', async (t) => {
           'x-request-id': /./
         }
       })
-      t.notOk(answer.headers['access-control-allow-credentials'])
+      t.notOk(response.headers['access-control-allow-credentials'])
     }
     for (let i = 0; i < 20; i++) t.equal((await preflight(ask, '/limited', app)).status, 204)
     t.equal(
@@ -80,10 +80,10 @@ test('the platform lists origins', async (t) => {
     ) {
       const refused = await preflight(ask, '/hello', origin)
       t.ok(refused.status >= 400, origin)
-      const answer = await ask('GET /hello', { headers: { origin } })
-      t.equal(answer.status, 200, 'the server leaves the refusal to the browser')
-      for (const { headers } of [refused, answer]) t.notOk(Object.keys(headers).some((name) => name.startsWith('access-control-')), origin)
-      t.match(answer.headers['vary'], /origin/i, 'caches store it separately')
+      const response = await ask('GET /hello', { headers: { origin } })
+      t.equal(response.status, 200, 'the server leaves the refusal to the browser')
+      for (const { headers } of [refused, response]) t.notOk(Object.keys(headers).some((name) => name.startsWith('access-control-')), origin)
+      t.match(response.headers['vary'], /origin/i, 'caches store it separately')
     }
     t.match((await ask('GET /hello')).headers['vary'], /origin/i, 'without an origin too')
     t.ok((await ask('OPTIONS /hello', { headers: { origin: app } })).status >= 400, 'not a preflight without a method')
@@ -99,13 +99,13 @@ test('the platform lists origins', async (t) => {
       })
     const headers = { origin: app }
     for (const [target, status] of [['GET /hello', 200], ['GET /mine', 401], ['GET /nothing', 404], ['PUT /tenant/info', 405]] as const) {
-      const answer = await ask(target, { headers })
-      t.equal(answer.status, status, target)
-      readable(answer.headers)
+      const response = await ask(target, { headers })
+      t.equal(response.status, status, target)
+      readable(response.headers)
     }
     const limited = await Promise.all(Array.from({ length: 5 }, () => ask('GET /limited', { headers })))
     t.ok(limited.some(({ status }) => status === 429))
-    for (const answer of limited) readable(answer.headers)
+    for (const response of limited) readable(response.headers)
     const broken = await ask('POST /hello', { raw: '{', headers })
     t.equal(broken.status, 400)
     readable(broken.headers)
@@ -167,7 +167,7 @@ test('the plugin works in its own app', async (t) => {
   await own.register(cors, { origins: [app] })
   await own.register(conventions)
   own.get('/things', async () => ({}))
-  const answer = await own.inject({ method: 'OPTIONS', url: '/things', headers: { origin: app, 'access-control-request-method': 'GET' } })
-  t.match(answer, { statusCode: 204, headers: { 'access-control-allow-origin': app, 'access-control-allow-methods': 'GET, HEAD' } })
+  const response = await own.inject({ method: 'OPTIONS', url: '/things', headers: { origin: app, 'access-control-request-method': 'GET' } })
+  t.match(response, { statusCode: 204, headers: { 'access-control-allow-origin': app, 'access-control-allow-methods': 'GET, HEAD' } })
   await t.rejects(async () => await Fastify().register(cors, { origins: ['app.example.com'] }), /expected an origin as sent by browsers/)
 })

@@ -160,6 +160,6 @@ test('a tenant lists origins', async (t) => {
 
 test("without the platform's section a tenant cannot list origins", async (t) => {
   const app = await testServer(t, { routes: [] }, { tenants: ['acme'] })
-  const answer = await save(t, app, 'acme', { cors: { origins: [shop] } })
-  t.match(answer, { status: 400, body: { details: [{ path: '/cors', message: /the platform must have a section/ }] } })
+  const response = await save(t, app, 'acme', { cors: { origins: [shop] } })
+  t.match(response, { status: 400, body: { details: [{ path: '/cors', message: /the platform must have a section/ }] } })
 })

@@ -81,12 +81,12 @@ test('vectors that cannot be compared are a provider failure, and keep the previ
   const before = (await acme('GET /agent/embeddings/documents')).body
   const filled = (value: string) => `[${new Array<string>(dimensions).fill(value).join()}]`
   for (vector of [filled('NaN'), filled('1e999'), filled('0'), filled('null'), '[1,2]']) {
-    const answers = [
+    const responses = [
       await acme('POST /agent/embeddings/document', { body: { ...document, document: 'A lost pump.' } }),
       await acme('POST /agent/embeddings', { body: { texts: ['x'] } }),
       await acme('POST /agent/embeddings/search', { body: { query: 'x' } })
     ]
-    for (const { status, body } of answers) {
+    for (const { status, body } of responses) {
       t.match({ status, body }, { status: 502, body: { code: 'TENANTRY_PROVIDER_FAILED' } }, vector.slice(0, 20))
     }
   }

@@ -9,7 +9,7 @@ import { join } from 'node:path'
 import { sql } from 'kysely'
 import { listen, testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'
 import { bearer, type TokenClaims } from '../../helpers/tokens.js'
-import { checked, parsed, type Answer } from '../../http/caller.js'
+import { checked, parsed, type Reply } from '../../http/caller.js'
 
 export const MB = 1_048_576
 
@@ -38,11 +38,11 @@ export interface Opened {
 export interface User {
   readonly origin: string
   readonly headers: Record<string, string>
-  readonly upload: (parts: readonly Part[], headers?: Record<string, string>) => Promise<Answer>
+  readonly upload: (parts: readonly Part[], headers?: Record<string, string>) => Promise<Reply>
   readonly ask: (
     target: string,
     options?: { readonly headers?: Record<string, string>, readonly body?: string | Buffer }
-  ) => Promise<Answer & { readonly bytes: Buffer }>
+  ) => Promise<Reply & { readonly bytes: Buffer }>
 }
 
 export async function open (t: Test, document: TestDocument = {}, options: TestServerOptions = {}): Promise<Opened> {
@@ -118,9 +118,9 @@ export async function half (
   })
   return async () => {
     sending.end(body.subarray(middle))
-    const [answer] = await response
-    answer.resume()
-    return answer.statusCode
+    const [received] = await response
+    received.resume()
+    return received.statusCode
   }
 }
 

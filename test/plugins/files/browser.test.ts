@@ -18,8 +18,8 @@ test('a form of another origin uploads a file, and the page reads the response',
   const script = `fetch(${JSON.stringify(`${api}/files/upload`)}, {
     method: 'POST', headers: ${JSON.stringify({ authorization })}, body: new FormData(document.querySelector('form'))
   }).then(async (response) => ({ status: response.status, body: await response.json() }), String)`
-  const answer: unknown = await page.evaluate(script)
-  t.match(answer, { status: 201, body: { name, size: 11, contentType: 'text/plain', entityType: 'orders', entityId: '42' } })
+  const result: unknown = await page.evaluate(script)
+  t.match(result, { status: 201, body: { name, size: 11, contentType: 'text/plain', entityType: 'orders', entityId: '42' } })
   t.equal((await onDisk(folder)).length, 1)
 
   const stranger = await openPage(await startPage(t, 'localhost'))

@@ -66,7 +66,7 @@ test('a connection that is cut at any stage leaves nothing', async (t) => {
 test('a wrong Content-Length leaves nothing', async (t) => {
   const opened = await open(t, {}, { tenants: [{ id: 'acme', plan: 'large' }, { id: 'seven', plan: 'seven' }] })
   const body = form([file('x'.repeat(1000))])
-  const answer = async (tenant: string, length: number, ends = true) => {
+  const respond = async (tenant: string, length: number, ends = true) => {
     const socket = await dial(t, opened.origin)
     let text = ''
     socket.setEncoding('latin1').on('data', (chunk: string) => {
@@ -78,9 +78,9 @@ test('a wrong Content-Length leaves nothing', async (t) => {
     await Promise.race([once(socket, 'close'), once(socket, 'data')])
     return /^HTTP\/1.1 (\d+)/.exec(text)?.[1] ?? 'none'
   }
-  t.equal(await answer('acme', 500), '400', 'smaller than the body: the form ends early')
-  t.equal(await answer('acme', 5000), '400', 'larger than the body')
-  t.equal(await answer('seven', 2 * MB, false), '413', 'larger than a file may be')
+  t.equal(await respond('acme', 500), '400', 'smaller than the body: the form ends early')
+  t.equal(await respond('acme', 5000), '400', 'larger than the body')
+  t.equal(await respond('seven', 2 * MB, false), '413', 'larger than a file may be')
   await settled(t, opened, 'acme', 0, 0)
   await settled(t, opened, 'seven', 0, 0)
 })
@@ -99,9 +99,9 @@ test('a file of unknown length is stopped at the limits, however long it is', as
       if (!sending.write(body.subarray(at, at + 65_536))) await Promise.race([once(sending, 'drain'), response, once(sending, 'close')])
     }
     sending.end()
-    const [answer] = await response
-    answer.resume()
-    return answer.statusCode
+    const [received] = await response
+    received.resume()
+    return received.statusCode
   }
   t.equal(await upload('seven', MB + 1), 413)
   await settled(t, opened, 'seven', 0, 0)

@@ -277,11 +277,11 @@ test('permissions and validation come before the body, and a bucket has its own 
 test('of a hundred parallel forms with storage for seven, seven succeed', async (t) => {
   const opened = await open(t, { ...document, routes: [{ ...people, request: { body, files: { avatar: { required: true } } } }] })
   const send = sender(opened.as('seven'))
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 100 }, (_, index) => send('/people', [title(`p${index}`), avatar(Buffer.alloc(MB))]))
   )
-  t.same(answers.map(({ status }) => status).sort(), [...Array<number>(7).fill(201), ...Array<number>(93).fill(402)])
-  t.match(answers.find(({ status }) => status === 402)?.body, { code: 'TENANTRY_PLAN_LIMIT', allowed: false, upgrade: { plan: 'large' } })
+  t.same(responses.map(({ status }) => status).sort(), [...Array<number>(7).fill(201), ...Array<number>(93).fill(402)])
+  t.match(responses.find(({ status }) => status === 402)?.body, { code: 'TENANTRY_PLAN_LIMIT', allowed: false, upgrade: { plan: 'large' } })
   t.same(await storage(opened.app, 'seven'), { booked: 7 * MB, reserved: 0, shown: 7 * MB })
   t.equal((await onDisk(opened.folder)).length, 7)
 })

@@ -12,7 +12,7 @@ import { createFileStore } from '../../../plugins/files/store.js'
 import { postgresSection } from '../auth/app.js'
 import { testServers, listen } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
-import { refused, type Answer } from '../../http/caller.js'
+import { refused, type Reply } from '../../http/caller.js'
 import { MB, onDisk, open, plans, rows, storage, userOf, type User } from './app.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
@@ -27,7 +27,7 @@ const send = (user: User, url: string, offset: number, body: string | Buffer) =>
   user.ask(`PATCH ${url}`, { headers: { ...octets, 'upload-offset': String(offset) }, body })
 const offsetOf = async (user: User, url: string): Promise<string> =>
   String((await user.ask(`HEAD ${url}`, { headers: version })).headers['upload-offset'])
-const urlOf = ({ headers }: Answer): string => String(headers['location'])
+const urlOf = ({ headers }: Reply): string => String(headers['location'])
 
 /** Uploads with the client until it is done, or until the given number of bytes were sent. */
 async function upload (
@@ -141,10 +141,10 @@ test("other users' uploads, wrong offsets and wrong sizes are rejected", async (
   refused(t, await ada.ask('POST /files/resumable', { headers: version }), 400, 'BAD_REQUEST', 'without a size')
   const extensions: Record<string, string>[] = [{ 'upload-defer-length': '1' }, { 'upload-length': '5', 'upload-concat': 'partial' }]
   for (const extension of extensions) {
-    const answer = await ada.ask('POST /files/resumable', {
+    const response = await ada.ask('POST /files/resumable', {
       headers: { ...version, ...extension, 'upload-metadata': `filename ${Buffer.from('a').toString('base64')}` }
     })
-    refused(t, answer, 400, 'BAD_REQUEST', 'an extension that this server lacks')
+    refused(t, response, 400, 'BAD_REQUEST', 'an extension that this server lacks')
   }
   refused(t, await announce(ada, 5, { filetype: 'text/plain' }), 400, 'VALIDATION_FAILED', 'without a name')
   refused(t, await announce(ada, 5, { filename: '\0' }), 400, 'VALIDATION_FAILED')

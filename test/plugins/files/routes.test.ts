@@ -13,12 +13,12 @@ test('an upload can be read, listed, downloaded and deleted, and counts as stora
   forEachEngine(t, async (t, engine) => {
     const { app, as, folder } = await open(t, {}, { engine })
     const ada = as('acme')
-    const answer = await ada.upload([file('hello'), { name: 'entityType', value: 'notes' }, { name: 'entityId', value: '7' }, {
+    const response = await ada.upload([file('hello'), { name: 'entityType', value: 'notes' }, { name: 'entityId', value: '7' }, {
       name: 'metadata',
       value: '{"a":[1]}'
     }])
-    t.equal(answer.status, 201, answer.text)
-    const { id, createdAt, url, key, ...rest } = answer.body
+    t.equal(response.status, 201, response.text)
+    const { id, createdAt, url, key, ...rest } = response.body
     t.same(rest, {
       bucket: 'private',
       name: 'a.txt',
@@ -35,8 +35,8 @@ test('an upload can be read, listed, downloaded and deleted, and counts as stora
     t.equal(url, `/files/download/private/acme/${String(id)}`)
     t.ok(Date.parse(String(createdAt)) > 0)
     t.same(await storage(app, 'acme'), { booked: 5, reserved: 0, shown: 5 })
-    t.same((await ada.ask(`GET /files/${String(id)}`)).body, answer.body)
-    t.same((await ada.ask('GET /files/entity/notes/7')).body, { data: [answer.body], pagination: { limit: 20, offset: 0, total: 1 } })
+    t.same((await ada.ask(`GET /files/${String(id)}`)).body, response.body)
+    t.same((await ada.ask('GET /files/entity/notes/7')).body, { data: [response.body], pagination: { limit: 20, offset: 0, total: 1 } })
     t.same((await ada.ask('GET /files/entity/notes/8')).body.data, [])
 
     const download = await ada.ask(`GET ${String(url)}`)
@@ -124,8 +124,8 @@ test("a public file needs no token, and its bytes count as its tenant's bandwidt
   t.match(body, { bucket: 'public', public: true })
   const stranger = userOf(t, origin, {})
   const before = (await app.usage.summary('acme')).bandwidth_bytes
-  const answer = await stranger.ask(`GET ${String(body['url'])}`)
-  t.match(answer, {
+  const response = await stranger.ask(`GET ${String(body['url'])}`)
+  t.match(response, {
     status: 200,
     text: 'for everyone',
     headers: { 'cache-control': 'public, max-age=300', 'cross-origin-resource-policy': 'cross-origin' }

@@ -61,9 +61,9 @@ test('bytes are sent to a signed URL, and the file exists once it is confirmed',
   const { app, as, folder, origin } = await open(t)
   const ada = as('acme')
   const stranger = userOf(t, origin, {})
-  const answer = await announce(ada, { entityType: 'notes', entityId: '1', metadata: { a: 1 } })
-  t.equal(answer.status, 201, answer.text)
-  const { id, method, url, headers } = answer.body
+  const response = await announce(ada, { entityType: 'notes', entityId: '1', metadata: { a: 1 } })
+  t.equal(response.status, 201, response.text)
+  const { id, method, url, headers } = response.body
   t.same([method, headers], ['PUT', { 'content-type': 'text/plain' }])
   t.same(await storage(app, 'acme'), { booked: 5, reserved: 0, shown: 5 })
   const confirm = () => ada.ask(`POST /files/${String(id)}/confirm`)
@@ -125,8 +125,8 @@ test("announcements respect the limits, and their bytes the bucket's types", asy
   const { app, as, folder, origin } = await open(t, { files: { buckets: { photos: { types: ['image/png'] } } } })
   const seven = as('seven')
   refused(t, await announce(seven, { size: MB + 1 }), 413, 'FILE_TOO_LARGE')
-  const answers = await Promise.all(Array.from({ length: 20 }, () => announce(seven, { size: MB })))
-  t.same(answers.map(({ status }) => status).sort(), [...Array<number>(7).fill(201), ...Array<number>(13).fill(402)])
+  const responses = await Promise.all(Array.from({ length: 20 }, () => announce(seven, { size: MB })))
+  t.same(responses.map(({ status }) => status).sort(), [...Array<number>(7).fill(201), ...Array<number>(13).fill(402)])
   t.same(await storage(app, 'seven'), { booked: 7 * MB, reserved: 0, shown: 7 * MB })
   const ada = as('acme')
   for (

@@ -6,17 +6,17 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 t.test('storage that is reserved after the release is given back', async (t) => {
   const released: number[] = []
-  let answer = (_reservation: Reservation): void => {}
+  let settle = (_reservation: Reservation): void => {}
   const usage = {
     reserve: () =>
       new Promise<Reservation>((resolve) => {
-        answer = resolve
+        settle = resolve
       })
   }
   const hold = holdStorage(usage, tenantRef('acme'), false, 10_000_000)
   const needed = hold.need(700)
   await hold.release()
-  answer({
+  settle({
     settle: async () => {},
     release: async () => {
       released.push(1)

@@ -10,10 +10,10 @@ import { boundary, file, form, MB, onDisk, open, plans, rows, storage, userOf, t
 test('of a hundred parallel uploads with storage for seven, seven succeed', async (t) => {
   const opened = await open(t)
   const user = opened.as('seven')
-  const answers = await Promise.all(Array.from({ length: 100 }, () => user.upload([file(Buffer.alloc(MB))])))
-  const statuses = answers.map(({ status }) => status).sort()
+  const responses = await Promise.all(Array.from({ length: 100 }, () => user.upload([file(Buffer.alloc(MB))])))
+  const statuses = responses.map(({ status }) => status).sort()
   t.same(statuses, [...Array<number>(7).fill(201), ...Array<number>(93).fill(402)])
-  t.match(answers.find(({ status }) => status === 402)?.body, {
+  t.match(responses.find(({ status }) => status === 402)?.body, {
     code: 'TENANTRY_PLAN_LIMIT',
     allowed: false,
     upgrade: { plan: 'large', limit: -1 }
@@ -21,7 +21,7 @@ test('of a hundred parallel uploads with storage for seven, seven succeed', asyn
   t.same(await storage(opened.app, 'seven'), { booked: 7 * MB, reserved: 0, shown: 7 * MB })
   t.equal((await user.ask('GET /billing/usage')).text.includes(`"current":${7 * MB}`), true)
   t.equal((await onDisk(opened.folder)).length, 7)
-  const freed = answers.find(({ status }) => status === 201)?.body['id']
+  const freed = responses.find(({ status }) => status === 201)?.body['id']
   t.equal((await user.upload([file('x')])).status, 402)
   await user.ask(`DELETE /files/${String(freed)}`)
   t.equal((await user.upload([file(Buffer.alloc(MB))])).status, 201, 'a deleted file frees its storage')
@@ -57,9 +57,9 @@ test('two servers share one storage limit, and its figures match the files', asy
     const photos = { name: 'bucket', value: 'photos' }
     if (index % 5 === 0) return (await user.upload([file(bytes), photos])).status
     if (index % 7 === 0) return await leave(user, bytes)
-    const answer = await user.upload([file(bytes)])
-    if (answer.status === 201 && index % 3 === 0) await user.ask(`DELETE /files/${String(answer.body['id'])}`)
-    return answer.status
+    const response = await user.upload([file(bytes)])
+    if (response.status === 201 && index % 3 === 0) await user.ask(`DELETE /files/${String(response.body['id'])}`)
+    return response.status
   }
   const statuses = new Set(await Promise.all(Array.from({ length: 60 }, (_, index) => one(index))))
   for (const status of [201, 402, 413, 415]) t.ok(statuses.has(status), `some are ${status}`)

@@ -66,10 +66,10 @@ test('a store that fails before, during or after an upload leaves nothing', asyn
   fault = null
   const { body: { id, url, key } } = await ada.upload([file('kept')])
   fault = { when: 'get', error: 'storageUnavailable' }
-  const answer = await ada.ask(`GET ${String(url)}`)
-  refused(t, answer, 503, 'STORAGE_UNAVAILABLE')
-  t.match(answer.headers, { 'cache-control': 'no-store' })
-  t.notOk('etag' in answer.headers, 'no cache stores the error as the file')
+  const response = await ada.ask(`GET ${String(url)}`)
+  refused(t, response, 503, 'STORAGE_UNAVAILABLE')
+  t.match(response.headers, { 'cache-control': 'no-store' })
+  t.notOk('etag' in response.headers, 'no cache stores the error as the file')
   fault = { when: 'delete', error: 'storageUnavailable' }
   t.equal((await ada.ask(`DELETE /files/${String(id)}`)).status, 200)
   refused(t, await ada.ask(`GET ${String(url)}`), 404, 'NOT_FOUND', 'it is no longer readable')

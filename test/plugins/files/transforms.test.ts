@@ -184,10 +184,10 @@ test('a stored image counts as storage until its file is deleted', async (t) => 
   const { as, app, folder } = await open(t)
   const ada = as('acme')
   const { id, url, size } = await uploaded(ada)
-  const answers = await Promise.all(Array.from({ length: 10 }, () => ada.ask(`GET ${url}?width=100`)))
-  for (const { bytes } of answers) t.same(bytes, answers[0]?.bytes)
+  const responses = await Promise.all(Array.from({ length: 10 }, () => ada.ask(`GET ${url}?width=100`)))
+  for (const { bytes } of responses) t.same(bytes, responses[0]?.bytes)
   const other = await ada.ask(`GET ${url}?width=50`)
-  const kept = size + (answers[0]?.bytes.length ?? 0) + other.bytes.length
+  const kept = size + (responses[0]?.bytes.length ?? 0) + other.bytes.length
   t.same(await storage(app, 'acme'), { booked: kept, reserved: 0, shown: kept })
   t.equal((await onDisk(folder)).length, 3)
   t.equal((await ada.ask(`DELETE /files/${id}`)).status, 200)

@@ -5,7 +5,7 @@ import { once } from 'node:events'
 import { connect } from 'node:net'
 import conventions from '../../../plugins/conventions/index.js'
 import headers from '../../../plugins/headers/index.js'
-import { caller, type Answer } from '../../http/caller.js'
+import { caller, type Reply } from '../../http/caller.js'
 import { listen, testServer, type TestDocument } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 
@@ -20,7 +20,7 @@ const document: TestDocument = {
 }
 const token = signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme' })
 
-function secured (t: Test, { headers, status }: Answer, what: string): void {
+function secured (t: Test, { headers, status }: Reply, what: string): void {
   t.match(headers, {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
@@ -114,9 +114,9 @@ test('headers of a server', async (t) => {
     const { headers: { etag }, text } = await user('GET /notes')
     const tag = String(etag)
     for (const condition of [tag, `W/${tag}`, `"x", ${tag}`, '*', `"a,b",${tag}`]) {
-      const answer = await user('GET /notes', { headers: { 'if-none-match': condition } })
+      const response = await user('GET /notes', { headers: { 'if-none-match': condition } })
       t.match(
-        answer,
+        response,
         { status: 304, text: '', headers: { etag: tag, 'cache-control': 'private, no-cache', vary: /authorization/ } },
         condition
       )

@@ -90,19 +90,19 @@ test('a flood of probes causes one ping a second, the first at start', async (t)
 })
 
 test('while a check hangs, the last result is reported and no other check begins', async (t) => {
-  let answer = Promise.resolve()
+  let check = Promise.resolve()
   let pings = 0
   const { app, clock } = createApp(t, {
     engine: {
       ping: () => {
         pings++
-        return answer
+        return check
       }
     }
   })
   await app.ready()
   const hanging = gate()
-  answer = hanging.passed
+  check = hanging.passed
   clock.now += 1000
   for (let round = 0; round < 10; round++) {
     const response = await app.inject('/health')
@@ -112,7 +112,7 @@ test('while a check hangs, the last result is reported and no other check begins
   t.equal(pings, 2)
   await eventually(t, 'it has failed after its timeout', async () => (await app.inject('/health')).statusCode === 503)
   hanging.open()
-  answer = Promise.resolve()
+  check = Promise.resolve()
   clock.now += 1000
   t.equal((await app.inject('/health')).statusCode, 200, 'the next check runs')
 })

@@ -30,14 +30,14 @@ test('of parallel requests with one key on two servers, one is executed', async 
   const [here, there] = await testServers(t, document, { engine: await postgresSection(t), tenants })
   const asks = [here, there].map((app) => caller(t, app, { token: tokenOf('acme') }))
   for (const [target, body] of [['POST /notes', { text: 'parallel' }], ['POST /tenant/api-keys', { name: 'parallel' }]] as const) {
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 40 }, (_none, index) => asks[index % 2]!(target, { body, ...under('parallel') }))
     )
-    t.equal(answers.filter((answer) => answer.status === 201 && !isReplay(answer)).length, 1, `${target}: one is executed`)
-    for (const answer of answers) {
-      if (answer.status === 201) continue
-      refused(t, answer, 409, 'IDEMPOTENCY_RUNNING', target)
-      t.match(answer, { headers: { 'retry-after': '2' }, body: { retryAfter: 2 } })
+    t.equal(responses.filter((response) => response.status === 201 && !isReplay(response)).length, 1, `${target}: one is executed`)
+    for (const response of responses) {
+      if (response.status === 201) continue
+      refused(t, response, 409, 'IDEMPOTENCY_RUNNING', target)
+      t.match(response, { headers: { 'retry-after': '2' }, body: { retryAfter: 2 } })
     }
     const [first, again] = await Promise.all(asks.map((ask) => ask(target, { body, ...under('parallel') })))
     t.ok(isReplay(first!) && isReplay(again!), 'and both servers return its response')
@@ -81,9 +81,9 @@ test('a process that is killed midway leaves no second row', async (t) => {
     'until it is considered dead'
   )
   await pass(app, 121)
-  const answer = await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') })
-  t.match(answer, { status: 201, headers: { 'idempotency-replayed': undefined } }, 'then the key is free')
-  t.equal((await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') })).text, answer.text)
+  const response = await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') })
+  t.match(response, { status: 201, headers: { 'idempotency-replayed': undefined } }, 'then the key is free')
+  t.equal((await acme('POST /notes', { body: { text: 'never written' }, ...under('dead') })).text, response.text)
   t.equal(await notesOf(t, app), 1)
 })
 

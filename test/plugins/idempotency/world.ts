@@ -4,7 +4,7 @@ import { sql } from 'kysely'
 import type { Test } from 'tap'
 import type { TestDocument } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, type Answer } from '../../http/caller.js'
+import { caller, type Reply } from '../../http/caller.js'
 
 export const document: TestDocument = {
   rbac: { enabled: true },
@@ -50,7 +50,7 @@ export function under (key: string): { headers: Record<string, string> } {
   return { headers: { 'idempotency-key': key } }
 }
 
-export function isReplay ({ headers }: Answer): boolean {
+export function isReplay ({ headers }: Reply): boolean {
   return headers['idempotency-replayed'] === 'true'
 }
 

@@ -44,8 +44,8 @@ test('integrations', async (t) => {
 
   await t.test("a tenant's caller runs the connectors of the tenant's document", async (t) => {
     service.requests.length = 0
-    const answer = await admin('POST /integrations/crm/get', { body: { id: 'a/b?c' } })
-    t.match(answer, { status: 200, body: { ok: true, path: '/things/a%2Fb%3Fc' } })
+    const response = await admin('POST /integrations/crm/get', { body: { id: 'a/b?c' } })
+    t.match(response, { status: 200, body: { ok: true, path: '/things/a%2Fb%3Fc' } })
     t.match(service.requests, [{ method: 'GET', headers: { authorization: `Bearer ${acmeKey}` } }])
     const injected = { note: '{{secret:CRM_KEY}}', sum: '{{1 + 1}}' }
     t.equal((await admin('POST /integrations/crm/make', { body: injected })).status, 200)

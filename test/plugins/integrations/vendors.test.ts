@@ -45,13 +45,13 @@ t.test("every action of the built-in connectors matches its service's documentat
 
   /** The result of an action that the platform's administrator runs, and the request that the service received. */
   async function run (type: string, action: string, params: object): Promise<unknown> {
-    const answer = await app.inject({
+    const response = await app.inject({
       method: 'POST',
       url: `/integrations/${type}/${action}`,
       headers: bearer({ sub: 'root', role: 'admin' }),
       payload: params
     })
-    return answer.statusCode === 200 ? answer.json() : { ...answer.json<object>(), status: answer.statusCode }
+    return response.statusCode === 200 ? response.json() : { ...response.json<object>(), status: response.statusCode }
   }
   const last = (name: keyof typeof services) => services[name].requests.at(-1)
 

@@ -1,6 +1,6 @@
 /** The plugins users and login in their own app, with their dependencies; the clock is the test's. */
 import type { Test } from 'tap'
-import type { Answer, Ask } from '../../http/caller.js'
+import type { Reply, Ask } from '../../http/caller.js'
 import type { FastifyInstance } from 'fastify'
 import type { LoginOptions } from '../../../plugins/login/index.js'
 import { sql } from 'kysely'
@@ -24,7 +24,7 @@ export interface Opened {
   readonly ask: Ask
   readonly clock: ReturnType<typeof fakeClock>
   /** Logs in from an address. */
-  readonly logIn: (tenant: string, email: string, password: string, address?: string) => Promise<Answer>
+  readonly logIn: (tenant: string, email: string, password: string, address?: string) => Promise<Reply>
 }
 
 /** Without the plugin rate-limit: another test covers the limit per address. */

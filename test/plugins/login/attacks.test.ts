@@ -5,7 +5,7 @@ import { test, type Test } from 'tap'
 import { createAttemptLimiter } from '../../../lib/database/attempt-limiter.js'
 import { failure } from '../../../lib/errors.js'
 import { postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
-import { refused, type Answer } from '../../http/caller.js'
+import { refused, type Reply } from '../../http/caller.js'
 import { addUser, audited, open, password, wrong, type Opened } from './app.js'
 
 const quarter = 900_000 // ms
@@ -16,9 +16,9 @@ async function postgres (t: Test): Promise<DatabaseSection> {
 }
 
 /** The number of responses with each status. */
-async function statuses (answers: readonly Promise<Answer>[]): Promise<Record<number, number>> {
+async function statuses (responses: readonly Promise<Reply>[]): Promise<Record<number, number>> {
   const counts: Record<number, number> = {}
-  for (const { status } of await Promise.all(answers)) counts[status] = (counts[status] ?? 0) + 1
+  for (const { status } of await Promise.all(responses)) counts[status] = (counts[status] ?? 0) + 1
   return counts
 }
 
@@ -30,7 +30,7 @@ test('guesses', async (t) => {
   for (const tenant of ['acme', 'globex', '']) await addUser(app, tenant, 'ada@example.com')
   const { authenticate } = app.users
   /** The statuses of wrong passwords, with a fake check: hashing would take time, and only the counting matters here. */
-  async function guesses (tries: () => Promise<Answer>[]): Promise<Record<number, number>> {
+  async function guesses (tries: () => Promise<Reply>[]): Promise<Record<number, number>> {
     for (const { app } of [here, there]) app.users.authenticate = async () => null
     const counts = await statuses(tries())
     for (const { app } of [here, there]) app.users.authenticate = authenticate
@@ -249,9 +249,9 @@ test('malformed addresses and passwords are a 400 and have no other effect', asy
       { email: 'ada@example.com', password: 'x'.repeat(1025) }
     ]
   ) {
-    const answer = await ask('POST /auth/login', { tenant: 'acme', body })
-    refused(t, answer, 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 60))
-    t.notMatch(answer.text, password, 'nothing of the password')
+    const response = await ask('POST /auth/login', { tenant: 'acme', body })
+    refused(t, response, 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 60))
+    t.notMatch(response.text, password, 'nothing of the password')
   }
   for (const email of ["'--@example.com", '%@example.com', '_da@example.com', '$1@example.com']) {
     refused(t, await logIn('acme', email, password), 401, 'CREDENTIALS_INVALID', email)
@@ -279,9 +279,9 @@ test('a busy server says so, and does not count an unchecked attempt', async (t)
   app.users.authenticate = async () => {
     throw failure('loginBusy', { headers: { 'retry-after': '1' } })
   }
-  const answers = await Promise.all(Array.from({ length: 5 }, () => logIn('acme', 'ada@example.com', password)))
-  for (const answer of answers) refused(t, answer, 503, 'LOGIN_BUSY')
-  t.match(answers[0]?.headers, { 'retry-after': '1' })
+  const responses = await Promise.all(Array.from({ length: 5 }, () => logIn('acme', 'ada@example.com', password)))
+  for (const response of responses) refused(t, response, 503, 'LOGIN_BUSY')
+  t.match(responses[0]?.headers, { 'retry-after': '1' })
   app.users.authenticate = authenticate
   t.same(await statuses(Array.from({ length: 6 }, () => logIn('acme', 'ada@example.com', wrong))), { 401: 5, 429: 1 }, 'all five are left')
 })

@@ -2,7 +2,7 @@ import { test, type Test } from 'tap'
 import { fakeClock } from '../secrets/app.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { until } from '../../helpers/instances.js'
-import { caller, refused, type Answer } from '../../http/caller.js'
+import { caller, refused, type Reply } from '../../http/caller.js'
 import { enrol } from '../mfa/app.js'
 import { addUser, claimsOf, open, password, type Opened } from './app.js'
 
@@ -11,7 +11,7 @@ const day = 86_400_000
 
 const refresh = ({ ask }: Opened, refreshToken: unknown, tenant?: string) =>
   ask('POST /auth/refresh', { body: { refreshToken }, ...tenant !== undefined && { tenant } })
-const info = async ({ ask }: Opened, { body: { token } }: Answer) => (await ask('GET /auth/me', { token: String(token) })).status
+const info = async ({ ask }: Opened, { body: { token } }: Reply) => (await ask('GET /auth/me', { token: String(token) })).status
 
 test('a refresh token returns the next token and the next refresh token', (t) =>
   forEachEngine(t, async (t, engine) => {
@@ -120,7 +120,7 @@ test('a reused refresh token ends its session on every server', async (t) => {
   refused(t, await refresh(here, stolen.body['refreshToken']), 401, 'TOKEN_INVALID')
   refused(t, await refresh(there, next.body['refreshToken']), 401, 'TOKEN_INVALID', 'the next one is revoked with it')
   for (const server of [here, there]) {
-    for (const answer of [stolen, next]) await until(t, 'the tokens of the session end', async () => await info(server, answer) === 401)
+    for (const response of [stolen, next]) await until(t, 'the tokens of the session end', async () => await info(server, response) === 401)
     t.equal(await info(server, other), 200, 'another session of the user continues')
   }
   t.equal((await refresh(there, other.body['refreshToken'])).status, 200)
@@ -135,13 +135,13 @@ test('of many concurrent refreshes with one token at most one succeeds', async (
   const there = await open(t, engine, { clock: here.clock })
   await addUser(here.app, 'acme', email)
   const { body: { refreshToken } } = await here.logIn('acme', email, password)
-  const answers = await Promise.all(Array.from({ length: 40 }, (_, index) => refresh(index % 2 === 0 ? here : there, refreshToken)))
-  const given = answers.filter(({ status }) => status === 200)
+  const responses = await Promise.all(Array.from({ length: 40 }, (_, index) => refresh(index % 2 === 0 ? here : there, refreshToken)))
+  const given = responses.filter(({ status }) => status === 200)
   t.equal(given.length, 1)
-  t.same(new Set(answers.map(({ status }) => status)), new Set([200, 401]))
-  for (const answer of given) {
-    refused(t, await refresh(here, answer.body['refreshToken']), 401, 'TOKEN_INVALID', 'one of them is a thief: the session has ended')
-    for (const server of [here, there]) await until(t, 'the token of the faster one ends', async () => await info(server, answer) === 401)
+  t.same(new Set(responses.map(({ status }) => status)), new Set([200, 401]))
+  for (const response of given) {
+    refused(t, await refresh(here, response.body['refreshToken']), 401, 'TOKEN_INVALID', 'one of them is a thief: the session has ended')
+    for (const server of [here, there]) await until(t, 'the token of the faster one ends', async () => await info(server, response) === 401)
   }
 })
 
@@ -152,19 +152,19 @@ test('a logout ends the session of its refresh token, a logout everywhere ends a
   await addUser(here.app, 'acme', email)
   await addUser(here.app, 'acme', 'bob@example.com')
   const logIn = () => here.logIn('acme', email, password)
-  const end = (path: string, { body: { token } }: Answer) => here.ask(`POST ${path}`, { token: String(token) })
+  const end = (path: string, { body: { token } }: Reply) => here.ask(`POST ${path}`, { token: String(token) })
   const [first, second, third, bob] = [await logIn(), await logIn(), await logIn(), await here.logIn('acme', 'bob@example.com', password)]
   const next = await refresh(here, first.body['refreshToken'])
 
   t.equal((await end('/auth/logout', first)).status, 200)
   refused(t, await refresh(there, next.body['refreshToken']), 401, 'TOKEN_INVALID')
   for (const server of [here, there]) {
-    for (const answer of [first, next]) { await until(t, 'both tokens of the session end', async () => await info(server, answer) === 401) }
+    for (const response of [first, next]) { await until(t, 'both tokens of the session end', async () => await info(server, response) === 401) }
   }
   t.equal(await info(here, second), 200)
 
   t.equal((await end('/auth/logout-all', second)).status, 200)
-  for (const answer of [second, third]) refused(t, await refresh(there, answer.body['refreshToken']), 401, 'TOKEN_INVALID')
+  for (const response of [second, third]) refused(t, await refresh(there, response.body['refreshToken']), 401, 'TOKEN_INVALID')
   t.equal((await refresh(there, bob.body['refreshToken'])).status, 200, "another user's sessions stay")
 })
 

@@ -5,7 +5,7 @@ import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, refused, type Answer } from '../../http/caller.js'
+import { caller, refused, type Reply } from '../../http/caller.js'
 import { enrol } from '../mfa/app.js'
 import { addUser, audited, claimsOf, open, password, wrong, type Opened } from './app.js'
 
@@ -32,13 +32,13 @@ async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
   const platform = await addUser(app, '', email, 'admin')
   t.equal(new Set([acme, globex.id, platform]).size, 3, 'one address is three users')
 
-  const answer = await logIn('acme', 'ADA@example.com', password)
-  t.match(answer, {
+  const response = await logIn('acme', 'ADA@example.com', password)
+  t.match(response, {
     status: 200,
     headers: { 'cache-control': 'no-store' },
     body: { tokenType: 'Bearer', expiresIn: 3600, user: { id: acme, email, role: 'editor', tenantId: 'acme' } }
   })
-  t.match(claimsOf(answer.body['token']), {
+  t.match(claimsOf(response.body['token']), {
     sub: acme,
     role: 'editor',
     tenant_id: 'acme',
@@ -48,7 +48,7 @@ async function logsIn (t: Test, { app, ask, logIn }: Opened): Promise<void> {
     iat: Number,
     jti: String
   })
-  t.match(await app.auth.verify(String(answer.body['token'])), { sub: acme, tenant_id: 'acme' })
+  t.match(await app.auth.verify(String(response.body['token'])), { sub: acme, tenant_id: 'acme' })
   const ofPlatform = await logIn('', email, password)
   t.match(ofPlatform.body, { user: { id: platform, role: 'admin', tenantId: null } })
   t.notOk('tenant_id' in claimsOf(ofPlatform.body['token']), 'a platform user has no tenant')
@@ -143,13 +143,13 @@ test('registration creates a user if the document opens it and the tenant does n
   const body = { email: 'New@Example.com', password }
   const register = (request: object = {}) => ask('POST /auth/register', { tenant: 'acme', body, ...request })
 
-  const answer = await register()
-  t.match(answer, {
+  const response = await register()
+  t.match(response, {
     status: 201,
     headers: { 'cache-control': 'no-store' },
     body: { tokenType: 'Bearer', expiresIn: 3600, user: { email: 'new@example.com', role: 'user', tenantId: 'acme' } }
   })
-  t.match(claimsOf(answer.body['token']), { role: 'user', tenant_id: 'acme', amr: ['pwd'] })
+  t.match(claimsOf(response.body['token']), { role: 'user', tenant_id: 'acme', amr: ['pwd'] })
   t.match(await ask('POST /auth/login', { tenant: 'acme', body }), { status: 200, body: { user: { email: 'new@example.com' } } })
   refused(t, await register(), 409, 'CONFLICT')
   refused(t, await register({ tenant: 'closed' }), 403, 'FORBIDDEN', 'the tenant disables it')
@@ -203,12 +203,12 @@ test('a partial token gives one session, however many concurrent requests send i
   const { body: { token } } = await here.logIn('acme', email, password)
   const { backupCodes } = await enrol(t, caller(t, here.app, { token: String(token) }), here.clock)
   const { body: { partialToken } } = await here.logIn('acme', email, password)
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     backupCodes.slice(0, 4).map((code, index) =>
       [here, there][index % 2]?.ask('POST /auth/mfa/verify', { token: String(partialToken), body: { code } })
     )
   )
-  t.same(answers.map((answer) => answer?.status).sort(), [200, 401, 401, 401])
+  t.same(responses.map((response) => response?.status).sort(), [200, 401, 401, 401])
 })
 
 test('a user with a second factor must enter its code', async (t) => {
@@ -348,9 +348,9 @@ test('the whole server limits requests by address, closes registration by defaul
     { message: 'Registration is closed' },
     'tenants are not revealed'
   )
-  const answers: Answer[] = []
-  for (const tenant of ['acme', 'nobody']) answers.push(await ask('POST /auth/login', { tenant, body: { email, password } }))
-  const [headers, others] = answers.map((
+  const responses: Reply[] = []
+  for (const tenant of ['acme', 'nobody']) responses.push(await ask('POST /auth/login', { tenant, body: { email, password } }))
+  const [headers, others] = responses.map((
     { status, headers: { date: _date, 'x-request-id': _id, 'x-ratelimit-remaining': _remaining, 'x-ratelimit-reset': _reset, ...headers } }
   ) => ({ status, ...headers }))
   t.same(headers, others, 'no header reveals whether the tenant exists')

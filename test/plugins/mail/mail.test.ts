@@ -121,9 +121,9 @@ test('a provider outage delays the mail, not the request', async (t) => {
 test('without `auth.mail` the endpoints that send mail return a 503 that names it', async (t) => {
   const app = await testServer(t, { auth: { registration: 'open' } }, { tenants: ['acme'] })
   const ask = caller(t, app, { tenant: 'acme' })
-  const answer = await ask('POST /auth/password/forgot', { body: { email: address } })
-  refused(t, answer, 503, 'MAIL_NOT_CONFIGURED')
-  t.match(answer.body['message'], /auth\.mail/)
+  const response = await ask('POST /auth/password/forgot', { body: { email: address } })
+  refused(t, response, 503, 'MAIL_NOT_CONFIGURED')
+  t.match(response.body['message'], /auth\.mail/)
   t.equal((await ask('POST /auth/register', { body: { email: address, password } })).status, 201)
   refused(t, await ask('POST /auth/password/reset', { body: { token: 'lt_acme.x', password } }), 400, 'LINK_INVALID')
   t.same(await app.db.selectFrom('tenantry_queue.job').select('id').where('task', '=', 'auth.mail').execute(), [])

@@ -14,7 +14,7 @@ export function program (name: string, ...args: string[]): Pick<McpServer, 'comm
   return { command: process.execPath, args: [join(root, `node_modules/@modelcontextprotocol/${name}/dist/index.js`), ...args] }
 }
 
-export interface Answer {
+export interface Reply {
   readonly status: number
   readonly body: Readonly<Record<string, unknown>>
   /** The first text of a result. */
@@ -22,8 +22,8 @@ export interface Answer {
 }
 
 export interface Caller {
-  execute(target: string, args?: unknown): Promise<Answer>
-  get(path: string): Promise<Answer>
+  execute(target: string, args?: unknown): Promise<Reply>
+  get(path: string): Promise<Reply>
 }
 
 export interface Opened {
@@ -46,14 +46,14 @@ export async function open (
 }
 
 function callerOf (app: FastifyInstance, headers: Record<string, string>): Caller {
-  const answerOf = (response: { statusCode: number, body: string }): Answer => {
+  const replyOf = (response: { statusCode: number, body: string }): Reply => {
     const body = JSON.parse(response.body)
     return { status: response.statusCode, body, text: String(body.content?.[0]?.text) }
   }
   return {
     async execute (target, args) {
       const [server, ...tool] = target.split('.')
-      return answerOf(
+      return replyOf(
         await app.inject({
           method: 'POST',
           url: '/agent/mcp/execute',
@@ -62,7 +62,7 @@ function callerOf (app: FastifyInstance, headers: Record<string, string>): Calle
         })
       )
     },
-    get: async (path) => answerOf(await app.inject({ url: path, headers }))
+    get: async (path) => replyOf(await app.inject({ url: path, headers }))
   }
 }
 
@@ -76,10 +76,10 @@ export function isAlive (pid: number): boolean {
 }
 
 /** Repeats the request until it gets the status. A failed server restarts after a delay. */
-export async function until (status: number, ask: () => Promise<Answer>): Promise<Answer> {
+export async function until (status: number, ask: () => Promise<Reply>): Promise<Reply> {
   for (;;) {
-    const answer = await ask()
-    if (answer.status === status) return answer
+    const response = await ask()
+    if (response.status === status) return response
     await new Promise((resolve) => setTimeout(resolve, 50))
   }
 }

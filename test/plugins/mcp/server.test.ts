@@ -194,12 +194,12 @@ test('refusals of the protocol have the form that /doc describes', async (t) => 
     404: [await post({ ...message, method: 'subscriptions/listen' }, token('acme'))],
     406: [await post(message, { ...token('acme'), accept: 'text/html' })]
   }
-  for (const [status, answers] of Object.entries(refusals)) {
+  for (const [status, cases] of Object.entries(refusals)) {
     const schema = schemaWithoutReferences(doc, responses[status].content['application/json'].schema)
     const validate = new Ajv2020({ strict: false }).compile(Object(schema))
-    for (const answer of answers) {
-      t.equal(String(answer.status), status)
-      t.ok(validate(await answer.json()), JSON.stringify(validate.errors))
+    for (const response of cases) {
+      t.equal(String(response.status), status)
+      t.ok(validate(await response.json()), JSON.stringify(validate.errors))
     }
   }
 })

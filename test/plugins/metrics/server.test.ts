@@ -109,9 +109,9 @@ t.test('metrics of a server', async (t) => {
   })
 
   await t.test("the platform's key and concurrent callers get the same metrics", async (t) => {
-    const answers = await Promise.all(Array.from({ length: 5 }, () => app.inject({ url: '/metrics', headers: { 'x-api-key': apiKey } })))
-    t.strictSame(answers.map(({ statusCode }) => statusCode), [200, 200, 200, 200, 200])
-    for (const { body } of answers) samplesOf(t, body)
+    const responses = await Promise.all(Array.from({ length: 5 }, () => app.inject({ url: '/metrics', headers: { 'x-api-key': apiKey } })))
+    t.strictSame(responses.map(({ statusCode }) => statusCode), [200, 200, 200, 200, 200])
+    for (const { body } of responses) samplesOf(t, body)
   })
 })
 

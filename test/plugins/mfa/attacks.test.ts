@@ -1,5 +1,5 @@
 /** Guessed, replayed, stolen and misplaced codes, on two servers of one database. */
-import type { Answer, Ask } from '../../http/caller.js'
+import type { Reply, Ask } from '../../http/caller.js'
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { until } from '../../helpers/instances.js'
@@ -25,7 +25,7 @@ test('attacks', async (t) => {
     sub: string,
     tenant = 'acme'
   ): readonly [Ask, Ask] => [first.as({ sub, tenant_id: tenant }), second.as({ sub, tenant_id: tenant })]
-  const statuses = (answers: readonly Answer[]) => answers.map(({ status }) => status).sort()
+  const statuses = (responses: readonly Reply[]) => responses.map(({ status }) => status).sort()
 
   await t.test('of parallel guesses over all endpoints and servers, five are checked', async (t) => {
     const asks = both('ada')
@@ -33,7 +33,7 @@ test('attacks', async (t) => {
     const { phone, backupCodes } = await enrol(t, ada, clock)
     await setUp(t, ada, clock, backupCodes[0])
     const wrong = 'ZZZZ-ZZZZ-ZZZZ'
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       asks.flatMap((ask) => [
         ask('POST /mfa/verify', { body: { code: phone.wrong() } }),
         ask('POST /mfa/enable', { body: { code: '000000' } }),
@@ -44,13 +44,13 @@ test('attacks', async (t) => {
         ask(`GET /mfa/backup-codes?code=${wrong}`)
       ]).concat([...Array(6)].map(() =>
         app.mfa.check('acme', 'ada', phone.wrong(), { userId: 'ada', address: null }).then(
-          (valid): Answer => ({ status: 200, headers: {}, text: '', body: { valid } }),
-          (error: unknown): Answer => ({ status: Object(error).statusCode, headers: {}, text: '', body: {} })
+          (valid): Reply => ({ status: 200, headers: {}, text: '', body: { valid } }),
+          (error: unknown): Reply => ({ status: Object(error).statusCode, headers: {}, text: '', body: {} })
         )
       ))
     )
-    t.equal(answers.filter(({ status }) => status !== 429).length, 5)
-    t.notOk(answers.some(({ body }) => body['valid'] === true || body['secret'] !== undefined || body['backupCodes'] !== undefined))
+    t.equal(responses.filter(({ status }) => status !== 429).length, 5)
+    t.notOk(responses.some(({ body }) => body['valid'] === true || body['secret'] !== undefined || body['backupCodes'] !== undefined))
     clock.forward(step)
     for (
       const refusal of [
@@ -97,8 +97,8 @@ test('attacks', async (t) => {
         backupCodes[0]
       ]] as const
     ) {
-      const answers = await Promise.all([...asks, ...asks].map((ask) => ask(target, { body: { code } })))
-      t.equal(answers.filter(({ body }) => body['valid'] === true).length, 1, what)
+      const responses = await Promise.all([...asks, ...asks].map((ask) => ask(target, { body: { code } })))
+      t.equal(responses.filter(({ body }) => body['valid'] === true).length, 1, what)
       clock.forward(window)
     }
     const code = phone.code()
@@ -120,10 +120,10 @@ test('attacks', async (t) => {
   await t.test('of several setups enabled at once, one is in force', async (t) => {
     const asks = both('cy')
     const phones = await Promise.all(asks.map((ask) => setUp(t, ask, clock)))
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       phones.flatMap((phone) => asks.map((ask) => ask('POST /mfa/enable', { body: { code: phone.code() } })))
     )
-    t.equal(answers.filter(({ status }) => status === 200).length, 1)
+    t.equal(responses.filter(({ status }) => status === 200).length, 1)
     clock.forward(step)
     const valid = await Promise.all(phones.map((phone) => app.mfa.check('acme', 'cy', phone.code(), noActor)))
     t.same(valid.sort(), [false, true])
@@ -132,7 +132,7 @@ test('attacks', async (t) => {
   await t.test('a request that began before another request changed the second factor has no effect', async (t) => {
     const [gil, gilElsewhere] = both('gil')
     /** The response to a request that has read the old row, and waits for it during the change. */
-    const overtaken = async (request: () => Promise<Answer>, change: string): Promise<Answer> => {
+    const overtaken = async (request: () => Promise<Reply>, change: string): Promise<Reply> => {
       const { waiting } = await app.db.transaction().execute(async (transaction) => {
         await sql`select 1 from tenantry.user_mfa where user_id = 'gil' for update`.execute(transaction)
         const waiting = request()
@@ -175,9 +175,9 @@ test('attacks', async (t) => {
 
   await t.test('setups are limited too', async (t) => {
     const [dan] = both('dan')
-    const answers: Answer[] = []
-    for (let round = 0; round < 11; round++) answers.push(await dan('POST /mfa/setup'))
-    t.same(answers.map(({ status }) => status), [...Array(10).fill(200), 429])
+    const responses: Reply[] = []
+    for (let round = 0; round < 11; round++) responses.push(await dan('POST /mfa/setup'))
+    t.same(responses.map(({ status }) => status), [...Array(10).fill(200), 429])
   })
 
   await t.test('an API key has no second factor', async (t) => {
@@ -252,9 +252,9 @@ test('attacks', async (t) => {
       ]
     ) {
       for (const target of ['POST /mfa/verify', 'POST /mfa/enable', 'POST /mfa/disable', 'POST /mfa/backup-codes/verify']) {
-        const answer = await fay(target, { body: { code } })
-        refused(t, answer, 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(code)?.slice(0, 20)}`)
-        t.match(answer.body.details, [{ path: '/body/code' }])
+        const response = await fay(target, { body: { code } })
+        refused(t, response, 400, 'VALIDATION_FAILED', `${target} ${JSON.stringify(code)?.slice(0, 20)}`)
+        t.match(response.body.details, [{ path: '/body/code' }])
       }
     }
     refused(t, await fay('POST /mfa/verify', { body: { code: '123456', user: 'ada' } }), 400, 'VALIDATION_FAILED')

@@ -39,7 +39,7 @@ export interface Seen {
 }
 
 /** A local server for behaviour that the mock lacks. It serves `chat/completions` and `embeddings`. */
-export async function wireProvider (t: Test, answer: (response: ServerResponse, seen: Seen, url: string) => void | Promise<void>) {
+export async function wireProvider (t: Test, respond: (response: ServerResponse, seen: Seen, url: string) => void | Promise<void>) {
   const requests: Seen[] = []
   const server = createServer((request, response) => {
     let text = ''
@@ -48,7 +48,7 @@ export async function wireProvider (t: Test, answer: (response: ServerResponse, 
     }).on('end', () => {
       const seen = { headers: request.headers, body: JSON.parse(text), closed: once(response, 'close') }
       requests.push(seen)
-      Promise.resolve(answer(response, seen, request.url ?? '')).catch((error: unknown) => {
+      Promise.resolve(respond(response, seen, request.url ?? '')).catch((error: unknown) => {
         response.destroy(error instanceof Error ? error : undefined)
       })
     })
@@ -113,10 +113,10 @@ export function agentOf (provider: Provider, baseUrl: string, more: Partial<Agen
 export interface Opened {
   readonly app: FastifyInstance
   readonly origin: string
-  readonly post: (url: string, body: unknown, tenant?: string | null, claims?: TokenClaims) => Promise<Answer>
+  readonly post: (url: string, body: unknown, tenant?: string | null, claims?: TokenClaims) => Promise<Reply>
 }
 
-export interface Answer {
+export interface Reply {
   readonly status: number
   readonly headers: Headers
   readonly text: string

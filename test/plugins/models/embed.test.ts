@@ -43,9 +43,9 @@ t.test("vectors of all texts are returned, in requests of 256, with the provider
 })
 
 t.test('vectors that no store can compare are rejected', async (t) => {
-  let answer = ''
+  let reply = ''
   const wire = await wireProvider(t, (response) => {
-    response.writeHead(200, { 'content-type': 'application/json' }).end(`{"data":${answer},"usage":{"prompt_tokens":0}}`)
+    response.writeHead(200, { 'content-type': 'application/json' }).end(`{"data":${reply},"usage":{"prompt_tokens":0}}`)
   })
   const { app } = await open(t, agentOf('local', wire.url, embedding(wire.url, { dimensions: 2 })))
   const embed = (more: object = {}) => app.models.embed({ tenant: 'acme', user: null, texts: ['hello'], signal, ...more })
@@ -54,13 +54,13 @@ t.test('vectors that no store can compare are rejected', async (t) => {
   )
   let charged = 0
   for (const wrong of ['[]', ...vectors, 'null']) {
-    answer = wrong
+    reply = wrong
     const error = await embed().catch((error: unknown) => error)
     t.match(error, { code: 'TENANTRY_PROVIDER_FAILED' }, wrong)
     t.ok(isCharged(error), 'another attempt would be charged too')
     t.strictSame(await ledger(app, 'acme'), { tokens: charged += 2, cost: charged, open: 0 }, 'the provider has responded')
   }
-  answer = '[{"index":0,"embedding":[1,2]}]'
+  reply = '[{"index":0,"embedding":[1,2]}]'
   t.match(await embed(), { usage: { inputTokens: 2 } }, 'a reported usage of 0 is replaced by an estimate')
   t.match(await embed({ dimensions: 3 }).catch((error: unknown) => error), {
     code: 'TENANTRY_PROVIDER_FAILED',

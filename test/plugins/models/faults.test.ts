@@ -27,8 +27,8 @@ function failing (status: number, headers: Record<string, string> = {}) {
   }
 }
 
-async function openOn (t: Test, answer: Parameters<typeof wireProvider>[1], more: { provider?: Provider, timeoutMs?: number } = {}) {
-  const wire = await wireProvider(t, answer)
+async function openOn (t: Test, respond: Parameters<typeof wireProvider>[1], more: { provider?: Provider, timeoutMs?: number } = {}) {
+  const wire = await wireProvider(t, respond)
   const provider = more.provider ?? 'local'
   const opened = await open(
     t,
@@ -60,10 +60,10 @@ t.test("a provider's status is mapped to the server's own, and costs nothing", a
   for (const [theirs, ours, code] of statuses) {
     status = theirs
     for (const url of ['/llm/chat', '/llm/stream']) {
-      const answer = await post(url, ask('hello'))
-      t.equal(answer.status, ours, `${url} ${theirs}`)
-      t.equal(answer.body['code'], code)
-      tellsNothing(t, answer.text)
+      const response = await post(url, ask('hello'))
+      t.equal(response.status, ours, `${url} ${theirs}`)
+      t.equal(response.body['code'], code)
+      tellsNothing(t, response.text)
     }
   }
   t.strictSame(await ledger(app, 'acme'), { tokens: 0, cost: 0, open: 0 })
@@ -75,9 +75,9 @@ t.test('every provider: a rejected key and a failure are mapped', async (t) => {
     const { post } = await open(t, agentOf(provider, `${mock.url}/${provider === 'google' ? 'v1beta' : 'v1'}`))
     for (const [status, ours] of [[401, 502], [429, 503], [500, 502]] as const) {
       mock.nextRequestError(status, { message: secretOfProvider })
-      const answer = await post('/llm/chat', ask('hello'))
-      t.equal(answer.status, ours, `${provider} ${status}`)
-      tellsNothing(t, answer.text)
+      const response = await post('/llm/chat', ask('hello'))
+      t.equal(response.status, ours, `${provider} ${status}`)
+      tellsNothing(t, response.text)
     }
   }
 })
@@ -92,18 +92,18 @@ t.test("the provider's Retry-After is passed on within bounds", async (t) => {
     ], ['', '5']] as const
   ) {
     header = given
-    const answer = await post('/llm/chat', ask('hello'))
-    t.equal(answer.headers.get('retry-after'), expected, `"${given}"`)
-    t.equal(answer.body['retryAfter'], Number(expected))
+    const response = await post('/llm/chat', ask('hello'))
+    t.equal(response.headers.get('retry-after'), expected, `"${given}"`)
+    t.equal(response.body['retryAfter'], Number(expected))
   }
 })
 
 t.test('a provider that hangs before its response is a 504, and costs nothing', async (t) => {
   const { app, post, wire } = await openOn(t, () => {}, { timeoutMs: 300 })
   for (const url of ['/llm/chat', '/llm/stream']) {
-    const answer = await post(url, ask('hello'))
-    t.equal(answer.status, 504, url)
-    t.equal(answer.body['code'], 'TENANTRY_PROVIDER_TIMEOUT')
+    const response = await post(url, ask('hello'))
+    t.equal(response.status, 504, url)
+    t.equal(response.body['code'], 'TENANTRY_PROVIDER_TIMEOUT')
   }
   await Promise.all(wire.requests.map(({ closed }) => closed))
   t.strictSame(await ledger(app, 'acme'), { tokens: 0, cost: 0, open: 0 })
@@ -147,11 +147,11 @@ const broken: Record<string, (response: ServerResponse) => void> = {
 }
 
 t.test('a broken response is a 502, or one `error` event after the received part, and is charged', async (t) => {
-  let answer = broken['cut off midway']!
-  const { app, post } = await openOn(t, (response) => answer(response))
+  let reply = broken['cut off midway']!
+  const { app, post } = await openOn(t, (response) => reply(response))
   let expected = 0
   for (const [name, make] of Object.entries(broken)) {
-    answer = make
+    reply = make
     const chat = await post('/llm/chat', ask('hello'))
     t.equal(chat.status, 502, name)
     tellsNothing(t, chat.text)
@@ -172,9 +172,9 @@ t.test('a response that is not a stream is a 502', async (t) => {
     response.writeHead(200, { 'content-type': 'text/html' }).end(`<html>${secretOfProvider}</html>`)
   })
   for (const url of ['/llm/chat', '/llm/stream']) {
-    const answer = await post(url, ask('hello'))
-    t.ok(answer.status === 502 || eventsOf(answer.text).at(-1)?.['type'] === 'error', url)
-    tellsNothing(t, answer.text)
+    const response = await post(url, ask('hello'))
+    t.ok(response.status === 502 || eventsOf(response.text).at(-1)?.['type'] === 'error', url)
+    tellsNothing(t, response.text)
   }
 })
 
@@ -189,9 +189,9 @@ t.test('a response of 100 MB is cut off', async (t) => {
       if (!response.write(piece)) await once(response, 'drain', { signal: closed.signal }).catch(() => {})
     }
   })
-  const answer = await post('/llm/chat', ask('hello'))
-  t.equal(answer.status, 502)
-  t.match(answer.body, { message: 'The response of the provider is too large' })
+  const reply = await post('/llm/chat', ask('hello'))
+  t.equal(reply.status, 502)
+  t.match(reply.body, { message: 'The response of the provider is too large' })
   await wire.requests[0]?.closed
   t.ok(written < 20_000_000, `${written} bytes were sent`)
   const { tokens, open } = await ledger(app, 'acme')
@@ -206,9 +206,9 @@ t.test('invalid requests reach no model', async (t) => {
   })
   const refused = async (name: string, body: unknown, status: number, pattern: object = {}) => {
     for (const url of ['/llm/chat', '/llm/stream']) {
-      const answer = await post(url, body)
-      t.equal(answer.status, status, `${url} ${name}`)
-      t.match(answer.body, pattern, name)
+      const response = await post(url, body)
+      t.equal(response.status, status, `${url} ${name}`)
+      t.match(response.body, pattern, name)
     }
   }
   const message = { role: 'user', content: 'hello' }
@@ -248,8 +248,8 @@ t.test('NUL and unpaired surrogates become U+FFFD', async (t) => {
     begin(response)
     response.end(chunk('hi') + finish({ input: 5, output: 1 }))
   })
-  const answer = await post('/llm/chat', '{"messages":[{"role":"user","content":"a\\u0000b\\ud800c"}]}')
-  t.equal(answer.status, 200, answer.text)
+  const reply = await post('/llm/chat', '{"messages":[{"role":"user","content":"a\\u0000b\\ud800c"}]}')
+  t.equal(reply.status, 200, reply.text)
   t.match(wire.requests[0]?.body, { messages: [{ content: 'a\uFFFDb\uFFFDc' }] })
 })
 
@@ -259,8 +259,8 @@ t.test("a prompt beyond the model's context is a 400 before the call", async (t)
     t,
     agentOf('local', wire.url, { models: [{ id: 'test-model', provider: 'local', kind: 'chat', contextTokens: 150 }] })
   )
-  const answer = await post('/llm/chat', ask('word '.repeat(60)))
-  t.equal(answer.status, 400)
-  t.match(answer.body['message'], /the model accepts 150/)
+  const response = await post('/llm/chat', ask('word '.repeat(60)))
+  t.equal(response.status, 400)
+  t.match(response.body['message'], /the model accepts 150/)
   t.equal(wire.requests.length, 0)
 })

@@ -7,7 +7,7 @@ import { samplesOf } from '../metrics/exposition.js'
 import { agentOf, apiKey, ask, begin, chunk, eventsOf, finish, open, wireProvider } from './app.js'
 
 const prompt = 'the prompt of marigold'
-const answer = 'the answer of nasturtium'
+const text = 'the answer of nasturtium'
 
 /** A provider that responds, or returns the status. */
 async function openProvider (t: Test) {
@@ -19,7 +19,7 @@ async function openProvider (t: Test) {
       return
     }
     begin(response)
-    response.end(chunk(answer) + finish({ input: 11, output: 7 }))
+    response.end(chunk(text) + finish({ input: 11, output: 7 }))
   })
   return { ...wire, state }
 }
@@ -88,7 +88,7 @@ t.test('no log line contains a prompt or a response, unless `agent.logPrompts` i
   t.equal(lines.length, 3)
   for (const line of lines) {
     t.match(line, prompt)
-    t.match(line, answer)
+    t.match(line, text)
   }
 })
 

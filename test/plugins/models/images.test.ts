@@ -26,9 +26,9 @@ t.test("a model gets the image of the tenant's file, and no other file", async (
     })
     const image = await store('image/png', png)
 
-    const answer = await post('/llm/chat', bodyOf(image))
-    t.equal(answer.status, 200, `${provider}: ${answer.text}`)
-    t.match(answer.body, { message: { content: 'Black.' } })
+    const response = await post('/llm/chat', bodyOf(image))
+    t.equal(response.status, 200, `${provider}: ${response.text}`)
+    t.match(response.body, { message: { content: 'Black.' } })
     const { tokens } = await ledger(app, 'acme')
 
     for (

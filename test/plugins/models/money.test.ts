@@ -12,11 +12,11 @@ t.test("50 concurrent calls never exceed the plan's limit", async (t) => {
   // A prompt of 10 tokens and a response of up to 100: nine calls at a time fit into 1000.
   const wire = await wireProvider(t, answering({ input: 10, output: 100 }))
   const { app, post } = await open(t, agentOf('local', wire.url))
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 50 }, (_, index) => post(index % 2 === 0 ? '/llm/chat' : '/llm/stream', ask('hello'), 'small'))
   )
-  const passed = answers.filter(({ status }) => status === 200)
-  const refused = answers.filter(({ status }) => status === 402)
+  const passed = responses.filter(({ status }) => status === 200)
+  const refused = responses.filter(({ status }) => status === 402)
   t.equal(passed.length, 9)
   t.equal(refused.length, 41)
   t.match(refused[0]?.body, { code: 'TENANTRY_PLAN_LIMIT', allowed: false, upgrade: { plan: String } })
@@ -29,8 +29,8 @@ t.test("a plan's cost limit applies separately", async (t) => {
   // 10 and 100 tokens cost 210 millionths; the plan includes 1000.
   const wire = await wireProvider(t, answering({ input: 10, output: 100 }))
   const { app, post } = await open(t, agentOf('local', wire.url))
-  const answers = await Promise.all(Array.from({ length: 20 }, () => post('/llm/chat', ask('hello'), 'cheap')))
-  t.equal(answers.filter(({ status }) => status === 200).length, 4)
+  const responses = await Promise.all(Array.from({ length: 20 }, () => post('/llm/chat', ask('hello'), 'cheap')))
+  t.equal(responses.filter(({ status }) => status === 200).length, 4)
   t.strictSame(await ledger(app, 'cheap'), { tokens: 440, cost: 840, open: 0 })
 })
 
@@ -40,8 +40,8 @@ t.test('a provider with missing or impossible usage is charged by an estimate', 
   const { post } = await open(t, agentOf('local', wire.url))
   for (const given of [null, { input: 0, output: 0 }, { input: -5, output: -5 }, { input: 1e300, output: 0.5 }]) {
     usage = given
-    const answer = await post('/llm/chat', ask('hello'))
-    t.match(answer.body['usage'], { inputTokens: 10, outputTokens: 2, totalTokens: 12, cost: 0.000014 }, JSON.stringify(given))
+    const response = await post('/llm/chat', ask('hello'))
+    t.match(response.body['usage'], { inputTokens: 10, outputTokens: 2, totalTokens: 12, cost: 0.000014 }, JSON.stringify(given))
   }
 })
 
@@ -117,9 +117,9 @@ t.test('tools run between rounds, each of which is metered', async (t) => {
       })
     }
   })
-  const answer = await app.post('/llm/chat', ask('How many apples?', { tools: ['count'] }))
-  t.equal(answer.status, 200, answer.text)
-  t.match(answer.body, {
+  const response = await app.post('/llm/chat', ask('How many apples?', { tools: ['count'] }))
+  t.equal(response.status, 200, response.text)
+  t.match(response.body, {
     message: { content: 'It is 7.' },
     toolCalls: [{ name: 'count', ok: true }],
     usage: { inputTokens: 50, outputTokens: 10, totalTokens: 60, cost: 0.00007 }
@@ -156,8 +156,8 @@ t.test('`responseFormat` returns an object, and a response that does not match i
   t.match(numbers.body, { object: { id: 7 } }, 'numbers of the schema that no double holds')
   for (const wrong of ['{"colour":"mauve"}', 'red', '{"colour":"red","more":1}', '']) {
     text = wrong
-    const answer = await post('/llm/chat', ask('a colour', { responseFormat }))
-    t.equal(answer.status, 502, wrong)
+    const response = await post('/llm/chat', ask('a colour', { responseFormat }))
+    t.equal(response.status, 502, wrong)
   }
   t.equal((await ledger(app, 'acme')).tokens, 7 * 15)
   const asked = wire.requests.length
@@ -184,8 +184,8 @@ t.test('`responseFormat` returns an object, and a response that does not match i
       { type: 'object', description: 'x'.repeat(40_000) }
     ]
   ) {
-    const answer = await post('/llm/chat', ask('a colour', { responseFormat: schema }))
-    t.equal(answer.status, 400, answer.text.slice(0, 200))
+    const response = await post('/llm/chat', ask('a colour', { responseFormat: schema }))
+    t.equal(response.status, 400, response.text.slice(0, 200))
   }
   t.equal(wire.requests.length, asked)
 })

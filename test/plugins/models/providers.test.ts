@@ -52,8 +52,8 @@ t.test('`stream: false` responds like chat', async (t) => {
   const mock = await mockProvider(t)
   mock.onMessage('hello', { content: 'Hi!' })
   const { post } = await open(t, agentOf('local', `${mock.url}/v1`))
-  const answer = await post('/llm/stream', ask('hello', { stream: false }))
-  t.match(answer.body, { message: { content: 'Hi!' }, usage: { totalTokens: Number } })
+  const response = await post('/llm/stream', ask('hello', { stream: false }))
+  t.match(response.body, { message: { content: 'Hi!' }, usage: { totalTokens: Number } })
 })
 
 t.test("GET /llm/models lists the document's models, with prices and context sizes", async (t) => {
@@ -67,8 +67,8 @@ t.test("GET /llm/models lists the document's models, with prices and context siz
       embedding: { provider: 'local', model: 'vectors', baseUrl: 'http://127.0.0.1:1/v1' }
     })
   )
-  const answer = await app.inject({ url: '/llm/models', headers: tokenOf('acme') })
-  t.strictSame(answer.json(), {
+  const response = await app.inject({ url: '/llm/models', headers: tokenOf('acme') })
+  t.strictSame(response.json(), {
     data: [
       { id: 'large', provider: 'local', kind: 'chat', contextTokens: 8000, price: { input: 1, output: 2 } },
       { id: 'test-model', provider: 'local', kind: 'chat', contextTokens: null, price: null },

@@ -40,9 +40,9 @@ t.test('the result is the text or the object, and is metered', async (t) => {
 })
 
 t.test('a charged attempt is not repeated; one without a charge is', async (t) => {
-  let answer: 'refused' | 'cut' = 'refused'
+  let reply: 'refused' | 'cut' = 'refused'
   const wire = await wireProvider(t, (response) => {
-    if (answer === 'refused') {
+    if (reply === 'refused') {
       response.writeHead(500).end()
       return
     }
@@ -53,22 +53,22 @@ t.test('a charged attempt is not repeated; one without a charge is', async (t) =
   t.equal((await post('/text', {})).status, 502)
   t.equal(wire.requests.length, 3)
   t.equal((await ledger(app, 'acme')).tokens, 0)
-  answer = 'cut'
+  reply = 'cut'
   t.equal((await post('/text', {})).status, 502)
   t.equal(wire.requests.length, 4)
   t.ok((await ledger(app, 'acme')).tokens > 0)
 })
 
 t.test('a retried group does not repeat a call that was charged', async (t) => {
-  const answers: Array<'refused' | 'cut' | 'whole'> = ['refused', 'cut', 'whole']
+  const replies: Array<'refused' | 'cut' | 'whole'> = ['refused', 'cut', 'whole']
   const wire = await wireProvider(t, (response) => {
-    const answer = answers[wire.requests.length - 1]
-    if (answer === 'refused') {
+    const reply = replies[wire.requests.length - 1]
+    if (reply === 'refused') {
       response.writeHead(500).end()
       return
     }
     begin(response)
-    response.end(chunk('one two') + (answer === 'whole' ? finish({ input: 10, output: 2 }) : ''))
+    response.end(chunk('one two') + (reply === 'whole' ? finish({ input: 10, output: 2 }) : ''))
   })
   const group = { id: 'group', parallel: [{ id: 'ask', type: 'llm', prompt: 'A colour' }], retry: { attempts: 4, backoffMs: 0 } }
   const { app, post } = await open(t, agentOf('local', wire.url), {

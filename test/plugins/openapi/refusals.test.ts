@@ -37,7 +37,7 @@ async function documentOf (ask = admin) {
   return {
     document,
     responsesOf,
-    component: (answer: Told | undefined) => answer?.$ref ?? answer?.content?.['application/json']?.schema.$ref
+    component: (response: Told | undefined) => response?.$ref ?? response?.content?.['application/json']?.schema.$ref
   }
 }
 
@@ -63,9 +63,9 @@ t.test('rejections have their own bodies, one component each, and responses matc
   t.match(plan, { status: 402, body: { allowed: false, upgrade: { plan: 'pro', limit: 50 } } }, 'its schema drops nothing')
   t.strictSame(Object.keys(plan.body).sort(), [...schemas.PlanLimitError.required].sort())
   t.equal((await admin('PUT /tenant/limits/resources', { body: [rule(0)] })).status, 200)
-  for (const answer of [await admin('POST /ask', { body: {} }), await admin('POST /tenant/limits/resources/track', { body: tokens })]) {
-    t.match(answer, { status: 402, body: { allowed: false, gateAction: 'block', usage: { current: 0, limit: 0 } } })
-    t.strictSame(Object.keys(answer.body).sort(), [...schemas.ResourceLimitError.required].sort())
+  for (const response of [await admin('POST /ask', { body: {} }), await admin('POST /tenant/limits/resources/track', { body: tokens })]) {
+    t.match(response, { status: 402, body: { allowed: false, gateAction: 'block', usage: { current: 0, limit: 0 } } })
+    t.strictSame(Object.keys(response.body).sort(), [...schemas.ResourceLimitError.required].sort())
   }
   await admin('GET /tea')
   const tea = await admin('GET /tea')
@@ -134,10 +134,10 @@ t.test('the billing endpoints document their inputs, responses and errors', asyn
   for (const [method, path, security, members, refusals] of told) {
     const { responses, ...operation } = document.paths[path][method]
     const name = `${method} ${path}`
-    const [[status, answer] = ['none'], ...others] = Object.entries<Told>(responses)
+    const [[status, response] = ['none'], ...others] = Object.entries<Told>(responses)
     t.match(status, /^20[01]$/, name)
     t.strictSame(
-      Object(schemaWithoutReferences(document, answer?.content?.['application/json']?.schema)).required,
+      Object(schemaWithoutReferences(document, response?.content?.['application/json']?.schema)).required,
       members.split(' '),
       name
     )
@@ -173,9 +173,9 @@ t.test('limited routes document the limit headers of successes, and Retry-After 
   t.strictSame(Object.keys(responsesOf('get', '/kept')['200']?.headers ?? {}), [...limitHeaders, 'X-Cache'])
   t.strictSame(Object.keys(responsesOf('get', '/health')['200']?.headers ?? {}), [])
 
-  const answer = await admin('GET /kept')
+  const response = await admin('GET /kept')
   for (const name of Object.keys(headers).filter((name) => !['Retry-After', 'Location'].includes(name))) {
-    t.ok(answer.headers[name.toLowerCase()] !== undefined, name)
+    t.ok(response.headers[name.toLowerCase()] !== undefined, name)
   }
   t.ok((await admin('GET /tea')).headers['retry-after'] !== undefined)
   t.match(await admin('PUT /tea'), { status: 405, headers: { allow: 'GET, HEAD' } })

@@ -39,7 +39,7 @@ test('a response of any status is returned unchanged', async (t) => {
   for (const status of [200, 201, 302, 400, 401, 404, 429, 500, 503]) {
     t.equal((await call(app, `${server.origin}/${status}`)).status, status)
   }
-  const answer = await call(app, `${server.origin}/200?a=b#c`, {
+  const reply = await call(app, `${server.origin}/200?a=b#c`, {
     method: 'post',
     body: 'text',
     headers: {
@@ -50,8 +50,8 @@ test('a response of any status is returned unchanged', async (t) => {
       'Content-Length': '9999'
     }
   })
-  t.match(answer, { status: 200, headers: { 'x-thing': 'a', 'set-cookie': 'b=1, c=2' } })
-  t.equal(answer.body.toString(), '{"ok":true}')
+  t.match(reply, { status: 200, headers: { 'x-thing': 'a', 'set-cookie': 'b=1, c=2' } })
+  t.equal(reply.body.toString(), '{"ok":true}')
   const { method, path, body, headers } = server.requests.at(-1) ?? {}
   t.match({ method, path, body }, { method: 'POST', path: '/200?a=b', body: 'text' })
   t.match(headers, {

@@ -1,6 +1,6 @@
 /** The plugins of users and their mails in their own app; its clock is the test's, and its mails are recorded. */
 import type { Test } from 'tap'
-import type { Answer, Ask } from '../../http/caller.js'
+import type { Reply, Ask } from '../../http/caller.js'
 import type { FastifyInstance } from 'fastify'
 import type { MailMessage } from '../../../plugins/mail/index.js'
 import { sql } from 'kysely'
@@ -28,8 +28,8 @@ export interface Opened {
   readonly mails: MailMessage[]
   /** Resolves when no mail is being sent. */
   readonly settled: () => Promise<void>
-  readonly logIn: (tenant: string, email: string, given?: string, address?: string) => Promise<Answer>
-  readonly forgot: (tenant: string, email: string, address?: string) => Promise<Answer>
+  readonly logIn: (tenant: string, email: string, given?: string, address?: string) => Promise<Reply>
+  readonly forgot: (tenant: string, email: string, address?: string) => Promise<Reply>
 }
 
 export async function open (

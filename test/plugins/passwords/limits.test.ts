@@ -1,7 +1,7 @@
 /** Limits per network address at the endpoints of users. */
 import { test } from 'tap'
 import { testServer } from '../../helpers/server.js'
-import { caller, refused, type Answer } from '../../http/caller.js'
+import { caller, refused, type Reply } from '../../http/caller.js'
 
 const targets = [
   'POST /auth/login',
@@ -19,16 +19,16 @@ const targets = [
 test('one address can call each endpoint of users 60 times, and another address is not affected', async (t) => {
   const app = await testServer(t, { auth: { registration: 'open' }, server: { trustProxy: true } }, { tenants: ['acme'] })
   const ask = caller(t, app, { tenant: 'acme', body: {} })
-  const from = (target: string, address: string): Promise<Answer> => ask(target, { headers: { 'x-forwarded-for': address } })
+  const from = (target: string, address: string): Promise<Reply> => ask(target, { headers: { 'x-forwarded-for': address } })
   for (const target of targets) {
-    const answers: Answer[] = []
+    const responses: Reply[] = []
     // A window may end during these requests.
-    while (answers.at(-1)?.status !== 429 && answers.length < 200) answers.push(await from(target, '192.0.2.1'))
-    const last = answers.at(-1)
+    while (responses.at(-1)?.status !== 429 && responses.length < 200) responses.push(await from(target, '192.0.2.1'))
+    const last = responses.at(-1)
     if (last === undefined) throw new Error('nothing was asked')
     refused(t, last, 429, 'RATE_LIMITED', target)
     t.match(last.headers, { 'retry-after': /^\d+$/, 'x-ratelimit-limit': '60' }, target)
-    t.ok(answers.length > 60, `${target}: ${answers.length}`)
+    t.ok(responses.length > 60, `${target}: ${responses.length}`)
     t.not((await from(target, '192.0.2.2')).status, 429, `${target}: another address`)
   }
 })

@@ -3,7 +3,7 @@ import { sql } from 'kysely'
 import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
-import { refused, type Answer } from '../../http/caller.js'
+import { refused, type Reply } from '../../http/caller.js'
 import { addUser, password, wrong } from '../login/app.js'
 import { platformKey } from '../auth/app.js'
 import { open, tokenOf, type Opened } from './app.js'
@@ -14,7 +14,7 @@ const minute = 60_000
 
 const reset = ({ ask }: Opened, token: string, request: object = {}) =>
   ask('POST /auth/password/reset', { body: { token, password: next }, ...request })
-const me = async ({ ask }: Opened, { body: { token } }: Answer) => (await ask('GET /auth/me', { token: String(token) })).status
+const me = async ({ ask }: Opened, { body: { token } }: Reply) => (await ask('GET /auth/me', { token: String(token) })).status
 
 /** Requests a link, and returns its token. */
 async function linkFor (t: Test, opened: Opened, tenant: string, address = email): Promise<string> {
@@ -79,11 +79,11 @@ test('a link that is used, expired, of another tenant or of a deleted user gets 
   const { app, ask, clock } = opened
   const id = await addUser(app, 'acme', email)
   await addUser(app, 'globex', email)
-  const refusals: Answer[] = []
+  const refusals: Reply[] = []
   const fails = async (token: string, what: string, request?: object) => {
-    const answer = await reset(opened, token, request)
-    refused(t, answer, 400, 'LINK_INVALID', what)
-    refusals.push(answer)
+    const response = await reset(opened, token, request)
+    refused(t, response, 400, 'LINK_INVALID', what)
+    refusals.push(response)
   }
   const first = await linkFor(t, opened, 'acme')
   const second = await linkFor(t, opened, 'acme')
@@ -111,8 +111,8 @@ test('a link that is used, expired, of another tenant or of a deleted user gets 
     'an invalid password does not use up the link'
   )
   clock.forward(30 * minute - 1)
-  const answers = await Promise.all(Array.from({ length: 10 }, () => reset(opened, second)))
-  t.same(answers.map(({ status }) => status).sort(), [200, ...Array.from({ length: 9 }, () => 400)], 'one of several concurrent requests')
+  const responses = await Promise.all(Array.from({ length: 10 }, () => reset(opened, second)))
+  t.same(responses.map(({ status }) => status).sort(), [200, ...Array.from({ length: 9 }, () => 400)], 'one of several concurrent requests')
   await fails(second, 'used')
 
   clock.forward(60 * minute)
@@ -143,17 +143,17 @@ test("forgot responds the same for any address, and sends mail only to users' ad
   await addUser(app, 'acme', email)
   await addUser(app, 'acme', 'eve@example.com')
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('email', '=', 'eve@example.com').execute()
-  const answers = [
+  const responses = [
     await forgot('acme', email),
     await forgot('acme', 'nobody@example.com'),
     await forgot('nobody', email),
     await forgot('', email),
     await forgot('acme', 'eve@example.com')
   ]
-  for (let more = 0; more < 4; more++) answers.push(await forgot('acme', email), await forgot('acme', 'nobody@example.com'))
-  t.same(new Set(answers.map(({ status, text }) => `${status} ${text}`)), new Set(['202 {"success":true}']))
-  const names = (answer: Answer | undefined) => Object.keys(answer?.headers ?? {}).sort()
-  for (const answer of answers) t.same(names(answer), names(answers[0]))
+  for (let more = 0; more < 4; more++) responses.push(await forgot('acme', email), await forgot('acme', 'nobody@example.com'))
+  t.same(new Set(responses.map(({ status, text }) => `${status} ${text}`)), new Set(['202 {"success":true}']))
+  const names = (response: Reply | undefined) => Object.keys(response?.headers ?? {}).sort()
+  for (const response of responses) t.same(names(response), names(responses[0]))
   await opened.settled()
   t.same(mails.map(({ to }) => to), [email, email, email], 'three within an hour')
   const { rows } = await sql<{ jobs: number }>`select count(*)::integer as jobs from tenantry_queue.job`.execute(app.db)
@@ -176,12 +176,12 @@ test('a thousand concurrent resets of one address on two servers send three mail
   const here = await open(t, engine, { tenants: ['acme'] })
   const there = await open(t, engine, { clock: here.clock })
   await addUser(here.app, 'acme', email)
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: 1000 }, (_, index) => (index % 2 === 0 ? here : there).forgot('acme', email, `198.51.100.${index % 250}`))
   )
   // A slow machine may reject some of so many concurrent requests.
   t.same(
-    answers.filter(({ status, body }) => status !== 202 && !/^TENANTRY_DATABASE_(BUSY|UNAVAILABLE)$/.test(String(body['code']))).map((
+    responses.filter(({ status, body }) => status !== 202 && !/^TENANTRY_DATABASE_(BUSY|UNAVAILABLE)$/.test(String(body['code']))).map((
       { text }
     ) => text),
     []

@@ -61,9 +61,9 @@ test("a document's plans", async (t) => {
     const names = 'must be one of free, pro, gold, team, scale, enterprise'
     for (const plan of ['silver', 'Gold', '', '__proto__', 'constructor']) {
       for (const target of ['PATCH /tenants/acme', 'POST /tenants']) {
-        const answer = await root(target, { body: { ...target.startsWith('POST') && { id: 'other', name: 'other' }, plan } })
-        refused(t, answer, 400, 'VALIDATION_FAILED', `${target} ${plan}`)
-        t.strictSame(answer.body.details, [{ path: '/body/plan', message: names, keyword: 'enum' }], plan)
+        const response = await root(target, { body: { ...target.startsWith('POST') && { id: 'other', name: 'other' }, plan } })
+        refused(t, response, 400, 'VALIDATION_FAILED', `${target} ${plan}`)
+        t.strictSame(response.body.details, [{ path: '/body/plan', message: names, keyword: 'enum' }], plan)
       }
     }
     const unknown = { code: 'TENANTRY_VALIDATION_FAILED', extras: { details: [{ path: '/body/plan', message: names, keyword: 'enum' }] } }

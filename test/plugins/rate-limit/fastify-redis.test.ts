@@ -49,10 +49,10 @@ t.test('config.rateLimit and createRateLimit count together over all instances',
   const redis = await startRedis(t)
   const [one, other] = [await appOn(t, redis), await appOn(t, redis)]
   t.same([...await statuses(one.app, 2), ...await statuses(other.app, 2)], [200, 200, 200, 429])
-  const answers = await Promise.all(Array.from({ length: 20 }, (_, index) => {
+  const responses = await Promise.all(Array.from({ length: 20 }, (_, index) => {
     return (index % 2 === 0 ? one : other).app.inject({ url: '/a', headers: { 'x-key': 'at once' } })
   }))
-  t.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 3)
+  t.equal(responses.filter(({ statusCode }) => statusCode === 200).length, 3)
 
   await one.app.inject('/first')
   t.equal((await other.app.inject('/first')).json().remaining, 7)

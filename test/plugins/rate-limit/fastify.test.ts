@@ -67,13 +67,13 @@ t.test('config.rateLimit responds like @fastify/rate-limit alone', async (t) => 
   const ours = await createApp({}, add)
   for (const url of [...Object.keys(rules), '/free']) {
     for (const key of ['a', 'a', 'b', 'a']) {
-      const [expected, answer] = [
+      const [expected, response] = [
         await plain.inject({ url, headers: { 'x-key': key } }),
         await ours.inject({ url, headers: { 'x-key': key } })
       ]
-      t.equal(answer.statusCode, expected.statusCode, url)
-      t.same(answer.json(), expected.json(), url)
-      t.same(shown(answer), shown(expected), url)
+      t.equal(response.statusCode, expected.statusCode, url)
+      t.same(response.json(), expected.json(), url)
+      t.same(shown(response), shown(expected), url)
     }
   }
 })
@@ -102,7 +102,7 @@ t.test('continueExceeding and exponentialBackoff extend the window of a client t
   clock.now += 10_000
   t.same(await statuses(app, '/again', 1), [200])
   await statuses(app, '/double', 1)
-  const resets = [await app.inject('/double'), await app.inject('/double'), await app.inject('/double')].map((answer) => shown(answer)[2])
+  const resets = [await app.inject('/double'), await app.inject('/double'), await app.inject('/double')].map((response) => shown(response)[2])
   t.same(resets, ['10', '20', '40'])
   clock.now += 39_999
   t.equal((await app.inject('/double')).statusCode, 429)

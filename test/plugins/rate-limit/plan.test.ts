@@ -57,12 +57,12 @@ async function appOf (options: RateLimitPluginOptions, { plan = 'free', trustHea
 }
 
 async function ask (app: FastifyInstance, url: string, count: number, headers: Record<string, string>): Promise<LightMyRequestResponse[]> {
-  const answers: LightMyRequestResponse[] = []
-  for (let index = 0; index < count; index++) answers.push(await app.inject({ url, headers }))
-  return answers
+  const responses: LightMyRequestResponse[] = []
+  for (let index = 0; index < count; index++) responses.push(await app.inject({ url, headers }))
+  return responses
 }
 
-const statuses = (answers: readonly LightMyRequestResponse[]) => answers.map(({ statusCode }) => statusCode)
+const statuses = (responses: readonly LightMyRequestResponse[]) => responses.map(({ statusCode }) => statusCode)
 const told = ({ headers }: LightMyRequestResponse) => ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
 
 t.test('a default with only a message limited tenants to a hundred a minute', async (t) => {
@@ -106,10 +106,10 @@ t.test('the plan limits in addition to the rule, and the headers show the one wi
   const { app, clock, token } = await appOf({ default: { max: 2, windowMs: 10_000 } })
   t.same((await ask(app, '/a', 3, token)).map(told), [[2, 1, 1_800_000_010], [2, 0, 1_800_000_010], [2, 0, 1_800_000_010]])
   clock.now += 10_000
-  const answers = await ask(app, '/a', 2, token)
-  t.same(statuses(answers), [200, 429], 'the request that the rule rejected did not count for the plan')
-  t.same(answers.map(told), [[3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
-  t.equal(answers[1]!.headers['retry-after'], '50')
+  const responses = await ask(app, '/a', 2, token)
+  t.same(statuses(responses), [200, 429], 'the request that the rule rejected did not count for the plan')
+  t.same(responses.map(told), [[3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
+  t.equal(responses[1]!.headers['retry-after'], '50')
 })
 
 t.test("a route with its own rule has the plan's limit too, with the plan's message", async (t) => {
@@ -125,9 +125,9 @@ t.test("a route with its own rule has the plan's limit too, with the plan's mess
 
 t.test('if two counts have equally much left, the headers show the one that lasts longer', async (t) => {
   const { app, token } = await appOf({ default: { max: 3, windowMs: 10_000 } })
-  const answers = await ask(app, '/a', 4, token)
-  t.same(answers.map(told), [[3, 2, 1_800_000_060], [3, 1, 1_800_000_060], [3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
-  t.equal(answers[3]!.headers['retry-after'], '60')
+  const responses = await ask(app, '/a', 4, token)
+  t.same(responses.map(told), [[3, 2, 1_800_000_060], [3, 1, 1_800_000_060], [3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
+  t.equal(responses[3]!.headers['retry-after'], '60')
 })
 
 t.test('a response that the rule skips counts for the plan', async (t) => {
@@ -150,9 +150,9 @@ t.test('behind a gateway that names the tenant, its plan counts', async (t) => {
 
 t.test('an unlimited plan limits nothing, a limit of 0 admits nothing, an unknown plan is free', async (t) => {
   const endless = await appOf({}, { plan: 'endless' })
-  const answers = await ask(endless.app, '/a', 5, endless.token)
-  t.same(statuses(answers), [200, 200, 200, 200, 200])
-  t.equal(answers[0]!.headers['x-ratelimit-limit'], undefined)
+  const responses = await ask(endless.app, '/a', 5, endless.token)
+  t.same(statuses(responses), [200, 200, 200, 200, 200])
+  t.equal(responses[0]!.headers['x-ratelimit-limit'], undefined)
   t.same(statuses(await ask(endless.app, '/own', 3, endless.token)), [200, 200, 420], 'its rules stay')
   const one = await appOf({}, { plan: 'one' })
   const [, refused] = await ask(one.app, '/a', 2, one.token)

@@ -30,12 +30,12 @@ const instances = [
 
 /** Sends this many concurrent requests, alternating between the instances. Returns the count of each status. */
 async function flood (path: string, count: number, headers: Record<string, string> = {}): Promise<Record<number, number>> {
-  const answers = await Promise.all(
+  const responses = await Promise.all(
     Array.from({ length: count }, (_, index) => fetch(`${instances[index % 2]!.address}${path}`, { headers }))
   )
-  await Promise.all(answers.map((answer) => answer.arrayBuffer()))
+  await Promise.all(responses.map((response) => response.arrayBuffer()))
   const counts: Record<number, number> = {}
-  for (const { status } of answers) counts[status] = (counts[status] ?? 0) + 1
+  for (const { status } of responses) counts[status] = (counts[status] ?? 0) + 1
   return counts
 }
 

@@ -202,15 +202,15 @@ t.test('the Redis store fulfills the contract and uses its keys', async (t) => {
     await redis.command('flushall')
     const options = { default: { max: 70, windowMs: 60_000, message: 'Busy', statusCode: 420 } }
     const apps = [await appOn(t, redis, options), await appOn(t, redis, options)]
-    const answers = await Promise.all(Array.from({ length: 200 }, (_, index) => apps[index % 2]!.app.inject('/a')))
-    t.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 70)
-    t.equal(answers.filter(({ statusCode }) => statusCode === 420).length, 130)
-    t.same(new Set(answers.map(({ headers }) => headers['x-ratelimit-limit'])), new Set(['70']))
-    t.equal(new Set(answers.map(({ headers }) => headers['x-ratelimit-reset'])).size, 1, 'one window, one end')
-    const remaining = answers.filter(({ statusCode }) => statusCode === 200).map(({ headers }) => Number(headers['x-ratelimit-remaining']))
+    const responses = await Promise.all(Array.from({ length: 200 }, (_, index) => apps[index % 2]!.app.inject('/a')))
+    t.equal(responses.filter(({ statusCode }) => statusCode === 200).length, 70)
+    t.equal(responses.filter(({ statusCode }) => statusCode === 420).length, 130)
+    t.same(new Set(responses.map(({ headers }) => headers['x-ratelimit-limit'])), new Set(['70']))
+    t.equal(new Set(responses.map(({ headers }) => headers['x-ratelimit-reset'])).size, 1, 'one window, one end')
+    const remaining = responses.filter(({ statusCode }) => statusCode === 200).map(({ headers }) => Number(headers['x-ratelimit-remaining']))
       .sort((one, other) => one - other)
     t.same(remaining, Array.from({ length: 70 }, (_, index) => index), 'each got a different remainder')
-    const refused = answers.find(({ statusCode }) => statusCode === 420)
+    const refused = responses.find(({ statusCode }) => statusCode === 420)
     t.match(refused?.json(), { message: 'Busy', retryAfter: Number(refused?.headers['retry-after']) })
   })
 })
@@ -236,10 +236,10 @@ t.test("when Redis hangs, waiting requests get a response, and none exceeds the 
   const { app, lines } = await appOn(t, redis, { default: { max: 3, windowMs: 60_000 } })
   t.same(await statuses(app, 1), [200])
   redis.pause()
-  const answers = await Promise.all(Array.from({ length: 20 }, () => app.inject('/a')))
-  t.equal(answers.filter(({ statusCode }) => statusCode === 200).length, 3)
-  t.equal(answers.filter(({ statusCode }) => statusCode === 429).length, 17)
-  t.same(answers.filter(({ statusCode }) => statusCode === 200).map(({ headers }) => headers['x-ratelimit-remaining']).sort(), [
+  const responses = await Promise.all(Array.from({ length: 20 }, () => app.inject('/a')))
+  t.equal(responses.filter(({ statusCode }) => statusCode === 200).length, 3)
+  t.equal(responses.filter(({ statusCode }) => statusCode === 429).length, 17)
+  t.same(responses.filter(({ statusCode }) => statusCode === 200).map(({ headers }) => headers['x-ratelimit-remaining']).sort(), [
     '0',
     '1',
     '2'

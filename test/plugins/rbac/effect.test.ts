@@ -101,13 +101,13 @@ test('roles give their permissions only to their users, on every server', async 
     const made = await both('POST /rbac/roles', { name: `race${round}`, permissions: ['notes:read'] })
     t.same(made.map(({ status }) => status).sort(), [201, 409])
     const roleId = String(made.find(({ status }) => status === 201)?.body['id'])
-    const answers = (await Promise.all([
+    const responses = (await Promise.all([
       ...Array.from({ length: 4 }, (_, user) => both('POST /rbac/assign', { userId: `u${user}`, roleId })),
       both(`DELETE /rbac/roles/${roleId}`, {}),
       both(`PUT /rbac/roles/${roleId}`, { permissions: ['files:read'] }),
       both('DELETE /rbac/unassign', { userId: 'u0', roleId })
     ])).flat().map(({ status }) => status)
-    t.ok(answers.every((status) => [200, 201, 404].includes(status)), answers.join(' '))
+    t.ok(responses.every((status) => [200, 201, 404].includes(status)), responses.join(' '))
     const { rows } = await sql<
       { left: number }
     >`select (select count(*) from tenantry.user_roles where role_id = ${roleId})::int + (select count(*) from tenantry.role_permissions where role_id = ${roleId})::int as left`

@@ -135,7 +135,7 @@ export class Client {
   async ask (message: Message): Promise<Message> {
     const ref = `r${++this.#refs}`
     this.send({ ...message, ref })
-    return await this.next((answer) => answer['ref'] === ref)
+    return await this.next((response) => response['ref'] === ref)
   }
 
   async change (): Promise<Message> {

@@ -128,7 +128,7 @@ test("malformed frames close the connection with the protocol's codes", async (t
 test('an upgrade to another protocol is handled as a plain request', async (t) => {
   const { origin, ask } = await open(t)
   t.ok(ask)
-  const answerTo = (method: string, path: string, upgrade: string, body?: string) =>
+  const responseTo = (method: string, path: string, upgrade: string, body?: string) =>
     new Promise<{ status: number | undefined, text: string }>((resolve, reject) => {
       const sent = request(`${origin}${path}`, {
         method,
@@ -148,10 +148,10 @@ test('an upgrade to another protocol is handled as a plain request', async (t) =
       sent.on('error', reject)
       sent.end(body)
     })
-  t.match(await answerTo('GET', '/health', 'h2c'), { status: 200, text: /"status":"ok"/ })
-  t.match(await answerTo('POST', '/notes', 'h2c', JSON.stringify({ title: 'by Java' })), { status: 201, text: /by Java/ })
-  t.match(await answerTo('GET', '/health', 'websocket'), { status: 200 })
-  t.match(await answerTo('GET', '/unknown', 'websocket'), { status: 404 })
+  t.match(await responseTo('GET', '/health', 'h2c'), { status: 200, text: /"status":"ok"/ })
+  t.match(await responseTo('POST', '/notes', 'h2c', JSON.stringify({ title: 'by Java' })), { status: 201, text: /by Java/ })
+  t.match(await responseTo('GET', '/health', 'websocket'), { status: 200 })
+  t.match(await responseTo('GET', '/unknown', 'websocket'), { status: 404 })
 })
 
 test('a connection ends with its token, its tenant, or the server', async (t) => {

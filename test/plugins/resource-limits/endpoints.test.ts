@@ -75,9 +75,9 @@ test('the endpoints of resource limits', async (t) => {
         [[rule({ conditions: { roles: ['a', 'b'] } }), rule({ conditions: { roles: ['c', 'b'] } })], '/body/1', /the rule at \/body\/0/]
       ] as const
     ) {
-      const answer = await acme(`PUT ${path}`, { body })
-      refused(t, answer, 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 100))
-      t.match(answer.body.details?.find(({ path }) => path === at), { message }, at)
+      const response = await acme(`PUT ${path}`, { body })
+      refused(t, response, 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 100))
+      t.match(response.body.details?.find(({ path }) => path === at), { message }, at)
     }
     refused(
       t,
@@ -166,9 +166,9 @@ test('the endpoints of resource limits', async (t) => {
       ] as const
     ) {
       for (const what of ['check', 'track']) {
-        const answer = await acme(`POST ${path}/${what}`, { body })
-        refused(t, answer, 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 60))
-        t.match(answer.body.details?.find(({ path }) => path === at), { message }, at)
+        const response = await acme(`POST ${path}/${what}`, { body })
+        refused(t, response, 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 60))
+        t.match(response.body.details?.find(({ path }) => path === at), { message }, at)
       }
     }
     for (
@@ -235,9 +235,9 @@ test('the endpoints of resource limits', async (t) => {
     for (
       const [target, body] of [[`GET ${path}/usage`, undefined], [`POST ${path}/check`, tokens], [`POST ${path}/track`, tokens]] as const
     ) {
-      const answer = await anyone(target, { ...platform, ...body !== undefined && { body } })
-      refused(t, answer, 400, 'VALIDATION_FAILED', `${target}: the platform's administrator is not a user of the tenant`)
-      t.match(answer.body.details, [{ path: /userId$/, message: /is required/ }])
+      const response = await anyone(target, { ...platform, ...body !== undefined && { body } })
+      refused(t, response, 400, 'VALIDATION_FAILED', `${target}: the platform's administrator is not a user of the tenant`)
+      t.match(response.body.details, [{ path: /userId$/, message: /is required/ }])
     }
     t.match((await anyone(`POST ${path}/check`, { ...platform, body: { ...tokens, userId: 'iris' } })).body, {
       allowed: false,

@@ -124,9 +124,9 @@ test('a hundred concurrent requests to two processes take exactly the available 
   const rules = [rule(), rule({ period: 'month', limit: 100 }), rule({ period: 'total', limit: 50 })]
   t.equal((await here('PUT /tenant/limits/resources', { body: rules })).status, 200)
 
-  const answers = await Promise.all(Array.from({ length: 100 }, (_, index) => (index % 2 === 0 ? here : there)('GET /one')))
-  t.equal(answers.filter(({ status }) => status === 200).length, 7)
-  for (const { status, body } of answers) {
+  const responses = await Promise.all(Array.from({ length: 100 }, (_, index) => (index % 2 === 0 ? here : there)('GET /one')))
+  t.equal(responses.filter(({ status }) => status === 200).length, 7)
+  for (const { status, body } of responses) {
     if (status !== 200) t.match({ status, body }, { status: 402, body: { allowed: false, usage: { current: 7, limit: 7 } } })
   }
 

@@ -3,7 +3,7 @@ import { test } from 'tap'
 import { sql } from 'kysely'
 import { postgresSection } from '../../helpers/postgres.js'
 import { testServers } from '../../helpers/server.js'
-import { caller, refused, type Answer } from '../../http/caller.js'
+import { caller, refused, type Reply } from '../../http/caller.js'
 import { isReplay, pass, tenants, tokenOf, under } from '../idempotency/world.js'
 import { rule } from './app.js'
 
@@ -27,9 +27,9 @@ test('a use that is repeated with its key is counted once', async (t) => {
 
   const asked = Array.from(
     { length: 20 },
-    (_none, index): Promise<Answer> => [acme, other][index % 2]!(track, { body, ...under('parallel') })
+    (_none, index): Promise<Reply> => [acme, other][index % 2]!(track, { body, ...under('parallel') })
   )
-  const done = (await Promise.all(asked)).filter((answer) => answer.status === 200 && !isReplay(answer))
+  const done = (await Promise.all(asked)).filter((response) => response.status === 200 && !isReplay(response))
   t.equal(done.length, 1, 'one of several parallel uses counts')
   t.equal(await used(), 4)
 
@@ -54,7 +54,7 @@ test('a use whose key was taken over is not counted', async (t) => {
   const [app] = await testServers(t, {}, { engine: await postgresSection(t), tenants })
   const acme = caller(t, app, { token: tokenOf('acme') })
   await acme(`PUT ${path}`, { body: [rule({ limit: 10 })] })
-  let slow: Promise<Answer> | undefined
+  let slow: Promise<Reply> | undefined
   await app.db.transaction().execute(async (transaction) => {
     await sql`lock table tenantry.resource_usage in share mode`.execute(transaction)
     slow = acme(track, { body, ...under('slow') })

@@ -92,9 +92,9 @@ test('routes with limits', async (t) => {
 
   await t.test('of a hundred concurrent requests only the available number is served', async (t) => {
     await set(7)
-    const answers = await Promise.all(Array.from({ length: 100 }, () => uma('GET /one')))
-    t.equal(answers.filter(({ status }) => status === 200).length, 7)
-    t.equal(answers.filter(({ status }) => status === 402).length, 93)
+    const responses = await Promise.all(Array.from({ length: 100 }, () => uma('GET /one')))
+    t.equal(responses.filter(({ status }) => status === 200).length, 7)
+    t.equal(responses.filter(({ status }) => status === 402).length, 93)
   })
 
   await t.test('a value of the request can set the amount', async (t) => {
@@ -104,9 +104,9 @@ test('routes with limits', async (t) => {
     t.equal((await uma('POST /many', { body: {} })).status, 200, 'the default of its template')
     t.equal(await used(), 6)
     for (const quantity of [0, -1, 0.5, 2 ** 53, 1e300]) {
-      const answer = await uma('POST /many', { body: { quantity } })
-      refused(t, answer, 400, 'VALIDATION_FAILED', `${quantity}`)
-      t.match(answer.body.details, [{ path: '/body/quantity', message: /must be a whole number from 1 to 9007199254740991/ }])
+      const response = await uma('POST /many', { body: { quantity } })
+      refused(t, response, 400, 'VALIDATION_FAILED', `${quantity}`)
+      t.match(response.body.details, [{ path: '/body/quantity', message: /must be a whole number from 1 to 9007199254740991/ }])
     }
     for (const target of ['GET /pages', 'GET /pages?pages=0']) t.match((await uma(target)).body.details, [{ path: '/query/pages' }], target)
     t.match((await uma('GET /own')).body.details, [{ path: '/tenant/config/cost' }])
@@ -159,9 +159,9 @@ test('routes with limits', async (t) => {
         [{ resourceLimit: { resource: 'llm' } }, /missing/]
       ] as const
     ) {
-      const answer = await admin('POST /tenant/config', { body: { routes: [route(changes)] } })
-      refused(t, answer, 400, 'CONFIG_INVALID', JSON.stringify(changes))
-      t.match(answer.body.details, [{ message }])
+      const response = await admin('POST /tenant/config', { body: { routes: [route(changes)] } })
+      refused(t, response, 400, 'CONFIG_INVALID', JSON.stringify(changes))
+      t.match(response.body.details, [{ message }])
     }
   })
 

@@ -64,15 +64,15 @@ t.test("60 callers that never read use no more than their tenant's bound, and ot
     code: 'TENANTRY_RESPONSES_UNREAD',
     retryAfter: 1
   }])
-  const answers = await Promise.all(readers.map(async ({ read, socket }, index) => {
+  const results = await Promise.all(readers.map(async ({ read, socket }, index) => {
     const end = read()
     socket.on('data', () => {
       if (socket.bytesRead > large) socket.end()
     })
     return { index, ...await end }
   }))
-  t.strictSame([...new Set(answers.map(({ status }) => status))].sort(), [200, 429])
-  t.ok(answers.filter(({ status }) => status === 200).every(({ bytes }) => bytes > large), 'admitted callers get their whole response')
+  t.strictSame([...new Set(results.map(({ status }) => status))].sort(), [200, 429])
+  t.ok(results.filter(({ status }) => status === 200).every(({ bytes }) => bytes > large), 'admitted callers get their whole response')
   await eventually(t, 'nothing is held', () => app.responses.unsentBytes === 0)
 })
 
@@ -166,8 +166,8 @@ t.test('a tenant has two concurrent large responses, and other tenants are not d
   most = 0
   const waiting = Array.from({ length: 110 }, () => ask('a', 'yes'))
   let refused = 0
-  for (const answer of waiting) {
-    answer.then(([status]) => {
+  for (const response of waiting) {
+    response.then(([status]) => {
       if (status === 429) refused++
     }, () => {})
   }
@@ -176,11 +176,11 @@ t.test('a tenant has two concurrent large responses, and other tenants are not d
   t.equal(making.get('a'), 2)
   t.strictSame(await ask('b', 'no'), [200, megabyte + 2], 'another tenant is served meanwhile')
   hall.open()
-  const answers = await Promise.all(waiting)
+  const results = await Promise.all(waiting)
   t.equal(most, 2)
   // On a busy machine some of them exceed the waiting time.
-  t.ok(answers.filter(([status]) => status === 200).length > 2, 'the waiting ones are served')
-  t.ok(answers.every(([status, bytes]) => status === 429 || (status === 200 && bytes === megabyte + 2)), 'completely, or rejected')
+  t.ok(results.filter(([status]) => status === 200).length > 2, 'the waiting ones are served')
+  t.ok(results.every(([status, bytes]) => status === 429 || (status === 200 && bytes === megabyte + 2)), 'completely, or rejected')
 })
 
 t.test('a large text is sent completely with its length, whatever its characters', async (t) => {

@@ -12,9 +12,9 @@ test('a plan admits exactly its number of secrets, also of twenty concurrent one
   const acme = as('acme')
   const put = (key: string) => acme('POST /tenant/secrets', { body: { key, value } })
   for (const key of ['a', 'b', 'c']) t.match(await put(key), { status: 201 })
-  const answers = await Promise.all(Array.from({ length: 20 }, (_, index) => put(`parallel-${index}`)))
-  t.equal(answers.filter(({ status }) => status === 201).length, 2)
-  const refusals = answers.filter(({ status }) => status !== 201)
+  const responses = await Promise.all(Array.from({ length: 20 }, (_, index) => put(`parallel-${index}`)))
+  t.equal(responses.filter(({ status }) => status === 201).length, 2)
+  const refusals = responses.filter(({ status }) => status !== 201)
   t.equal(refusals.length, 18)
   for (const refusal of refusals) {
     t.match(refusal, {

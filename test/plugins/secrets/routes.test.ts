@@ -94,11 +94,11 @@ test('a rejection names the fault without the value', async (t) => {
     [{ key: 'a', value: first, expiresAt: '2098-12-31T23:59:60Z' }, '/body/expiresAt']
   ]
   for (const [body, path] of cases) {
-    const answer = await post(body)
+    const response = await post(body)
     const what = JSON.stringify(body).slice(0, 80)
-    refused(t, answer, 400, 'VALIDATION_FAILED', what)
-    t.match(answer.body.details, [{ path }], what)
-    t.notOk(answer.text.includes(first), `nothing of the value: ${what}`)
+    refused(t, response, 400, 'VALIDATION_FAILED', what)
+    t.match(response.body.details, [{ path }], what)
+    t.notOk(response.text.includes(first), `nothing of the value: ${what}`)
   }
   const broken = await acme('POST /tenant/secrets', { raw: `{"key": "a", "value": "${first}"` })
   refused(t, broken, 400, 'BAD_REQUEST')

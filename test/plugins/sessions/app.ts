@@ -1,7 +1,7 @@
 /** The plugin sessions in its own app, with its dependencies, and a route that shows whether a token is valid. */
 import type { Test } from 'tap'
 import type { Claims } from '../../../lib/expressions/types.js'
-import type { Answer, Request } from '../../http/caller.js'
+import type { Reply, Request } from '../../http/caller.js'
 import type { FastifyInstance } from 'fastify'
 import type { SessionClaims } from '../../../plugins/sessions/index.js'
 import conventions from '../../../plugins/conventions/index.js'
@@ -20,7 +20,7 @@ export interface OpenOptions {
 
 export interface Opened {
   readonly app: FastifyInstance
-  readonly ask: (target: string, token: string, request?: Request) => Promise<Answer>
+  readonly ask: (target: string, token: string, request?: Request) => Promise<Reply>
   /** The status that the token gets. */
   readonly status: (token: string) => Promise<number>
   /** Opens a session. */

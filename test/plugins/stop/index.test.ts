@@ -12,7 +12,7 @@ import stop, { serverOptions, type StopOptions } from '../../../plugins/stop/ind
 import { whenStopping } from '../../../lib/plugin/when-stopping.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 
-interface Answer {
+interface Reply {
   readonly status: number | undefined
   readonly connection: string | undefined
   readonly body: string
@@ -26,7 +26,7 @@ interface Running {
   readonly entered: Promise<void>
   /** Lets the slow request respond. */
   readonly finish: () => void
-  readonly get: (path: string, agent?: Agent) => Promise<Answer>
+  readonly get: (path: string, agent?: Agent) => Promise<Reply>
 }
 
 async function start (t: Test, options: StopOptions = {}): Promise<Running> {
@@ -67,7 +67,7 @@ async function start (t: Test, options: StopOptions = {}): Promise<Running> {
   return { app, port, events, entered, finish, get: (path, agent) => get(port, path, agent) }
 }
 
-function get (port: number, path: string, agent = new Agent()): Promise<Answer> {
+function get (port: number, path: string, agent = new Agent()): Promise<Reply> {
   return new Promise((resolve, reject) => {
     request({ port, path, agent, host: '127.0.0.1' }, (response) => {
       let body = ''
@@ -178,10 +178,10 @@ t.test('during its delay a stopping server serves requests, rejects probes, and 
   // The server notices these only after it has begun to close.
   const opened = connect(port, '127.0.0.1')
   await once(opened, 'connect')
-  const answers = [kept, opened].map(async (socket) => String((await once(socket, 'data'))[0]))
+  const responses = [kept, opened].map(async (socket) => String((await once(socket, 'data'))[0]))
   for (const socket of [kept, opened]) socket.write('GET / HTTP/1.1\r\nHost: x\r\n\r\n')
   app.stopping.skipDelay()
-  for (const answer of await Promise.all(answers)) t.match(answer, /^HTTP\/1\.1 503 .*\r\nconnection: close\r\n/is, 'rejected, not cut off')
+  for (const response of await Promise.all(responses)) t.match(response, /^HTTP\/1\.1 503 .*\r\nconnection: close\r\n/is, 'rejected, not cut off')
   await closed
   t.same(events, ['stopping', 'slow answered', 'resources closed'])
   await t.rejects(get('/'), { code: 'ECONNREFUSED' })

@@ -220,9 +220,9 @@ insert into notes_of_nobody select id from authors where tenant_id = 'a';
 `
   )
   const ask = caller(t, app)
-  const answer = await ask('DELETE /tenants/a', platform)
-  refused(t, answer, 409, 'CONFLICT')
-  t.match(answer.body['message'], /"authors"/, 'the log names the table')
+  const response = await ask('DELETE /tenants/a', platform)
+  refused(t, response, 409, 'CONFLICT')
+  t.match(response.body['message'], /"authors"/, 'the log names the table')
   t.match((await ask('GET /tenants/a', platform)).body, { status: 'deleting' })
   refused(t, await ask('GET /authors', { tenant: 'a' }), 403, 'TENANT_SUSPENDED', 'strangers')
   refused(

@@ -144,8 +144,8 @@ test('callers and the tenants that they name', async (t) => {
       ]
     ) {
       for (const claims of [null, { tenant_id: 'acme' }, admin]) {
-        const answer = await tenantOf(app, '/open', claims, header)
-        t.equal(answer, '400 TENANTRY_TENANT_INVALID', header)
+        const response = await tenantOf(app, '/open', claims, header)
+        t.equal(response, '400 TENANTRY_TENANT_INVALID', header)
       }
     }
     for (const claims of [null, { tenant_id: 'acme' }, admin]) {
@@ -243,10 +243,10 @@ test('tenants that do not exist', async (t) => {
 
   await t.test('a valid token creates its tenant, once on two servers at the same time', async (t) => {
     const [one, two] = [await appWith(t, { engine, tenants: [] }), await appWith(t, { engine, tenants: [] })]
-    const answers = await Promise.all(
+    const responses = await Promise.all(
       Array.from({ length: 40 }, (_, index) => tenantOf(index % 2 === 0 ? one : two, '/user', { tenant_id: `new-${index % 4 >> 1}` }))
     )
-    t.same(answers, Array.from({ length: 40 }, (_, index) => `new-${index % 4 >> 1}`))
+    t.same(responses, Array.from({ length: 40 }, (_, index) => `new-${index % 4 >> 1}`))
     t.same(
       await query('select id, name, plan, status from tenantry.tenants order by id'),
       ['new-0', 'new-1'].map((id) => ({ id, name: id, plan: 'free', status: 'active' }))
@@ -272,8 +272,8 @@ test('tenants that do not exist', async (t) => {
     await app.tenants.delete('gone')
     const looked = looksOf(app)
     for (const iat of [0, Math.floor(Number(await deletedAt())), Math.floor(Number(await deletedAt())) - 3600, undefined, '9999999999']) {
-      const answer = await tenantOf(app, '/user', Object.assign({ tenant_id: 'gone' }, { iat }))
-      t.match(answer, /404 TENANTRY_TENANT_UNKNOWN|401 TENANTRY_TOKEN_INVALID/, `issued at ${iat}`)
+      const response = await tenantOf(app, '/user', Object.assign({ tenant_id: 'gone' }, { iat }))
+      t.match(response, /404 TENANTRY_TENANT_UNKNOWN|401 TENANTRY_TOKEN_INVALID/, `issued at ${iat}`)
     }
     t.equal(looksOf(app) - looked, 1, 'old tokens cost one lookup a second, and write nothing')
     const told = async (iat: number | undefined) =>
@@ -298,14 +298,14 @@ test('tenants that do not exist', async (t) => {
 
   await t.test("a server is notified of another's changes", async (t) => {
     const [one, two] = [await appWith(t, { engine, tenants: ['shared'] }), await appWith(t, { engine, tenants: [] })]
-    const answers = (expected: string) => until(async () => await tenantOf(two, '/user', { tenant_id: 'shared', iat: 1 }) === expected)
-    await answers('shared')
+    const responses = (expected: string) => until(async () => await tenantOf(two, '/user', { tenant_id: 'shared', iat: 1 }) === expected)
+    await responses('shared')
     await one.tenants.update('shared', { status: 'suspended' })
-    await answers(suspended)
+    await responses(suspended)
     await one.tenants.update('shared', { status: 'active' })
-    await answers('shared')
+    await responses('shared')
     await one.tenants.delete('shared')
-    await answers(unknown)
+    await responses(unknown)
     await one.tenants.create({ id: 'shared', name: 'Shared' })
     await until(async () => await tenantOf(two, '/user', { tenant_id: 'shared', iat: Math.floor(Date.now() / 1000) + 2 }) === 'shared')
   })
@@ -323,8 +323,8 @@ test('unknown ids from anonymous callers cost little', async (t) => {
   t.equal(await tenantOf(app, '/open', null, 'globex'), 'globex')
   const looked = looksOf(app)
   const flood = await Promise.all(Array.from({ length: 100 }, (_, index) => tenantOf(app, '/open', null, `random-${index}`)))
-  t.equal(flood.filter((answer) => answer === unknown).length, 28, "the address's rate limit comes before the lookup")
-  t.equal(flood.filter((answer) => answer === '429 TENANTRY_RATE_LIMITED').length, 72)
+  t.equal(flood.filter((response) => response === unknown).length, 28, "the address's rate limit comes before the lookup")
+  t.equal(flood.filter((response) => response === '429 TENANTRY_RATE_LIMITED').length, 72)
   t.equal(looksOf(app) - looked, 28)
   for (const id of ['acme', 'globex']) t.equal(await tenantOf(app, '/user', { tenant_id: id }), id)
   t.equal(looksOf(app) - looked, 28, 'they evict no tenant from the cache')

@@ -14,7 +14,7 @@ test('failures', (t) =>
     'for a hanging provider ten requests of a tenant wait, the next is rejected, and other tenants are served': crowds,
     'a product with an unknown outcome is audited as a failure': isUnknown,
     'all pages of a list share the timeout': pages,
-    'a completed operation is reported even if the audit log cannot be written': answers
+    'a completed operation is reported even if the audit log cannot be written': responds
   }))
 
 async function fails (t: Test): Promise<void> {
@@ -29,11 +29,11 @@ async function fails (t: Test): Promise<void> {
       .execute()).map(({ action, outcome }) => `${action.slice(15)} ${outcome}`)
 
   await t.test("rejected values are a 400 with payprov's message, without the key", async (t) => {
-    const answer = await acme('POST /billing/tenant/products', {
+    const response = await acme('POST /billing/tenant/products', {
       body: { ...product, prices: [{ amount: 1, currency: 'usd', interval: 'month' }] }
     })
-    refused(t, answer, 400, 'PROVIDER_REFUSED')
-    t.match(answer.body, { message: /prices.0.price_amount: Amount is below the minimum/ })
+    refused(t, response, 400, 'PROVIDER_REFUSED')
+    t.match(response.body, { message: /prices.0.price_amount: Amount is below the minimum/ })
     world.misfortune({ status: 422, message: `not with ${account.token}\n${'x'.repeat(5000)}` })
     const echoed = await make()
     refused(t, echoed, 400, 'PROVIDER_REFUSED')
@@ -46,9 +46,9 @@ async function fails (t: Test): Promise<void> {
   await t.test('a rejected key is a 424', async (t) => {
     for (const status of [401, 403]) {
       world.misfortune({ status, message: `the key ${account.token}` })
-      const answer = await list()
-      refused(t, answer, 424, 'PROVIDER_KEY_REFUSED')
-      t.notOk(answer.text.includes(account.token))
+      const response = await list()
+      refused(t, response, 424, 'PROVIDER_KEY_REFUSED')
+      t.notOk(response.text.includes(account.token))
     }
   })
 
@@ -69,10 +69,10 @@ async function fails (t: Test): Promise<void> {
     world.misfortune({ status: 429, retryAfter: 1 })
     t.equal((await list()).status, 200)
     world.misfortune({ status: 429, retryAfter: 60 })
-    const answer = await list()
-    refused(t, answer, 503, 'PROVIDER_BUSY')
-    t.equal(answer.body['retryAfter'], 60)
-    t.equal(answer.headers['retry-after'], '60')
+    const response = await list()
+    refused(t, response, 503, 'PROVIDER_BUSY')
+    t.equal(response.body['retryAfter'], 60)
+    t.equal(response.headers['retry-after'], '60')
   })
 
   await t.test('a temporary failure is retried; a product whose response was lost exists once', async (t) => {
@@ -104,7 +104,7 @@ async function fails (t: Test): Promise<void> {
     const before = (await entries()).length
     for (const misfortune of [{ status: 500 }, { status: 503 }, 'reset', 'nonsense', 'text', 'huge', 'redirect'] as const) {
       world.misfortune(misfortune, 6)
-      for (const answer of await Promise.all([list(), make()])) refused(t, answer, 502, 'PROVIDER_FAILED', JSON.stringify(misfortune))
+      for (const response of await Promise.all([list(), make()])) refused(t, response, 502, 'PROVIDER_FAILED', JSON.stringify(misfortune))
     }
     world.misfortune({ status: 200 }, 0)
     t.equal(account.products.size, 1)
@@ -150,7 +150,7 @@ async function crowds (t: Test): Promise<void> {
   t.equal(eleventh.headers['retry-after'], '1')
   t.match((await globex('GET /billing/tenant/products')).body, { items: [{ name: 'Berth' }] })
   t.equal(world.calls.length, 11)
-  for (const answer of await Promise.all(waiting)) refused(t, answer, 504, 'PROVIDER_TIMEOUT')
+  for (const response of await Promise.all(waiting)) refused(t, response, 504, 'PROVIDER_TIMEOUT')
   t.equal((await acme('GET /billing/tenant/products')).status, 200, 'its slots are free again')
 }
 
@@ -179,7 +179,7 @@ async function pages (t: Test): Promise<void> {
   refused(t, await asked, 504, 'PROVIDER_TIMEOUT')
 }
 
-async function answers (t: Test): Promise<void> {
+async function responds (t: Test): Promise<void> {
   const { as, accounts, app } = await open(t, ['acme'])
   t.intercept(app.engine, 'kyselyFor', {
     value: () => {

@@ -60,9 +60,9 @@ test('access, secrets and input are checked before the provider is called', asyn
     await expire('globex', 'payprov_api_key')
     for (const tenant of ['bare', 'globex']) {
       for (const [target, body] of targets) {
-        const answer = await as({ tenant_id: tenant, permissions: ['billing:write'] })(target, { body })
-        refused(t, answer, 400, 'SECRET_REQUIRED', target)
-        t.match(answer.body, {
+        const response = await as({ tenant_id: tenant, permissions: ['billing:write'] })(target, { body })
+        refused(t, response, 400, 'SECRET_REQUIRED', target)
+        t.match(response.body, {
           secret: 'payprov_api_key',
           message: tenant === 'bare' ? /"payprov_api_key" is missing: .*POST \/tenant\/secrets/ : /"payprov_api_key" has expired/
         })
@@ -74,9 +74,9 @@ test('access, secrets and input are checked before the provider is called', asyn
     await store('bare', 'payprov_api_key', 'polar_oat_of_bare')
     await store('bare', 'payprov_organization_id', 'the-organization-of-bare')
     await expire('bare', 'payprov_organization_id')
-    const answer = await as({ role: 'admin', tenant_id: 'bare' })('GET /billing/tenant/products')
-    refused(t, answer, 400, 'SECRET_REQUIRED')
-    t.match(answer.body, { secret: 'payprov_organization_id' })
+    const response = await as({ role: 'admin', tenant_id: 'bare' })('GET /billing/tenant/products')
+    refused(t, response, 400, 'SECRET_REQUIRED')
+    t.match(response.body, { secret: 'payprov_organization_id' })
   })
 
   await t.test('a key that cannot be sent in a header is rejected without a call, and not shown', async (t) => {
@@ -117,9 +117,9 @@ test('access, secrets and input are checked before the provider is called', asyn
       [prices({}, { amount: 5 }), '/body/prices/1/currency']
     ]
     for (const [body, path] of wrong) {
-      const answer = await admin('POST /billing/tenant/products', { body })
-      refused(t, answer, 400, 'VALIDATION_FAILED', `${path} of ${JSON.stringify(body).slice(0, 80)}`)
-      t.ok(answer.body.details?.some((detail) => detail.path === path), path)
+      const response = await admin('POST /billing/tenant/products', { body })
+      refused(t, response, 400, 'VALIDATION_FAILED', `${path} of ${JSON.stringify(body).slice(0, 80)}`)
+      t.ok(response.body.details?.some((detail) => detail.path === path), path)
     }
     for (const raw of ['{"name": NaN}', '{"amount": Infinity}', '[', 'null']) {
       const { status } = await admin('POST /billing/tenant/products', { raw })
@@ -184,9 +184,9 @@ test('access, secrets and input are checked before the provider is called', asyn
       [{ ...checkout, customer: 1 }, '/body/customer']
     ]
     for (const [body, path] of wrong) {
-      const answer = await admin('POST /billing/tenant/checkout', { body })
-      refused(t, answer, 400, 'VALIDATION_FAILED', `${path} of ${JSON.stringify(body).slice(0, 160)}`)
-      t.ok(answer.body.details?.some((detail) => detail.path === path), path)
+      const response = await admin('POST /billing/tenant/checkout', { body })
+      refused(t, response, 400, 'VALIDATION_FAILED', `${path} of ${JSON.stringify(body).slice(0, 160)}`)
+      t.ok(response.body.details?.some((detail) => detail.path === path), path)
     }
   })
 

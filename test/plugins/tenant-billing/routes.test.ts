@@ -267,11 +267,11 @@ test('lists', async (t) => {
         legacy: true
       }]
     })
-    const answer = await acme('POST /billing/tenant/checkout', {
+    const response = await acme('POST /billing/tenant/checkout', {
       body: { productPriceId: yearly.id, customerEmail: 'a@example.com', ...urls }
     })
-    refused(t, answer, 400, 'PROVIDER_REFUSED')
-    t.match(answer.body, { message: /several intervals/ })
+    refused(t, response, 400, 'PROVIDER_REFUSED')
+    t.match(response.body, { message: /several intervals/ })
   })
 
   await t.test('a customer with many subscriptions to few products is listed', async (t) => {

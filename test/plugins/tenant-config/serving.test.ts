@@ -45,9 +45,9 @@ test("a tenant's limits count its own callers, in addition to the server's limit
     429
   ])
   t.equal((await strangers('other')).statusCode, 200, "one tenant's limit does not affect another")
-  const answers = await Promise.all(Array.from({ length: 25 }, () => app.inject({ url: '/open', headers: user('other') })))
+  const responses = await Promise.all(Array.from({ length: 25 }, () => app.inject({ url: '/open', headers: user('other') })))
   t.equal(
-    answers.filter(({ statusCode }) => statusCode === 429).length,
+    responses.filter(({ statusCode }) => statusCode === 429).length,
     6,
     "a tenant's generous limit does not replace the server's: its save counted too"
   )

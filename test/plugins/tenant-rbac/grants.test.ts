@@ -58,9 +58,9 @@ test('only administrators can grant permissions that they do not have, by any ch
       ['a permission that moves from one role to another', 'billing:write', put({}, role('strong', []), role('weak', ['billing:write']))]
     ] as const
   ) {
-    const answer = await keeper(target, { body })
-    refused(t, answer, 403, 'GRANT_EXCEEDS', way)
-    t.match(answer.body, { permission: exceeding }, way)
+    const response = await keeper(target, { body })
+    refused(t, response, 403, 'GRANT_EXCEEDS', way)
+    t.match(response.body, { permission: exceeding }, way)
   }
   t.same((await admin('GET /tenant/rbac')).body, saved, 'nothing was changed')
 
@@ -115,13 +115,13 @@ test("a concurrent change cannot invalidate the basis of another's check", async
   const admin = as({ tenant_id: 'acme', role: 'admin' })
   for (let round = 0; round < 5; round++) {
     await admin('PUT /tenant/rbac', { body: { enabled: true, roles: [role('a', []), role('b', []), role('c', [])] } })
-    const answers = await Promise.all([
+    const responses = await Promise.all([
       admin('PUT /tenant/rbac/roles/a', { body: { parentRole: 'b' } }),
       admin('PUT /tenant/rbac/roles/b', { body: { parentRole: 'a' } }),
       admin('DELETE /tenant/rbac/roles/c'),
       admin('POST /tenant/rbac/roles', { body: role('d', [], 'c') })
     ])
-    const [first, second, third, fourth] = answers.map(({ status }) => status)
+    const [first, second, third, fourth] = responses.map(({ status }) => status)
     t.same([first, second].sort(), [200, 400], 'a cycle of two changes')
     t.ok((third === 200 && fourth === 400) || (third === 409 && fourth === 201), 'a parent that is deleted while a child is added')
   }

@@ -133,9 +133,9 @@ test('invalid roles are a 400, and the saved ones stay', async (t) => {
       ['PUT /tenant/rbac', { enabled: true, roles: many(26, 200) }, /at most 5000 permissions/]
     ] as const
   ) {
-    const answer = await acme(target, { body })
-    refused(t, answer, 400, 'ROLE_INVALID', `${target} ${String(message)}`)
-    t.match(answer.body, { message })
+    const response = await acme(target, { body })
+    refused(t, response, 400, 'ROLE_INVALID', `${target} ${String(message)}`)
+    t.match(response.body, { message })
   }
   for (
     const [target, body] of [

@@ -69,8 +69,8 @@ async function endsExactly (t: Test, { app, as }: Opened): Promise<void> {
   }
   t.equal((await ledgerOf(app))['sums bandwidth_bytes 2026-06'], maxAmount)
   for (let round = 0; round < 2; round++) await (await app.usage.reserve('sums', 'storage_bytes', maxAmount)).settle(maxAmount)
-  const answer = await as('sums')('GET /usage/summary')
-  t.match(answer.text, `"storage_bytes":${maxAmount},`)
+  const response = await as('sums')('GET /usage/summary')
+  t.match(response.text, `"storage_bytes":${maxAmount},`)
   await app.usage.free('sums', 'storage_bytes', maxAmount - 5)
   t.equal((await ledgerOf(app))['sums storage_bytes total'], 5)
   await Promise.all([1, 2, 3, 4].map((amount) => app.usage.free('sums', 'storage_bytes', amount)))

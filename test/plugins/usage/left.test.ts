@@ -9,7 +9,7 @@ import { fakeClock, open } from './app.js'
 
 const config = { access: 'user' } as const
 const length = 8 // bytes of each body
-const answer = { an: 'answer' }
+const body = { an: 'answer' }
 
 test('a caller who disconnects after its body was read is counted', async (t) => {
   const { connectionString } = await postgresDatabase(t)
@@ -33,15 +33,15 @@ test('a caller who disconnects after its body was read is counted', async (t) =>
         begun.push(url)
         await hall.opened
         ended.push(url)
-        return answer
+        return body
       })
       group.post('/at-once', { config }, async ({ url }) => {
         begun.push(url)
-        return answer
+        return body
       })
       group.delete('/porch', { config }, async ({ url }) => {
         ended.push(url)
-        return answer
+        return body
       })
       group.delete('/porch/limited', {
         config,
@@ -49,7 +49,7 @@ test('a caller who disconnects after its body was read is counted', async (t) =>
           request.rateLimited = true
           throw failure('rateLimited')
         }
-      }, async () => answer)
+      }, async () => body)
     }
   })
   const port = Number(new URL(await listen(app)).port)

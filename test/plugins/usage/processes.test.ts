@@ -48,12 +48,12 @@ test(
 
     const both = [callerOf(killed, 'acme'), callerOf(stopped, 'acme')]
     for (const [counter, one] of [['llm_tokens', 1], ['storage_bytes', 1_048_576], ['ai_cost', 1_000_000]]) {
-      const answers = (await Promise.all(both.map((ask) =>
+      const responses = (await Promise.all(both.map((ask) =>
         Promise.all(Array.from({ length: 50 }, () => ask('POST /test/reserve', { body: { counter, amount: one } })))
       ))).flat()
-      const count = (status: number) => answers.filter((answer) => answer.status === status).length
+      const count = (status: number) => responses.filter((response) => response.status === status).length
       t.same([count(200), count(402)], [7, 93], `${counter}: of a hundred at a time seven`)
-      t.match(answers.find(({ status }) => status === 402)?.body, {
+      t.match(responses.find(({ status }) => status === 402)?.body, {
         error: 'Usage limit exceeded',
         code: 'TENANTRY_PLAN_LIMIT',
         allowed: false,

@@ -97,9 +97,9 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
     return since
   }
   async function ask (path: string, init: RequestInit & { duplex?: 'half' } = {}): Promise<number> {
-    const answer = await fetch(origin + path, { ...init, headers: { ...headers, ...init.headers } })
-    await answer.arrayBuffer()
-    return answer.status
+    const response = await fetch(origin + path, { ...init, headers: { ...headers, ...init.headers } })
+    await response.arrayBuffer()
+    return response.status
   }
 
   const cases: [path: string, status: number, bytes: number, method?: string][] = [
@@ -153,12 +153,12 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
     socket.destroy()
   }
   const head = (line: string, more = '') => `${line} HTTP/1.1\r\nhost: a\r\nauthorization: ${authorization}\r\n${more}\r\n`
-  const answers = (received: Buffer) => received.toString('latin1').split('HTTP/1.1 ').length - 1
+  const responses = (received: Buffer) => received.toString('latin1').split('HTTP/1.1 ').length - 1
 
   await send(
     head('GET /text') + head('HEAD /text') + head('POST /length', 'content-type: application/json\r\ncontent-length: 2\r\n') + '{}' +
       head('GET /empty'),
-    (received) => answers(received) === 4
+    (received) => responses(received) === 4
   )
   await until(t, 'pipelined requests', async () => (await app.usage.summary('acme')).api_calls === last.calls + 4)
   t.same(await counted(), { calls: 4, bytes: 10_000 + 2 + '{"length":2}'.length })

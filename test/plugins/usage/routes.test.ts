@@ -119,14 +119,14 @@ test('callers without permission and invalid requests are rejected', async (t) =
       '%D9%A2%D9%A0%D9%A2%D9%A6-02'
     ]
   ) {
-    const answer = await as('acme')(`GET /usage/history?period=${period}`)
-    refused(t, answer, 400, 'VALIDATION_FAILED', period)
-    t.match(answer.body.details, [{ path: '/query/period', message: /YYYY-MM|a string/ }], period)
+    const response = await as('acme')(`GET /usage/history?period=${period}`)
+    refused(t, response, 400, 'VALIDATION_FAILED', period)
+    t.match(response.body.details, [{ path: '/query/period', message: /YYYY-MM|a string/ }], period)
   }
   for (const target of ['/usage/history?month=2026-02', '/usage/summary?month=2026-02', '/billing/usage?month=2026-02']) {
-    const answer = await as('acme')(`GET ${target}`)
-    refused(t, answer, 400, 'VALIDATION_FAILED', target)
-    t.match(answer.body.details, [{ path: '/query/month', message: /is not a known field/ }], target)
+    const response = await as('acme')(`GET ${target}`)
+    refused(t, response, 400, 'VALIDATION_FAILED', target)
+    t.match(response.body.details, [{ path: '/query/month', message: /is not a known field/ }], target)
   }
 })
 

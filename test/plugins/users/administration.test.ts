@@ -4,7 +4,7 @@ import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
-import { caller, refused, type Answer } from '../../http/caller.js'
+import { caller, refused, type Reply } from '../../http/caller.js'
 import { platformKey } from '../auth/app.js'
 import { addUser, password } from '../login/app.js'
 import { open, tokenOf, type Opened } from '../passwords/app.js'
@@ -13,7 +13,7 @@ const boss = 'boss@example.com'
 const email = 'ada@example.com'
 const hour = 3_600_000
 
-type Call = (target: string, body?: object) => Promise<Answer>
+type Call = (target: string, body?: object) => Promise<Reply>
 
 /** Calls with the token of a user who logs in. */
 async function as ({ ask, logIn }: Opened, tenant: string, address: string): Promise<Call> {
@@ -142,14 +142,14 @@ test('a user cannot grant or remove permissions that it does not have, and a ten
   refused(t, await byClerk(`PATCH /users/${clerk}`, { role: 'reader' }), 403, 'FORBIDDEN', 'itself')
 
   const other = await as(opened, 'acme', 'chief@example.com')
-  const answers = await Promise.all([
+  const responses = await Promise.all([
     admin(`PATCH /users/${second}`, { role: 'user' }),
     other(`PATCH /users/${first}`, { status: 'disabled' })
   ])
   const administrators = async () =>
     (await app.db.selectFrom('tenantry.users').select('id').where('role', '=', 'admin').where('status', '=', 'active').execute()).length
   t.equal(await administrators(), 1, "of two administrators who remove each other's role one stays")
-  t.same(answers.map(({ status }) => status).sort(), [200, 409])
+  t.same(responses.map(({ status }) => status).sort(), [200, 409])
   const [left] = await app.db.selectFrom('tenantry.users').select('id').where('role', '=', 'admin').where('status', '=', 'active').execute()
   const signed = app.auth.sign({ sub: 'idp-root', role: 'admin', tenant_id: 'acme' })
   for (const body of [{ role: 'user' }, { status: 'disabled' }]) {
@@ -169,7 +169,7 @@ test('disabling a user ends its sessions and keys on every server', async (t) =>
   const there = await open(t, engine, { clock: here.clock })
   await addUser(here.app, 'acme', boss, 'admin')
   const admin = await as(here, 'acme', boss)
-  const ends = async (what: string, change: (id: string) => Promise<Answer>, keepsSession: boolean) => {
+  const ends = async (what: string, change: (id: string) => Promise<Reply>, keepsSession: boolean) => {
     const address = `${what}@example.com`
     const id = await addUser(here.app, 'acme', address, 'admin')
     const { body: { token, refreshToken } } = await here.logIn('acme', address)
@@ -219,16 +219,16 @@ test("a user is invited, and accepts with the mail's link", (t) =>
     const own = await addUser(app, 'acme', boss, 'admin')
     const admin = await as(opened, 'acme', boss)
     const invite = async (address: string, role?: string) => {
-      const answer = await admin('POST /users/invite', { email: address, ...role !== undefined && { role } })
+      const response = await admin('POST /users/invite', { email: address, ...role !== undefined && { role } })
       await opened.settled()
       const mail = mails.at(-1)
-      return { answer, token: mail === undefined ? '' : tokenOf(mail) }
+      return { response, token: mail === undefined ? '' : tokenOf(mail) }
     }
     const accept = (token: string, request: object = {}) => ask('POST /auth/invite/accept', { body: { token, password }, ...request })
 
-    const { answer, token } = await invite('New@Example.com', 'editor')
-    t.match(answer, { status: 201, body: { id: String, expiresAt: new Date(clock.now() + hour / 2).toISOString() } })
-    t.same(Object.keys(answer.body).sort(), ['expiresAt', 'id'], 'the token is sent only by mail')
+    const { response, token } = await invite('New@Example.com', 'editor')
+    t.match(response, { status: 201, body: { id: String, expiresAt: new Date(clock.now() + hour / 2).toISOString() } })
+    t.same(Object.keys(response.body).sort(), ['expiresAt', 'id'], 'the token is sent only by mail')
     t.match(mails, [{
       kind: 'invite',
       tenant: 'acme',
@@ -241,37 +241,37 @@ test("a user is invited, and accepts with the mail's link", (t) =>
     refused(t, await accept(token, { body: { token, password: 'short' } }), 400, 'VALIDATION_FAILED')
     refused(t, await accept(token, { body: { token, password, role: 'admin' } }), 400, 'VALIDATION_FAILED')
     refused(t, await ask('POST /auth/password/reset', { body: { token, password } }), 400, 'LINK_INVALID')
-    const answers = await Promise.all([accept(token), accept(token), accept(token)])
-    t.same(answers.map(({ status }) => status).sort(), [201, 400, 400], 'once')
-    const accepted = answers.find(({ status }) => status === 201)
+    const responses = await Promise.all([accept(token), accept(token), accept(token)])
+    t.same(responses.map(({ status }) => status).sort(), [201, 400, 400], 'once')
+    const accepted = responses.find(({ status }) => status === 201)
     t.match(accepted?.body, {
       token: String,
       refreshToken: String,
-      user: { id: answer.body['id'], email: 'new@example.com', role: 'editor', tenantId: 'acme' }
+      user: { id: response.body['id'], email: 'new@example.com', role: 'editor', tenantId: 'acme' }
     })
     t.match((await ask('GET /auth/me', { token: String(accepted?.body['token']) })).body, { emailVerified: true, role: 'editor' })
     t.equal((await opened.logIn('acme', 'new@example.com')).status, 200)
-    refused(t, (await invite('new@example.com')).answer, 409, 'CONFLICT', 'the address has a user already')
+    refused(t, (await invite('new@example.com')).response, 409, 'CONFLICT', 'the address has a user already')
 
     await fails(t, opened, own, invite, accept)
     const { rows } = await sql<
       { line: string }
     >`select concat_ws(' ', action, target, user_id) as line from tenantry.audit_log where action in ('user.invite', 'user.accept') order by id limit 2`
       .execute(app.db)
-    t.same(rows.map(({ line }) => line), [`user.invite new@example.com ${own}`, `user.accept new@example.com ${String(answer.body['id'])}`])
+    t.same(rows.map(({ line }) => line), [`user.invite new@example.com ${own}`, `user.accept new@example.com ${String(response.body['id'])}`])
   }))
 
 async function fails (
   t: Test,
   { app, ask, clock, mails }: Opened,
   own: string,
-  invite: (address: string, role?: string) => Promise<{ answer: Answer, token: string }>,
-  accept: (token: string) => Promise<Answer>
+  invite: (address: string, role?: string) => Promise<{ response: Reply, token: string }>,
+  accept: (token: string) => Promise<Reply>
 ): Promise<void> {
   const first = await invite('twice@example.com')
   const second = await invite('twice@example.com', 'reader')
   refused(t, await accept(first.token), 400, 'LINK_INVALID', 'a newer invitation')
-  t.match((await accept(second.token)).body, { user: { role: 'reader', id: second.answer.body['id'] } })
+  t.match((await accept(second.token)).body, { user: { role: 'reader', id: second.response.body['id'] } })
   const late = await invite('late@example.com')
   clock.forward(hour / 2)
   refused(t, await accept(late.token), 400, 'LINK_INVALID', 'after 30 minutes')
@@ -279,7 +279,7 @@ async function fails (
   t.equal((await ask('POST /auth/register', { tenant: 'acme', body: { email: 'own@example.com', password } })).status, 201)
   refused(t, await accept(registered.token), 409, 'CONFLICT', 'the user registered meanwhile')
   const limited = await Promise.all(Array.from({ length: 6 }, () => invite('many@example.com')))
-  t.same(limited.map(({ answer }) => answer.status).sort(), [201, 201, 201, 429, 429, 429], 'three per hour')
+  t.same(limited.map(({ response }) => response.status).sort(), [201, 201, 201, 429, 429, 429], 'three per hour')
   const last = await invite('last@example.com')
   const sent = mails.length
   await app.db.updateTable('tenantry.users').set({ status: 'disabled' }).where('id', '=', own).execute()

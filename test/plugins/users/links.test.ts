@@ -2,7 +2,7 @@
 import { test, type Test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
-import { refused, type Answer } from '../../http/caller.js'
+import { refused, type Reply } from '../../http/caller.js'
 import { addUser, password } from '../login/app.js'
 import { open, tokenOf, type Opened } from '../passwords/app.js'
 
@@ -49,9 +49,9 @@ test('of parallel uses of one link on two servers, one succeeds', async (t) => {
   await addUser(here.app, 'acme', 'reset@example.com')
   for (const [kind, success] of [['reset', 200], ['invite', 201], ['verify', 200]] as const) {
     const token = await linkOf(t, here, kind, `${kind}@example.com`)
-    const answers = await Promise.all(Array.from({ length: 12 }, (_none, index) => use([here, there][index % 2]!, kind, token)))
-    t.same(answers.map(({ status }) => status).sort(), [success, ...Array.from({ length: 11 }, () => 400)], kind)
-    for (const answer of answers) if (answer.status === 400) refused(t, answer, 400, 'LINK_INVALID', kind)
+    const responses = await Promise.all(Array.from({ length: 12 }, (_none, index) => use([here, there][index % 2]!, kind, token)))
+    t.same(responses.map(({ status }) => status).sort(), [success, ...Array.from({ length: 11 }, () => 400)], kind)
+    for (const response of responses) if (response.status === 400) refused(t, response, 400, 'LINK_INVALID', kind)
     refused(t, await use(there, kind, token), 400, 'LINK_INVALID', `${kind}: later`)
   }
   t.match(
@@ -66,11 +66,11 @@ test('all invalid links get the same rejection: expired, modified, of another te
   const { app, clock } = opened
   await addUser(app, 'acme', boss, 'admin')
   await addUser(app, 'acme', 'reset@example.com')
-  const refusals: Answer[] = []
+  const refusals: Reply[] = []
   const fails = async (kind: Kind, token: string, what: string, request: object = {}) => {
-    const answer = await use(opened, kind, token, request)
-    refused(t, answer, 400, 'LINK_INVALID', `${kind} ${what}`)
-    refusals.push(answer)
+    const response = await use(opened, kind, token, request)
+    refused(t, response, 400, 'LINK_INVALID', `${kind} ${what}`)
+    refusals.push(response)
   }
   const kinds: readonly Kind[] = ['reset', 'invite', 'verify']
   for (const kind of kinds) {
@@ -101,10 +101,10 @@ test('links end with their recipient, and invitations with their sender', async 
   await addUser(app, 'acme', boss, 'admin')
   const change = async (id: string, what: 'disabled' | 'deleted') => {
     const token = await tokenOfBoss(opened)
-    const answer = what === 'disabled'
+    const response = what === 'disabled'
       ? await ask(`PATCH /users/${id}`, { token, body: { status: 'disabled' } })
       : await ask(`DELETE /users/${id}`, { token })
-    t.equal(answer.status, 200, what)
+    t.equal(response.status, 200, what)
   }
   for (const what of ['disabled', 'deleted'] as const) {
     const address = `${what}@example.com`
@@ -156,11 +156,11 @@ test('an invitation reveals nothing about its address to anonymous callers', asy
   await addUser(app, 'acme', boss, 'admin')
   await addUser(app, 'acme', email)
   const token = await linkOf(t, opened, 'invite', 'new@example.com')
-  const answers = [
+  const responses = [
     await use(opened, 'invite', `${token.slice(0, -1)}${token.endsWith('A') ? 'B' : 'A'}`),
     await use(opened, 'invite', `lt_acme.${'A'.repeat(43)}`)
   ]
-  t.equal(new Set(answers.map(({ status, body: { message, code } }) => JSON.stringify([status, message, code]))).size, 1)
+  t.equal(new Set(responses.map(({ status, body: { message, code } }) => JSON.stringify([status, message, code]))).size, 1)
   refused(
     t,
     await ask('POST /users/invite', { tenant: 'acme', body: { email } }),

@@ -87,7 +87,7 @@ function compiled (webhook: OutboundWebhook) {
 
 export interface Receiver extends Remote {
   /** Sets the response from now on. */
-  answer: (request: Arrived, response: ServerResponse) => void
+  respond: (request: Arrived, response: ServerResponse) => void
   /** The `data.value` of received events. */
   values(): unknown[]
 }
@@ -96,10 +96,10 @@ export interface Receiver extends Remote {
 export async function receiver (t: Test): Promise<Receiver> {
   const held: { receiver?: Receiver } = {}
   const own = await remote(t, (request, response) => {
-    held.receiver?.answer(request, response)
+    held.receiver?.respond(request, response)
   })
   held.receiver = Object.assign(own, {
-    answer: (_request: Arrived, response: ServerResponse) => {
+    respond: (_request: Arrived, response: ServerResponse) => {
       response.writeHead(204).end()
     },
     values: () => own.requests.map(({ body }) => JSON.parse(body).data.value)

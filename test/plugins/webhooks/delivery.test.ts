@@ -119,7 +119,7 @@ test('a committed event arrives once, signed, and one that was rolled back never
 test('a receiver that was down gets every event, in the order of its entity', async (t) => {
   const hears = await receiver(t)
   const { app, clock, tell, forward } = await open(t, await own(t), { tenants: { acme: [to(hears)] } })
-  hears.answer = fails(503)
+  hears.respond = fails(503)
   await tell('acme', 1)
   await until(t, 'it was tried', () => hears.requests.length === 1)
   const [first] = hears.requests
@@ -158,7 +158,7 @@ test('a receiver that was down gets every event, in the order of its entity', as
   )
   await tell('acme', 4)
   hears.requests.length = 0
-  hears.answer = fails(200)
+  hears.respond = fails(200)
   forward(hour)
   await until(t, 'all of them arrived', () => {
     forward(1000)
@@ -183,7 +183,7 @@ test("a receiver's response means accepted, retry, or unwanted", async (t) => {
     }
   })
   const outcome = async (name: string) => (await as('acme')('GET /webhooks/deliveries')).body.data?.find(({ webhook }) => webhook === name)
-  const answers: readonly (readonly [string, Receiver['answer'], object])[] = [
+  const responses: readonly (readonly [string, Receiver['respond'], object])[] = [
     ['an error', fails(500), { lastStatus: 500, lastError: /error/ }],
     ['a redirect', fails(302, { location: `${hears.origin}/elsewhere` }), { lastStatus: 302, lastError: /redirect/ }],
     ['nothing', () => {}, { lastStatus: null, lastError: /no response within 0.5 s/ }],
@@ -200,10 +200,10 @@ test("a receiver's response means accepted, retry, or unwanted", async (t) => {
   t.match(await outcome('inside'), { status: 'pending', lastStatus: null, lastError: /private or forbidden/, url: 'http://127.0.0.2:9/' })
   t.match(await outcome('gone'), { status: 'pending', lastStatus: null, lastError: /secret.*no value/, url: 'https://{{secret:none}}/' })
   const id = String((await outcome('out'))?.['id'])
-  for (const [what, answer, expected] of answers) {
+  for (const [what, response, expected] of responses) {
     await t.test(what, async (t) => {
       const before = hears.requests.length
-      hears.answer = answer
+      hears.respond = response
       t.equal((await as('acme')(`POST /webhooks/deliveries/${id}/redeliver`)).status, 202)
       await until(t, 'it is tried again, and the log says why', async () => {
         const row = await outcome('out')
@@ -216,7 +216,7 @@ test("a receiver's response means accepted, retry, or unwanted", async (t) => {
     })
   }
   t.equal(hears.requests.filter(({ path }) => path.includes('elsewhere')).length, 0, 'no redirect is followed')
-  hears.answer = fails(410)
+  hears.respond = fails(410)
   forward(hour)
   await until(t, 'it is unwanted', async () => (await outcome('out'))?.['status'] === 'failed')
   t.match(await outcome('out'), { lastStatus: 410, nextAttemptAt: null })

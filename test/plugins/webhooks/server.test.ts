@@ -174,7 +174,7 @@ test('an event outlives the server that wrote it, killed right after the commit'
 test("a flood of one tenant does not delay another's events to the platform's webhooks", async (t) => {
   const platform = await receiver(t)
   const held: ServerResponse[] = []
-  platform.answer = (_request, response) => {
+  platform.respond = (_request, response) => {
     held.push(response)
   }
   const { connectionString, query } = await postgresDatabase(t)
@@ -198,7 +198,7 @@ test("a flood of one tenant does not delay another's events to the platform's we
   t.ok(order() <= 8, `${order()} deliveries of the flood are before it`)
 
   // The receiver responds: the flood continues at full speed, with other tenants' events in between.
-  platform.answer = (_request, response) => {
+  platform.respond = (_request, response) => {
     response.end()
   }
   for (const response of held) response.end()

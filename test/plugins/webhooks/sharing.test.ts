@@ -76,12 +76,12 @@ test('a tenant receives only its own events, the platform those of all', async (
 })
 
 test("a receiver that hangs uses only its tenant's slots", async (t) => {
-  const [hangs, answers] = [await receiver(t), await receiver(t)]
-  hangs.answer = () => {}
+  const [hangs, responses] = [await receiver(t), await receiver(t)]
+  hangs.respond = () => {}
   const { app, tell } = await open(t, await own(t), {
     timeoutMs: 20_000,
     stopTimeoutMs: 100,
-    tenants: { acme: [to(hangs)], globex: [to(answers)] }
+    tenants: { acme: [to(hangs)], globex: [to(responses)] }
   })
   await app.db.transaction().execute(async (transaction) => {
     for (let index = 0; index < 100; index++) {
@@ -97,8 +97,8 @@ test("a receiver that hangs uses only its tenant's slots", async (t) => {
   app.webhooks.wake()
   await until(t, 'its slots are taken', () => hangs.requests.length === 8)
   await tell('globex', 1, 2, 3)
-  await until(t, 'the other is served', () => answers.requests.length === 3)
-  t.strictSame(answers.values(), [1, 2, 3])
+  await until(t, 'the other is served', () => responses.requests.length === 3)
+  t.strictSame(responses.values(), [1, 2, 3])
   t.equal(hangs.requests.length, 8, 'while the first still hangs')
 })
 
@@ -108,14 +108,14 @@ test("a dead process's deliveries are taken over, and its late results are ignor
   const clock = fakeClock(Date.now())
   const tenants = { acme: [to(hears)] }
   const held: ServerResponse[] = []
-  hears.answer = (_request, response) => {
+  hears.respond = (_request, response) => {
     held.push(response)
   }
   const first = await open(t, engine, { clock, tenants, timeoutMs: 20_000, stopTimeoutMs: 100 })
   await first.tell('acme', 1, 2)
   await until(t, 'the first has it', () => held.length === 1)
   const second = await open(t, engine, { clock, tenants, timeoutMs: 20_000 })
-  hears.answer = (_request, response) => {
+  hears.respond = (_request, response) => {
     response.end()
   }
   second.forward(31_000)
@@ -173,7 +173,7 @@ test('two processes deliver every event to an unreliable receiver, in the order 
   const hears = await receiver(t)
   const got = new Map<string, number[]>()
   let calls = 0
-  hears.answer = ({ body }, response) => {
+  hears.respond = ({ body }, response) => {
     const { data: { entity, value } } = JSON.parse(body)
     if (++calls % 7 === 0) return response.writeHead(500).end()
     got.set(entity, [...got.get(entity) ?? [], value])

@@ -179,11 +179,11 @@ async function isSetAside (t: Test): Promise<void> {
 
 async function losesItsDatabase (t: Test): Promise<void> {
   const server = await postgresServer(t)
-  let answer = () => {}
+  let respond = () => {}
   const keys: unknown[] = []
   const service = createServer((request, response) => {
     keys.push(request.headers['idempotency-key'])
-    answer = () => {
+    respond = () => {
       response.setHeader('content-type', 'application/json').end('{"done":true}')
     }
   })
@@ -214,7 +214,7 @@ async function losesItsDatabase (t: Test): Promise<void> {
   await eventually(t, 'the service is called', () => keys.length === 1)
 
   await server.stop()
-  answer()
+  respond()
   await server.start()
   const blocker = new pg.Client({ connectionString: server.connectionString })
   blocker.on('error', () => {})

@@ -90,12 +90,12 @@ async function world (t: Test): Promise<World> {
     work: (document = {}) => testServer(t, { tables, workflows, ...document }, { engine }),
     run: async (text, ...values) => (await sender.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows,
     async start (body, token = users.anna) {
-      const answer = await ask('POST /agent/workflow/run', { token, body })
-      t.match(answer, {
+      const response = await ask('POST /agent/workflow/run', { token, body })
+      t.match(response, {
         status: 202,
-        body: { status: 'queued', statusUrl: `/agent/workflow/status?workflowId=${String(answer.body['workflowId'])}` }
+        body: { status: 'queued', statusUrl: `/agent/workflow/status?workflowId=${String(response.body['workflowId'])}` }
       })
-      return String(answer.body['workflowId'])
+      return String(response.body['workflowId'])
     },
     status,
     async ended (id) {

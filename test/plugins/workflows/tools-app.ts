@@ -4,7 +4,7 @@ import type { Test } from 'tap'
 import type { TestDocument, TestServerOptions } from '../../helpers/server.js'
 import { CompiledQuery } from 'kysely'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, type Answer, type Ask } from '../../http/caller.js'
+import { caller, type Reply, type Ask } from '../../http/caller.js'
 import { notes } from '../agent/app.js'
 import { agentOf, begin, chunk, finish, open as openModels, toolChunk, wireProvider } from '../models/app.js'
 import { eventually } from '../queue/app.js'
@@ -85,7 +85,7 @@ export interface Opened {
   /** Starts a run whose step may use the tools; resolves with its id. */
   readonly start: (by: Record<string, string>, tools: readonly string[]) => Promise<string>
   /** The run, when it has ended. */
-  readonly ended: (id: string) => Promise<Answer>
+  readonly ended: (id: string) => Promise<Reply>
   readonly titles: (tenant?: string) => Promise<string[]>
 }
 
@@ -111,13 +111,13 @@ export async function open (
       return String(body['workflowId'])
     },
     async ended (id) {
-      let answer: Answer | undefined
+      let response: Reply | undefined
       await eventually(t, 'the run ends', async () => {
-        answer = await ask(`GET /agent/workflow/status?workflowId=${id}`, { token: boss() })
-        return !['queued', 'running'].includes(String(answer.body['status']))
+        response = await ask(`GET /agent/workflow/status?workflowId=${id}`, { token: boss() })
+        return !['queued', 'running'].includes(String(response.body['status']))
       })
-      if (answer === undefined) throw new Error('the run was not read')
-      return answer
+      if (response === undefined) throw new Error('the run was not read')
+      return response
     },
     async titles (tenant = 'acme') {
       const { rows } = await app.db.executeQuery<{ title: string }>(

@@ -88,7 +88,7 @@ interface Change {
   readonly told: RegExp
 }
 
-const done = async (t: Test, answer: ReturnType<Opened['ask']>) => t.ok((await answer).status < 300, (await answer).text)
+const done = async (t: Test, response: ReturnType<Opened['ask']>) => t.ok((await response).status < 300, (await response).text)
 
 /** A user of the server, who logs in. */
 async function user ({ app, ask }: Opened): Promise<Record<string, string>> {

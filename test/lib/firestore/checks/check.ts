@@ -42,7 +42,7 @@ export async function idsOf (ask: Ask, target: string): Promise<unknown> {
   return status === 200 ? body.data?.map(({ id }) => String(id)).sort() : status
 }
 
-export async function bodyOf (answer: ReturnType<Ask>): Promise<[number, unknown]> {
-  const { status, body } = await answer
+export async function bodyOf (response: ReturnType<Ask>): Promise<[number, unknown]> {
+  const { status, body } = await response
   return [status, body]
 }

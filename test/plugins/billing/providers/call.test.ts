@@ -25,8 +25,8 @@ const platform = (options: Partial<CallOptions> = {}): CallOptions => ({
 
 t.test('a call is tried at most three times, and only if a retry is safe', async (t) => {
   const cases: Array<[unknown, boolean, number, ErrorName]> = [
-    [new Error('no answer'), true, 3, 'providerFailed'],
-    [new Error('no answer'), false, 1, 'providerFailed'],
+    [new Error('no response'), true, 3, 'providerFailed'],
+    [new Error('no response'), false, 1, 'providerFailed'],
     [new ProviderFault('failed', { message: '500' }), true, 3, 'providerFailed'],
     [new ProviderFault('failed', { message: '500' }), false, 1, 'providerFailed'],
     [new ProviderFault('busy', { message: '429', retryAfter: 0 }), false, 3, 'providerBusy'],
@@ -53,7 +53,7 @@ t.test('the second attempt may succeed', async (t) => {
   let count = 0
   t.equal(
     await callProvider(platform(), async () => {
-      if (++count === 1) throw new Error('no answer')
+      if (++count === 1) throw new Error('no response')
       return 'right'
     }),
     'right'
