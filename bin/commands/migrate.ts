@@ -35,7 +35,7 @@ for locks are printed on standard error. After a failure, run the command again:
       for (const warning of plan.warnings) call.note(`note: ${warning}`)
       if (plan.migrations.length === 0) call.note('nothing is missing')
       else if (call.flag('print')) call.print(planSql(plan).trimEnd())
-      else await engine.migration.apply(undefined, (progress) => tell(call, progress))
+      else await engine.migration.apply(undefined, (progress) => showProgress(call, progress))
       return 0
     } finally {
       await engine.close()
@@ -44,7 +44,7 @@ for locks are printed on standard error. After a failure, run the command again:
 }
 
 /** Statements outside of transactions take long on a large table; a line names the table. */
-function tell (call: Call, { migration, step, of, table, state }: MigrationProgress): void {
+function showProgress (call: Call, { migration, step, of, table, state }: MigrationProgress): void {
   const place = `${migration}: step ${step} of ${of}${table === undefined ? '' : `, ${table}`}`
   if (state === 'started' && of > 1) call.note(place)
   if (state === 'waiting') call.note(`${place}: another session holds a lock, trying again`)

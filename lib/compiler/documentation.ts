@@ -7,7 +7,7 @@ import type { CompiledWebhook } from './webhook.js'
 import type { CompiledRoute } from './route.js'
 import { notModified } from '../http/entity-tags.js'
 import { formSchema, type CompiledFile } from './files.js'
-import { honoursIfMatch } from './precondition.js'
+import { supportsIfMatch } from './precondition.js'
 import { takesIdempotencyKey } from './idempotency.js'
 import { schemaName } from '../validation/named-schema.js'
 import { isRecord } from '../json/plain-value.js'
@@ -41,7 +41,7 @@ export interface RouteDocumentation {
   /** Its 201 has the header Location. */
   readonly location?: true
   /** It honours the header If-Match. */
-  readonly honoursIfMatch?: true
+  readonly supportsIfMatch?: true
 }
 
 /** The parts of a compiled route that determine its documentation. */
@@ -73,7 +73,7 @@ const received: JsonSchema = { type: 'object', properties: { received: { const: 
 
 /** @param read the `GET` route on its path */
 export function documentRoute (route: Route, parts: DocumentedParts, read?: CompiledRoute): RouteDocumentation {
-  const hasVersion = read !== undefined && honoursIfMatch(parts, read)
+  const hasVersion = read !== undefined && supportsIfMatch(parts, read)
   const { params } = parts.request
   const query = withRead(parts.request.query, parts.readsQuery)
   const headers = withRead(undefined, parts.readsHeaders.filter((name) => !describedElsewhere.has(name.toLowerCase())))
@@ -93,7 +93,7 @@ export function documentRoute (route: Route, parts: DocumentedParts, read?: Comp
     ...(parts.cache !== null && { cached: true }),
     ...(takesIdempotencyKey(parts) && { takesIdempotencyKey: true }),
     ...(parts.location !== null && { location: true }),
-    ...(hasVersion && { honoursIfMatch: true })
+    ...(hasVersion && { supportsIfMatch: true })
   })
 }
 

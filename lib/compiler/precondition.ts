@@ -29,7 +29,7 @@ export function readsByPath<Of> (routes: Iterable<Of>, declared: (route: Of) => 
 }
 
 /** Whether the route must not ignore the header. Signed webhooks, and routes that read the header themselves, are exempt. */
-export function heedsIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledRoute, 'method' | 'webhook' | 'readsHeaders'>): boolean {
+export function checksIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledRoute, 'method' | 'webhook' | 'readsHeaders'>): boolean {
   return method !== 'GET' && webhook === null && !readsHeaders.some((name) => name.toLowerCase() === ifMatchHeader)
 }
 
@@ -38,8 +38,8 @@ export function heedsIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledRo
  * a transaction, that is, without calls to other services. Every caller with the permissions of both routes must be able to reach
  * the `GET` route.
  */
-export function honoursIfMatch (write: WriteParts, read: ReadParts): boolean {
-  return heedsIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 && isPlainRead(read) &&
+export function supportsIfMatch (write: WriteParts, read: ReadParts): boolean {
+  return checksIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 && isPlainRead(read) &&
     isReadableBy(write, read) && inOneStore(write, read)
 }
 

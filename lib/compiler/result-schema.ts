@@ -80,12 +80,12 @@ function comparePromises (
   promised: unknown,
   known: unknown,
   pointer: string,
-  tell: (at: string, name: string, known: readonly string[]) => void
+  report: (at: string, name: string, known: readonly string[]) => void
 ): void {
   if (!isRecord(promised) || !isRecord(known)) return
-  if (isRecord(known['items'])) return comparePromises(promised, known['items'], pointer, tell)
+  if (isRecord(known['items'])) return comparePromises(promised, known['items'], pointer, report)
   if (isRecord(promised['items']) && !isRecord(promised['properties'])) {
-    return comparePromises(promised['items'], known, `${pointer}/items`, tell)
+    return comparePromises(promised['items'], known, `${pointer}/items`, report)
   }
   if (!isRecord(known['properties']) || known['additionalProperties'] === true) return
   const returned = propertiesOf(known)
@@ -94,10 +94,10 @@ function comparePromises (
   const isOpen = !isRecord(promised['properties']) || additionalProperties === true || isRecord(additionalProperties)
   for (const [index, name] of (Array.isArray(required) ? required : []).entries()) {
     const isReturned = Object.hasOwn(returned, name) && (isOpen || Object.hasOwn(declared, name))
-    if (typeof name === 'string' && !isReturned) tell(pointerTo(`${pointer}/required`, index), name, Object.keys(returned))
+    if (typeof name === 'string' && !isReturned) report(pointerTo(`${pointer}/required`, index), name, Object.keys(returned))
   }
   for (const [name, member] of Object.entries(declared)) {
-    if (Object.hasOwn(returned, name)) comparePromises(member, returned[name], pointerTo(`${pointer}/properties`, name), tell)
+    if (Object.hasOwn(returned, name)) comparePromises(member, returned[name], pointerTo(`${pointer}/properties`, name), report)
   }
 }
 

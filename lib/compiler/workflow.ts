@@ -7,7 +7,7 @@ import type { CompiledResponse, CompiledValue, JsonSchema, Reference } from '../
 import { nearest, type FaultList } from '../schema/faults.js'
 import { isRecord } from '../json/plain-value.js'
 import { compileWorkflow } from '../workflows/compile.js'
-import { readStepsOf, type Surroundings, type WorkflowContext } from '../workflows/context.js'
+import { readStepsOf, type Enclosing, type WorkflowContext } from '../workflows/context.js'
 import { everyStep } from '../workflows/every-step.js'
 import { compileCopies, type CopyCheck } from '../expressions/copies.js'
 import { credentialHeaders, type TemplateContext } from '../expressions/reference.js'
@@ -162,14 +162,14 @@ function compileInline (
   context: WorkflowContext,
   values: TemplateContext
 ): CompiledWorkflow | null {
-  return declared.steps === undefined ? null : compileWorkflow(definitionOf(declared), pointer, context, surroundingsOf(values))
+  return declared.steps === undefined ? null : compileWorkflow(definitionOf(declared), pointer, context, enclosingOf(values))
 }
 
 function definitionOf ({ id, steps = [], webhookOnComplete }: RouteWorkflow): WorkflowDefinition {
   return { ...id !== undefined && { id }, named: false, steps, ...webhookOnComplete !== undefined && { webhookOnComplete } }
 }
 
-function surroundingsOf ({ sources, params, files, rules }: TemplateContext): Surroundings {
+function enclosingOf ({ sources, params, files, rules }: TemplateContext): Enclosing {
   return { sources, params, files, rules }
 }
 

@@ -39,7 +39,7 @@ const pauseFactor = 4 // the account pauses this many times the length of a piec
 const burst = 10 // ms of pauses that an account may owe and still work
 const msPerMegabyte = 1 // of garbage collection
 const maxPause = 250 // ms after one piece
-const heardMs = 250 // after a request, its account counts as one that other accounts could hold up
+const presentMs = 250 // after a request, its account counts as one that other accounts could hold up
 const activeMs = 1000 // after long work, the turns count requests
 const maxDelay = 20 // ms in which new connections delay waiting work
 
@@ -50,7 +50,7 @@ const systemClock: Clock = {
   perhapsLater: (work, ms) => setTimeout(work, ms).unref()
 }
 
-interface Heard {
+interface LatestRequest {
   readonly account: string
   at: number
 }
@@ -62,8 +62,8 @@ export class Turns {
   /** When an account has paused enough for what it worked. */
   readonly #freeAt = new Map<string, number>()
   /** The two accounts with the latest requests. */
-  #heard: Heard | undefined
-  #heardBefore: Heard | undefined
+  #latest: LatestRequest | undefined
+  #latestOfOthers: LatestRequest | undefined
   /** Some work uses the turn of this round. */
   #begun = false
   #spent = 0
@@ -86,14 +86,14 @@ export class Turns {
   }
 
   /** A request of the account has arrived. */
-  heard (account: string): void {
+  noteRequest (account: string): void {
     const at = this.#clock.now()
-    if (this.#heard?.account === account) {
-      this.#heard.at = at
+    if (this.#latest?.account === account) {
+      this.#latest.at = at
       return
     }
-    this.#heardBefore = this.#heard
-    this.#heard = { account, at }
+    this.#latestOfOthers = this.#latest
+    this.#latest = { account, at }
   }
 
   /**
@@ -219,8 +219,8 @@ export class Turns {
 
   /** Another account sends requests, which the account could delay. */
   #isBeside (account: string, now: number): boolean {
-    const other = this.#heard?.account === account ? this.#heardBefore : this.#heard
-    return other !== undefined && now - other.at <= heardMs
+    const other = this.#latest?.account === account ? this.#latestOfOthers : this.#latest
+    return other !== undefined && now - other.at <= presentMs
   }
 
   #calm (): void {

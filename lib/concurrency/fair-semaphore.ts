@@ -1,39 +1,39 @@
 /**
  * Shares a limited number of places, such as connections of a pool or concurrent password checks. In the order of arrival, the slow work of
  * one tenant would delay all others. So:
- * - waiting parties are served in turn, one for each tenant, and the server's own work before all of them
- * - if places are held for long, a party with places gets another only while a quarter as many stay free for the others; a
- * party without any gets the last
+ * - waiting accounts are served in turn, one for each tenant, and the server's own work before all of them
+ * - if places are held for long, an account with places gets another only while a quarter as many stay free for the others; a
+ * account without any gets the last
  */
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 
 /** One of those who share; `Key` is a tenant unless requests are counted by address too. */
-export interface Party<Key extends string = TenantRef> {
+export interface Account<Key extends string = TenantRef> {
   readonly key: Key
   held: number
   /**
-   * In order of arrival; null at first, since most parties never wait. Not a Set: its replaced tables would keep waiters, and so their
+   * In order of arrival; null at first, since most accounts never wait. Not a Set: its replaced tables would keep waiters, and so their
    * requests, from being collected (see slots.ts).
    */
   waiting: Array<Waiter<Key>> | null
 }
 
 interface Waiter<Key extends string> {
-  readonly granted: (party: Party<Key>) => void
+  readonly granted: (account: Account<Key>) => void
   readonly refused: () => void
   readonly timer: NodeJS.Timeout
 }
 
 const heldPerFree = 4 // a single tenant can have four fifths of the places
-const maxKept = 10_000 // idle parties; creating one again is the slowest part here
+const maxKept = 10_000 // idle accounts; creating one again is the slowest part here
 
 export class FairSemaphore<Key extends string = TenantRef> {
   private readonly max: number
   private readonly timeoutMs: number
   private readonly keepsFree: boolean
-  private readonly parties = new Map<string, Party<Key>>()
-  /** Waiting parties, in the order of their turns. */
-  private readonly turns = new Set<Party<Key>>()
+  private readonly accounts = new Map<string, Account<Key>>()
+  /** Waiting accounts, in the order of their turns. */
+  private readonly turns = new Set<Account<Key>>()
   private taken = 0
   private waiters = 0
 
@@ -53,94 +53,94 @@ export class FairSemaphore<Key extends string = TenantRef> {
   }
 
   /**
-   * Calls `granted` when there is a place for the party, at once where one is free, or `refused` when it took too long. Each
+   * Calls `granted` when there is a place for the account, at once where one is free, or `refused` when it took too long. Each
    * granted place must be returned with `release`.
    */
-  acquire (key: Key, granted: (party: Party<Key>) => void, refused: () => void): void {
-    let party = this.parties.get(key)
-    if (party === undefined) this.parties.set(key, party = { key, held: 0, waiting: null })
-    if (!isWaiting(party) && this.mayTake(party)) return this.grant(party, granted)
-    const waiter: Waiter<Key> = { granted, refused, timer: setTimeout(() => this.refuse(waiter, party), this.timeoutMs) }
-    party.waiting ??= []
-    party.waiting.push(waiter)
-    this.turns.add(party)
+  acquire (key: Key, granted: (account: Account<Key>) => void, refused: () => void): void {
+    let account = this.accounts.get(key)
+    if (account === undefined) this.accounts.set(key, account = { key, held: 0, waiting: null })
+    if (!isWaiting(account) && this.mayTake(account)) return this.grant(account, granted)
+    const waiter: Waiter<Key> = { granted, refused, timer: setTimeout(() => this.refuse(waiter, account), this.timeoutMs) }
+    account.waiting ??= []
+    account.waiting.push(waiter)
+    this.turns.add(account)
     this.waiters++
   }
 
   /** Runs the work in a place of the tenant; after the timeout rejects with the error that `refusal` creates. */
   async run<T> (key: Key, refusal: () => Error, work: () => Promise<T>): Promise<T> {
-    const party = await new Promise<Party<Key>>((resolve, reject) => this.acquire(key, resolve, () => reject(refusal())))
+    const account = await new Promise<Account<Key>>((resolve, reject) => this.acquire(key, resolve, () => reject(refusal())))
     try {
       return await work()
     } finally {
-      this.release(party)
+      this.release(account)
     }
   }
 
-  release (party: Party<Key>): void {
+  release (account: Account<Key>): void {
     this.taken--
-    party.held--
+    account.held--
     if (this.waiters > 0) this.serve()
-    this.forget(party)
+    this.forget(account)
   }
 
   /** Refuses all waiters. */
   close (): void {
-    for (const party of [...this.turns]) {
-      for (const waiter of [...party.waiting ?? []]) this.refuse(waiter, party)
+    for (const account of [...this.turns]) {
+      for (const waiter of [...account.waiting ?? []]) this.refuse(waiter, account)
     }
   }
 
-  private mayTake ({ held }: Party<Key>): boolean {
+  private mayTake ({ held }: Account<Key>): boolean {
     const free = this.max - this.taken
     return free > 0 && (held === 0 || !this.keepsFree || (free - 1) * heldPerFree >= held)
   }
 
-  private grant (party: Party<Key>, granted: (party: Party<Key>) => void): void {
+  private grant (account: Account<Key>, granted: (account: Account<Key>) => void): void {
     this.taken++
-    party.held++
-    granted(party)
+    account.held++
+    granted(account)
   }
 
   private serve (): void {
-    for (let party = this.next(); party !== undefined; party = this.next()) {
-      const [waiter] = party.waiting ?? []
+    for (let account = this.next(); account !== undefined; account = this.next()) {
+      const [waiter] = account.waiting ?? []
       if (waiter === undefined) return
-      this.remove(waiter, party)
+      this.remove(waiter, account)
       // Its next turn comes after those of all others.
-      if (this.turns.delete(party) && isWaiting(party)) this.turns.add(party)
-      this.grant(party, waiter.granted)
+      if (this.turns.delete(account) && isWaiting(account)) this.turns.add(account)
+      this.grant(account, waiter.granted)
     }
   }
 
-  /** Skipped parties hold places, so there are never more of them than places. */
-  private next (): Party<Key> | undefined {
+  /** Skipped accounts hold places, so there are never more of them than places. */
+  private next (): Account<Key> | undefined {
     if (this.waiters === 0 || this.taken >= this.max) return undefined
-    const own = this.parties.get(serverRef)
+    const own = this.accounts.get(serverRef)
     if (own !== undefined && isWaiting(own) && this.mayTake(own)) return own
-    for (const party of this.turns) if (this.mayTake(party)) return party
+    for (const account of this.turns) if (this.mayTake(account)) return account
     return undefined
   }
 
-  private refuse (waiter: Waiter<Key>, party: Party<Key>): void {
-    this.remove(waiter, party)
-    if (!isWaiting(party)) this.turns.delete(party)
-    this.forget(party)
+  private refuse (waiter: Waiter<Key>, account: Account<Key>): void {
+    this.remove(waiter, account)
+    if (!isWaiting(account)) this.turns.delete(account)
+    this.forget(account)
     waiter.refused()
   }
 
-  private remove (waiter: Waiter<Key>, party: Party<Key>): void {
+  private remove (waiter: Waiter<Key>, account: Account<Key>): void {
     clearTimeout(waiter.timer)
     // Waiters are granted and refused from the front.
-    party.waiting?.splice(party.waiting.indexOf(waiter), 1)
+    account.waiting?.splice(account.waiting.indexOf(waiter), 1)
     this.waiters--
   }
 
-  private forget (party: Party<Key>): void {
-    if (this.parties.size > maxKept && party.held === 0 && !isWaiting(party)) this.parties.delete(party.key)
+  private forget (account: Account<Key>): void {
+    if (this.accounts.size > maxKept && account.held === 0 && !isWaiting(account)) this.accounts.delete(account.key)
   }
 }
 
-function isWaiting<Key extends string> ({ waiting }: Party<Key>): boolean {
+function isWaiting<Key extends string> ({ waiting }: Account<Key>): boolean {
   return waiting !== null && waiting.length > 0
 }

@@ -1,6 +1,6 @@
 /** Long work that may arrive in floods: a limited number at once, the rest in turns, one for each tenant. */
 import type { TenantRef } from '../identity/tenant-ref.js'
-import { FairSemaphore, type Party } from './fair-semaphore.js'
+import { FairSemaphore, type Account } from './fair-semaphore.js'
 
 export interface TurnsOptions {
   /** Pieces of work at once. */
@@ -26,14 +26,14 @@ export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, b
   const gate = new FairSemaphore(max, timeoutMs, false)
   const waiting = new Map<TenantRef, number>()
 
-  function enter (tenant: TenantRef): Promise<Party> {
+  function enter (tenant: TenantRef): Promise<Account> {
     const ahead = waiting.get(tenant) ?? 0
     if (ahead >= maxWaitingOfTenant || (ahead > 0 && gate.waiting >= maxWaiting)) throw busy()
     waiting.set(tenant, ahead + 1)
     return new Promise((resolve, reject) => {
-      gate.acquire(tenant, (party) => {
+      gate.acquire(tenant, (account) => {
         waitsNoMore(tenant)
-        resolve(party)
+        resolve(account)
       }, () => {
         waitsNoMore(tenant)
         reject(busy())
@@ -49,11 +49,11 @@ export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, b
 
   return {
     async run (tenant, work) {
-      const party = await enter(tenant)
+      const account = await enter(tenant)
       try {
         return await work()
       } finally {
-        gate.release(party)
+        gate.release(account)
       }
     },
     close: () => gate.close()

@@ -31,7 +31,7 @@ interface Row extends Record<string, unknown> {
   /** null for a table without inheritance. */
   family: string[] | null
   /** null without one. */
-  tenant_heirs: string[] | null
+  tenant_children: string[] | null
   checks: { name: string, columns: string[] }[]
 }
 
@@ -96,12 +96,12 @@ select c.relname as name, c.relkind in ('v', 'm') as view, c.relkind = 'p' as pa
     select json_agg(b.relname order by b.relname) from kin k join pg_class b on b.oid = k.oid
     where b.relnamespace = c.relnamespace and b.oid <> c.oid) end as family,
   case when c.relkind in ('r', 'f') and not exists (select from pg_attribute a where a.attrelid = c.oid and a.attname = $2 and not a.attisdropped) then (
-    with recursive heirs (oid) as (
+    with recursive children (oid) as (
       select i.inhrelid from pg_inherits i where i.inhparent = c.oid
       union
-      select i.inhrelid from heirs h join pg_inherits i on i.inhparent = h.oid)
-    select json_agg(b.relname order by b.relname) from heirs h join pg_class b on b.oid = h.oid
-    where exists (select from pg_attribute a where a.attrelid = b.oid and a.attname = $2 and not a.attisdropped)) end as tenant_heirs
+      select i.inhrelid from children h join pg_inherits i on i.inhparent = h.oid)
+    select json_agg(b.relname order by b.relname) from children h join pg_class b on b.oid = h.oid
+    where exists (select from pg_attribute a where a.attrelid = b.oid and a.attname = $2 and not a.attisdropped)) end as tenant_children
 from pg_class c
 where c.relnamespace = (select oid from pg_namespace where nspname = $1)
   and c.relkind in ('r', 'p', 'v', 'm', 'f') and not c.relispartition
@@ -150,7 +150,7 @@ function tableOf (row: Row): Table {
     ...row.partitioned && { partitioned: true },
     ...row.reads_from !== null && { readsFrom: row.reads_from },
     ...row.family !== null && { family: row.family },
-    ...row.tenant_heirs !== null && { tenantHeirs: row.tenant_heirs }
+    ...row.tenant_children !== null && { tenantChildren: row.tenant_children }
   })
 }
 

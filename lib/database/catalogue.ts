@@ -62,7 +62,7 @@ export interface Table {
    * For a table without `tenant_id`: the tables of any schema that inherit from it and have one. A query on this table reads and changes
    * the rows of every tenant in them, and their policies do not apply.
    */
-  readonly tenantHeirs?: readonly string[]
+  readonly tenantChildren?: readonly string[]
 }
 
 export interface FunctionArgument {

@@ -4,9 +4,9 @@ import { topics, type Change, type Events, type Topic } from './events.js'
 
 export interface EventListeners extends Pick<Events, 'on' | 'onGap'> {
   /** Reports a change. */
-  tell(change: Change): void
+  notify(change: Change): void
   /** Reports that notices may have been missed. */
-  tellGap(): void
+  notifyGap(): void
 }
 
 export function createEventListeners (warn: (error: unknown, message: string) => void): EventListeners {
@@ -28,10 +28,10 @@ export function createEventListeners (warn: (error: unknown, message: string) =>
   return {
     on: (topic, listener) => add(changes[topic], listener),
     onGap: (listener) => add(gaps, listener),
-    tell ({ topic, tenant }) {
+    notify ({ topic, tenant }) {
       for (const entry of changes[topic]) call(entry, tenant)
     },
-    tellGap () {
+    notifyGap () {
       for (const entry of gaps) call(entry, undefined)
     }
   }

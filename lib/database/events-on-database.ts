@@ -43,7 +43,7 @@ export function createEvents ({ writer, notices, notify, log }: EventsOptions): 
       ownChannel: `${channel}_${server}`,
       notify,
       onPayload: hear,
-      onGap: listeners.tellGap,
+      onGap: listeners.notifyGap,
       times,
       log
     })
@@ -52,7 +52,7 @@ export function createEvents ({ writer, notices, notify, log }: EventsOptions): 
     const notice = decodeNotice(payload)
     // This server handled its own changes when they were committed.
     if (notice === null || (notice.from === server && !unsure.delete(notice.number))) return
-    listeners.tell(notice)
+    listeners.notify(notice)
   }
 
   async function change<T> ({ topic, tenant }: Notice, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T> {
@@ -68,12 +68,12 @@ export function createEvents ({ writer, notices, notify, log }: EventsOptions): 
         done = true
         return result
       })
-      listeners.tell({ topic, tenant })
+      listeners.notify({ topic, tenant })
       return result
     } catch (error) {
       if (done) {
         remember(number)
-        listeners.tell({ topic, tenant })
+        listeners.notify({ topic, tenant })
       }
       throw error
     }

@@ -1,7 +1,7 @@
 /** The connection for notices, restored for as long as the engine is open. */
 import type { EngineLog } from './engine.js'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { NoticeSession, Unheard, type NoticeSessionOptions } from './notice-session.js'
+import { NoticeSession, NoticesLost, type NoticeSessionOptions } from './notice-session.js'
 
 export interface NoticeConnectionOptions extends Omit<NoticeSessionOptions, 'onHeard'> {
   /** Notices may have been missed. */
@@ -36,7 +36,7 @@ export function createNoticeConnection (options: NoticeConnectionOptions): Notic
       report(reason)
       // Random, so that servers which lost the same database do not return in step.
       await sleep(pauseMs * (0.5 + Math.random() / 2), undefined, { ref: false, signal: closed.signal }).catch(() => {})
-      pauseMs = Math.min(pauseMs * 2, reason instanceof Unheard ? maxUnheardPauseMs : maxPauseMs)
+      pauseMs = Math.min(pauseMs * 2, reason instanceof NoticesLost ? maxUnheardPauseMs : maxPauseMs)
     }
     tried()
   }
@@ -65,7 +65,7 @@ export function createNoticeConnection (options: NoticeConnectionOptions): Notic
   }
 
   function report (error: unknown): void {
-    if (error instanceof Unheard) {
+    if (error instanceof NoticesLost) {
       if (warned === 'unheard') return
       warned = 'unheard'
       log?.warn({ err: error }, pooler)

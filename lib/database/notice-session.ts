@@ -35,7 +35,7 @@ const handshakeMs = 2000 // ms for TLS and the password, which need several roun
 const probeAgainMs = 1000 // ms after a probe that the pool could not send
 
 /** The connection responds, but notices do not arrive on it. */
-export class Unheard extends Error {}
+export class NoticesLost extends Error {}
 
 export class NoticeSession {
   /** Resolves with the reason when the connection is lost or closed. */
@@ -141,7 +141,7 @@ export class NoticeSession {
   /** A silent connection is lost. A connection that responds without the notice never delivers it. */
   private async missing (arrived: Promise<void>): Promise<void> {
     await within(this.client.query('select'), this.options.times.responseMs)
-    if (!await settles(arrived, 0)) throw new Unheard('a notification was sent and did not arrive')
+    if (!await settles(arrived, 0)) throw new NoticesLost('a notification was sent and did not arrive')
   }
 
   private async watch (): Promise<void> {
@@ -151,7 +151,7 @@ export class NoticeSession {
       if (this.ended.signal.aborted) return
       const question = this.client.query<{ listening: boolean }>('select $1 in (select pg_listening_channels()) as listening', [channel])
       const { rows } = await within(question, times.responseMs)
-      if (rows[0]?.listening !== true) throw new Unheard('the session no longer listens')
+      if (rows[0]?.listening !== true) throw new NoticesLost('the session no longer listens')
     }
   }
 

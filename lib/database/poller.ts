@@ -9,7 +9,7 @@ const faultPauseMs = 5000 // ms after any other failure, such as missing migrati
 
 export interface PollerParts {
   /** Does the work; resolves with the milliseconds until the next poll. With `Infinity` the poller waits until it is woken. */
-  readonly look: () => Promise<number>
+  readonly poll: () => Promise<number>
   /** Stops the poller. */
   readonly signal: AbortSignal
   readonly log: EngineLog
@@ -27,7 +27,7 @@ export interface Poller {
   ended(): Promise<void>
 }
 
-export function createPoller ({ look, signal, log, messages }: PollerParts): Poller {
+export function createPoller ({ poll: look, signal, log, messages }: PollerParts): Poller {
   let running: Promise<void> = Promise.resolve()
   let woken = false
   let wakeUp = () => {}

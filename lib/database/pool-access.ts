@@ -5,7 +5,7 @@ import { Socket } from 'node:net'
 import pg from 'pg'
 import type { Connections } from './connections.js'
 import type { EngineLog } from './engine.js'
-import { FairSemaphore, type Party } from '../concurrency/fair-semaphore.js'
+import { FairSemaphore, type Account } from '../concurrency/fair-semaphore.js'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
 import { databaseBusy, databaseUnavailable } from './failures.js'
 import { createHangWatch } from './hang-watch.js'
@@ -15,7 +15,7 @@ type Acquired = (error: unknown, client: PoolClient | null) => void
 
 /** A statement with a place, but without a connection. */
 interface Waiter {
-  readonly party: Party
+  readonly account: Account
   readonly done: Acquired
   readonly timer: NodeJS.Timeout
 }
@@ -44,7 +44,7 @@ export function createPoolAccess (
   { translate, log, warn }: PoolAccessOptions
 ): PoolAccess {
   const gate = new FairSemaphore(max, acquireTimeoutMs)
-  const busy = new Map<PoolClient, Party>()
+  const busy = new Map<PoolClient, Account>()
   const patient = new Set<PoolClient>()
   const readers = new WeakMap<PoolClient, ResultReader>()
   /** In the order of arrival. */
@@ -82,9 +82,9 @@ export function createPoolAccess (
     if (closing || watch.hangs) return done(databaseUnavailable(), null)
     running++
     const until = performance.now() + acquireTimeoutMs
-    gate.acquire(tenant, (party) => {
-      if (pool.idleCount > claimed) claim((error, client) => acquired(party, error, client, done))
-      else open(party, until - performance.now(), done)
+    gate.acquire(tenant, (account) => {
+      if (pool.idleCount > claimed) claim((error, client) => acquired(account, error, client, done))
+      else open(account, until - performance.now(), done)
     }, () => {
       finished()
       done(closing || watch.hangs ? databaseUnavailable() : databaseBusy(), null)
@@ -101,8 +101,8 @@ export function createPoolAccess (
   }
 
   /** Opens a connection, and waits for any connection within the remaining time: waiting for a place has used up some of it. */
-  function open (party: Party, withinMs: number, done: Acquired): void {
-    const waiter: Waiter = { party, done, timer: setTimeout(() => refuse(waiter, databaseBusy()), Math.max(1, withinMs)) }
+  function open (account: Account, withinMs: number, done: Acquired): void {
+    const waiter: Waiter = { account, done, timer: setTimeout(() => refuse(waiter, databaseBusy()), Math.max(1, withinMs)) }
     waiters.push(waiter)
     opening++
     pool.connect((error, client) => {
@@ -121,31 +121,31 @@ export function createPoolAccess (
       return
     }
     clearTimeout(waiter.timer)
-    acquired(waiter.party, error, client, waiter.done)
+    acquired(waiter.account, error, client, waiter.done)
   }
 
   function refuse (waiter: Waiter, error: unknown): void {
     clearTimeout(waiter.timer)
     waiters.splice(waiters.indexOf(waiter), 1)
-    gate.release(waiter.party)
+    gate.release(waiter.account)
     finished()
     waiter.done(error, null)
   }
 
-  function acquired (party: Party, error: Error | undefined, client: PoolClient | undefined, done: Acquired): void {
+  function acquired (account: Account, error: Error | undefined, client: PoolClient | undefined, done: Acquired): void {
     if (client === undefined) {
-      gate.release(party)
+      gate.release(account)
       finished()
       return done(translate(error), null)
     }
-    busy.set(client, party)
+    busy.set(client, account)
     done(null, client)
   }
 
   function release (client: PoolClient, broken = false): void {
-    const party = busy.get(client)
+    const account = busy.get(client)
     // Closing the engine, or a hanging database, may have released the connection already.
-    if (party === undefined) return
+    if (account === undefined) return
     busy.delete(client)
     patient.delete(client)
     readers.get(client)?.ended()
@@ -153,7 +153,7 @@ export function createPoolAccess (
     client.release(broken)
     // Before the gate, which gives the place to others.
     if (waiters.length > 0 && pool.idleCount > claimed) claim(handOver)
-    gate.release(party)
+    gate.release(account)
     finished()
   }
 

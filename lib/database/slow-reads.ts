@@ -77,12 +77,12 @@ export class SlowReads {
     if (quickRuns === 0 || (quickRuns === undefined && !isRead(text))) return start(null)
     if (quickRuns !== undefined) {
       if (!this.#isBeside(tenant, this.#now())) return start(null)
-      return reads.slow.acquire(tenant, (party) => start({ began () {}, leave: () => reads.slow.release(party) }), refused)
+      return reads.slow.acquire(tenant, (account) => start({ began () {}, leave: () => reads.slow.release(account) }), refused)
     }
-    reads.first.acquire(tenant, (party) => {
-      if (!reads.known.has(text)) return start(this.#firstRun(tenant, text, () => reads.first.release(party)))
+    reads.first.acquire(tenant, (account) => {
+      if (!reads.known.has(text)) return start(this.#firstRun(tenant, text, () => reads.first.release(account)))
       // Not at once: each of the waiting runs would release its place within the release of the one before.
-      queueMicrotask(() => reads.first.release(party))
+      queueMicrotask(() => reads.first.release(account))
       this.enter(tenant, text, start, refused)
     }, refused)
   }

@@ -61,7 +61,7 @@ function readNode (written: SchemaNode, given: unknown, pointer: string, around:
 /** A text with settings in it; a fault in their values names the settings, never the values. */
 function readResolved (node: SchemaNode, text: string, pointer: string, walk: Walk): unknown {
   const value = resolveEnvironment(text, acceptedTypes(node), walk.env, pointer, walk.faults)
-  const faults = walk.faults.aside()
+  const faults = walk.faults.scratch()
   const result = readValue(node, value, pointer, { ...walk, faults, resolved: true })
   for (const fault of faults.faults) walk.faults.add(fault.pointer, `${fault.message} (set by ${settingsIn(text).join(', ')})`)
   return result
@@ -120,7 +120,7 @@ function readUnion (node: SchemaNode, branches: readonly SchemaNode[], value: un
     const [target] = dereference(branch, walk)
     if (target.const !== undefined && target.const !== value) continue
     if (!acceptedTypes(target).has(kindOf(value)) && !(kindOf(value) === 'integer' && acceptedTypes(target).has('number'))) continue
-    const faults = walk.faults.aside()
+    const faults = walk.faults.scratch()
     const result = readNode(branch, value, pointer, { ...walk, faults })
     if (faults.faults.length === 0) return result
     const score = knownMembers(target, value)

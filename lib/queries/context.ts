@@ -63,12 +63,12 @@ export function findTable (name: string, pointer: string, context: QueryContext,
     return undefined
   }
   // An insert writes only to the table itself.
-  if (table.tenantHeirs !== undefined && operation !== 'insert') {
-    const heirs = table.tenantHeirs.map((heir) => `"${heir}"`).join(', ')
+  if (table.tenantChildren !== undefined && operation !== 'insert') {
+    const children = table.tenantChildren.map((child) => `"${child}"`).join(', ')
     faults.add(
       pointer,
-      `a query on "${name}" reaches the rows of every tenant in ${heirs}, which inherits from it: use ${
-        table.tenantHeirs.length === 1 ? heirs : 'one of them'
+      `a query on "${name}" reaches the rows of every tenant in ${children}, which inherits from it: use ${
+        table.tenantChildren.length === 1 ? children : 'one of them'
       }, or give "${name}" a tenant_id column`
     )
     return undefined

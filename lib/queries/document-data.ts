@@ -9,7 +9,7 @@ import { isStorableJson, unstorableText } from '../json/storable.js'
 import { stringifyJson } from '../json/stringify.js'
 import { type Detail, refuse, requestPath } from './request-path.js'
 import { isRecord } from '../json/plain-value.js'
-import { type InputOptions, isExcludedInput, isLacking, maxRows } from './write-input.js'
+import { type InputOptions, isExcludedInput, isOmitted, maxRows } from './write-input.js'
 
 type Fields = Readonly<Record<string, unknown>>
 
@@ -63,10 +63,10 @@ export function compileDocumentData (
 
   const evaluate = (scope: Scope): unknown => {
     const given = value.evaluate(scope)
-    const lacking = nested.filter((member) => isLacking(member.value, scope, options.lacking))
-    return lacking.length === 0 || !isRecord(given)
+    const omitted = nested.filter((member) => isOmitted(member.value, scope, options.omit))
+    return omitted.length === 0 || !isRecord(given)
       ? given
-      : Object.fromEntries(Object.entries(given).filter(([name]) => !lacking.some((member) => member.name === name)))
+      : Object.fromEntries(Object.entries(given).filter(([name]) => !omitted.some((member) => member.name === name)))
   }
 
   return {

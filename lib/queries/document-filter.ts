@@ -35,7 +35,7 @@ const maxValues = 30 // values of one comparison, Firestore's limit
 const maxNotValues = 10 // values of `not-in`
 
 /** Operators that Firestore lacks, with an equivalent operator or the reason. */
-const lacking: Partial<Record<Operator, string>> = {
+const unsupported: Partial<Record<Operator, string>> = {
   like: 'Firestore does not support patterns: compare with `eq`, or with `gte` and `lt`',
   ilike: 'Firestore does not support patterns: compare with `eq`, or with `gte` and `lt`',
   fts: 'Firestore does not support full-text search',
@@ -111,7 +111,7 @@ function compileComparison (filter: ComparisonFilter, pointer: string, context: 
   const isId = filter.column === 'id'
   const reserved = names?.find(isReserved)
   if (reserved !== undefined) faults.add(pointerTo(pointer, 'column'), `"${reserved}" is reserved by Firestore`)
-  const reason = lacking[operator]
+  const reason = unsupported[operator]
   if (reason !== undefined) faults.add(pointerTo(pointer, 'operator'), reason)
   else if (isId && (operator === 'is' || operator === 'overlaps' || operator.startsWith('array'))) {
     faults.add(pointerTo(pointer, 'operator'), `the id of a document is a string: \`${operator}\` is not supported for it`)

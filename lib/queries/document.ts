@@ -56,7 +56,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     ? compileDocumentData(query.data, pointerTo(pointer, 'data'), context, {
       excluded: new Set(excluded),
       many: creates,
-      lacking: operation === 'update' ? 'some' : 'every'
+      omit: operation === 'update' ? 'some' : 'every'
     })
     : undefined
   const shown = { select: selectOf(query.select, pointerTo(pointer, 'select'), context), excluded: [...excluded, ...withheld] }

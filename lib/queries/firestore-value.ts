@@ -24,19 +24,19 @@ export function unfitFields (fields: Readonly<Record<string, unknown>>, at: stri
 /** The reason why Firestore cannot store the value; undefined if it can. */
 export function unfitFor (value: unknown): string | undefined {
   let found: string | undefined
-  look(value, [], 0, false, (_path, message) => {
+  visit(value, [], 0, false, (_path, message) => {
     found ??= message
   })
   return found
 }
 
-function look (value: unknown, path: readonly (string | number)[], depth: number, inArray: boolean, report: Report): void {
+function visit (value: unknown, path: readonly (string | number)[], depth: number, inArray: boolean, report: Report): void {
   if (value instanceof ExactNumber || (typeof value === 'bigint' && !fitsInt64(value))) {
     report(path, 'must be a 64-bit integer or a double, the numbers that Firestore supports')
   } else if (Array.isArray(value)) {
     if (inArray) report(path, 'must not be an array within an array, which Firestore does not support')
     else if (depth === maxDepth) report(path, tooDeep)
-    else for (const [index, item] of value.entries()) look(item, [...path, index], depth + 1, true, report)
+    else for (const [index, item] of value.entries()) visit(item, [...path, index], depth + 1, true, report)
   } else if (isRecord(value) && typedNameOf(value) === undefined) {
     if (depth === maxDepth) report(path, tooDeep)
     else lookAtMembers(value, path, depth + 1, report)
@@ -54,6 +54,6 @@ function lookAtMembers (
   for (const name of Object.keys(record)) {
     if (name === '' || isReserved(name) || Buffer.byteLength(name) > maxNameBytes) {
       report([...path, name], 'must have a name of 1 to 1,500 bytes that is not of the form `__name__`')
-    } else look(record[name], [...path, name], depth, false, report)
+    } else visit(record[name], [...path, name], depth, false, report)
   }
 }

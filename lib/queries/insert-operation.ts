@@ -40,7 +40,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
   const input = compileInput(query.data, table, pointer, context, {
     excluded,
     many: query.single !== true,
-    lacking: query.operation === 'insert' ? 'every' : 'some'
+    omit: query.operation === 'insert' ? 'every' : 'some'
   })
   const { columns: fixed, references, inputPointers } = fixedColumns(subject)
   const conflict = query.operation === 'upsert' ? conflictColumns(query.onConflict, table, pointer, subject) : undefined

@@ -35,8 +35,8 @@ function writtenWith (begin: Iterable<Table>, operation: 'update' | 'delete', { 
   const written = new Set(begin)
   for (const each of written) {
     for (const name of each.family ?? []) {
-      const kin = tables.get(name)
-      if (kin !== undefined) written.add(kin)
+      const related = tables.get(name)
+      if (related !== undefined) written.add(related)
     }
     for (const referrer of tables.values()) {
       const follows = referrer.foreignKeys.some((key) =>

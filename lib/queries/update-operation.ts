@@ -16,7 +16,7 @@ import { writeDelete, writeUpdate } from './update.js'
 /** Compiles an `update`; undefined after faults. */
 export function compileUpdate (subject: Subject): CompiledOperation | undefined {
   const { query, table, pointer, context, excluded, full, selection, accessSwitches, filters } = subject
-  const input = compileInput(query.data, table, pointer, context, { excluded, many: false, lacking: 'some' })
+  const input = compileInput(query.data, table, pointer, context, { excluded, many: false, omit: 'some' })
   if (!checkFilters(subject) || input === undefined) return undefined
 
   const switches = input.columns.map((_, index): Switch => (_scope, { row }) => row[index] !== undefined)

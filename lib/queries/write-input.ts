@@ -57,18 +57,18 @@ export interface InputOptions {
   readonly excluded: ReadonlySet<string>
   /** Arrays of rows are accepted. */
   readonly many: boolean
-  readonly lacking: Lacking
+  readonly omit: OmitRule
 }
 
 /**
  * Decides when missing templates inside a nested or longer value omit the column: `some` if an existing value would be lost,
  * `every` if the row is new.
  */
-export type Lacking = 'some' | 'every'
+export type OmitRule = 'some' | 'every'
 
 /** Whether the value is omitted although it is not empty: an object without members, or a text with gaps. */
-export function isLacking ({ within }: CompiledValue, scope: Scope, lacking: Lacking): boolean {
-  return within !== undefined && within[lacking]((read) => read(scope) === undefined)
+export function isOmitted ({ within }: CompiledValue, scope: Scope, omit: OmitRule): boolean {
+  return within !== undefined && within[omit]((read) => read(scope) === undefined)
 }
 
 /** Compiles the `data` of a write; undefined after faults. */
@@ -93,7 +93,7 @@ function configuredInput (
   table: Table,
   pointer: string,
   context: QueryContext,
-  { excluded, lacking }: InputOptions
+  { excluded, omit }: InputOptions
 ): WriteInput {
   const { faults } = context
   const members: { name: string, column: Column, encode: Encoder, value: CompiledValue, place: string, path: string, excluded: boolean }[] =
@@ -131,7 +131,7 @@ function configuredInput (
     const bound = new Array<unknown>(written.length)
     for (let index = 0; index < written.length; index++) {
       const { column, encode, value, path, excluded } = written[index]!
-      const given = (excluded && !scope.fullAccess) || isLacking(value, scope, lacking) ? undefined : value.evaluate(scope)
+      const given = (excluded && !scope.fullAccess) || isOmitted(value, scope, omit) ? undefined : value.evaluate(scope)
       if (given === undefined) continue
       const encoded = given === null ? null : encode(given)
       if (encoded === unfit) throw refuse({ path, ...misfitOf(column, given) })

@@ -191,7 +191,7 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
   })
   client.on('ready', () => {
     const { stream } = client
-    look(client).then((found) => {
+    checkUsable(client).then((found) => {
       clearTimeout(handshake)
       if (stream.destroyed || isClosed) return
       memory = found
@@ -262,7 +262,7 @@ async function loadClient (): Promise<typeof Redis> {
  * Checks that Redis is usable, with a write: throws if it refuses one, as a replica does. Returns the identity of its data: the run id,
  * since a restart reads a snapshot, and the replication id, which changes when a replica becomes a primary and may lack the last writes.
  */
-async function look (client: Redis): Promise<string> {
+async function checkUsable (client: Redis): Promise<string> {
   const [info] = await Promise.all([client.info(), client.unlink(probe)])
   const [run, history] = [/^run_id:(\w+)/m, /^master_replid:(\w+)/m].map((pattern) => pattern.exec(info)?.[1])
   if (run === undefined || history === undefined) throw new Error('INFO does not tell its run_id and master_replid')

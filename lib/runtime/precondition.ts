@@ -5,7 +5,7 @@
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
 import type { Guard } from './integrations.js'
-import { heedsIfMatch, honoursIfMatch, isolationOf } from '../compiler/precondition.js'
+import { checksIfMatch, isolationOf, supportsIfMatch } from '../compiler/precondition.js'
 import { failure, isFailure } from '../errors.js'
 import { ifMatchOf, requireMatch, tagOfBody } from '../http/entity-tags.js'
 import { readIn, type Stores } from './queries.js'
@@ -27,11 +27,11 @@ export function guardingOf (
   source: SecretSource & { readonly access: Access },
   request: RouteCall
 ): Guarding | undefined {
-  if (!heedsIfMatch(write)) return undefined
+  if (!checksIfMatch(write)) return undefined
   const match = ifMatchOf(request)
   if (match === undefined) return undefined
   const read = origin.readOnPath()
-  if (read === null || !honoursIfMatch(write, read)) {
+  if (read === null || !supportsIfMatch(write, read)) {
     throw failure('badRequest', {
       message: 'This route does not support If-Match, because no GET route on its path returns a version: send the request without it'
     })

@@ -53,7 +53,7 @@ export class FaultList {
   }
 
   /** An empty list with the same limit, for faults that may be discarded. */
-  aside (): FaultList {
+  scratch (): FaultList {
     return new FaultList(this.#limit)
   }
 

@@ -38,7 +38,7 @@ export interface Passwords {
 /** @param max concurrent hashes. Default: as many as there are cores, with one thread of the pool left for other work */
 export function createPasswords (max = Math.max(1, Math.min(availableParallelism(), poolThreads() - 1))): Passwords {
   const turns = createTurns({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy: loginBusy })
-  const nobodys = `$argon2id$v=${version}$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(randomBytes(saltBytes))}$${base64(randomBytes(outputBytes))}`
+  const dummyHash = `$argon2id$v=${version}$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(randomBytes(saltBytes))}$${base64(randomBytes(outputBytes))}`
 
   return {
     hash (tenant, password) {
@@ -48,7 +48,7 @@ export function createPasswords (max = Math.max(1, Math.min(availableParallelism
     },
     async verify (tenant, stored, password) {
       const bytes = bytesOf(password)
-      const isIt = await turns.run(tenant, async () => (await loadArgon2()).verify(stored ?? nobodys, bytes ?? Buffer.alloc(0)))
+      const isIt = await turns.run(tenant, async () => (await loadArgon2()).verify(stored ?? dummyHash, bytes ?? Buffer.alloc(0)))
       return isIt && stored !== null && bytes !== null
     },
     close: () => turns.close()

@@ -12,7 +12,7 @@ import { PartUses } from '../expressions/secret-uses.js'
 import { compileTemplate } from '../expressions/template.js'
 import { hasTemplate } from '../expressions/template-parser.js'
 import { FaultList } from '../schema/faults.js'
-import { readSourcesOf, readStepsOf, templatesOf, type Surroundings, type WorkflowContext } from './context.js'
+import { readSourcesOf, readStepsOf, templatesOf, type Enclosing, type WorkflowContext } from './context.js'
 import { flowOf } from './flow.js'
 import { mayUseTools } from './llm-step.js'
 import { queryOf } from './members.js'
@@ -29,7 +29,7 @@ export function compileWorkflow (
   definition: WorkflowDefinition,
   pointer: string,
   context: WorkflowContext,
-  around: Surroundings = nowhere
+  around: Enclosing = nowhere
 ): CompiledWorkflow | null {
   if (context.origin === 'platform') return compileParts(definition, pointer, context, around)
   if (context.checked !== true && !checkStepBounds(definition.steps, `${pointer}/steps`, context.faults)) return null
@@ -38,13 +38,13 @@ export function compileWorkflow (
 
 const maxCallbackUrl = 8192 // characters
 
-const nowhere: Surroundings = Object.freeze({ sources: null })
+const nowhere: Enclosing = Object.freeze({ sources: null })
 
 function compileParts (
   definition: WorkflowDefinition,
   pointer: string,
   context: WorkflowContext,
-  around: Surroundings
+  around: Enclosing
 ): CompiledWorkflow | null {
   const { faults, origin } = context
   const before = faults.faults.length
@@ -85,7 +85,7 @@ function compilationOf (
   definition: WorkflowDefinition,
   pointer: string,
   context: WorkflowContext,
-  around: Surroundings,
+  around: Enclosing,
   uses: PartUses
 ): Compilation | null {
   const flow = flowOf(definition.steps, `${pointer}/steps`, context.faults)
@@ -118,8 +118,8 @@ function withheldOf (
   { catalogue }: WorkflowContext,
   templates: TemplateContext
 ): NonNullable<QueryContext['withheld']> {
-  const aside = new FaultList()
-  const queries = [...everyStep(steps)].flatMap((step) => step.type === 'database' ? queryOf(step, '', aside) ?? [] : [])
+  const scratch = new FaultList()
+  const queries = [...everyStep(steps)].flatMap((step) => step.type === 'database' ? queryOf(step, '', scratch) ?? [] : [])
   return withheldBy({ queries }, catalogue, { ...templates, sources: new Set([...templates.sources, 'steps']) })
 }
 

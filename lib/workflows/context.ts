@@ -42,8 +42,8 @@ export interface WorkflowContext {
   readonly secretUses?: SecretUses | undefined
 }
 
-/** The place of a workflow. */
-export interface Surroundings {
+/** The scope around a workflow. */
+export interface Enclosing {
   /** The sources of the route around an inline workflow; null for a named one. */
   readonly sources: ReadonlySet<TemplateSource> | null
   /** The parameters of the route's path. */
@@ -57,12 +57,12 @@ export interface Surroundings {
 const namedSources: readonly TemplateSource[] = ['env', 'auth', 'tenant', 'secret', 'input', 'now', 'uuid']
 
 /** The sources of a workflow's templates except its steps: those of the route for an inline one. */
-export function sourcesOf ({ sources }: Surroundings): ReadonlySet<TemplateSource> {
+export function sourcesOf ({ sources }: Enclosing): ReadonlySet<TemplateSource> {
   if (sources === null) return new Set(namedSources)
   return new Set([...[...sources].filter((source) => source !== 'results'), 'input'])
 }
 
-export function templatesOf (context: WorkflowContext, around: Surroundings, uses: PartUses): TemplateContext {
+export function templatesOf (context: WorkflowContext, around: Enclosing, uses: PartUses): TemplateContext {
   const { faults, env, envNames, overridableEnv, origin } = context
   return {
     faults,

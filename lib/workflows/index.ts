@@ -1,6 +1,6 @@
 /** Compiles declared workflows for plugins/workflows. */
 export type * from './types.js'
-export type { Surroundings, WorkflowContext } from './context.js'
+export type { Enclosing, WorkflowContext } from './context.js'
 export type { WorkflowSet } from './set.js'
 export { compileWorkflow, faultOfCallbackUrl } from './compile.js'
 export { unknownStepKinds } from './steps.js'

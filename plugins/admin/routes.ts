@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHa
 import type { Caller, Entities } from './service.js'
 import { Type, type Static } from 'typebox'
 import { pointerTo } from '../../lib/schema/faults.js'
-import { notReached, withNote } from '../../lib/firestore/lacking.js'
+import { notReached, withNote } from '../../lib/firestore/unsupported.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
@@ -88,7 +88,7 @@ const tags = ['Admin']
 const toRead = { access: 'tenant-admin', permission: 'entities:read' } as const
 const toWrite = { access: 'tenant-admin', permission: 'entities:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const whoseRows =
+const rowsDescription =
   'A tenant can access its own rows in tables with a tenant column. A platform administrator can access every table: all rows, or with `X-Tenant-ID` the rows of that tenant.'
 
 interface Reading {
@@ -105,7 +105,7 @@ interface Removing {
 }
 
 export function adminRoutes (app: FastifyInstance, entities: () => Entities): void {
-  const whose = withNote(whoseRows, notReached, app)
+  const whose = withNote(rowsDescription, notReached, app)
   app.get<Listing>('/admin/entities/:table', {
     config: toRead,
     preValidation: gatherFilters,

@@ -26,7 +26,7 @@ function makeView (catalogue: Catalogue, reach: Reach, includeDeleted: boolean):
   return Object.freeze({
     ...catalogue,
     // Administrators of the platform may read the rows of every tenant.
-    tables: new Map(seen.map(({ tenantHeirs: _heirs, ...table }) => [
+    tables: new Map(seen.map(({ tenantChildren: _heirs, ...table }) => [
       table.name,
       Object.freeze({
         ...table,

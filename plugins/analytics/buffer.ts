@@ -76,7 +76,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
   let failures = 0
   let timer: NodeJS.Timeout | undefined
   /** The timer belongs to an early flush. */
-  let hastened = false
+  let isEarly = false
   /** The beginning of the last flush, by the process's own clock. */
   let begun = -Infinity
   /** Flushes that wait for their turn. */
@@ -143,7 +143,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
       }
       succeeded()
     }
-    if (isDue()) hasten()
+    if (isDue()) flushEarly()
     else if (size > 0) schedule(flushInterval)
   }
 
@@ -172,15 +172,15 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
   }
 
   /** There is enough for an early flush. After a failure the timer decides. */
-  function hasten (): void {
-    if (queued > 0 || failures > 0 || closed || (hastened && size < maxBatch)) return
+  function flushEarly (): void {
+    if (queued > 0 || failures > 0 || closed || (isEarly && size < maxBatch)) return
     const wait = size >= maxBatch ? 0 : begun + pause - performance.now()
     if (wait <= 0) {
       flush()
       return
     }
     end()
-    hastened = true
+    isEarly = true
     schedule(wait)
   }
 
@@ -191,7 +191,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
   function end (): void {
     clearTimeout(timer)
     timer = undefined
-    hastened = false
+    isEarly = false
   }
 
   function flush (): Promise<void> {
@@ -213,7 +213,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
       const bucket = bucketOf(ms)
       buckets.set(bucket, (buckets.get(bucket) ?? 0) + 1)
       requests++
-      if (isDue()) hasten()
+      if (isDue()) flushEarly()
       else if (timer === undefined) schedule(flushInterval)
     },
     flush,

@@ -25,7 +25,7 @@ export default definePlugin<ApiKeysOptions>({
   setup (app, { now = Date.now }) {
     const { db, engine, events, log, tenancy } = app
     const store = createApiKeyStore(db)
-    const uses = createKeyUses((noted) => store.writeUses(noted), log)
+    const uses = createKeyUses((added) => store.writeUses(added), log)
     const memory = createKeyMemory({ maxTenants: tenancy.maxRemembered, store, uses, now })
     requireSameContext(app, 'auth', 'api-keys')
     app.decorate('apiKeys', { find: memory.find, recall: memory.recall })

@@ -78,7 +78,7 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
     }
   })
 
-  async function look (id: string, text: string, admit: Admit): Promise<Claims | null> {
+  async function lookUp (id: string, text: string, admit: Admit): Promise<Claims | null> {
     if (lookups.peek(id) === undefined) await admit()
     const { tenant } = await lookups.get(id)
     if (tenant === null) return null
@@ -102,7 +102,7 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
       const id = idOf(text)
       if (id === null) return null
       const tenant = tenants.get(id)
-      if (tenant === undefined) return look(id, text, admit)
+      if (tenant === undefined) return lookUp(id, text, admit)
       const keys = keysOf.get(tenant)
       return whenKnown(keys, (read) => judge(read, tenant, id, text))
     },

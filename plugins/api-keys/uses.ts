@@ -15,16 +15,16 @@ export interface KeyUses {
 }
 
 export function createKeyUses (write: (uses: readonly Use[]) => Promise<void>, log: FastifyBaseLogger): KeyUses {
-  let noted = new Map<string, { readonly tenant: Owner, at: number }>()
+  let pending = new Map<string, { readonly tenant: Owner, at: number }>()
   let timer: NodeJS.Timeout | undefined
   let writing = Promise.resolve()
   let closed = false
 
   async function flush (): Promise<void> {
     timer = undefined
-    if (noted.size === 0) return
-    const uses = [...noted].map(([id, { tenant, at }]) => ({ tenant, id, at: new Date(at) }))
-    noted = new Map()
+    if (pending.size === 0) return
+    const uses = [...pending].map(([id, { tenant, at }]) => ({ tenant, id, at: new Date(at) }))
+    pending = new Map()
     await write(uses).catch(
       (err: unknown) => log.warn({ err, keys: uses.length }, 'the times of the last use of API keys could not be written')
     )
@@ -32,18 +32,18 @@ export function createKeyUses (write: (uses: readonly Use[]) => Promise<void>, l
 
   return {
     note (tenant, id, at) {
-      const use = noted.get(id)
+      const use = pending.get(id)
       if (use !== undefined) {
         use.at = Math.max(use.at, at)
         return
       }
-      if (closed || noted.size >= maxWaiting) return
-      noted.set(id, { tenant, at })
+      if (closed || pending.size >= maxWaiting) return
+      pending.set(id, { tenant, at })
       timer ??= setTimeout(() => {
         writing = flush()
       }, interval).unref()
     },
-    waiting: (id) => noted.get(id)?.at,
+    waiting: (id) => pending.get(id)?.at,
     async close () {
       closed = true
       clearTimeout(timer)

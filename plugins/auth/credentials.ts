@@ -42,7 +42,7 @@ export interface CredentialParts {
   readonly own: OwnKeys | undefined
   readonly providers: readonly string[]
   readonly apiKey: string | undefined
-  readonly look: TokenStore['look']
+  readonly look: TokenStore['inspect']
   readonly sources: Sources
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number

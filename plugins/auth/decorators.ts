@@ -41,7 +41,7 @@ export function applyRules (app: FastifyInstance, registration: Registration, to
 
   /** Returns a promise if another plugin adds revocations: it may have to ask the database. */
   function verifyToken (token: string, options: object | undefined): unknown {
-    const found = tokens.look(token)
+    const found = tokens.inspect(token)
     const settled = (known: Verified): unknown =>
       options === undefined ? known.payload : own(() => jwt.verify(token, { ...options, ...keyOf(known) }))
     const payload = whenKnown(found, settled)
@@ -56,11 +56,11 @@ function createRequestVerification ({ jwt, isOfApp, decoratorName }: Registratio
     if (options === undefined && !isOfApp) {
       const token = bearerToken(request)
       if (token === null) throw tokenMissing()
-      const { payload } = await tokens.look(token)
+      const { payload } = await tokens.inspect(token)
       Reflect.set(request, decoratorName, payload)
       return payload
     }
-    const found = await tokens.look(lookUp(request, checks))
+    const found = await tokens.inspect(lookUp(request, checks))
     const verify = { ...checks, ...keyOf(found) }
     return await new Promise((resolve, reject) => {
       // Without options the package uses its compiled verifier. With a callback it does not call this function again.

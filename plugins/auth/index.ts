@@ -90,7 +90,7 @@ export default definePlugin<AuthOptions>({
     const sources = sourcesOf(app)
     const keyring = ownKeysOf(registration, jwt, keys, now)
     const store = createTokens(keyring, now, providers, maxLifetime, sources.revocations)
-    const { forget, look, issue, hasRevocations, ...tokens } = store
+    const { forget, inspect: look, issue, hasRevocations, ...tokens } = store
     if (jwt === undefined && !registration.isOfApp && providers.names.length === 0) app.log.info('no jwt section: every token is rejected')
     applyRules(app, registration, store)
     const callers = createCallers(options.apiKey, sources)
@@ -199,7 +199,7 @@ const identityHeaders = 'authorization, x-api-key, x-tenant-id'
 
 function createIdentification (
   auth: Auth,
-  { look }: TokenStore,
+  { inspect: look }: TokenStore,
   decoratorName: string,
   required: boolean,
   provider: string | undefined

@@ -64,7 +64,7 @@ export interface TokenStore extends Tokens {
   /** Tokens of the provider are verified again at their next use. */
   forget(provider: string): void
   /** Like `verify`, with further facts about the token. */
-  look(token: string, provider?: string): Verified | Promise<Verified>
+  inspect(token: string, provider?: string): Verified | Promise<Verified>
   /**
    * Signs like `app.jwt.sign` of @fastify/jwt, and completes the claims: `jti`, `iat`, `exp`, and the configured `iss` and `aud`. Throws if
    * `access` would refuse the token.
@@ -166,7 +166,7 @@ export function createTokens (
       requireLifetime(readToken(token)?.payload ?? {}, maxLifetime)
       return token
     },
-    look,
+    inspect: look,
     verify (token, provider) {
       const found = look(token, provider)
       return whenKnown(found, ({ claims }) => claims)

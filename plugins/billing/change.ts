@@ -58,7 +58,7 @@ export interface Draft {
 export type Change = <T>(tenant: Owner, work: (draft: Draft) => Promise<T>) => Promise<Settled & { readonly result: T } | null>
 
 /** Rolls back a transaction that would change the plan without a notice. It is repeated with a notice. */
-const untold = new Error('the plan changes')
+const needsNotice = new Error('the plan changes')
 
 export function createChange (
   { db, events, plans, productPlans, canAsk, now, log, emitter }: ChangeParts
@@ -72,7 +72,7 @@ export function createChange (
     return resolvePlan(held.map(mapped), memory, plans.tiers, canAsk, now())
   }
 
-  async function attempt<T> (transaction: Transaction<SystemTables>, tenant: Owner, work: (draft: Draft) => Promise<T>, tells: boolean) {
+  async function attempt<T> (transaction: Transaction<SystemTables>, tenant: Owner, work: (draft: Draft) => Promise<T>, notifies: boolean) {
     if (!await lockTenant(transaction, tenant, 'alone')) return null
     const before = await readView(transaction, tenant)
     if (before === null) return null
@@ -212,7 +212,7 @@ export function createChange (
     const isNew = given !== null && given !== memory.given
     const plan = isNew ? given : before.plan
     if (plan !== before.plan) {
-      if (!tells) throw untold
+      if (!notifies) throw needsNotice
       await writePlan(transaction, tenant, plan)
       entry('billing.plan', plan, {
         from: before.plan,
@@ -245,7 +245,7 @@ export function createChange (
     try {
       return await db.transaction().execute((transaction) => attempt(transaction, tenant, work, false))
     } catch (error) {
-      if (error !== untold) throw error
+      if (error !== needsNotice) throw error
       return await events.change({ topic: 'tenant', tenant }, (transaction) => attempt(transaction, tenant, work, true))
     }
   }
@@ -256,9 +256,9 @@ export function createChange (
     async change (tenant, work) {
       const done = await inTurn(tenant, () => committed(tenant, work))
       if (done === null) return null
-      const { warnings, tells, ...settled } = done
+      const { warnings, tells: notifies, ...settled } = done
       for (const [object, message] of warnings) log.warn(object, message)
-      if (tells) emitter()?.wake()
+      if (notifies) emitter()?.wake()
       return settled
     }
   }

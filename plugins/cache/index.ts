@@ -72,12 +72,12 @@ function required (value: string | undefined, member: string): string {
 }
 
 /** One line a minute, for any reason: a too small cache has one for each request. */
-function createWarn (tell: Warn): Warn {
+function createWarn (write: Warn): Warn {
   let toldAt = -Infinity
   return (reason, error) => {
     const now = performance.now()
     if (now - toldAt < warnAgainMs) return
     toldAt = now
-    tell(reason, error)
+    write(reason, error)
   }
 }

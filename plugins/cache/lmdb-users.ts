@@ -7,7 +7,7 @@ import { randomBytes } from 'node:crypto'
 import { readdirSync, readlinkSync, renameSync, rmSync, statSync, utimesSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 
-const soundAfterMs = 60_000 // in which a damaged file crashes the process
+const healthyAfterMs = 60_000 // in which a damaged file crashes the process
 const aliveMs = 30_000 // between two signs of life
 const deadMs = 4 * aliveMs
 
@@ -50,15 +50,15 @@ export function useFolder (folder: string): () => void {
   let name = `opening-${rest}`
   own.add(name)
   writeFileSync(join(folder, name), '')
-  const sound = setTimeout(() => {
+  const healthy = setTimeout(() => {
     const before = name
     own.add(name = `open-${rest}`)
     quietly(() => renameSync(join(folder, before), join(folder, name)))
     own.delete(before)
-  }, soundAfterMs).unref()
+  }, healthyAfterMs).unref()
   const alive = setInterval(() => quietly(() => utimesSync(join(folder, name), new Date(), new Date())), aliveMs).unref()
   return () => {
-    clearTimeout(sound)
+    clearTimeout(healthy)
     clearInterval(alive)
     own.delete(name)
     quietly(() => rmSync(join(folder, name), { force: true }))

@@ -41,7 +41,7 @@ interface Opened {
 }
 
 const nothing: readonly TableUse[] = []
-const othersTurn = promisify(setImmediate)
+const nextTurn = promisify(setImmediate)
 
 /** Opens the file; throws if it cannot be used, or the package lmdb is not installed. */
 export async function createLmdbCache (
@@ -92,7 +92,7 @@ export async function createLmdbCache (
     if (file.isThere()) return false
     onRenewal('it was removed')
     opened = undefined
-    tellLater()
+    announceLater()
     file.close().catch((error: unknown) => warn('its file cannot be closed', error))
     return true
   }
@@ -117,7 +117,7 @@ export async function createLmdbCache (
     }
   }
 
-  function look<Value> (work: (opened: Opened) => Value, fallback: () => Value): Value {
+  function read<Value> (work: (opened: Opened) => Value, fallback: () => Value): Value {
     if (isClosed || isLate || opened === undefined) return fallback()
     const at = performance.now()
     if (at - fileLookedAt >= lookAgainMs) {
@@ -135,7 +135,7 @@ export async function createLmdbCache (
   }
 
   /** Until then nothing is found here. Then they are announced as a change of everything. */
-  function tellLater (): void {
+  function announceLater (): void {
     isLate = true
     timer ??= setTimeout(() => {
       timer = undefined
@@ -151,7 +151,7 @@ export async function createLmdbCache (
           return true
         }, false)
       ) isLate = false
-      else tellLater()
+      else announceLater()
     }, lookAgainMs).unref()
   }
 
@@ -162,7 +162,7 @@ export async function createLmdbCache (
     get (tenant, key, reads = nothing) {
       // A unique stamp: nothing is stored or shared under it, since another process may have written.
       const missed = () => ({ stamp: `away ${++misses}` })
-      const found = look<string | Miss>(({ stamps, items }) => {
+      const found = read<string | Miss>(({ stamps, items }) => {
         const stamp = stamps.of(tenant, reads)
         const value = items.find(tenant, idOf(key), stamp)
         return value === undefined ? { stamp } : value
@@ -194,7 +194,7 @@ export async function createLmdbCache (
           stamps.written(tenant, writes)
           return true
         }, false)
-      ) tellLater()
+      ) announceLater()
     },
     delete: (tenant, key) => change(({ items }) => items.drop(tenant, idOf(key)), false),
     async clear (tenant) {
@@ -203,23 +203,23 @@ export async function createLmdbCache (
           stamps.clear(tenant)
           return true
         }, false)
-      ) tellLater()
+      ) announceLater()
       let removed = 0
       for (let turn = 0; turn < maxTransactions; turn++) {
         const count = change(({ items }) => items.empty(tenant, itemsAtOnce), 0)
         removed += count
         if (count < itemsAtOnce) break
-        await othersTurn()
+        await nextTurn()
       }
       return removed
     },
-    keys: (tenant, limit = 1000) => look(({ items }) => items.keys(tenant, limit), () => []),
+    keys: (tenant, limit = 1000) => read(({ items }) => items.keys(tenant, limit), () => []),
     async stats (tenant) {
-      while (change(({ items }) => items.sweep(itemsAtOnce), 0) === itemsAtOnce) await othersTurn()
-      return { ...look(({ items }) => items.held(tenant), () => ({ items: 0, bytes: 0 })), ...counts.of(tenant) }
+      while (change(({ items }) => items.sweep(itemsAtOnce), 0) === itemsAtOnce) await nextTurn()
+      return { ...read(({ items }) => items.held(tenant), () => ({ items: 0, bytes: 0 })), ...counts.of(tenant) }
     },
     ping () {
-      const isRead = look(({ items }) => items.held(everyTenant).items >= 0, () => false)
+      const isRead = read(({ items }) => items.held(everyTenant).items >= 0, () => false)
       if (!isRead) throw new Error('the file of the cache cannot be used')
     },
     async close () {

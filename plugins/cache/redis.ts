@@ -45,7 +45,7 @@ export function createRedisCache (
   function ask<Value> (work: (client: Redis, memory: string) => Promise<Value>, fallback: () => Value): MaybePromise<Value> {
     if (lateCount === 0) return connection.run(work, fallback)
     return connection.run((client, memory) => {
-      tellLate(client).catch(() => {})
+      retryChanges(client).catch(() => {})
       return work(client, memory)
     }, fallback)
   }
@@ -64,26 +64,26 @@ export function createRedisCache (
       known.add(field)
       lateCount++
     }
-    tellSoon()
+    retryLater()
   }
 
   /** A Redis that refused a change may accept it later, and this instance may send no other command until then. */
-  function tellSoon (): void {
+  function retryLater (): void {
     if (isClosed) return
     timer ??= setTimeout(() => {
       timer = undefined
-      if (lateCount > 0) connection.run(tellLate, tellSoon)
+      if (lateCount > 0) connection.run(retryChanges, retryLater)
     }, lateMs).unref()
   }
 
-  async function tellLate (client: Redis): Promise<void> {
+  async function retryChanges (client: Redis): Promise<void> {
     const changes = [...late]
     late.clear()
     lateCount = 0
     await Promise.all(changes.map(([key, fields]) => client.hdel(key, ...fields).catch(() => remember(key, [...fields]))))
   }
 
-  connection.onReturn(tellLate)
+  connection.onReturn(retryChanges)
 
   /** The next caller creates a missing stamp again. */
   function forget (key: string, fields: readonly string[]): MaybePromise<void> {

@@ -28,7 +28,7 @@ const tenant = (without: string) =>
       description: `The id of a tenant. Without \`tenant\` and \`X-Tenant-ID\`: ${without}.`
     })
   )
-const Whose = (without: string) => Type.Object({ tenant: tenant(without) }, { additionalProperties: false })
+const TenantQuery = (without: string) => Type.Object({ tenant: tenant(without) }, { additionalProperties: false })
 
 const Stats = named(
   'CacheStats',
@@ -75,12 +75,12 @@ export function cacheRoutes (app: FastifyInstance): void {
     app.addHook('onClose', async () => end())
   }
 
-  app.get<{ Querystring: Static<ReturnType<typeof Whose>> }>('/cache/stats', {
+  app.get<{ Querystring: Static<ReturnType<typeof TenantQuery>> }>('/cache/stats', {
     config,
     schema: {
       tags,
       summary: 'Retrieve statistics of the cache',
-      querystring: Whose('the statistics of all tenants and the platform'),
+      querystring: TenantQuery('the statistics of all tenants and the platform'),
       response: { 200: Stats, ...errorResponses(...refusals) }
     }
   }, async (request) => {
@@ -104,12 +104,12 @@ export function cacheRoutes (app: FastifyInstance): void {
     return { data: slice(keys, page), pagination: { ...page, total: items } }
   })
 
-  app.delete<{ Querystring: Static<ReturnType<typeof Whose>> }>('/cache/clear', {
+  app.delete<{ Querystring: Static<ReturnType<typeof TenantQuery>> }>('/cache/clear', {
     config,
     schema: {
       tags,
       summary: 'Clear cached responses on every instance',
-      querystring: Whose('the responses of all tenants and the platform'),
+      querystring: TenantQuery('the responses of all tenants and the platform'),
       response: {
         200: Type.Object({
           success: Type.Boolean(),
@@ -135,14 +135,14 @@ export function cacheRoutes (app: FastifyInstance): void {
     return { success: true, removed: items }
   })
 
-  app.delete<{ Params: Static<typeof KeyParams>, Querystring: Static<ReturnType<typeof Whose>> }>('/cache/key/:key', {
+  app.delete<{ Params: Static<typeof KeyParams>, Querystring: Static<ReturnType<typeof TenantQuery>> }>('/cache/key/:key', {
     config,
     schema: {
       tags,
       summary: 'Delete a cached response',
       description: 'If each instance has its own cache, the response is deleted on this instance only.',
       params: KeyParams,
-      querystring: Whose('a response of the platform'),
+      querystring: TenantQuery('a response of the platform'),
       response: { 200: Success, ...errorResponses(...refusals, 404) }
     }
   }, async (request) => {

@@ -35,7 +35,7 @@ async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise
   let lookedAt = Date.now()
   let refreshedAt = 0
 
-  async function lookAgain (): Promise<void> {
+  async function recheck (): Promise<void> {
     if (Date.now() - lookedAt < recheckAfter) throw failure('migrationPending', { headers: retryAfter })
     lookedAt = Date.now()
     if ((await engine.pendingMigrations()).length > 0) throw failure('migrationPending', { headers: retryAfter })
@@ -44,7 +44,7 @@ async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise
   }
 
   return {
-    whenMigrated: (handle) => pending ? lookAgain().then(handle) : handle(),
+    whenMigrated: (handle) => pending ? recheck().then(handle) : handle(),
     schemaChanged () {
       if (Date.now() - refreshedAt >= recheckAfter) {
         refreshedAt = Date.now()

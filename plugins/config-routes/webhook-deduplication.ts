@@ -16,7 +16,7 @@ import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 const heldFor = 60_000 // ms until another process may take over a delivery whose row is not renewed
 const renewEvery = 20_000 // ms
 const keptFor = 2_592_000_000 // ms, 30 days: services resend a delivery for a few days
-const looks = [50, 100, 200, 400, 800, 1600, 2000] // ms between checks of a delivery that another request is handling
+const pauses = [50, 100, 200, 400, 800, 1600, 2000] // ms between checks of a delivery that another request is handling
 const maxWaiting = 100 // requests of this process that wait for a delivery at the same time
 const retryAfter = { 'retry-after': '5' }
 
@@ -88,7 +88,7 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
   }
 
   async function hold (delivery: Delivered, holder: string): Promise<'taken' | 'handled'> {
-    for (const pause of [...looks, null]) {
+    for (const pause of [...pauses, null]) {
       const state = await take(delivery, holder)
       if (state === null) throw failure('tenantUnknown')
       if (state !== 'held') return state

@@ -13,7 +13,7 @@ import { describesResponse, workflowResult, type CompiledRouteWorkflow } from '.
 import { parseResult } from '../../lib/database/parse-result.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { limitedUser, type ResourceLimits } from '../resource-limits/service.js'
-import { goneOf, maxSyncMs } from '../workflows/caller.js'
+import { disconnectSignal, maxSyncMs } from '../workflows/caller.js'
 import { runWorkflow } from '../workflows/runner.js'
 import { SyncJournal } from '../workflows/sync-journal.js'
 import { tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
@@ -93,7 +93,7 @@ async function run (
     integrations: integrations(),
     steps: workflows?.steps ?? {},
     caller: workflows?.callers.within(request, journal.runId),
-    signal: workflow.waits ? goneOf(reply) : never,
+    signal: workflow.waits ? disconnectSignal(reply) : never,
     log: request.log,
     placeOf,
     timeoutMs: maxSyncMs

@@ -27,7 +27,7 @@ function observe (raw: IncomingMessage, listener: (chunk: Buffer) => void): () =
 export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (slow: Promise<never>) => Promise<T>): Promise<T> {
   let bytes = 0
   let timer: NodeJS.Timeout | undefined
-  const hurry = allowSlowBody(raw.socket)
+  const endAllowance = allowSlowBody(raw.socket)
   const end = observe(raw, (chunk) => {
     bytes += chunk.length
   })
@@ -52,7 +52,7 @@ export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (s
   } finally {
     clearInterval(timer)
     end()
-    hurry()
+    endAllowance()
   }
 }
 

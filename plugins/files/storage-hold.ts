@@ -42,14 +42,14 @@ export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner
       return reserved
     },
     async need (bytes) {
-      const lacking = bytes - reserved
-      if (lacking <= 0) return
-      const ahead = isKnown ? lacking : Math.max(lacking, Math.min(Math.max(firstStep, reserved), longestStep, maxBytes - reserved))
+      const missing = bytes - reserved
+      if (missing <= 0) return
+      const ahead = isKnown ? missing : Math.max(missing, Math.min(Math.max(firstStep, reserved), longestStep, maxBytes - reserved))
       try {
         await take(ahead)
       } catch (error) {
-        if (ahead === lacking || !isFailure(error, 'planLimit')) throw error
-        await take(lacking)
+        if (ahead === missing || !isFailure(error, 'planLimit')) throw error
+        await take(missing)
       }
     },
     async settle (bytes, within) {

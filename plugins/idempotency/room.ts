@@ -6,7 +6,7 @@ import { failure } from '../../lib/errors.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 
 export const maxKeys = 10_000 // of a tenant, by callers with credentials
-export const maxStrangersKeys = 1000 // of a tenant, by callers without credentials, so that they cannot use up the keys of others
+export const maxAnonymousKeys = 1000 // of a tenant, by callers without credentials, so that they cannot use up the keys of others
 export const maxBytes = 33_554_432 // of a tenant
 
 const maxAge = 10_000 // ms after which the figures are read again
@@ -15,14 +15,14 @@ const retryAfter = '60' // s
 
 interface Figures {
   callers: number
-  strangers: number
+  anonymous: number
   bytes: number
   readonly readAt: number
 }
 
 export interface Room {
   /** Counts the key. Throws `idempotencyFull` beyond the limit. */
-  take(tenant: Owner, stranger: boolean): Promise<void>
+  take(tenant: Owner, isAnonymous: boolean): Promise<void>
   /** Counts bytes of a response. */
   keep(tenant: Owner, bytes: number): void
 }
@@ -41,11 +41,11 @@ export function createRoom (store: Pick<IdempotencyStore, 'kept'>, now: () => nu
   }
 
   return {
-    async take (tenant, stranger) {
+    async take (tenant, isAnonymous) {
       const figures = await figuresOf(tenant)
-      const isFull = figures.bytes >= maxBytes || (stranger ? figures.strangers >= maxStrangersKeys : figures.callers >= maxKeys)
+      const isFull = figures.bytes >= maxBytes || (isAnonymous ? figures.anonymous >= maxAnonymousKeys : figures.callers >= maxKeys)
       if (isFull) throw failure('idempotencyFull', { extras: { retryAfter: Number(retryAfter) }, headers: { 'retry-after': retryAfter } })
-      if (stranger) figures.strangers++
+      if (isAnonymous) figures.anonymous++
       else figures.callers++
     },
     keep (tenant, bytes) {

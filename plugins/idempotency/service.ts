@@ -113,7 +113,7 @@ export function createIdempotency ({ store, room, cipher, now, log }: Idempotenc
         const at = now()
         const found = await store.take({
           ...holding,
-          stranger: auth === null,
+          isAnonymous: auth === null,
           encrypted,
           content,
           leasedUntil: new Date(at + leaseMs),

@@ -13,7 +13,7 @@ export interface Holding {
 }
 
 export interface NewKey extends Holding {
-  readonly stranger: boolean
+  readonly isAnonymous: boolean
   readonly encrypted: boolean
   readonly content: Buffer
   readonly leasedUntil: Date
@@ -36,7 +36,7 @@ export interface StoredResponse {
 /** The number of keys and bytes that a tenant has stored. */
 export interface Kept {
   readonly callers: number
-  readonly strangers: number
+  readonly anonymous: number
   readonly bytes: number
 }
 
@@ -67,16 +67,15 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
   return {
     /**
      * Claims the key for the holder if it is new or expired, or if its request has written nothing and counts as dead. Otherwise returns
-     * the
-     * existing key; undefined if it is created or removed at this moment.
+     * the existing key; undefined if it is created or removed at this moment.
      */
     async take (
-      { tenant, id, holder, stranger, encrypted, content, leasedUntil, expiresAt }: NewKey,
+      { tenant, id, holder, isAnonymous, encrypted, content, leasedUntil, expiresAt }: NewKey,
       at: Date
     ): Promise<'taken' | FoundKey | undefined> {
       const { rows: [row] } = await sql<FoundKey & { readonly taken: boolean | null }>`with taken as (
           insert into tenantry.idempotency_keys as k (tenant_id, id, holder, state, stranger, encrypted, content, leased_until, expires_at)
-          select ${tenant}, ${id}::bytea, ${holder}::uuid, 'running', ${stranger}::boolean, ${encrypted}::boolean, ${content}::bytea, ${leasedUntil}::timestamptz, ${expiresAt}::timestamptz
+          select ${tenant}, ${id}::bytea, ${holder}::uuid, 'running', ${isAnonymous}::boolean, ${encrypted}::boolean, ${content}::bytea, ${leasedUntil}::timestamptz, ${expiresAt}::timestamptz
           on conflict (tenant_id, id) do update set holder = excluded.holder, state = excluded.state, stranger = excluded.stranger, encrypted = excluded.encrypted,
             content = excluded.content, status = null, headers = null, leased_until = excluded.leased_until, expires_at = excluded.expires_at
           where k.expires_at <= ${at} or (k.state = 'running' and k.leased_until <= ${at})
@@ -111,9 +110,9 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
     async kept (tenant: Owner, at: Date): Promise<Kept> {
       const { rows: [row] } = await sql<
         Kept
-      >`select count(*) filter (where not stranger)::int as callers, count(*) filter (where stranger)::int as strangers, coalesce(sum(octet_length(content)), 0)::float8 as bytes
+      >`select count(*) filter (where not stranger)::int as callers, count(*) filter (where stranger)::int as anonymous, coalesce(sum(octet_length(content)), 0)::float8 as bytes
         from tenantry.idempotency_keys where tenant_id = ${tenant} and expires_at > ${at}`.execute(dbFor(tenant))
-      return row ?? { callers: 0, strangers: 0, bytes: 0 }
+      return row ?? { callers: 0, anonymous: 0, bytes: 0 }
     },
 
     async sweep (at: Date): Promise<void> {

@@ -20,7 +20,7 @@ import { lruOptions } from '../../lib/cache/lru-options.js'
 const maxRemembered = 10_000 // tokens
 const earlyMs = 60_000 // before a token ends, or a tenth of its life if that is less
 const renewalMs = 30_000 // that a call waits for another process
-const hearingMs = 2000 // until every process knows a stored secret
+const propagationMs = 2000 // until every process knows a stored secret
 const lookEveryMs = 100
 
 /** The token of one call. */
@@ -133,7 +133,8 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
       const lease = await leases.take(owner, key, holder)
       if (lease === null) continue
       try {
-        const newer = lease.tokenHash === null || (old !== null && lease.tokenHash.equals(hashOf(old))) ? null : await heard(subject, old)
+        const isOld = lease.tokenHash === null || (old !== null && lease.tokenHash.equals(hashOf(old)))
+        const newer = isOld ? null : await storedToken(subject, old)
         if (newer !== null) return newer
         const granted = await ask(subject, await currentOf(subject))
         const renewAt = dueOf(granted)
@@ -150,8 +151,8 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
   }
 
   /** A token that another process has stored, whose notice may be on its way; null if the secret was replaced by hand. */
-  async function heard (subject: Subject, old: string | null): Promise<string | null> {
-    for (const endsAt = performance.now() + hearingMs; performance.now() < endsAt; await pause(lookEveryMs)) {
+  async function storedToken (subject: Subject, old: string | null): Promise<string | null> {
+    for (const endsAt = performance.now() + propagationMs; performance.now() < endsAt; await pause(lookEveryMs)) {
       const { access } = await currentOf(subject)
       if (access !== null && access !== old) return access
     }

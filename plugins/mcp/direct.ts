@@ -3,7 +3,7 @@
  * validated copies, which costs several times the CPU of the called route. The library answers all other messages.
  */
 import type { CommonMessage } from './common-message.js'
-import { errorText, listPage, maxResult, textOf, unknownTool, type Exchange } from './tools.js'
+import { errorText, listPage, maxResult, textOf, unknownTool, type McpContext } from './tools.js'
 
 export interface McpResponse {
   readonly status: number
@@ -14,7 +14,7 @@ export interface McpResponse {
 
 export interface Direct {
   /** null for a message that the library must answer. */
-  respond(message: CommonMessage, exchange: Exchange): Promise<McpResponse | null>
+  respond(message: CommonMessage, context: McpContext): Promise<McpResponse | null>
 }
 
 /** @param server the name and version that clients see */
@@ -22,8 +22,8 @@ export function createDirect (server: { readonly name: string, readonly version:
   const modernEnd = `"resultType":"complete","_meta":${JSON.stringify({ [serverInfoKey]: server })}}`
   const cacheHints = '"ttlMs":0,"cacheScope":"private",'
 
-  async function list (exchange: Exchange, isModern: boolean, cursor: string | undefined): Promise<string | null> {
-    const { items, nextCursor } = await listPage(exchange, cursor)
+  async function list (context: McpContext, isModern: boolean, cursor: string | undefined): Promise<string | null> {
+    const { items, nextCursor } = await listPage(context, cursor)
     // Older versions of the protocol allow only objects.
     if (
       !isModern && items.some(({ shown: { outputSchema } }) => outputSchema !== undefined && outputSchema['type'] !== 'object')
@@ -32,7 +32,8 @@ export function createDirect (server: { readonly name: string, readonly version:
     return `{"tools":[${items.map(({ json }) => json).join(',')}]${next}${isModern ? `,${cacheHints}${modernEnd}` : '}'}`
   }
 
-  async function call ({ sdk, tools, caller, signal }: Exchange, isModern: boolean, name: string, input: unknown): Promise<string | null> {
+  async function call (context: McpContext, isModern: boolean, name: string, input: unknown): Promise<string | null> {
+    const { sdk, tools, caller, signal } = context
     const end = isModern ? `,${modernEnd}` : '}'
     const found = await tools.open(name, caller)
     if (found === null) throw unknownTool(sdk)
@@ -49,21 +50,21 @@ export function createDirect (server: { readonly name: string, readonly version:
     }
   }
 
-  async function result (exchange: Exchange, { ask, isModern }: CommonMessage): Promise<string | null> {
+  async function result (context: McpContext, { ask, isModern }: CommonMessage): Promise<string | null> {
     try {
       const result = ask.method === 'tools/list'
-        ? await list(exchange, isModern, ask.cursor)
-        : await call(exchange, isModern, ask.name, ask.input)
+        ? await list(context, isModern, ask.cursor)
+        : await call(context, isModern, ask.name, ask.input)
       return result === null ? null : `"result":${result}`
     } catch (error) {
-      if (!(error instanceof exchange.sdk.ProtocolError)) throw error
+      if (!(error instanceof context.sdk.ProtocolError)) throw error
       return `"error":${JSON.stringify({ code: error.code, message: error.message })}`
     }
   }
 
   return {
-    async respond (message, exchange) {
-      const own = await result(exchange, message)
+    async respond (message, context) {
+      const own = await result(context, message)
       if (own === null) return null
       const text = `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},${own}}`
       if (message.isModern) return { status: 200, headers: { 'content-type': 'application/json' }, body: text }

@@ -2,7 +2,7 @@
 import type * as Sdk from '@modelcontextprotocol/server'
 import type { ListedTool } from '../tools/types.js'
 import { TenantryError } from '../../lib/errors.js'
-import { errorText, maxResult, textOf, type Exchange } from './tools.js'
+import { errorText, maxResult, textOf, type McpContext } from './tools.js'
 import { decoded, documentsCursor, documentTemplate, listDocuments, offsetOf, readDocument } from './documents.js'
 import { pageAfter } from './page.js'
 
@@ -22,7 +22,7 @@ interface Resources {
   readonly templates: readonly Resource[]
 }
 
-export function addResources (server: Sdk.Server, { sdk, tools, documents, caller, signal }: Exchange): void {
+export function addResources (server: Sdk.Server, { sdk, tools, documents, caller, signal }: McpContext): void {
   const listed = async () => resourcesOf(await tools.listed(caller))
   const page = (resources: readonly Resource[], cursor: string | undefined) =>
     pageAfter(sdk, resources, cursor, ({ tool }) => tool.name, ({ tool, uri }) => uri.length + tool.name.length + tool.description.length)

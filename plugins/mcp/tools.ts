@@ -9,7 +9,7 @@ import { pageAfter } from './page.js'
 /** Bytes of a call's result. A larger result becomes an error that says so. */
 export const maxResult = 1_048_576
 
-export interface Exchange {
+export interface McpContext {
   readonly sdk: typeof Sdk
   readonly tools: Tools
   /** The documents that are resources; null without them. */
@@ -19,23 +19,23 @@ export interface Exchange {
   readonly signal: () => AbortSignal
 }
 
-export function addTools (server: Sdk.Server, exchange: Exchange): void {
-  const { sdk, tools, caller } = exchange
+export function addTools (server: Sdk.Server, context: McpContext): void {
+  const { sdk, tools, caller } = context
   server.setRequestHandler('tools/list', async ({ params }) => {
-    const { items, ...next } = await listPage(exchange, params?.cursor)
+    const { items, ...next } = await listPage(context, params?.cursor)
     return { tools: items.map(({ shown }) => shown), ...next }
   })
 
   server.setRequestHandler('tools/call', async ({ params: { name, arguments: input } }) => {
     const found = await tools.open(name, caller)
     if (found === null) throw unknownTool(sdk)
-    return server.projectCallToolResult(await resultOf(exchange, found, input), found.tool.outputSchema)
+    return server.projectCallToolResult(await resultOf(context, found, input), found.tool.outputSchema)
   })
 }
 
 /** A page of the tools that the caller may call. Leaves out tools that do not fit the tables. */
 export async function listPage (
-  { sdk, tools, caller }: Exchange,
+  { sdk, tools, caller }: McpContext,
   cursor: string | undefined
 ): Promise<{ items: Shown[], nextCursor?: string }> {
   const { items, ...next } = pageAfter(
@@ -52,7 +52,7 @@ export function unknownTool (sdk: typeof Sdk): Error {
   return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'There is no tool with this name that you can call')
 }
 
-async function resultOf ({ caller, signal }: Exchange, found: FoundTool, input: unknown): Promise<Sdk.CallToolResult> {
+async function resultOf ({ caller, signal }: McpContext, found: FoundTool, input: unknown): Promise<Sdk.CallToolResult> {
   try {
     const result = await found.answer(input, { signal, maxBytes: maxResult })
     const content: Sdk.CallToolResult['content'] = [{ type: 'text', text: textOf(result) }]

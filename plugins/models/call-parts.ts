@@ -1,6 +1,6 @@
 /** Parts that calls of all models share. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Connections } from '../../lib/models/exchange.js'
+import type { Connections } from '../../lib/models/provider-request.js'
 import type { ProviderModels } from '../../lib/models/providers.js'
 import type { Calls } from './calls.js'
 import type { Charges } from './charges.js'

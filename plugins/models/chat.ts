@@ -2,7 +2,7 @@
 import type { LanguageModelV3CallOptions, LanguageModelV3Prompt } from '@ai-sdk/provider'
 import type { AgentSettings } from '../../lib/document/rules/agent.js'
 import type { Llm } from '../../lib/schema/agent.js'
-import type { Exchange } from '../../lib/models/exchange.js'
+import type { ProviderRequest } from '../../lib/models/provider-request.js'
 import type { ChatCall, ChatEvent, ModelInfo, ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
 import type { CallParts } from './call-parts.js'
 import type { Call } from './calls.js'
@@ -162,7 +162,7 @@ class Round {
   readonly #apiKey: string
   readonly #bound: TimeBound
   readonly #signal: AbortSignal
-  #exchange: Exchange | null = null
+  #request: ProviderRequest | null = null
   #charge: Awaited<ReturnType<Charges['reserve']>> | null = null
   #reader: Awaited<ReturnType<typeof startRound>> | null = null
   #startedAt = 0
@@ -189,7 +189,7 @@ class Round {
     }
     this.#charge = await charges.reserve(payer, { input: promptTokens, output: maxOutputTokens })
     const timeoutMs = llm.timeoutMs ?? defaultTimeoutMs
-    const exchange = this.#exchange = connections.open({
+    const request = this.#request = connections.open({
       owner: keys.owner,
       maxBytes: Math.min(minResponseBytes + maxOutputTokens * bytesPerToken, maxResponseBytes),
       ...this.#bound === 'whole' ? { totalMs: timeoutMs } : { totalMs: maxStreamMs, idleMs: timeoutMs },
@@ -198,7 +198,7 @@ class Round {
     this.#startedAt = performance.now()
     try {
       const model = provider.chat({ model: info.id, apiKey: this.#apiKey })
-      this.#reader = await startRound(model, { ...options, prompt, abortSignal: exchange.signal })
+      this.#reader = await startRound(model, { ...options, prompt, abortSignal: request.signal })
     } catch (error) {
       throw this.#failureOf(error)
     }
@@ -221,8 +221,8 @@ class Round {
   /** Ends the request, and resolves with its charge; null if the request failed before the provider responded. */
   async end (hasEnded: boolean, hasLeft: boolean): Promise<ModelUsage | null> {
     const { info, promptTokens, maxOutputTokens } = this.#prepared
-    const state = this.#exchange?.state ?? 'new'
-    this.#exchange?.end()
+    const state = this.#request?.state ?? 'new'
+    this.#request?.end()
     this.#reader?.cancel().catch(() => {})
     if (this.#charge === null) return null
     if (state !== 'answered' && !(state === 'sent' && (hasLeft || !this.#hasFailed))) {
@@ -243,7 +243,7 @@ class Round {
     this.#hasFailed = true
     if (this.#signal.aborted) return this.#signal.reason
     const { info, payer } = this.#prepared
-    return failedCall(this.#exchange?.error ?? thrown, info, payer.tenant, this.#parts)
+    return failedCall(this.#request?.error ?? thrown, info, payer.tenant, this.#parts)
   }
 }
 

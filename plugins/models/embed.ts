@@ -40,7 +40,7 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
   ): Promise<{ embeddings: number[][], usage: ModelUsage }> {
     const tokens = Math.max(1, values.reduce((sum, text) => sum + countTokens(text), 0))
     const charge = await charges.reserve({ tenant: tenantRef(tenant), user, price: info.price }, { input: tokens, output: 0 })
-    const exchange = connections.open({
+    const call = connections.open({
       owner: keys.owner,
       maxBytes: maxResponseBytes,
       totalMs: embedding.timeoutMs ?? defaultTimeoutMs,
@@ -48,7 +48,7 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
     })
     let counted = tokens
     try {
-      const result = await model.doEmbed({ values, providerOptions, abortSignal: exchange.signal })
+      const result = await model.doEmbed({ values, providerOptions, abortSignal: call.signal })
       // Some servers report 0 tokens.
       if (Number.isSafeInteger(result.usage?.tokens) && (result.usage?.tokens ?? 0) > 0) counted = result.usage?.tokens ?? tokens
       const embeddings = checked(result.embeddings, values.length, expected)
@@ -56,14 +56,14 @@ export function createEmbedder ({ embedding, info, provider, connections, keys, 
       figures.used(info, usage)
       return { embeddings, usage }
     } catch (thrown) {
-      const hasCost = exchange.state === 'answered' || (exchange.state === 'sent' && signal.aborted)
+      const hasCost = call.state === 'answered' || (call.state === 'sent' && signal.aborted)
       if (hasCost) figures.used(info, await charge.settle({ input: counted, output: 0 }))
       else await charge.release()
-      const error = signal.aborted ? signal.reason : failedCall(exchange.error ?? thrown, info, tenantRef(tenant), { figures, log })
+      const error = signal.aborted ? signal.reason : failedCall(call.error ?? thrown, info, tenantRef(tenant), { figures, log })
       if (hasCost) markCharged(error)
       throw error
     } finally {
-      exchange.end()
+      call.end()
     }
   }
 

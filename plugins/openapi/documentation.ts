@@ -45,7 +45,7 @@ export interface Documentation {
   /** Whether a declared route accepts the header Idempotency-Key. */
   readonly takesIdempotencyKey?: boolean
   /** Whether a declared route honours the header If-Match. */
-  readonly honoursIfMatch?: boolean
+  readonly supportsIfMatch?: boolean
   /** Whether the 201 of a declared route has the header Location. */
   readonly location?: boolean
   /** Default: from the route's `access`. */

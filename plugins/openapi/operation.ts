@@ -78,7 +78,7 @@ function parameterObjects (
   const key = idempotency && takesKey(route, documentation) && !Object.hasOwn(propertiesOf(headers), idempotencyHeader)
     ? [{ $ref: '#/components/parameters/IdempotencyKey' }]
     : []
-  const match = documentation.honoursIfMatch === true && !Object.hasOwn(propertiesOf(headers), 'if-match')
+  const match = documentation.supportsIfMatch === true && !Object.hasOwn(propertiesOf(headers), 'if-match')
     ? [{ $ref: '#/components/parameters/IfMatch' }]
     : []
   return [...path, ...other, ...tenant, ...key, ...match]

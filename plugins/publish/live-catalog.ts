@@ -18,14 +18,14 @@ export interface NameUse {
 }
 
 // Array types rename themselves.
-const ground = `select n.oid is not null as schema,
+const nameUseText = `select n.oid is not null as schema,
   exists (select from pg_class where relnamespace = n.oid and relname = $2) or exists (select from pg_type where typnamespace = n.oid and typname = $2 and typcategory <> 'A') as taken
 from (values ($1::text)) asked (name) left join pg_namespace n on n.nspname = asked.name`
 
 export async function nameUse (engine: Pick<Engine, 'catalogue' | 'transaction'>, name: string): Promise<NameUse> {
   const [found] = await engine.transaction(
     { tenant: platformRef },
-    (session) => session.rows<{ schema: boolean, taken: boolean }>({ text: ground }, [engine.catalogue.schema, name])
+    (session) => session.rows<{ schema: boolean, taken: boolean }>({ text: nameUseText }, [engine.catalogue.schema, name])
   )
   return { schema: found?.schema === true, taken: found?.taken === true }
 }

@@ -56,7 +56,7 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
         }
   }
 
-  async function tenantsApart (): Promise<Found> {
+  async function tenantIsolation (): Promise<Found> {
     const inspection = await engine.transaction({ tenant: platformRef }, (session) => inspect(session, engine.catalogue.schema))
     const open = openTables(inspection)
     const named = open.length === 0 ? '' : `Tables of tenants without active policies: ${listed(open)}.`
@@ -88,7 +88,7 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
         checks.push(
           await check('migrations', async () => migrations(await plan)),
           await check('tables', async () => tables(await plan)),
-          await check('rowLevelSecurity', tenantsApart)
+          await check('rowLevelSecurity', tenantIsolation)
         )
       }
       if (cache !== null) checks.push(await check('cache', () => checkCache(cache)))

@@ -48,7 +48,7 @@ export interface PublishingDependencies {
 /** By column. */
 type Values = Readonly<Record<string, unknown>>
 
-const maxLacking = 100 // columns in a response, with their SQL
+const maxMissing = 100 // columns in a response, with their SQL
 const maxDetails = 20
 
 export function createPublishing ({ engine, cache, webhooks }: PublishingDependencies): Publishing {
@@ -95,15 +95,15 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
   }
 
   /** The missing objects of the database for the record, checked again; undefined if it has all. */
-  async function lackingFor ({ tenant }: Publisher, name: string, data: Values): Promise<TenantryError | undefined> {
+  async function missingFor ({ tenant }: Publisher, name: string, data: Values): Promise<TenantryError | undefined> {
     // After running the SQL, the caller may publish at once.
     const { schema, tables: known } = await engine.refresh()
     const table = (await liveTables(engine)).get(name)
     const declared = known.get(name)
-    const lacking = table === undefined ? Object.keys(data) : Object.keys(data).filter((column) => !table.columns.has(column))
-    if (table !== undefined && lacking.length === 0) return undefined
-    const undeclared = lacking.filter((column) => declared?.columns.has(column) !== true)
-    if (table !== undefined) return lackingColumns(schema, table, lacking, undeclared, data)
+    const missing = table === undefined ? Object.keys(data) : Object.keys(data).filter((column) => !table.columns.has(column))
+    if (table !== undefined && missing.length === 0) return undefined
+    const undeclared = missing.filter((column) => declared?.columns.has(column) !== true)
+    if (table !== undefined) return missingColumns(schema, table, missing, undeclared, data)
 
     if (declared !== undefined) {
       const sql = await declaredSql(name)
@@ -118,9 +118,9 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     if (faults.length > 0) return refusal(faults)
     const { schema: hasSchema, taken } = await nameUse(engine, name)
     if (taken) return refusal([takenFault])
-    if (undeclared.length > maxLacking) {
+    if (undeclared.length > maxMissing) {
       return failure('notFound', {
-        message: `There is no table "${name}", and no SQL is proposed for more than ${maxLacking} columns: declare it under \`tables\``,
+        message: `There is no table "${name}", and no SQL is proposed for more than ${maxMissing} columns: declare it under \`tables\``,
         extras: { table: name }
       })
     }
@@ -132,32 +132,32 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     })
   }
 
-  async function lackingColumns (
+  async function missingColumns (
     schema: string,
     table: Table,
-    lacking: readonly string[],
+    missing: readonly string[],
     undeclared: readonly string[],
     data: Values
   ): Promise<TenantryError> {
     if (table.view) return viewFault(table)
-    const extras = { table: table.name, unknown: undeclared.slice(0, maxLacking).map(shown) }
+    const extras = { table: table.name, unknown: undeclared.slice(0, maxMissing).map(shown) }
     const faults = [...columnFaults(undeclared), ...tenantFault(undeclared)]
     if (faults.length > 0) return refusal(faults, extras)
-    const details = lacking.slice(0, maxDetails).map((column) => missingColumn(table, column, !undeclared.includes(column)))
-    const message = `"${table.name}" lacks ${lacking.length === 1 ? 'a column' : `${lacking.length} columns`}`
-    if (lacking.length > maxLacking) {
+    const details = missing.slice(0, maxDetails).map((column) => missingColumn(table, column, !undeclared.includes(column)))
+    const message = `"${table.name}" lacks ${missing.length === 1 ? 'a column' : `${missing.length} columns`}`
+    if (missing.length > maxMissing) {
       return failure('validationFailed', {
-        message: `${message}: no SQL is proposed for more than ${maxLacking} columns`,
+        message: `${message}: no SQL is proposed for more than ${maxMissing} columns`,
         extras: { details, ...extras }
       })
     }
     const sql = [
-      ...undeclared.length < lacking.length ? [await declaredSql(table.name)] : [],
+      ...undeclared.length < missing.length ? [await declaredSql(table.name)] : [],
       ...undeclared.length > 0 ? [columnsSql(schema, table, Object.fromEntries(undeclared.map((column) => [column, data[column]])))] : []
     ].join('\n')
     return failure('validationFailed', {
       message: `${message}: correct the names, or review and run the SQL in \`sql\``,
-      extras: { details, ...extras, missing: lacking, sql }
+      extras: { details, ...extras, missing, sql }
     })
   }
 
@@ -184,11 +184,11 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
         } catch (error) {
           // The table may be declared and not migrated, or have changed since it was read.
           if (!isFailure(error, 'schemaChanged')) throw error
-          throw await lackingFor(publisher, name, data) ?? error
+          throw await missingFor(publisher, name, data) ?? error
         }
       }
-      const lacking = await lackingFor(publisher, name, data)
-      if (lacking !== undefined) throw lacking
+      const missing = await missingFor(publisher, name, data)
+      if (missing !== undefined) throw missing
       const table = engine.catalogue.tables.get(name)
       if (table === undefined) throw failure('schemaChanged', { headers: { 'retry-after': '1' } })
       return responseOf(name, await write(publisher, table, data))

@@ -46,7 +46,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
   const bytesOf = new Map<Owner, number>()
   let waitingBytes = 0
   /** Tenants whose jobs are written again separately: their later jobs wait for that. */
-  const apart = new Set<string>()
+  const separate = new Set<string>()
   let underWay = 0
   let scheduled = false
 
@@ -59,7 +59,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
       const entries = next()
       if (entries.length === 0) return
       underWay++
-      writeMixed(entries).then(() => {
+      writeTogether(entries).then(() => {
         underWay--
         schedule()
       }, () => {})
@@ -72,7 +72,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
     let bytes = 0
     for (const [tenant, entries] of waiting) {
       const [entry] = entries
-      if (entry === undefined || apart.has(tenant)) continue
+      if (entry === undefined || separate.has(tenant)) continue
       bytes += entry.item.bytes
       if (picked.length > 0 && bytes > maxBytes) break
       leave(entry)
@@ -112,22 +112,22 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
   }
 
   /** Never rejects. */
-  async function writeMixed (entries: ReadonlyArray<Waiting<Of>>): Promise<void> {
+  async function writeTogether (entries: ReadonlyArray<Waiting<Of>>): Promise<void> {
     try {
       const outcomes = await write(entries.map(({ item }) => item), undefined)
-      writeApart(entries.filter((_, index) => outcomes[index] === 'held'))
+      writeSeparately(entries.filter((_, index) => outcomes[index] === 'held'))
       for (const [index, { resolve }] of entries.entries()) if (outcomes[index] !== 'held') resolve(outcomes[index] ?? 'unknown')
     } catch (error) {
       // A failure of the database, which each item would meet.
-      if (isOutage(error)) { for (const { reject } of entries) reject(error) } else writeApart(entries)
+      if (isOutage(error)) { for (const { reject } of entries) reject(error) } else writeSeparately(entries)
     }
   }
 
-  function writeApart (entries: ReadonlyArray<Waiting<Of>>): void {
+  function writeSeparately (entries: ReadonlyArray<Waiting<Of>>): void {
     for (const [tenant, own] of byTenant(entries)) {
-      apart.add(tenant)
+      separate.add(tenant)
       writeOwn(own, tenant).then(() => {
-        apart.delete(tenant)
+        separate.delete(tenant)
         schedule()
       }, () => {})
     }
@@ -158,7 +158,7 @@ export function createBatches<Of extends Item> (write: Write<Of>): Batches<Of> {
 
 /** The way a write inserts its jobs. */
 export function insertionOf (tenant: Owner | undefined): InsertOptions {
-  return { waits: tenant !== undefined, tells: false }
+  return { waits: tenant !== undefined, notifies: false }
 }
 
 function byTenant<Of extends Item> (entries: ReadonlyArray<Waiting<Of>>): Map<Owner, Array<Waiting<Of>>> {

@@ -37,7 +37,7 @@ export interface InsertOptions {
   /** Whether it waits for transactions that change a tenant of the jobs. If not, their outcome is `held`. */
   readonly waits: boolean
   /** Whether the commit notifies the workers of all processes: PostgreSQL then commits it after other notifying ones. */
-  readonly tells: boolean
+  readonly notifies: boolean
 }
 
 /** The notice of possible new jobs for the workers of all processes (lib/database/notice.ts). */
@@ -45,7 +45,7 @@ export const queueNotice = encodeNotice({ topic: 'queue', tenant: platformRef, f
 export const noticeChannel = 'tenantry'
 
 // Tenants are locked in one order.
-const textOf = ({ waits, tells }: InsertOptions) =>
+const textOf = ({ waits, notifies: tells }: InsertOptions) =>
   `with given as materialized (
   select * from jsonb_to_recordset($1::jsonb) as g (id uuid, tenant text, task text, data jsonb, key text, delay float8, priority int, retry_limit int, retry_delay int, slot int)
 ), present as materialized (
@@ -65,7 +65,7 @@ select id, case when id in (select id from sent) then 'sent' when tenant = '' or
   ${tells ? `, pg_notify('${noticeChannel}', '${queueNotice}')` : ''} from given`
 
 const texts = new Map(
-  [true, false].flatMap((waits) => [true, false].map((tells) => [key({ waits, tells }), textOf({ waits, tells })] as const))
+  [true, false].flatMap((waits) => [true, false].map((notifies) => [key({ waits, notifies }), textOf({ waits, notifies })] as const))
 )
 
 /** The outcomes, in the order of the jobs. */
@@ -81,6 +81,6 @@ function recordOf ({ id, tenant, task, data, key, delay, priority, retryLimit, r
   return `${members.slice(0, -1)},"data":${data}}`
 }
 
-function key ({ waits, tells }: InsertOptions): string {
+function key ({ waits, notifies: tells }: InsertOptions): string {
   return `${waits} ${tells}`
 }

@@ -15,7 +15,7 @@ export interface Notices {
 }
 
 /** @param onError the error of `tell`; the next notice repeats it */
-export function createNotices (tell: () => Promise<unknown>, onError: (error: unknown) => void): Notices {
+export function createNotices (send: () => Promise<unknown>, onError: (error: unknown) => void): Notices {
   let due = false
   let closed = false
   let telling: Promise<void> | null = null
@@ -23,7 +23,7 @@ export function createNotices (tell: () => Promise<unknown>, onError: (error: un
   async function run (): Promise<void> {
     while (due) {
       due = false
-      await tell().catch(onError)
+      await send().catch(onError)
       if (!closed) await sleep(pauseMs, undefined, { ref: false })
     }
     telling = null

@@ -116,7 +116,7 @@ export function createQueue ({ engine, bound, workers, wake, sent }: QueueParts)
       const job = made(name, sent)
       await bound.take(job.tenant, transaction)
       if (transaction === undefined) return await batched(batches, { job, bytes: job.data.length })
-      const [outcome = 'unknown'] = await insertJobs(transaction, [job], { waits: true, tells: engine.kind === 'postgres' })
+      const [outcome = 'unknown'] = await insertJobs(transaction, [job], { waits: true, notifies: engine.kind === 'postgres' })
       // The embedded engine has one connection: later queries run after the transaction. On PostgreSQL the commit notifies.
       if (engine.kind === 'embedded') wake()
       return idOf(job, outcome)

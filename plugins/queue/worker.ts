@@ -65,8 +65,8 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   const ofOneTenant = Math.ceil(workers / 2)
   const running = new Map<string, Running>()
   const draining = new AbortController()
-  let hurried = false
-  let heart: NodeJS.Timeout | undefined
+  let isUrgent = false
+  let heartbeat: NodeJS.Timeout | undefined
   let beating = false
   /** The next tenant, by name. */
   const turns = new Map<string, string>()
@@ -77,7 +77,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   let reachedAt = -Infinity
   let lookedAt = performance.now()
   const poller = createPoller({
-    look,
+    poll: look,
     signal: draining.signal,
     log,
     messages: {
@@ -171,13 +171,13 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     const done = attempt(task, job, controller).finally(() => {
       running.delete(job.id)
       if (running.size === 0) {
-        clearInterval(heart)
-        heart = undefined
+        clearInterval(heartbeat)
+        heartbeat = undefined
       }
       wake()
     })
     running.set(job.id, { job, controller, done })
-    heart ??= setInterval(beat, beatMs).unref()
+    heartbeat ??= setInterval(beat, beatMs).unref()
   }
 
   /** Never rejects. */
@@ -221,7 +221,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
       } catch (error) {
         failed(error)
         // Then the job is run again, when this process's hold on it ends.
-        if (hurried || !isOutage(error)) return
+        if (isUrgent || !isOutage(error)) return
         await sleep(outagePauseMs, undefined, { ref: false })
       }
     }
@@ -264,7 +264,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
         await Promise.all([...running.values()].map(({ done }) => done))
       }
       await settlesWithin(finished(), deadline - performance.now())
-      hurried = true
+      isUrgent = true
       for (const { controller } of running.values()) controller.abort(new Ended('stopped', 'the server is stopping'))
       if (running.size > 0) await settlesWithin(finished(), handingBackMs)
     }

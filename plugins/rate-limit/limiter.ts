@@ -119,11 +119,11 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       if (limit.plansOnly) return
       const client = addressKey(request.ip)
       const taken = store.take('address', client, limit, null, now())
-      const tell = (counted: Taken) => {
+      const show = (counted: Taken) => {
         if (limit.isConditional && counted.admitted) refundLater(reply, reply.log, 'address', client, limit, counted)
         writeHeaders(request, reply, limit, null, counted)
       }
-      return whenKnown(taken, tell)
+      return whenKnown(taken, show)
     },
     mergeHeaders (request, reply) {
       mergeHeaders(request, reply, now())

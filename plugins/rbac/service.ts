@@ -128,7 +128,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
   }
 
   /** false if the user has the role already. */
-  async function give (transaction: Transaction<SystemTables>, user: UserKey, roleId: string, by: Actor): Promise<boolean> {
+  async function assign (transaction: Transaction<SystemTables>, user: UserKey, roleId: string, by: Actor): Promise<boolean> {
     const { id, name } = await found(transaction, roleId)
     if (!await store.assign(transaction, user, id)) return false
     if (await store.countRolesOf(transaction, user) > maxRolesOfUser) {
@@ -205,7 +205,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
           message: `The user belongs to the tenant "${tenant}", not to the platform: send the header X-Tenant-ID: ${tenant}`
         })
       }
-      return await change((transaction) => give(transaction, user, roleId, by), user)
+      return await change((transaction) => assign(transaction, user, roleId, by), user)
     },
 
     unassign: (user, roleId, by) =>

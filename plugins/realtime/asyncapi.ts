@@ -1,5 +1,5 @@
 /** `GET /doc/realtime`: the messages as an AsyncAPI 3 document. */
-import { notWatched, withNote } from '../../lib/firestore/lacking.js'
+import { notWatched, withNote } from '../../lib/firestore/unsupported.js'
 import { clientMessages, serverMessages } from '../../lib/realtime/messages.js'
 import { version } from '../../lib/version.js'
 

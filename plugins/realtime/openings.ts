@@ -28,10 +28,10 @@ interface Opening {
 export type Enter = (watch: Watch, position: number) => number | null
 
 export class Openings {
-  readonly #store: Pick<ChangeStore, 'standings' | 'givePositionsOf'>
+  readonly #store: Pick<ChangeStore, 'standings' | 'assignPositionsOf'>
   #waiting: Opening[] = []
 
-  constructor (store: Pick<ChangeStore, 'standings' | 'givePositionsOf'>) {
+  constructor (store: Pick<ChangeStore, 'standings' | 'assignPositionsOf'>) {
     this.#store = store
   }
 
@@ -60,7 +60,7 @@ export class Openings {
       else if (!opening.watch.isClosed) late.add(standing.tenant)
     }
     this.#waiting = this.#waiting.filter((opening) => !begins(opening, enter))
-    for (const tenant of late) await this.#store.givePositionsOf(tenant)
+    for (const tenant of late) await this.#store.assignPositionsOf(tenant)
   }
 
   fail (error: unknown): void {

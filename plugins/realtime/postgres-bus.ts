@@ -39,7 +39,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
   let state: 'resting' | 'beginning' | 'hearing' = 'resting'
   let begun: Begun[] = []
   const poller = createPoller({
-    look,
+    poll: look,
     signal: ending.signal,
     log,
     messages: {

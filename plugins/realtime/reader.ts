@@ -56,7 +56,7 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
   let isGiving = false
   let sends = 0
   const poller = createPoller({
-    look,
+    poll: look,
     signal: ending.signal,
     log,
     messages: {
@@ -91,7 +91,7 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
     let more = found?.more ?? false
     isGiving = found?.waiting ?? true
     if (isGiving) {
-      const given = await store.givePositions(after, stamp)
+      const given = await store.assignPositions(after, stamp)
       after = given.last ?? ''
       heads = given.heads
       more ||= given.more

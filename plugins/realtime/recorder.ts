@@ -58,7 +58,7 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
   const seconds = retentionSeconds + 3 * renewalMs / 1000
   let timer: NodeJS.Timeout | undefined
   const poller = createPoller({
-    look,
+    poll: look,
     signal: ending.signal,
     log,
     messages: {

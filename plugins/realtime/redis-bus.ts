@@ -27,7 +27,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
   const connection = await openRedis(url, log)
   const { Redis } = await import('ioredis')
   const outgoing = new Outgoing()
-  const fallback = makeFallback(hearOnce)
+  const fallback = makeFallback(deliverOnce)
   /** By process: the last event that was received. */
   const last = new Map<string, number>()
   let sent = 0
@@ -37,7 +37,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
   let publishing: Promise<void> = Promise.resolve()
 
   /** Drops duplicates: a frozen Redis may deliver a publication that was sent over the fallback too. */
-  function hearOnce (tenant: Owner, event: RoomEvent): void {
+  function deliverOnce (tenant: Owner, event: RoomEvent): void {
     const { mark } = event
     if (mark !== undefined) {
       const [from, number] = mark
@@ -53,7 +53,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
   function hear (text: string): void {
     const batch: unknown = JSON.parse(text)
     if (!isRecord(batch) || batch['from'] === instance || typeof batch['tenant'] !== 'string' || typeof batch['events'] !== 'string') return
-    for (const event of eventsIn(batch['events'])) hearOnce(tenantRef(batch['tenant']), event)
+    for (const event of eventsIn(batch['events'])) deliverOnce(tenantRef(batch['tenant']), event)
   }
 
   async function publish (): Promise<void> {

@@ -91,7 +91,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     rooms.leave(client, [...client.rooms]).catch((err: unknown) =>
       log.debug({ err }, 'a connection could not leave its rooms: it is removed when this process ends')
     )
-    give(tenant, 'connections')
+    release(tenant, 'connections')
   }
 
   function endWatch (watch: Watch): void {
@@ -99,10 +99,10 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     openWatches--
     reader.close(watch)
     watch.recording.end()
-    give(watch.tenant, 'entities_watched')
+    release(watch.tenant, 'entities_watched')
   }
 
-  function give (tenant: Owner, gauge: Gauge): void {
+  function release (tenant: Owner, gauge: Gauge): void {
     usage()?.give(tenant, gauge)
   }
 
@@ -137,7 +137,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     if (lost.length > 0) await rooms.leave(client, lost)
   }
 
-  async function lookAt (client: Client): Promise<void> {
+  async function recheckLogged (client: Client): Promise<void> {
     if (client.isClosed) return
     await recheck(client).catch((err: unknown) => log.debug({ err }, 'a connection could not be checked: retrying'))
   }
@@ -175,7 +175,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       }
       await usage()?.take(identity.tenant, 'entities_watched')
       const recording = await recorder.record({ tenant: identity.tenant, table: name }).catch((error: unknown) => {
-        give(identity.tenant, 'entities_watched')
+        release(identity.tenant, 'entities_watched')
         throw error
       })
       const id = String(++watches)
@@ -193,7 +193,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       }
       if (client.isClosed) {
         recording.end()
-        return give(identity.tenant, 'entities_watched')
+        return release(identity.tenant, 'entities_watched')
       }
       client.watches.set(id, watch)
       openWatches++
@@ -261,7 +261,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
 
     /** Checks the connections of the tenant, or all connections for the platform. */
     async recheck (tenant: Owner): Promise<void> {
-      for (const client of clients) if (tenant === platformRef || client.identity.tenant === tenant) await lookAt(client)
+      for (const client of clients) if (tenant === platformRef || client.identity.tenant === tenant) await recheckLogged(client)
     },
 
     /** Ends connections with expired tokens. Other changes of rights arrive as events. */

@@ -83,7 +83,7 @@ const cutSql = (row: string): string =>
     where octet_length(m.value::text) <= ${maxCutBytes} or m.key = any (keys)) else ${row} end`
 
 /** Values: the last stamp that the caller knows, and those of `turns`, which selects the tenants and the first place of each. */
-const giveText = (turns: string): string =>
+const assignText = (turns: string): string =>
   `with recursive turns as (${turns}), turn as materialized (
     select * from turns limit ${maxTenants}
   ), share as materialized (
@@ -124,16 +124,16 @@ const giveText = (turns: string): string =>
     'heads', ${headsIn('news')})::text from share`
 
 /** Values: the last stamp, and the tenant after which the run begins. */
-const give: Statement = {
+const assign: Statement = {
   name: 'tenantry_realtime_give',
-  text: giveText(`(select tenant_id, place from tenantry.realtime_outbox where tenant_id > $2 order by tenant_id, place limit 1)
+  text: assignText(`(select tenant_id, place from tenantry.realtime_outbox where tenant_id > $2 order by tenant_id, place limit 1)
     union all
     select next.* from turns, lateral (
       select tenant_id, place from tenantry.realtime_outbox where tenant_id > turns.tenant_id order by tenant_id, place limit 1) next`)
 }
 
 /** Values: the last stamp, and the tenant. */
-const giveOf: Statement = { name: 'tenantry_realtime_give_of', text: giveText('select $2::text as tenant_id, 0 as place') }
+const assignOfTenant: Statement = { name: 'tenantry_realtime_give_of', text: assignText('select $2::text as tenant_id, 0 as place') }
 
 /** Values: the last stamp. */
 const news: Statement = {
@@ -204,7 +204,7 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
     return result
   }
 
-  async function giveWith (statement: Statement, stamp: number, from: string): Promise<Given> {
+  async function assignWith (statement: Statement, stamp: number, from: string): Promise<Given> {
     const first = { statement: lock, values: [positionLock] }
     const given = await json<Omit<Given, 'heads'> & { heads: Head[] | null }>(statement, [stamp, from], first)
     const heads = given?.heads ?? []
@@ -260,13 +260,13 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
      * @param after  the run begins with the tenants after this one
      * @param stamp  the last stamp that the caller knows
      */
-    async givePositions (after: string, stamp = 0): Promise<Given> {
-      return await giveWith(give, stamp, after)
+    async assignPositions (after: string, stamp = 0): Promise<Given> {
+      return await assignWith(assign, stamp, after)
     },
 
     /** Gives positions to a run of the tenant's committed changes. Returns their number. */
-    async givePositionsOf (tenant: Owner): Promise<number> {
-      return (await giveWith(giveOf, Number.MAX_SAFE_INTEGER, tenant)).count
+    async assignPositionsOf (tenant: Owner): Promise<number> {
+      return (await assignWith(assignOfTenant, Number.MAX_SAFE_INTEGER, tenant)).count
     },
 
     /** Reads changes of the table after a position and up to `head`, in order. */
@@ -292,7 +292,7 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
 /** Removes all changes made before the time. They get positions first, so that reconnecting clients see the gap. */
 export async function sweepChanges (store: ChangeStore, before: Date): Promise<void> {
   for (let after = '', more = true; more;) {
-    const given = await store.givePositions(after)
+    const given = await store.assignPositions(after)
     after = given.last ?? ''
     more = given.more
   }

@@ -104,7 +104,7 @@ export default definePlugin<ResponsesOptions>({
     app.addHook('preHandler', (request, reply, done) => {
       if (largeRoutes.isEmpty && !turns.isActive) return done()
       const account = accountOf(request, trustsHeader)
-      turns.heard(account)
+      turns.noteRequest(account)
       largeRoutes.enter(account, request, reply, done)
     })
 

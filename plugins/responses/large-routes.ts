@@ -55,11 +55,11 @@ export class LargeRoutes {
     const key = `${account} ${route}`
     const outer = this.places.get(within)
     if (outer !== undefined) this.places.set(call, outer)
-    if (outer !== undefined || !this.routes.has(key)) return this.noted(key, await work())
+    if (outer !== undefined || !this.routes.has(key)) return this.remember(key, await work())
     const free = await new Promise<() => void>((resolve, reject) => this.queue(account, resolve, reject))
     this.places.set(call, free)
     try {
-      return this.noted(key, await work())
+      return this.remember(key, await work())
     } finally {
       free()
     }
@@ -83,7 +83,7 @@ export class LargeRoutes {
     for (const { gate } of this.lines.values()) gate.close()
   }
 
-  private noted (key: string, text: string): string {
+  private remember (key: string, text: string): string {
     if (text.length >= largeResponse) this.routes.set(key, remembered)
     else if (!this.isEmpty) this.forget(key)
     return text
@@ -104,9 +104,9 @@ export class LargeRoutes {
     const { gate } = line
     if (gate.waiting >= maxWaiting) return refused(busy())
     line.length++
-    gate.acquire(account, (party) =>
+    gate.acquire(account, (holder) =>
       granted(() => {
-        gate.release(party)
+        gate.release(holder)
         this.shorten(account, line)
       }), () => {
       this.shorten(account, line)

@@ -121,9 +121,9 @@ export function createSecrets (
 ): Secrets & { close(): Promise<void> } {
   const store = createSecretStore(db)
   const accesses = createAccessCounter((batch) => store.accessed(batch, new Date(now())), log)
-  const values = createTenantValues({ maxTenants, store, cipher, log, now, onExpired: noteLater })
+  const values = createTenantValues({ maxTenants, store, cipher, log, now, onExpired: auditExpired })
   const readAudit = createTenantAudit({ dbFor, plans, now })
-  const noting = new Set<Promise<unknown>>()
+  const audits = new Set<Promise<unknown>>()
   const ends = [
     // The deletion of a tenant is a change too.
     events.on('secrets', values.forget),
@@ -131,11 +131,11 @@ export function createSecrets (
   ]
 
   /** Audits expiry in the background: calls do not wait for it. */
-  function noteLater (tenant: Owner): void {
-    const noted = store.expire(tenant, new Date(now()))
+  function auditExpired (tenant: Owner): void {
+    const audit = store.expire(tenant, new Date(now()))
       .catch((err: unknown) => log.warn({ err, tenant }, 'the expiry of secrets could not be written to the audit log; retrying'))
-      .finally(() => noting.delete(noted))
-    noting.add(noted)
+      .finally(() => audits.delete(audit))
+    audits.add(audit)
   }
 
   async function kept (tenant: Owner): Promise<Kept> {
@@ -285,7 +285,7 @@ export function createSecrets (
     },
     async close () {
       for (const end of ends) end()
-      await Promise.all([accesses.close(), ...noting])
+      await Promise.all([accesses.close(), ...audits])
     }
   }
 }

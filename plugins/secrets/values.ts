@@ -105,7 +105,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
         }
       }
     }
-    if (expired.length > 0) tellExpired(tenant, expired)
+    if (expired.length > 0) emitExpired(tenant, expired)
     return { values, previous, expiries, nextExpiry, weight }
   }
 
@@ -136,11 +136,11 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
     }
     kept.values = values
     kept.nextExpiry = next
-    tellExpired(tenant, expired)
+    emitExpired(tenant, expired)
     return kept
   }
 
-  function tellExpired (tenant: Owner, keys: readonly string[]): void {
+  function emitExpired (tenant: Owner, keys: readonly string[]): void {
     log.warn({ tenant, keys }, 'secrets have expired: their values are null')
     onExpired(tenant)
   }

@@ -59,7 +59,7 @@ const stop = definePlugin<StopOptions>({
   setup (app, { delayMs = 0, timeoutMs = 9000 }) {
     const inFlight = new Slots<ServerResponse>()
     const begun = new AbortController()
-    const hurried = new AbortController()
+    const urgent = new AbortController()
     const overdue = new AbortController()
     const works: Array<Promise<void>> = []
     let timer: NodeJS.Timeout | undefined
@@ -68,7 +68,7 @@ const stop = definePlugin<StopOptions>({
     app.decorate('stopping', {
       signal: begun.signal,
       overdue: overdue.signal,
-      skipDelay: () => hurried.abort(),
+      skipDelay: () => urgent.abort(),
       until: (work) => {
         works.push(work)
       }
@@ -114,7 +114,7 @@ const stop = definePlugin<StopOptions>({
     async function endServing (): Promise<void> {
       for (const response of inFlight) lastOfItsConnection(response)
       const { server } = app
-      if (server.listening && delayMs > 0) await sleep(delayMs, undefined, { signal: hurried.signal }).catch(() => {})
+      if (server.listening && delayMs > 0) await sleep(delayMs, undefined, { signal: urgent.signal }).catch(() => {})
       refuses = true
       timer = setTimeout(() => overdue.abort(), timeoutMs + endingMs).unref()
       if (!server.listening) return

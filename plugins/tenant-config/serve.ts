@@ -57,9 +57,9 @@ export async function serveTenantRoutes (
     const met = find(request.method, path)
     if (met === null) {
       // A caller without a token sees only the tenant's routes that need none, and only if it names the tenant in the header.
-      const isStranger = request.auth === null
-      if (isStranger && request.headers['x-tenant-id'] === undefined) return false
-      const own = methodsOf(path, ({ declared }) => !isStranger || !asksForToken(declared))
+      const isAnonymous = request.auth === null
+      if (isAnonymous && request.headers['x-tenant-id'] === undefined) return false
+      const own = methodsOf(path, ({ declared }) => !isAnonymous || !asksForToken(declared))
       if (own.size > 0) throw methodNotAllowed(new Set([...own, ...paths.methodsOf(request.url)].sort()))
       return false
     }

@@ -92,9 +92,9 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
     async delete (tenant, name, author) {
       await edit(tenant, author, { action: 'role.delete', target: name }, (before) => {
         roleOf(before, name)
-        const heir = [...before.roles.values()].find(({ parentRole }) => parentRole === name)
-        if (heir !== undefined) {
-          throw failure('roleInUse', { message: `The role "${heir.name}" inherits from "${name}": change its parent first` })
+        const child = [...before.roles.values()].find(({ parentRole }) => parentRole === name)
+        if (child !== undefined) {
+          throw failure('roleInUse', { message: `The role "${child.name}" inherits from "${name}": change its parent first` })
         }
         if (before.defaultRole === name) {
           throw failure('roleInUse', {

@@ -11,7 +11,7 @@ import { failure } from '../../lib/errors.js'
 import { reportError } from '../../lib/http/error-handler.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { resultOf } from './tool-result.js'
-import { CallReply, CallRequest } from './exchange.js'
+import { CallReply, CallRequest } from './call-request.js'
 import { errorOf, tooLarge } from './tool-error.js'
 
 export function createDirectCall (app: FastifyInstance): CallRoute {

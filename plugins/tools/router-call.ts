@@ -4,8 +4,8 @@ import type { Nesting } from './nesting.js'
 import type { CallRoute } from './call-route.js'
 import { failure } from '../../lib/errors.js'
 import { resultOf, valueOf } from './tool-result.js'
-import { headersOf } from './exchange.js'
-import { LocalRequest, LocalResponse } from './local-exchange.js'
+import { headersOf } from './call-request.js'
+import { LocalRequest, LocalResponse } from './local-request.js'
 import { errorOf, tooLarge } from './tool-error.js'
 
 export function createRouterCall (app: FastifyInstance, nesting: Nesting): CallRoute {

@@ -67,8 +67,8 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
     }
   }
   // Concurrently: a large number of events of one tenant delays no delivery.
-  const fanning = createPoller({ look: makeDeliveries, ...polled })
-  const taking = createPoller({ look: takeDeliveries, ...polled })
+  const fanning = createPoller({ poll: makeDeliveries, ...polled })
+  const taking = createPoller({ poll: takeDeliveries, ...polled })
   let tenantTurn = ''
   let sourceTurn = ''
   let fanTurn = ''

@@ -78,7 +78,7 @@ export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberD
     const present = await presentTenants(transaction, [...known.keys()])
     const rows: Row[] = []
     const settled: string[] = []
-    const unheard: string[] = []
+    const unsubscribed: string[] = []
     for (const { place, tenant, type, subject } of fresh) {
       const own = known.get(tenant)
       const version = present.get(tenant)
@@ -88,7 +88,7 @@ export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberD
         continue
       }
       const heardBy = isThere ? [...of(subscribers.platform, platformRef, type), ...of(own, tenant, type)] : []
-      if (heardBy.length === 0) unheard.push(place)
+      if (heardBy.length === 0) unsubscribed.push(place)
       else settled.push(place)
       for (const { owner, endpoint, url } of heardBy) {
         rows.push({ tenant: owner, source: owner === platformRef ? tenant : '', event: place, type, subject: chainOf(subject), endpoint, url })
@@ -98,7 +98,7 @@ export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberD
     if (settled.length > 0) {
       await sql`update tenantry.webhook_events set fanned_out = true where place = any (${settled}::bigint[])`.execute(transaction)
     }
-    if (unheard.length > 0) await sql`delete from tenantry.webhook_events where place = any (${unheard}::bigint[])`.execute(transaction)
+    if (unsubscribed.length > 0) await sql`delete from tenantry.webhook_events where place = any (${unsubscribed}::bigint[])`.execute(transaction)
     return true
   })
   if (!done) return { outcome: 'busy', from, refused }

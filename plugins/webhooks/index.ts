@@ -141,7 +141,7 @@ export default definePlugin<WebhooksOptions>({
 function createNotice ({ events, log }: FastifyInstance): { wake(): void, close(): Promise<void> } {
   let timer: NodeJS.Timeout | undefined
   let telling: Promise<void> = Promise.resolve()
-  const tell = () => {
+  const notify = () => {
     timer = undefined
     telling = events.change({ topic: 'webhooks', tenant: platformRef }, async () => {}).catch((err: unknown) =>
       log.debug({ err }, 'processes that send webhooks were not notified of new events, and find them a little later')
@@ -149,7 +149,7 @@ function createNotice ({ events, log }: FastifyInstance): { wake(): void, close(
   }
   return {
     wake () {
-      timer ??= setTimeout(tell, noticeMs).unref()
+      timer ??= setTimeout(notify, noticeMs).unref()
     },
     async close () {
       clearTimeout(timer)

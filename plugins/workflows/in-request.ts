@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'
-import { goneOf, maxSyncMs } from './caller.js'
+import { disconnectSignal, maxSyncMs } from './caller.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { runWorkflow } from './runner.js'
 import { SyncJournal } from './sync-journal.js'
@@ -32,7 +32,7 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
         integrations: integrationsOf(),
         steps: app.workflows.steps,
         caller: app.workflows.callers.within(request, journal.runId),
-        signal: goneOf(reply),
+        signal: disconnectSignal(reply),
         log: request.log,
         timeoutMs: maxSyncMs
       })

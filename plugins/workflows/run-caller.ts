@@ -9,7 +9,7 @@ import { failure } from '../../lib/errors.js'
 import { platformRef, tenantOrPlatform, type Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/optional.js'
 import { requireActive } from '../tenancy/tenant.js'
-import { surroundingsOf } from '../tools/exchange.js'
+import { contextHeadersOf } from '../tools/call-request.js'
 
 /** The parts of a caller that a run stores: no token and no key. Plain JSON. */
 export interface StoredCaller {
@@ -47,7 +47,7 @@ export function createRunCallers (app: FastifyInstance): RunCallers {
 
   async function store (request: RouteCall): Promise<StoredCaller> {
     const { headers, ip, toolDepth = 0 } = request
-    return { credential: await auth.credentialOf(request), headers: surroundingsOf(headers), ip, toolDepth }
+    return { credential: await auth.credentialOf(request), headers: contextHeadersOf(headers), ip, toolDepth }
   }
 
   /** The tenant of the run, as a request of the caller would enter it now. */

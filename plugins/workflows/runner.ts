@@ -16,7 +16,7 @@ import { createYielder, type Yielder } from '../../lib/concurrency/event-loop-yi
 import { systemClock, type Clock } from './clock.js'
 import { Interrupted, type StepOutcome, type StepError } from './journal.js'
 import { overdue } from './step-time.js'
-import { runStep, type StepSurroundings } from './steps.js'
+import { runStep, type StepContext } from './steps.js'
 
 export type { RunContext } from './run-context.js'
 
@@ -87,7 +87,7 @@ class Run {
   readonly #host: RunContext
   readonly #clock: Clock
   readonly #report: ReportFault
-  readonly #around: StepSurroundings
+  readonly #around: StepContext
   readonly #yielder: Yielder
   /** The time after which no further step or attempt begins, from the run or from the current step of its list. */
   #ends: number

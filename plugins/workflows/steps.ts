@@ -17,7 +17,7 @@ const defaultTimeoutMs = 600_000 // ms for a step that another plugin runs
 const defaultCallMs = 10_000
 const noTools: RunCaller = { toolDepth: 0, routeTools: async () => new Map() }
 
-export interface StepSurroundings {
+export interface StepContext {
   readonly host: RunContext
   readonly scope: Scope
   readonly clock: Clock
@@ -33,7 +33,7 @@ export function runStep (
   step: DatabaseStep | IntegrationStep | RunnerStep,
   ends: number,
   again: boolean,
-  around: StepSurroundings
+  around: StepContext
 ): Promise<StepOutcome> {
   switch (step.kind) {
     case 'database':
@@ -48,7 +48,7 @@ export function runStep (
   }
 }
 
-async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, scope, clock }: StepSurroundings): Promise<StepOutcome> {
+async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, scope, clock }: StepContext): Promise<StepOutcome> {
   const { journal, cache } = host
   let bound: BoundQuery | null = null
   const run = async (text: RunText): Promise<StepOutcome> => {
@@ -95,7 +95,7 @@ async function textWithin (ms: number, step: string, bound: BoundQuery, text: Ru
 async function runIntegration (
   { id, call }: IntegrationStep,
   ends: number,
-  { host, scope, clock }: StepSurroundings
+  { host, scope, clock }: StepContext
 ): Promise<StepOutcome> {
   const { integrations, journal, signal, log } = host
   if (integrations === null) throw new Error('a workflow calls other services, but the app has no plugin for them')
@@ -115,7 +115,7 @@ async function runOther (
   { id, kind, members }: RunnerStep,
   ends: number,
   again: boolean,
-  { host, scope, clock }: StepSurroundings
+  { host, scope, clock }: StepContext
 ): Promise<StepOutcome> {
   const { journal, steps, signal, caller = noTools } = host
   const runner = steps[kind]

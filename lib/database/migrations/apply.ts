@@ -50,10 +50,10 @@ export async function applyMigrations (session: MigrationSession, options: Apply
     if (repeated) throw new Error(`the migration ${migration.name} was applied and is still lacking`)
     for (const [index, step] of migration.steps.entries()) {
       const progress = { migration: migration.name, step: index + 1, of: migration.steps.length, table: shown(step) }
-      const tell = (state: MigrationProgress['state']) => options.onProgress?.({ ...progress, state })
-      tell('started')
-      await patiently(session, migration, step, tell, options)
-      tell('done')
+      const report = (state: MigrationProgress['state']) => options.onProgress?.({ ...progress, state })
+      report('started')
+      await patiently(session, migration, step, report, options)
+      report('done')
     }
     for (const statement of migration.steps.flatMap(({ statements }) => statements)) made.add(madeBy(statement) ?? '')
     applied.push(migration)
@@ -65,7 +65,7 @@ async function patiently (
   session: MigrationSession,
   migration: PlannedMigration,
   step: MigrationStep,
-  tell: (state: 'waiting') => void,
+  report: (state: 'waiting') => void,
   options: ApplyOptions
 ): Promise<void> {
   const isLast = step === migration.steps.at(-1)
@@ -86,7 +86,7 @@ async function patiently (
       if (step.undo !== undefined && !isFailure(error, 'databaseUnavailable')) await session.alone(step.undo).catch(() => {})
       if (!isContended(error, step)) throw refused(migration, step, error)
       if (Date.now() + pauseMs > end) throw await overdue(session, migration, step, options.patienceMs, error)
-      tell('waiting')
+      report('waiting')
       await sleep(pauseMs * (0.75 + Math.random() / 2))
     }
   }

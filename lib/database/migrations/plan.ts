@@ -250,16 +250,16 @@ function policyDraft ({ catalogue, states, tenantOwned }: Inspection, options: P
   const steps: MigrationStep[] = []
   for (const { name, type, state } of securable(catalogue, states)) {
     const table = `${identifier(options.schema)}.${identifier(name)}`
-    const lacking = policyStatements(table, type, state)
-    if (lacking.length === 0) continue
+    const missing = policyStatements(table, type, state)
+    if (missing.length === 0) continue
     if (!state.owned) {
       warnings.push(
-        `${name} has no policy that keeps tenants apart, and this role does not own it: its owner must apply ${lacking.join('; ')}`
+        `${name} has no policy that keeps tenants apart, and this role does not own it: its owner must apply ${missing.join('; ')}`
       )
       continue
     }
     tables.push(name)
-    steps.push(...change(table, lacking))
+    steps.push(...change(table, missing))
   }
   for (const { quoted, security } of tenantOwned) {
     const outdated = renewStatements(quoted, 'text', security)
@@ -279,16 +279,16 @@ function triggerDraft ({ catalogue, states }: Inspection, options: PlanOptions, 
     const state = states.get(name)
     if (table === undefined || !isWatchable(table)) continue
     const quoted = `${identifier(schema)}.${identifier(name)}`
-    const lacking = triggerStatements(schema, { name, primaryKey: table.primaryKey }, trigger, state?.changeTrigger ?? null)
-    if (lacking.length === 0) continue
+    const missing = triggerStatements(schema, { name, primaryKey: table.primaryKey }, trigger, state?.changeTrigger ?? null)
+    if (missing.length === 0) continue
     if (state?.owned === false) {
       warnings.push(
-        `${name} has no trigger that records its changes, and this role does not own it: its owner must apply ${lacking.join('; ')}`
+        `${name} has no trigger that records its changes, and this role does not own it: its owner must apply ${missing.join('; ')}`
       )
       continue
     }
     tables.push(name)
-    steps.push(...change(quoted, lacking))
+    steps.push(...change(quoted, missing))
   }
   return tables.length === 0 ? [] : [draftOf(describe('record_changes_of', tables), tables, steps, false, options)]
 }

@@ -155,8 +155,8 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
   return { made: [], changes, references, warnings }
 }
 
-function partitionedWarning (table: string, lacking: string, reason: string): string {
-  return `${table} is partitioned, has rows and lacks ${lacking}: ${reason}`
+function partitionedWarning (table: string, missing: string, reason: string): string {
+  return `${table} is partitioned, has rows and lacks ${missing}: ${reason}`
 }
 
 const nameBytes = 63 // of an identifier in PostgreSQL

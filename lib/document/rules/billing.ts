@@ -70,7 +70,7 @@ export function billingOf (env: Env, plans: Changes, faults: FaultList): Billing
   const altprov = accountOf('altprov', env, faults)
   const named = given(env, variables.provider)
   const provider = providerNames.find((name) => name === named)
-  if (named !== undefined && provider === undefined) tell(faults, variables.provider, oneOfThem, nearest(named, providerNames))
+  if (named !== undefined && provider === undefined) addFault(faults, variables.provider, oneOfThem, nearest(named, providerNames))
   if (named === undefined && payprov === undefined && altprov === undefined) return undefined
   const settings = { provider, appUrl: given(env, variables.appUrl), payprov, altprov }
   judge(settings, createPlans(plans).tiers, variables, faults)
@@ -87,7 +87,7 @@ export function checkPayprovAddress (env: Env, faults: FaultList): void {
 /** Checks the options of the plugin alone. */
 export function checkBilling (settings: BillingSettings, tiers: readonly string[], faults: FaultList): void {
   const isKnown = settings.provider === undefined || providerNames.includes(settings.provider)
-  if (!isKnown) tell(faults, options.provider, oneOfThem)
+  if (!isKnown) addFault(faults, options.provider, oneOfThem)
   const before = faults.faults.length
   for (const one of providerNames) {
     const map = settings[one]?.productMap
@@ -145,10 +145,10 @@ function mapOf (text: string, name: string, faults: FaultList): Readonly<Record<
 function isTextMap (value: unknown, name: string, faults: FaultList): value is Readonly<Record<string, string>> {
   const before = faults.faults.length
   if (!isRecord(value)) {
-    tell(faults, name, 'expected a JSON object of the provider\'s ids by `<tier>_<cycle>`, such as {"pro_monthly":"..."}')
+    addFault(faults, name, 'expected a JSON object of the provider\'s ids by `<tier>_<cycle>`, such as {"pro_monthly":"..."}')
   } else {
     for (const [key, id] of Object.entries(value)) {
-      if (typeof id !== 'string') tell(faults, name, `"${key}": expected the provider's id as a string`)
+      if (typeof id !== 'string') addFault(faults, name, `"${key}": expected the provider's id as a string`)
     }
   }
   return faults.faults.length === before
@@ -156,7 +156,7 @@ function isTextMap (value: unknown, name: string, faults: FaultList): value is R
 
 function judge (settings: BillingSettings, tiers: readonly string[], names: Names, faults: FaultList): void {
   const { provider, appUrl } = settings
-  const missing = (place: string, what: string) => tell(faults, place, `missing: the selected payment provider requires ${what}`)
+  const missing = (place: string, what: string) => addFault(faults, place, `missing: the selected payment provider requires ${what}`)
   if (appUrl !== undefined) judgeUrl(appUrl, names.appUrl, faults)
   else if (provider !== undefined) missing(names.appUrl, 'the absolute URL of the app to which a checkout returns')
   if (provider !== undefined && settings[provider]?.apiKey === undefined) missing(names.of(provider, 'apiKey'), 'its API key')
@@ -187,26 +187,26 @@ function judgeAccount (
   const isSent = (text: string | undefined) => text === undefined || (text.length <= maxText && /^[\x21-\x7e]+$/.test(text))
   // A fault shows no id: the provider may have let its user choose it.
   const isKept = (text: string | undefined) => text === undefined || (text !== '' && text.length <= maxText && !/\p{Cc}/u.test(text))
-  if (!isSent(apiKey)) tell(faults, name('apiKey'), `expected 1 to ${maxText} visible ASCII characters`)
-  if (!isSent(organizationId)) tell(faults, name('organizationId'), `expected 1 to ${maxText} visible ASCII characters`)
-  if (!isKept(webhookSecret)) tell(faults, name('webhookSecret'), `expected 1 to ${maxText} characters without line breaks`)
+  if (!isSent(apiKey)) addFault(faults, name('apiKey'), `expected 1 to ${maxText} visible ASCII characters`)
+  if (!isSent(organizationId)) addFault(faults, name('organizationId'), `expected 1 to ${maxText} visible ASCII characters`)
+  if (!isKept(webhookSecret)) addFault(faults, name('webhookSecret'), `expected 1 to ${maxText} characters without line breaks`)
   if (!previousWebhookSecrets.every(isKept)) {
-    tell(faults, name('previousWebhookSecrets'), `expected secrets of 1 to ${maxText} characters without line breaks`)
+    addFault(faults, name('previousWebhookSecrets'), `expected secrets of 1 to ${maxText} characters without line breaks`)
   }
   if (webhookSecret === undefined && previousWebhookSecrets.length > 0) {
-    tell(faults, name('webhookSecret'), 'missing: there are previous secrets, but no current secret')
+    addFault(faults, name('webhookSecret'), 'missing: there are previous secrets, but no current secret')
   }
   if (
     baseUrl !== undefined && judgeUrl(baseUrl, name('baseUrl'), faults) && provider === 'altprov' &&
     !/^\/(v1\/?)?$/.test(new URL(baseUrl).pathname)
   ) {
-    tell(faults, name('baseUrl'), 'expected a URL without a path, such as https://api.stripe.com: the SDK does not support a path')
+    addFault(faults, name('baseUrl'), 'expected a URL without a path, such as https://api.stripe.com: the SDK does not support a path')
   }
   for (const [key, id] of Object.entries(productMap)) {
     const place = name('productMap')
     if (soldAs(key, tiers) === null) {
       const known = tiers.filter((tier) => tier !== 'free').flatMap((tier) => cycles.map((cycle) => `${tier}_${cycle}`))
-      tell(
+      addFault(
         faults,
         place,
         `"${key}" cannot be sold: expected \`<tier>_<cycle>\` of a plan, with the cycle ${cycles.join(' or ')}`,
@@ -214,9 +214,9 @@ function judgeAccount (
       )
     }
     if (!isProviderId(id)) {
-      tell(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxId} characters of A-Z a-z 0-9 _ -`)
+      addFault(faults, place, `"${key}": expected the provider's id of a product or price, 1 to ${maxId} characters of A-Z a-z 0-9 _ -`)
     } else if (sold.has(id)) {
-      tell(faults, place, `"${key}" has the same id as ${sold.get(id) ?? ''}: their subscriptions could not be distinguished`)
+      addFault(faults, place, `"${key}" has the same id as ${sold.get(id) ?? ''}: their subscriptions could not be distinguished`)
     } else sold.set(id, `"${key}" of ${place}`)
   }
 }
@@ -226,11 +226,11 @@ function judgeUrl (text: string, place: string, faults: FaultList): boolean {
   const url = text.length <= maxText && URL.canParse(text) ? new URL(text) : null
   const plain = url !== null && (url.protocol === 'https:' || url.protocol === 'http:') && url.username === '' && url.password === '' &&
     url.search === '' && url.hash === ''
-  if (!plain) tell(faults, place, 'expected an absolute URL, http or https, without user name, query string and fragment')
+  if (!plain) addFault(faults, place, 'expected an absolute URL, http or https, without user name, query string and fragment')
   return plain
 }
 
-function tell (faults: FaultList, location: string, message: string, suggestion?: string): void {
+function addFault (faults: FaultList, location: string, message: string, suggestion?: string): void {
   const fault: Fault = { pointer: '', location, message }
   faults.take([suggestion === undefined ? fault : { ...fault, suggestion }])
 }

@@ -53,8 +53,8 @@ t.test('an account with long work pauses while other accounts send requests', as
   })
   for (let round = 0; starts.length < 20 && round < 10_000; round++) {
     paces.time += 1
-    paces.turns.heard('tenant a')
-    paces.turns.heard('tenant b')
+    paces.turns.noteRequest('tenant a')
+    paces.turns.noteRequest('tenant b')
     await paces.turn()
   }
   await all
@@ -72,7 +72,7 @@ t.test('an account does not pause if no other account sends requests', async (t)
     paces.time += 4
   })
   for (let round = 0; starts.length < 20 && round < 100; round++) {
-    paces.turns.heard('tenant a')
+    paces.turns.noteRequest('tenant a')
     await paces.turn()
   }
   await all
@@ -82,8 +82,8 @@ t.test('an account does not pause if no other account sends requests', async (t)
 t.test('a long piece causes a proportionally longer pause, and allocated memory counts as work', async (t) => {
   const pauseAfter = async (ms: number, bytes = 0): Promise<number> => {
     const paces = startPaces()
-    paces.turns.heard('tenant b')
-    paces.turns.heard('tenant a')
+    paces.turns.noteRequest('tenant b')
+    paces.turns.noteRequest('tenant a')
     const yielder = paces.turns.yielder('tenant a')
     yielder.shouldYield()
     paces.time += ms
@@ -101,8 +101,8 @@ t.test('a long piece causes a proportionally longer pause, and allocated memory 
 t.test("one account's work does not wait behind another account's queue", async (t) => {
   const paces = startPaces()
   const order: string[] = []
-  paces.turns.heard('tenant a')
-  paces.turns.heard('tenant b')
+  paces.turns.noteRequest('tenant a')
+  paces.turns.noteRequest('tenant b')
   const [a, b] = [paces.turns.yielder('tenant a'), paces.turns.yielder('tenant b')]
   const all = Array.from({ length: 50 }, async (_, index) =>
     await work(a, 1, () => {
@@ -115,7 +115,7 @@ t.test("one account's work does not wait behind another account's queue", async 
   const other = work(b, 1, () => order.push('b'))
   for (let round = 0; round < 5_000 && order.length < 51; round++) {
     paces.time += 1
-    paces.turns.heard('tenant b')
+    paces.turns.noteRequest('tenant b')
     await paces.turn()
   }
   await Promise.all([...all, other])
@@ -125,8 +125,8 @@ t.test("one account's work does not wait behind another account's queue", async 
 
 t.test("the server's own work never pauses", async (t) => {
   const paces = startPaces()
-  paces.turns.heard('tenant a')
-  paces.turns.heard('tenant b')
+  paces.turns.noteRequest('tenant a')
+  paces.turns.noteRequest('tenant b')
   let done = 0
   const all = work(paces.turns.yielder(''), 20, () => {
     done++

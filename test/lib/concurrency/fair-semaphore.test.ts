@@ -1,12 +1,12 @@
 import { test, type Test } from 'tap'
-import { FairSemaphore, type Party } from '../../../lib/concurrency/fair-semaphore.js'
+import { FairSemaphore, type Account } from '../../../lib/concurrency/fair-semaphore.js'
 import { noTenant, serverRef, tenantRef, type TenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** A semaphore, the order of admitted owners, and a function that releases one of them. */
 function gateOf (t: Test, max: number, timeoutMs = 60_000) {
   const gate = new FairSemaphore(max, timeoutMs)
   t.teardown(() => gate.close())
-  const inside: { name: string, party: Party }[] = []
+  const inside: { name: string, account: Account }[] = []
   const passed: string[] = []
   return {
     gate,
@@ -14,14 +14,14 @@ function gateOf (t: Test, max: number, timeoutMs = 60_000) {
     enter (key: TenantRef, name: string = key, refused = () => {
       passed.push(`${name} refused`)
     }) {
-      gate.acquire(key, (party) => {
+      gate.acquire(key, (account) => {
         passed.push(name)
-        inside.push({ name, party })
+        inside.push({ name, account })
       }, refused)
     },
     leave (name = inside[0]?.name) {
       const [left] = inside.splice(inside.findIndex((one) => one.name === name), 1)
-      gate.release(left!.party)
+      gate.release(left!.account)
     }
   }
 }

@@ -83,9 +83,9 @@ test('the catalogue shows which tables without a tenant column have child tables
       'create table parts_all partition of parts default'
     )
     const { tables } = await engine.refresh()
-    t.strictSame(tables.get('things')?.tenantHeirs, ['boats', 'red_cars'])
-    t.strictSame(tables.get('cars')?.tenantHeirs, ['red_cars'])
-    for (const name of ['red_cars', 'owned', 'owned_more', 'parts']) t.equal(tables.get(name)?.tenantHeirs, undefined, name)
+    t.strictSame(tables.get('things')?.tenantChildren, ['boats', 'red_cars'])
+    t.strictSame(tables.get('cars')?.tenantChildren, ['red_cars'])
+    for (const name of ['red_cars', 'owned', 'owned_more', 'parts']) t.equal(tables.get(name)?.tenantChildren, undefined, name)
   }))
 
 test('listeners receive each change once, and nothing if nothing changed', (t) =>

@@ -13,7 +13,7 @@ function polled (results: readonly (number | Error | ((poller: Poller) => number
   const state = { looks: 0 }
   const logged: string[] = []
   const poller = createPoller({
-    async look () {
+    async poll () {
       const result = results[state.looks++] ?? hour
       if (result instanceof Error) throw result
       return typeof result === 'number' ? result : result(poller)

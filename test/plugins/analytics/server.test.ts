@@ -28,7 +28,7 @@ t.test('analytics in the whole server', async (t) => {
   await t.test('analytics counts routes of the document, of tenants and of the server by their patterns', async (t) => {
     await as('acme')('POST /tenant/config', {
       body: {
-        routes: [{ path: '/own/:name', method: 'get', response: response }, { path: '/own/hidden/:name', method: 'get', response: response }]
+        routes: [{ path: '/own/:name', method: 'get', response }, { path: '/own/hidden/:name', method: 'get', response }]
       }
     })
     await as('acme')('GET /greetings/ada?secret=4711')

@@ -11,7 +11,7 @@ import { caller, refused, remoteCaller } from '../../http/caller.js'
 import { createSecretCipher } from '../../../lib/secrets/cipher.js'
 import { makeMasterKey, masterKeys, parseMasterKey, parseMasterKeys } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
-import { maxKeys, maxStrangersKeys } from '../../../plugins/idempotency/room.js'
+import { maxKeys, maxAnonymousKeys } from '../../../plugins/idempotency/room.js'
 import { maxResponseBytes } from '../../../plugins/idempotency/service.js'
 import { document, isReplay, keysOf, notesOf, pass, tenants, tokenOf, under } from './world.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
@@ -161,7 +161,7 @@ test('a tenant has a limited number of keys, and anonymous callers use none of t
       String(stranger)
     } || n::text), 'hex'), gen_random_uuid(), 'answered', ${stranger}::boolean, false, 'x', now(), now() + interval '1 day' from generate_series(1, ${count}::int) n`
       .execute(app.db)
-  await fill('acme', maxStrangersKeys, true)
+  await fill('acme', maxAnonymousKeys, true)
   const stranger = caller(t, app, { tenant: 'acme' })
   refused(t, await stranger('POST /notes', { body: { text: 'x' }, ...under('full') }), 429, 'IDEMPOTENCY_FULL')
   t.match(await caller(t, app, { token: tokenOf('acme') })('POST /notes', { body: { text: 'x' }, ...under('full') }), { status: 201 })

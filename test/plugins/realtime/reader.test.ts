@@ -153,7 +153,7 @@ test('tenants take turns with their changes', async (t) => {
   })
   for (const [tenant, count] of [['acme', 3000], ['globex', 1]] as const) {
     await write(tenant, count)
-    while ((await store.givePositions('')).count > 0);
+    while ((await store.assignPositions('')).count > 0);
   }
   release()
   await when('all changes', () => sent.length === 3001)
@@ -171,10 +171,10 @@ test('a batch of positions starts after the last tenant of the previous one', as
     sql`insert into tasks (tenant_id, number, title) select made, (select coalesce(max(number), 0) from tasks) + row_number() over (), 'x' from unnest(${ids}::text[]) made`
       .execute(app.db)
   await fill()
-  const first = await store.givePositions('')
+  const first = await store.assignPositions('')
   t.match(first, { count: 100, last: 't099', more: true })
   await fill()
-  await store.givePositions(first.last ?? '')
+  await store.assignPositions(first.last ?? '')
   t.equal((await store.standings(['t100']))[0]?.oldest, null, 'the last tenant had its turn')
   t.type((await store.standings(['t000']))[0]?.oldest, 'number')
 })

@@ -17,7 +17,7 @@ test('changes are read from any position, in reads of at most 500', (t) =>
     const store = createChangeStore(app.engine)
     await sql`insert into tasks (tenant_id, number, title) select 'acme', n, 'x' from generate_series(1, 700) n`.execute(app.db)
     await sql`insert into notes (tenant_id, title) values ('acme', 'of another table')`.execute(app.db)
-    t.match(await store.givePositions(''), { count: 701, heads: [{ tenant: 'acme', position: 701 }] })
+    t.match(await store.assignPositions(''), { count: 701, heads: [{ tenant: 'acme', position: 701 }] })
     const read: number[] = []
     let reads = 0
     for (let after = 150; after < 701; reads++) {
@@ -59,7 +59,7 @@ test('a sweep removes whole batches, and the floor says up to which position', a
   const store = createChangeStore(app.engine)
   const write = async (from: number, to: number) => {
     await sql`insert into tasks (tenant_id, number, title) select 'acme', n, 'x' from generate_series(${from}::int, ${to}::int) n`.execute(app.db)
-    await store.givePositions('')
+    await store.assignPositions('')
   }
   await write(1, 250)
   await sql`update tenantry.realtime_changes set at = at - interval '1 day'`.execute(app.db)

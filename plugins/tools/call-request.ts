@@ -8,7 +8,7 @@ import { EventEmitter } from 'node:events'
 
 const credentials = ['authorization', 'x-api-key'] as const
 /** The headers of the tenant, the address and the trace. */
-const surroundings = [
+const contextHeaders = [
   'x-tenant-id',
   'host',
   'x-forwarded-for',
@@ -23,14 +23,14 @@ export function headersOf ({ headers, id }: Pick<ToolCaller, 'headers' | 'id'>):
   // The caller's id, for the log.
   const own: Record<string, string> = { 'x-request-id': id }
   copyHeaders(headers, credentials, own)
-  copyHeaders(headers, surroundings, own)
+  copyHeaders(headers, contextHeaders, own)
   return own
 }
 
 /** The same headers without credentials, and without the id. */
-export function surroundingsOf (headers: ToolCaller['headers']): Record<string, string> {
+export function contextHeadersOf (headers: ToolCaller['headers']): Record<string, string> {
   const own: Record<string, string> = {}
-  copyHeaders(headers, surroundings, own)
+  copyHeaders(headers, contextHeaders, own)
   return own
 }
 

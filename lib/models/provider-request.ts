@@ -9,33 +9,33 @@ import { connectionFailure, statusFailure, type KeyOwner } from './failures.js'
 const connectMs = 5000
 const keepMs = 30_000 // ms for an idle connection
 
-export interface ExchangeOptions {
+export interface ProviderRequestOptions {
   readonly owner: KeyOwner
   /** The maximum bytes of the response. */
   readonly maxBytes: number
-  /** Milliseconds for the whole exchange. */
+  /** Milliseconds for the whole request and its response. */
   readonly totalMs: number
   /** Milliseconds without a byte. Default: limited by `totalMs` only. */
   readonly idleMs?: number | undefined
-  /** Aborts the exchange with its reason. */
+  /** Aborts the request with its reason. */
   readonly signal: AbortSignal
 }
 
-export interface Exchange {
-  /** Passed to the SDK's call. It distinguishes the request from those of other exchanges. */
+export interface ProviderRequest {
+  /** Passed to the SDK's call. It distinguishes the request from others. */
   readonly signal: AbortSignal
   /** The progress of the request; `answered` means a status of 200 to 299. */
   readonly state: 'new' | 'sent' | 'answered'
   /** The original error of the request, whatever error the SDK throws; null without an error. */
   readonly error: unknown
-  /** Ends the rest of the exchange. Always call it. */
+  /** Ends the rest of the response. Always call it. */
   end(): void
 }
 
 export interface Connections {
-  /** The `fetch` for SDKs of providers. It rejects requests without the signal of an exchange. */
+  /** The `fetch` for SDKs of providers. It rejects requests without the signal of an open request. */
   readonly fetch: typeof globalThis.fetch
-  open(options: ExchangeOptions): Exchange
+  open(options: ProviderRequestOptions): ProviderRequest
   close(): Promise<void>
 }
 
@@ -57,13 +57,13 @@ export function createConnections (): Connections {
   return {
     async fetch (input, init) {
       const send = init?.signal instanceof AbortSignal ? fetches.get(init.signal) : undefined
-      if (send === undefined) throw new Error('a request to a provider belongs to no exchange')
+      if (send === undefined) throw new Error('a request to a provider was not opened')
       return await send(input, init)
     },
     open (options) {
-      const { fetch, exchange } = openExchange(agentOf, options)
-      fetches.set(exchange.signal, fetch)
-      return exchange
+      const { fetch, request } = openRequest(agentOf, options)
+      fetches.set(request.signal, fetch)
+      return request
     },
     async close () {
       await (await agent)?.destroy()
@@ -71,12 +71,12 @@ export function createConnections (): Connections {
   }
 }
 
-function openExchange (
+function openRequest (
   agentOf: () => Promise<import('undici').Agent>,
-  { owner, maxBytes, totalMs, idleMs, signal }: ExchangeOptions
-): { readonly fetch: typeof globalThis.fetch, readonly exchange: Exchange } {
+  { owner, maxBytes, totalMs, idleMs, signal }: ProviderRequestOptions
+): { readonly fetch: typeof globalThis.fetch, readonly request: ProviderRequest } {
   const ending = new AbortController()
-  let state: Exchange['state'] = 'new'
+  let state: ProviderRequest['state'] = 'new'
   let error: unknown = null
   let isOver = false
   const abort = (reason: unknown) => {
@@ -144,7 +144,7 @@ function openExchange (
     })
   }
 
-  const exchange: Exchange = {
+  const request: ProviderRequest = {
     signal: ending.signal,
     get state () {
       return state
@@ -157,11 +157,11 @@ function openExchange (
       if (idle !== null) clearTimeout(idle)
       signal.removeEventListener('abort', left)
       isOver = true
-      if (!ending.signal.aborted) ending.abort(new Error('the exchange has ended'))
+      if (!ending.signal.aborted) ending.abort(new Error('the request has ended'))
     }
   }
   return {
-    exchange,
+    request,
     fetch: (input, init) => send(input, init).catch((cause: unknown) => refuse(cause === error ? error : connectionFailure(cause)))
   }
 }
