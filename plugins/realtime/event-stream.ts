@@ -16,6 +16,7 @@ import { retryAfterMs } from './sockets.js'
 const maxUnsentBytes = 1_048_576
 const littleUnsentBytes = 262_144
 const commentMs = 15_000 // ms; proxies close idle connections
+const lingerMs = 5000 // ms for the client to read the rest of a stream that has ended
 const maxPosition = Number.MAX_SAFE_INTEGER
 
 const Query = Type.Object({
@@ -92,6 +93,8 @@ export function eventStream (group: FastifyInstance, { core, identityOf }: Strea
 /** A stream that buffers its events until it begins, so that a refusal can still be an HTTP error. */
 function createStream (request: FastifyRequest, reply: FastifyReply) {
   const { raw } = reply
+  // A response that waits behind another one of its connection has no socket of its own.
+  const { socket } = request.raw
   const early: string[] = []
   let earlyBytes = 0
   let hasBegun = false
@@ -108,9 +111,8 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
     begin () {
       hasBegun = true
       reply.hijack()
-      const { socket } = raw
-      socket?.setTimeout(0)
-      socket?.setNoDelay(true)
+      raw.socket?.setTimeout(0)
+      raw.socket?.setNoDelay(true)
       raw.on('close', end)
       raw.writeHead(200, {
         ...reply.getHeaders() as Record<string, string>,
@@ -120,8 +122,8 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
       })
       raw.flushHeaders()
       for (const text of early.splice(0)) raw.write(text)
+      if (isEnded) return finish()
       timer = setInterval(() => write(': \n\n'), commentMs).unref()
-      if (isEnded) raw.end()
     },
     outlet: {
       send (text, type, position) {
@@ -136,7 +138,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
         if (hasBegun) {
           // 1012: the server stops.
           if (code === 1012) raw.write(`retry: ${retryAfterMs()}\n\n`)
-          raw.end()
+          finish()
         }
         end()
       }
@@ -153,10 +155,17 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
     }
     if (raw.writableLength > maxUnsentBytes) {
       end()
-      raw.destroy()
+      socket.destroy()
       return
     }
     raw.write(text)
+  }
+
+  /** A client that does not read would keep the rest in memory. */
+  function finish (): void {
+    raw.end()
+    const lingering = setTimeout(() => socket.destroy(), lingerMs).unref()
+    raw.on('close', () => clearTimeout(lingering))
   }
 
   function end (): void {

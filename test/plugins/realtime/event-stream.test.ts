@@ -1,0 +1,232 @@
+/** Attacks on `GET /realtime/events`: stalled readers, false positions, lost rights, and many streams. */
+import type { FastifyInstance } from 'fastify'
+import type { Socket } from 'node:net'
+import { once } from 'node:events'
+import { connect as connectSocket } from 'node:net'
+import { test, type Test } from 'tap'
+import { postgresSection } from '../../helpers/postgres.js'
+import { bearer } from '../../helpers/tokens.js'
+import { connect, document, open, ready, tokenOf, when } from './app.js'
+
+const large = 'x'.repeat(60_000)
+
+/** Sends each request on one connection at once, and reads nothing but the first bytes. */
+async function stall (t: Test, app: FastifyInstance, targets: string[], token: string): Promise<{ readonly server: Socket }> {
+  const connected = once(app.server, 'connection')
+  const client = connectSocket(Number(new URL(app.listeningOrigin).port), '127.0.0.1')
+  t.teardown(() => client.destroy())
+  client.on('error', () => {})
+  client.write(targets.map((target) => `GET ${target} HTTP/1.1\r\nhost: a\r\nauthorization: Bearer ${token}\r\n\r\n`).join(''))
+  const [server]: Socket[] = await connected
+  await once(client, 'readable')
+  if (server === undefined) throw new Error('there is no socket')
+  return { server }
+}
+
+/** Reads a stream to its end. */
+async function stream (origin: string, query: string, headers: Record<string, string>) {
+  const response = await fetch(`${origin}/realtime/events?${query}`, { headers })
+  const reader = response.body!.getReader()
+  let text = ''
+  const more = async (): Promise<boolean> => {
+    const { done, value } = await reader.read()
+    text += Buffer.from(value ?? []).toString()
+    return !done
+  }
+  return {
+    response,
+    async until (part: string): Promise<string> {
+      while (!text.includes(part)) if (!await more()) throw new Error(`the stream ended before ${part}: ${text}`)
+      return text
+    },
+    async end (): Promise<string> {
+      while (await more());
+      return text
+    },
+    cancel: () => reader.cancel()
+  }
+}
+
+test('the connection of a stream that is not read is closed, also if the stream waits behind another one', async (t) => {
+  const { app } = await open(t)
+  for (const targets of [['/realtime/events?room=a'], ['/realtime/events?room=b', '/realtime/events?room=a']]) {
+    const { server } = await stall(t, app, targets, tokenOf('acme'))
+    await when('all streams are open', () => app.realtime.connections === targets.length)
+    const closed = once(server, 'close')
+    let isClosed = false
+    server.on('close', () => {
+      isClosed = true
+    })
+    for (let sent = 0; sent < 2000 && app.realtime.connections === targets.length; sent++) {
+      app.realtime.publish('acme', { room: 'a', data: large })
+      await new Promise((resolve) => setImmediate(resolve))
+    }
+    await closed
+    t.ok(isClosed, `${targets.length} streams`)
+    await when('no stream is left', () => app.realtime.connections === 0)
+  }
+})
+
+test('a stream whose rights end frees its memory, although its client does not read', async (t) => {
+  const { app } = await open(t)
+  const { server } = await stall(t, app, ['/realtime/events?room=a'], tokenOf('acme'))
+  await when('the stream is open', () => app.realtime.connections === 1)
+  while (server.writableLength === 0) {
+    app.realtime.publish('acme', { room: 'a', data: large })
+    await new Promise((resolve) => setImmediate(resolve))
+  }
+  const closed = once(server, 'close')
+  t.equal(app.realtime.connections, 1, 'it may still read')
+  await app.tenants.update('acme', { status: 'suspended' })
+  await closed
+  t.equal(app.realtime.connections, 0)
+})
+
+test('Last-Event-ID is a position of the caller\'s own tenant, and nothing else', async (t) => {
+  const { origin, ask } = await open(t, {}, { engine: await postgresSection(t) })
+  const headers = bearer({ sub: 'bob', tenant_id: 'acme' })
+  const foreign = await stream(origin, 'watch=notes', bearer({ sub: 'eve', tenant_id: 'globex' }))
+  await foreign.until('event: ack')
+  for (const title of ['one', 'two', 'three']) await ask('globex')('POST /notes', { body: { title: `${title} of globex` } })
+  const text = await foreign.until('three of globex')
+  const [, position = ''] = /event: change\nid: (\d+)\ndata: .*three/.exec(text) ?? []
+  t.match(position, /^\d+$/)
+
+  for (const id of ['x', '-1', '1.5', '1e3', '0x10', '9007199254740992', '9'.repeat(400), '1, 2', "1' or 1=1", '%00']) {
+    const { response, end } = await stream(origin, 'watch=notes', { ...headers, 'last-event-id': id })
+    t.match([response.status, await end()], [400, /Last-Event-ID/], id.slice(0, 20))
+  }
+  for (const id of [position, '9007199254740991', '0']) {
+    const own = await stream(origin, 'watch=notes', { ...headers, 'last-event-id': id })
+    await own.until('event: gap')
+    await ask('acme')('POST /notes', { body: { title: `after ${id}` } })
+    t.notMatch(await own.until(`after ${id}`), 'globex', `the position ${id} finds no rows of another tenant`)
+    await own.cancel()
+  }
+})
+
+test('an invalid watch or room of a stream is refused before the stream begins, and keeps no connection', async (t) => {
+  const { app, origin } = await open(t, {
+    realtime: { tables: { ...document.realtime?.tables }, rooms: { 'chat-*': { join: ['chat:read'] } } }
+  })
+  const headers = bearer({ sub: 'bob', tenant_id: 'acme' })
+  const watch = (text: string) => `watch=${encodeURIComponent(text)}`
+  for (const [query, status] of [
+    [watch('secrets'), 400],
+    [watch('tenantry.users'), 400],
+    [watch('__proto__'), 400],
+    [watch('notes?secret=x'), 400],
+    [watch('notes?__proto__=x'), 400],
+    [watch('notes?title=a&title=b'), 400],
+    [watch('notes?title={{env.JWT_SECRET}}'), 400],
+    [watch('notes?done=maybe'), 400],
+    [watch('notes?title=%00'), 400],
+    [watch(`notes?title=${'x'.repeat(2000)}`), 400],
+    [watch('notes') + '&since=1', 400],
+    [watch('tasks'), 403],
+    [`${watch('notes')}&${watch('tasks')}`, 403],
+    ['room=other', 403],
+    ['room=chat-1', 403],
+    ['room=%F0%9F%98%80', 400],
+    [Array.from({ length: 51 }, () => watch('notes')).join('&'), 400]
+  ] as const) {
+    const { response, end } = await stream(origin, query, headers)
+    t.match([response.status, response.headers.get('content-type'), await end()], [status, /json/, '"code"'], query.slice(0, 80))
+    t.equal(app.realtime.connections, 0)
+  }
+  for (const query of ['watch=notes', 'watch=nothing']) t.equal((await stream(origin, query, {})).response.status, 401)
+})
+
+test('a stream ends with its token, its session and its tenant, and a lost permission silences it', async (t) => {
+  const { app, origin, ask } = await open(t, {}, { engine: await postgresSection(t) })
+  const acme = ask('acme')
+  t.match(await acme('PUT /tenant/rbac', { body: { enabled: true } }), { status: 200 })
+  t.equal((await acme('POST /tenant/rbac/roles', { body: { name: 'reader', permissions: ['tasks:read'] } })).status, 201)
+  const silent = await stream(origin, 'watch=tasks&room=a', bearer({ sub: 'rita', role: 'reader', tenant_id: 'acme' }))
+  await silent.until('event: ack')
+  t.equal((await acme('PUT /tenant/rbac/roles/reader', { body: { permissions: [] } })).status, 200)
+  await when('the watch is silent', async () => {
+    const { response, cancel } = await stream(origin, 'watch=tasks', bearer({ sub: 'rita', role: 'reader', tenant_id: 'acme' }))
+    await cancel()
+    return response.status === 403
+  })
+  const witness = await stream(origin, 'watch=tasks', bearer({ sub: 'bob', permissions: ['tasks:read'], tenant_id: 'acme' }))
+  await witness.until('event: ack')
+  t.equal((await acme('POST /tasks', { body: { number: 1, title: 'unseen' } })).status, 201)
+  await witness.until('unseen')
+  app.realtime.publish('acme', { room: 'a', data: 'seen' })
+  t.notMatch(await silent.until('"seen"'), 'unseen')
+
+  const short = await stream(origin, 'room=a', bearer({ sub: 'bob', tenant_id: 'acme' }, { expiresIn: 2 }))
+  t.match(await short.end(), 'event: ready', 'it ends with its token')
+  const token = tokenOf('acme')
+  const leaves = await stream(origin, 'room=a', { authorization: `Bearer ${token}` })
+  t.equal((await app.inject({ method: 'POST', url: '/auth/logout', headers: { authorization: `Bearer ${token}` } })).statusCode, 200)
+  await leaves.end()
+  t.equal((await stream(origin, 'room=a', { authorization: `Bearer ${token}` })).response.status, 401)
+  await app.tenants.update('acme', { status: 'suspended' })
+  await Promise.all([witness.end(), silent.end()])
+  t.equal(app.realtime.connections, 0)
+})
+
+test('streams and sockets share the connections of the plan, and 10,000 refused streams leave nothing', async (t) => {
+  const { app, origin } = await open(t, {
+    plans: { small: { price: { monthly: 1 }, limits: { websocket: { maxConnections: 2, maxRooms: 1, maxEntitiesWatched: 1 } } } },
+    rateLimit: { enabled: false }
+  }, { tenants: [{ id: 'acme', plan: 'small' }, { id: 'globex', plan: 'small' }] })
+  const headers = bearer({ sub: 'bob', tenant_id: 'acme' })
+  const socket = await ready(t, origin, tokenOf('acme'))
+  const first = await stream(origin, 'watch=notes', headers)
+  t.equal(first.response.status, 200)
+  const statuses = new Map<number, number>()
+  let left = 10_000
+  await Promise.all(Array.from({ length: 20 }, async () => {
+    while (left-- > 0) {
+      const { statusCode } = await app.inject({ url: '/realtime/events?room=a', headers })
+      statuses.set(statusCode, (statuses.get(statusCode) ?? 0) + 1)
+    }
+  }))
+  t.same([...statuses], [[402, 10_000]])
+  const { response, end } = await stream(origin, 'watch=notes', headers)
+  t.match([response.status, JSON.parse(await end())], [402, { upgrade: { plan: String } }])
+  t.equal((await connect(t, origin, { headers }).closed).code, 4402)
+  const other = await stream(origin, 'room=a', bearer({ sub: 'eve', tenant_id: 'globex' }))
+  t.equal(other.response.status, 200, 'another tenant has its own')
+  await other.cancel()
+  await first.cancel()
+  await when('the place of the stream is free', () => app.realtime.connections === 1)
+  const second = await stream(origin, 'watch=notes', headers)
+  t.equal(second.response.status, 200, 'its watch too')
+  await second.cancel()
+  socket.socket.terminate()
+  await when('nothing is left', () => app.realtime.connections === 0)
+})
+
+test('streams that their clients leave while they open keep no connection', async (t) => {
+  const { app, origin } = await open(t)
+  const headers = bearer({ sub: 'bob', tenant_id: 'acme' })
+  for (let index = 0; index < 100; index++) {
+    const ended = new AbortController()
+    const opened = fetch(`${origin}/realtime/events?watch=notes&room=a`, { headers, signal: ended.signal })
+    for (let turn = 0; turn < index % 10; turn++) await new Promise((resolve) => setImmediate(resolve))
+    ended.abort()
+    await opened.catch(() => {})
+  }
+  await when('no connection is left', () => app.realtime.connections === 0)
+  await when('no member is left', async () => (await app.db.selectFrom('tenantry.realtime_members').select('room').execute()).length === 0)
+})
+
+test('only pages of allowed origins can read a stream', async (t) => {
+  const { origin } = await open(t, { cors: { origins: ['https://good.example'] } })
+  const token = bearer({ sub: 'bob', tenant_id: 'acme' })
+  for (const [page, allowed] of [['https://good.example', 'https://good.example'], ['https://evil.example', null], ['null', null]] as const) {
+    const preflight = await fetch(`${origin}/realtime/events`, {
+      method: 'OPTIONS',
+      headers: { origin: page, 'access-control-request-method': 'GET', 'access-control-request-headers': 'authorization' }
+    })
+    t.equal(preflight.headers.get('access-control-allow-origin'), allowed, `the preflight of ${page}`)
+    const { response, cancel } = await stream(origin, 'room=a', { ...token, origin: page })
+    t.equal(response.headers.get('access-control-allow-origin'), allowed, page)
+    await cancel()
+  }
+})
