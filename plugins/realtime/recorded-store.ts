@@ -82,7 +82,7 @@ export function createRecordedStore (db: Kysely<SystemTables>) {
       })
     },
 
-    /** Deletes expired entries. */
+    /** Deletes expired entries, and closes the gates of tables without entries. */
     async sweep (): Promise<void> {
       await alone(async (transaction) => {
         await sql`delete from tenantry.realtime_recorded where until < clock_timestamp()`.execute(transaction)
@@ -92,6 +92,10 @@ export function createRecordedStore (db: Kysely<SystemTables>) {
               select tenantry.realtime_filter(tenant_id, table_name) as filter, bit_or(tenantry.realtime_bit(tenant_id, table_name)) as bits
               from tenantry.realtime_recorded group by 1) kept using (filter)) f
           where coalesce(pg_sequence_last_value(filter), 0) <> bits`.execute(transaction)
+        await sql`
+          select setval(gate, 0) from unnest(tenantry.realtime_gates()) gate
+          where pg_sequence_last_value(gate) <> 0
+          and not exists (select from tenantry.realtime_recorded where tenantry.realtime_gate(table_name) = gate)`.execute(transaction)
       })
     }
   }

@@ -1,4 +1,5 @@
 /** The triggers that record changes of watched tables, in the transaction of the write. */
+import { createHash } from 'node:crypto'
 import { tenantColumn, type Table } from '../catalogue.js'
 import { identifier, literal } from '../sql.js'
 
@@ -8,6 +9,10 @@ export type WatchedTables = Readonly<Record<string, { readonly trigger?: true | 
 /** The function that the triggers call (system/realtime-outbox.ts). */
 export const recordFunction = 'tenantry.record_row'
 export const triggerName = 'tenantry_changes'
+
+/** The number of gates (system/realtime-gates.ts). Tables share them. */
+export const gateCount = 16
+export const gateName = (number: number): string => `tenantry.realtime_gate_${number}`
 
 /** SQL for a row `c` of `pg_class`: the comment on its trigger, with its parameters; null without one. */
 export const changeTriggerSql =
@@ -38,13 +43,22 @@ export function triggerStatements (
 ): string[] {
   const quoted = `${identifier(schema)}.${identifier(name)}`
   const keys = changeKeys({ primaryKey })
-  const made = `${always ? 'all writes' : 'writes of this server'} while watched, by ${keys.map(identifier).join(', ')}`
+  const gate = gateOf(name)
+  const made = `${always ? 'all writes' : 'writes of this server'} while ${gate} is open, by ${keys.map(identifier).join(', ')}`
   if (existing === made) return []
   // Triggers of partitions have these arguments too.
   const given = [name, always ? 'all' : 'own', ...keys].map(literal).join(', ')
   return [
     ...existing === null ? [] : [`drop trigger ${identifier(triggerName)} on ${quoted}`],
-    `create trigger ${identifier(triggerName)} after insert or update or delete on ${quoted} for each row execute function ${recordFunction}(${given})`,
+    // null: the writer cannot read the gate.
+    `create trigger ${identifier(triggerName)} after insert or update or delete on ${quoted} for each row when (pg_sequence_last_value(${
+      literal(gate)
+    }::regclass) is distinct from 0) execute function ${recordFunction}(${given})`,
     `comment on trigger ${identifier(triggerName)} on ${quoted} is ${literal(made)}`
   ]
+}
+
+/** The gate that the table's trigger reads, as in `tenantry.realtime_gate`. */
+function gateOf (table: string): string {
+  return gateName((createHash('sha256').update(table).digest()[0] ?? 0) & (gateCount - 1))
 }

@@ -1,6 +1,7 @@
 /** Changes are recorded while a client watches the table or may reconnect. A watch misses none after its `ack`. */
 import type { Test } from 'tap'
 import type { TenantTable } from '../../../plugins/realtime/recorded-store.js'
+import { randomUUID } from 'node:crypto'
 import { test } from 'tap'
 import { sql } from 'kysely'
 import pg from 'pg'
@@ -164,6 +165,44 @@ test('a change that passes the filter by chance is dropped, and changes no posit
   t.match(await client.change(), { id: 2, position: 2 })
   await when('the outbox is empty', async () => await rowsIn(opened, 'outbox') === 0)
   t.equal(await rowsIn(opened, 'changes'), 1)
+})
+
+test('the gate of a table is open while a client may watch the table, also for servers of the previous version', async (t) => {
+  const engine = await postgresSection(t)
+  const { app, connect } = await open(t, {}, { engine })
+  const store = createRecordedStore(app.db)
+  const gates = async () =>
+    (await sql<{ table: string, gate: string, open: boolean, condition: string }>`
+      select table_name as "table", gate::text, pg_sequence_last_value(gate)::int::boolean as open, (
+        select pg_get_triggerdef(oid) from pg_trigger where tgrelid = table_name::regclass and tgname = 'tenantry_changes') as condition
+      from unnest(array['notes', 'tasks']) table_name, tenantry.realtime_gate(table_name) gate`.execute(app.db)).rows
+  for (const { table, gate, condition } of await gates()) t.match(condition, `'${gate}'::regclass`, `the trigger of ${table} reads the gate`)
+  const isOpen = async () => Object.fromEntries((await gates()).map(({ table, open }) => [table, open]))
+  t.same(await isOpen(), { notes: false, tasks: false })
+  await (await connect('acme')).ask({ type: 'watch', table: 'notes' })
+  await store.sweep()
+  t.same(await isOpen(), { notes: true, tasks: false })
+  // The previous version only adds the entry.
+  await sql`insert into tenantry.realtime_recorded (tenant_id, table_name, until) values ('acme', 'tasks', now() - interval '1 s')`.execute(app.db)
+  t.same(await isOpen(), { notes: true, tasks: true })
+  await store.sweep()
+  t.same(await isOpen(), { notes: true, tasks: false })
+})
+
+test('writes of a role without rights on the schema tenantry succeed, and are recorded', async (t) => {
+  const engine = await postgresSection(t)
+  const { connect } = await open(t, {}, { engine })
+  const role = `clerk_${randomUUID().slice(0, 8)}`
+  const writer = await session(t, engine)
+  await writer.query(`create role ${role} bypassrls; grant insert on tasks to ${role}`)
+  t.teardown(() => writer.query(`reset role; drop owned by ${role}; drop role ${role}`))
+  const insert = (number: number) => writer.query(`set role ${role}; insert into tasks (tenant_id, number, title) values ('acme', ${number}, 'x')`)
+  await insert(1)
+  await writer.query('reset role')
+  const client = await connect('acme', { permissions: ['tasks:read'] })
+  t.match(await client.ask({ type: 'watch', table: 'tasks' }), { type: 'ack' })
+  await insert(2)
+  t.match(await client.change(), { action: 'created', id: 2 })
 })
 
 test('a watch of a partitioned table receives writes to the table and to its partitions', async (t) => {

@@ -23,6 +23,7 @@ import { queueLists } from './queue-lists.js'
 import { queueLosses } from './queue-losses.js'
 import { realtime } from './realtime.js'
 import { realtimeBatches } from './realtime-batches.js'
+import { realtimeGates } from './realtime-gates.js'
 import { realtimeOutbox } from './realtime-outbox.js'
 import { recordChanges } from './record-change.js'
 import { refreshTokens } from './refresh-tokens.js'
@@ -97,5 +98,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   workflowSchedules,
   recordChanges,
   realtimeOutbox,
-  realtimeBatches
+  realtimeBatches,
+  realtimeGates
 ]
