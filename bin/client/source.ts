@@ -36,7 +36,7 @@ export async function clientSource ({ openApi, asyncApi }: ApiDocuments): Promis
 
 function parsed<Document> (text: string, isExpected: (value: unknown) => value is Document): Document {
   const document = jsonOf(text)
-  if (!isExpected(document)) throw new CommandError('the document is not that of an API: expected the address of a tenantry server')
+  if (!isExpected(document)) throw new CommandError('the response is not an OpenAPI document: expected the address of a tenantry server')
   return document
 }
 

@@ -264,7 +264,7 @@ class Collector {
 
   #unknown (node: ASTNode, name: string): void {
     const known = [...this.#locals, ...this.#context.sources]
-    this.#fault(node, `nothing is named \`${name}\` here: expected one of ${known.join(', ')}`, nearest(name, known))
+    this.#fault(node, `\`${name}\` is not defined here: expected one of ${known.join(', ')}`, nearest(name, known))
   }
 
   #fault (node: ASTNode, message: string, suggestion?: string): void {

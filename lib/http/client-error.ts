@@ -25,7 +25,7 @@ export function handleClientError (this: FastifyInstance, error: NodeJS.ErrnoExc
   const requestId = nextId({ headers: {} })
   const [status, message] = refusalOf(error.code)
   const title = STATUS_CODES[status] ?? catalogue.badRequest.title
-  this.log.debug({ err: error, reqId: requestId }, 'no HTTP request')
+  this.log.debug({ err: error, reqId: requestId }, 'a connection sent invalid HTTP')
   if (socket.writable) {
     const body = JSON.stringify({ error: title, message, code: catalogue.badRequest.code, requestId })
     const headers = {

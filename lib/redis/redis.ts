@@ -265,7 +265,7 @@ async function loadClient (): Promise<typeof Redis> {
 async function checkUsable (client: Redis): Promise<string> {
   const [info] = await Promise.all([client.info(), client.unlink(probe)])
   const [run, history] = [/^run_id:(\w+)/m, /^master_replid:(\w+)/m].map((pattern) => pattern.exec(info)?.[1])
-  if (run === undefined || history === undefined) throw new Error('INFO does not tell its run_id and master_replid')
+  if (run === undefined || history === undefined) throw new Error('INFO of Redis lacks run_id or master_replid')
   return createHash('sha256').update(`${run} ${history}`).digest('base64url').slice(0, 12)
 }
 

@@ -34,7 +34,7 @@ export async function openKeys (
   }
   if (engine === 'postgres') {
     throw new Error(
-      `SECRETS_MASTER_KEY is missing, which encrypts the secrets of tenants. Set it (${howToMake}), or disable secrets with "plugins": { "secrets": false } in the document`
+      `SECRETS_MASTER_KEY is missing: it encrypts the secrets of tenants. Set it (${howToMake}), or disable secrets with "plugins": { "secrets": false } in the document`
     )
   }
   if (own !== undefined) return { keys: masterKeys(own, previous) }

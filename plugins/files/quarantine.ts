@@ -60,7 +60,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
     working.set(tenant, count + 1)
     const worker = work(tenant)
       // The next check tries again.
-      .catch((err: unknown) => log.warn({ err, tenant }, 'files in quarantine could not be scanned; the next look tries again'))
+      .catch((err: unknown) => log.warn({ err, tenant }, 'files in quarantine could not be scanned: retrying'))
       .finally(() => {
         workers.delete(worker)
         const left = (working.get(tenant) ?? 0) - 1
@@ -72,7 +72,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   }
 
   async function work (tenant: Owner): Promise<void> {
-    const late = () => new Error('there was no turn')
+    const late = () => new Error('too many other scans are waiting')
     while (canScan() && await gate.run(tenant, late, () => scanNext(tenant)));
   }
 
@@ -137,7 +137,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
 
   function lookOnce (): void {
     looking ??= look()
-      .catch((err: unknown) => log.warn({ err }, 'files in quarantine could not be looked for; the next look tries again'))
+      .catch((err: unknown) => log.warn({ err }, 'the files in quarantine could not be listed: retrying'))
       .finally(() => {
         looking = null
       })

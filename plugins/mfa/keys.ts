@@ -24,16 +24,16 @@ export async function openCipher (
   if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
     if (required) {
       throw new Error(
-        `SECRETS_MASTER_KEY is missing, which encrypts the secrets of second factors. Set it (${howToMake}), or ${turnOff}`
+        `SECRETS_MASTER_KEY is missing: it encrypts the secrets of second factors. Set it (${howToMake}), or ${turnOff}`
       )
     }
     if (await migrated(() => store.isUsed(), false)) {
       throw new Error(
-        `SECRETS_MASTER_KEY is missing, which encrypts the secrets of second factors, and users have second factors. Set it, or ${turnOff}: then users can log in with their passwords alone`
+        `SECRETS_MASTER_KEY is missing: it encrypts the secrets of second factors, and users have second factors. Set it, or ${turnOff}: then users can log in with their passwords alone`
       )
     }
     log.warn(
-      `second factors are off: SECRETS_MASTER_KEY is missing, which their secrets are encrypted under. Set it (${howToMake}), or ${turnOff}`
+      `second factors are off: SECRETS_MASTER_KEY is missing: it encrypts their secrets. Set it (${howToMake}), or ${turnOff}`
     )
     return null
   }

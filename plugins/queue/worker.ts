@@ -112,11 +112,11 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     const { takenOver, givenUp, setAside, nextDue } = await store.upkeep(now - reachedAt >= settledMs, closing)
     lastUpkeep = performance.now()
     nextUpkeep = lastUpkeep + Math.min(idlePauseMs, nextDue === null ? idlePauseMs : Math.ceil(nextDue) + 1)
-    if (takenOver > 0) log.warn({ jobs: takenOver }, 'jobs of a process that is gone are run again')
+    if (takenOver > 0) log.warn({ jobs: takenOver }, 'jobs of a stopped process run again')
     if (givenUp > 0) {
       log.error({ jobs: givenUp }, 'jobs failed permanently: their processes have stopped, and they cannot be retried')
     }
-    if (setAside > 0) log.error({ jobs: setAside }, 'jobs are set aside as failed: two processes ended while they ran them')
+    if (setAside > 0) log.error({ jobs: setAside }, 'jobs failed permanently: each ended two processes')
   }
 
   /** Takes jobs if there is room for them; false without room or jobs. */
@@ -196,7 +196,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
       clearTimeout(expiry)
     }
     if (job.lost < maxLost) return await settle(() => complete(job))
-    log.error(logFieldsOf(job), 'a job is set aside as failed: two processes ended while they ran it')
+    log.error(logFieldsOf(job), 'a job failed permanently: it ended two processes')
     await settle(() => store.setAside(job))
   }
 

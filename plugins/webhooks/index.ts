@@ -78,11 +78,11 @@ export default definePlugin<WebhooksOptions>({
     if (engine.kind === 'postgres' && (settings.masterKey ?? '') === '') {
       if (sent.length > 0) {
         throw new Error(
-          `SECRETS_MASTER_KEY is missing, which encrypts the secrets of webhooks. Set it (${howToMake}), or remove the webhooks with a \`url\` from the document`
+          `SECRETS_MASTER_KEY is missing: it encrypts the secrets of webhooks. Set it (${howToMake}), or remove the webhooks with a \`url\` from the document`
         )
       }
       log.warn(
-        `outbound webhooks are off: SECRETS_MASTER_KEY is missing, which their secrets are encrypted under. Set it (${howToMake}), or turn them off with "plugins": { "webhooks": false } in the document`
+        `outbound webhooks are off: SECRETS_MASTER_KEY is missing: it encrypts their secrets. Set it (${howToMake}), or turn them off with "plugins": { "webhooks": false } in the document`
       )
       return undefined
     }
@@ -144,7 +144,7 @@ function createNotice ({ events, log }: FastifyInstance): { wake(): void, close(
   const notify = () => {
     timer = undefined
     telling = events.change({ topic: 'webhooks', tenant: platformRef }, async () => {}).catch((err: unknown) =>
-      log.debug({ err }, 'processes that send webhooks were not notified of new events, and find them a little later')
+      log.debug({ err }, 'other processes could not be notified of new events: they find them at their next poll')
     )
   }
   return {

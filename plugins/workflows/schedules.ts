@@ -151,7 +151,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
       let looking: Promise<unknown> = Promise.resolve()
       const look = (): void => {
         looking = startDue(new Date()).catch((err: unknown) =>
-          log.debug({ err }, 'schedules of workflows could not be read; they are read again')
+          log.debug({ err }, 'the schedules of workflows could not be read: retrying')
         ).finally(() => {
           if (!ended) timer = setTimeout(look, lookMs).unref()
         })

@@ -163,7 +163,7 @@ t.test('a client that cannot be written is an error with the reason', async (t) 
     [[`${url}/none`], /\/none\/doc does not exist: expected the address of a tenantry server$/],
     [[`${url}/broken`], /responded to GET .*\/broken\/doc with 500$/],
     [[`${url}/page`], /did not respond with JSON/],
-    [[`${url}/other`], /^the document is not that of an API: expected the address of a tenantry server$/],
+    [[`${url}/other`], /^the response is not an OpenAPI document: expected the address of a tenantry server$/],
     [['http://127.0.0.1:1'], /^http:\/\/127\.0\.0\.1:1\/doc cannot be reached: /],
     [['http://'], /^"http:\/\/" is not a URL$/],
     [[join(folder, 'tenantry.json'), '--token', 'x'], /^--token needs the URL of a server$/],

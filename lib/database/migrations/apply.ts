@@ -47,7 +47,7 @@ export async function applyMigrations (session: MigrationSession, options: Apply
     const migration = await session.transaction((transaction) => planNext(transaction, { ...options, made }))
     if (migration === null) return applied.map(({ name }) => name)
     const repeated = applied.some(({ steps }) => JSON.stringify(steps) === JSON.stringify(migration.steps))
-    if (repeated) throw new Error(`the migration ${migration.name} was applied and is still lacking`)
+    if (repeated) throw new Error(`the migration ${migration.name} was applied, but the database still lacks it`)
     for (const [index, step] of migration.steps.entries()) {
       const progress = { migration: migration.name, step: index + 1, of: migration.steps.length, table: shown(step) }
       const report = (state: MigrationProgress['state']) => options.onProgress?.({ ...progress, state })

@@ -254,7 +254,7 @@ function policyDraft ({ catalogue, states, tenantOwned }: Inspection, options: P
     if (missing.length === 0) continue
     if (!state.owned) {
       warnings.push(
-        `${name} has no policy that keeps tenants apart, and this role does not own it: its owner must apply ${missing.join('; ')}`
+        `${name} has no policy that isolates tenants, and this role does not own the table: its owner must run ${missing.join('; ')}`
       )
       continue
     }
@@ -283,7 +283,7 @@ function triggerDraft ({ catalogue, states }: Inspection, options: PlanOptions, 
     if (missing.length === 0) continue
     if (state?.owned === false) {
       warnings.push(
-        `${name} has no trigger that records its changes, and this role does not own it: its owner must apply ${missing.join('; ')}`
+        `${name} has no trigger that records its changes, and this role does not own the table: its owner must run ${missing.join('; ')}`
       )
       continue
     }

@@ -32,7 +32,7 @@ function statementsFor (schema: string, wanted: WantedTable, existing: Table | u
 
 function wantedTable (name: string, definition: TableDefinition): WantedTable {
   const wanted = wantedTables({ [name]: definition }).get(name)
-  if (wanted === undefined) throw new Error(`the table ${name} was not worked out`)
+  if (wanted === undefined) throw new Error(`the table ${name} is not declared`)
   return wanted
 }
 

@@ -88,7 +88,7 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
     const fillable = !column.notNull || column.hasDefault || !hasRows
     if (!fillable) {
       warnings.push(
-        `${wanted.name}.${column.name} is declared notNull and ${wanted.name} has rows: it is added without, give it values and set it NOT NULL`
+        `${wanted.name}.${column.name} is declared notNull, but ${wanted.name} has rows: the column is added as nullable; fill it, then set it NOT NULL`
       )
     }
     if (concurrent && isFilled(column)) changes.push(...addFilled(name, column, defaultSql(column.default, column.type)))
@@ -170,10 +170,10 @@ function indexName (table: string, columns: readonly string[], kind: 'key' | 'id
 function compare (table: string, wanted: WantedColumn, found: { type: string, notNull: boolean }): string[] {
   const column = `${table}.${wanted.name}`
   if (found.type !== wanted.type) {
-    return [`${column} is ${found.type} in the database and declared as ${wanted.type}: it is left as it is, change one of the two`]
+    return [`${column} is ${found.type} in the database, but declared as ${wanted.type}: change one of the two`]
   }
   if (wanted.notNull && !found.notNull) {
-    return [`${column} is declared notNull and may be null in the database: it is left as it is, set it NOT NULL when its rows allow`]
+    return [`${column} is declared notNull, but nullable in the database: set it NOT NULL when no row has null`]
   }
   return []
 }
@@ -185,7 +185,7 @@ function hasWantedKey ({ primaryKey }: Table, { primaryKey: wanted, tenantScoped
 
 function primaryKeyWarning (existing: Table, wanted: WantedTable): string {
   const words = (key: readonly string[]) => key.length === 0 ? 'none' : `(${key.join(', ')})`
-  return `the primary key of ${wanted.name} is ${words(existing.primaryKey)} in the database and declared as ${words(wanted.primaryKey)}: it is left as it is`
+  return `the primary key of ${wanted.name} is ${words(existing.primaryKey)} in the database, but declared as ${words(wanted.primaryKey)}: change one of the two`
 }
 
 function columnSql ({ name, type, default: value, hasDefault }: WantedColumn, notNull: boolean): string {

@@ -158,7 +158,7 @@ class Compiler {
     if (slot !== undefined) return (frame) => frame.bound[slot] ?? null
     if (node.args === 'google') return constant(google)
     const type = types.get(node.args)
-    if (type === undefined) throw new CompileFault(`nothing is named \`${node.args}\` here`, node)
+    if (type === undefined) throw new CompileFault(`\`${node.args}\` is not defined here`, node)
     return constant(type)
   }
 

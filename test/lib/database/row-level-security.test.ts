@@ -136,7 +136,7 @@ test('a table of another owner is not changed, and the plan says what to do', as
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: database.connectionString }, migrate: 'auto' })
   const { migrations, warnings } = await engine.migration.plan()
   t.strictSame(migrations, [])
-  t.match(warnings, [/notes has no policy.*its owner must apply create policy/])
+  t.match(warnings, [/notes has no policy.*its owner must run create policy/])
 })
 
 test("the server reads and writes the tenants' tables, and a tenant's session only its own rows", async (t) => {

@@ -161,8 +161,8 @@ t.test('faults contain the position and a correction', async (t) => {
   t.match(faults('item.price === === 1'), [/character 16/])
   t.match(faults('{{body.a}} + + {{body.b}}'), [/character 14/])
   t.match(faults("'open"), [/not closed.*character 1/])
-  t.match(faults('itm.price * 2'), [/nothing is named `itm`.*character 1\) \[item\]/])
-  t.match(faults('1 + bodi'), [/nothing is named `bodi`.*character 5\) \[body\]/])
+  t.match(faults('itm.price * 2'), [/`itm` is not defined here.*character 1\) \[item\]/])
+  t.match(faults('1 + bodi'), [/`bodi` is not defined here.*character 5\) \[body\]/])
   t.match(faults('nope(1)'), [/nope/])
   t.match(faults('"a" + 1'), [/no such overload/])
   t.match(faults('params.idd == "1"', { params: new Set(['id']) }), [/no parameter "idd" \[id\]/])
@@ -170,7 +170,7 @@ t.test('faults contain the position and a correction', async (t) => {
   t.match(faults('secret.KEY == "a"'), [/`secret` is not available here/])
   t.match(faults('{{secret:KEY}} == "a"', { secretsRefusedIn: 'a transform' }), [/cannot be used in a transform/])
   t.match(faults('{{item.price}} * 2'), [/write `item.price` without braces/])
-  t.match(faults('__v0 + 1'), [/nothing is named/])
+  t.match(faults('__v0 + 1'), [/is not defined here/])
   t.match(faults('r"{{body.a}}"'), [/raw/])
   t.match(faults('body.items.length > 0'), [
     /have no `length`; write a field with that name as `body.items\["length"\]`.*\[size\(body.items\)\]/

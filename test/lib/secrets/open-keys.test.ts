@@ -10,7 +10,7 @@ const other = randomBytes(32).toString('base64')
 test('PostgreSQL without SECRETS_MASTER_KEY is rejected, with the way to create a key and the alternative', async (t) => {
   await t.rejects(openKeys('postgres', { folder: '/nowhere', previousKeys: other }), {
     message:
-      'SECRETS_MASTER_KEY is missing, which encrypts the secrets of tenants. Set it (make one with: openssl rand -base64 32), or disable secrets with "plugins": { "secrets": false } in the document'
+      'SECRETS_MASTER_KEY is missing: it encrypts the secrets of tenants. Set it (make one with: openssl rand -base64 32), or disable secrets with "plugins": { "secrets": false } in the document'
   })
   await t.rejects(openKeys('postgres', { masterKey: '' }), /SECRETS_MASTER_KEY is missing/)
   const { keys, note } = await openKeys('postgres', { masterKey, previousKeys: other })

@@ -103,7 +103,7 @@ test('PostgreSQL without a master key starts without second factors, unless a us
   refused(t, await caller(t, app, { token: signToken() })('GET /mfa/status'), 404, 'NOT_FOUND')
   await t.rejects(start({ enabled: true }), {
     message:
-      /^SECRETS_MASTER_KEY is missing, which encrypts the secrets of second factors\. Set it \(make one with: openssl rand -base64 32\), or turn second factors off with "mfa": \{ "enabled": false \} in the document$/
+      /^SECRETS_MASTER_KEY is missing: it encrypts the secrets of second factors\. Set it \(make one with: openssl rand -base64 32\), or turn second factors off with "mfa": \{ "enabled": false \} in the document$/
   })
 
   await sql`insert into tenantry.user_mfa (tenant_id, user_id, enabled, secret) values ('', 'root', true, 'x')`.execute(app.db)

@@ -260,7 +260,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       )
       return states.map(({ state }) => state).join() === 'active,completed,failed'
     })
-    t.ok(warnings.includes('jobs of a process that is gone are run again'))
+    t.ok(warnings.includes('jobs of a stopped process run again'))
     await run("delete from tenantry_queue.job where state = 'active'")
   })
 
