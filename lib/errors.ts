@@ -291,10 +291,8 @@ export const catalogue = {
   storageFull: entry('TENANTRY_STORAGE_FULL', 507, 'Insufficient Storage', 'The file storage is full')
 } as const satisfies Record<string, CatalogueEntry>
 
-/** The name of a catalogue entry. */
 export type ErrorName = keyof typeof catalogue
 
-/** Creates the error of that name. */
 export function failure (name: ErrorName, details?: ErrorDetails): TenantryError {
   return new TenantryError(catalogue[name], details)
 }

@@ -46,10 +46,7 @@ function embeddingOptions (agent: Config['agent']) {
   return { dimensions, reindex, vectorStore: agent?.vectorStore }
 }
 
-/**
- * The plugins of a server. Their dependencies determine the order of registration; independent plugins keep the order of this
- * table.
- */
+/** The plugins of a server. Their dependencies determine the order of registration; independent plugins keep the order of this table. */
 export const groups = {
   headers: group(() => import('../plugins/headers/index.js'), { options: none }),
   cors: group(() => import('../plugins/cors/index.js'), {
@@ -226,8 +223,7 @@ const maxParamLength = 2048 // characters of one path parameter: a document's id
 /** Settings that are not part of the document. */
 export interface ServerOptions {
   /**
-   * The source of `{{env.NAME}}`, JWT_SECRET and the other settings. Default: the `env` of `loadConfig`, else the process's
-   * environment.
+   * The source of `{{env.NAME}}`, JWT_SECRET and the other settings. Default: the `env` of `loadConfig`, else the process's environment.
    */
   readonly env?: Env
   /** Fastify's `logger`. Default: pino at the level that LOG_LEVEL names, `info` without one. */

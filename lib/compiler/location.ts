@@ -33,7 +33,6 @@ export interface RecordLocation extends Pick<RowPath, 'before' | 'after'> {
   readonly member: string
 }
 
-/** The paths of routes that only read one row by its key. */
 export function rowPathsOf (routes: readonly Route[]): RowPaths {
   const paths = new Map<string, TablePaths>()
   const isGuarded = ({ requiredPermissions = [] }: Route) => requiredPermissions.length > 0

@@ -11,8 +11,7 @@ import { compileValue } from '../expressions/template.js'
 type Piece = string | ((scope: Scope) => string | undefined)
 
 /**
- * Compiles a value that compileValue accepts. The writer's output equals `JSON.stringify` of the evaluated value, with null for
- * undefined.
+ * Compiles a value that compileValue accepts. The writer's output equals `JSON.stringify` of the evaluated value, with null for undefined.
  */
 export function compileMapping (value: unknown, context: TemplateContext): (scope: Scope) => string {
   // compileValue has already checked the whole value, so its faults are not reported again.

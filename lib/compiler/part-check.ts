@@ -45,10 +45,7 @@ interface WalkOptions {
   readonly patterns: Patterns
   /** Converts strings to the types of their schemas. */
   readonly coerces: boolean
-  /**
-   * The number of errors that stops the walk of a part. It is called at the first error, so that valid parts need not be
-   * measured.
-   */
+  /** The number of errors that stops the walk of a part. It is called at the first error, so that valid parts need not be measured. */
   readonly most: (part: unknown) => number
 }
 

@@ -85,7 +85,6 @@ export function compileWriter (schema: unknown, pointer: string, faults: FaultLi
   }
 }
 
-/** An array, each item by the writer. */
 export function writeItems (items: readonly unknown[], write: Writer): string {
   let text = ''
   for (const item of items) text += text === '' ? write(item) : `,${write(item)}`

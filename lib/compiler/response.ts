@@ -11,10 +11,9 @@ import { compileValue } from '../expressions/template.js'
 import { stringifyJson } from '../json/stringify.js'
 
 /**
- * Compiles `response`. A schema has `type` with `properties` or `items` and describes the whole response, for example `{type:
- * 'object', properties: {data: {...}, pagination: {...}}}` for a list. A schema of an array or a single record applies to each
- * item of a list's `data`, and the list keeps its envelope. Any other value is a mapping that can read `results`. Returns null
- * after faults.
+ * Compiles `response`. A schema has `type` with `properties` or `items` and describes the whole response, for example `{type: 'object',
+ * properties: {data: {...}, pagination: {...}}}` for a list. A schema of an array or a single record applies to each item of a list's
+ * `data`, and the list keeps its envelope. Any other value is a mapping that can read `results`. Returns null after faults.
  */
 export function compileResponse (response: unknown, pointer: string, context: TemplateContext): CompiledResponse | null {
   const { faults } = context

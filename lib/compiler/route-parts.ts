@@ -2,7 +2,6 @@
 import type { RequestRules, Route } from '../schema/route.js'
 import type { Method, TemplateSource } from '../expressions/types.js'
 
-/** The template sources of a declared route. */
 export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([
   'env',
   'body',
@@ -27,7 +26,6 @@ export function sourcesOf ({ webhook, multipart }: Pick<Route, 'webhook' | 'mult
   return multipart === true ? formSources : routeSources
 }
 
-/** The names of the files in the route's form. */
 export function fileNamesOf ({ request }: Pick<Route, 'request'>): ReadonlySet<string> {
   return new Set(Object.keys(request?.files ?? {}))
 }

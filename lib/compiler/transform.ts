@@ -37,12 +37,11 @@ interface ComputedField {
 const evaluationsPerResponse = 4
 
 /**
- * Compiles a transform. `item` is each record of a list, or the record itself; `result` is the whole response. A field that reads
- * only `result` becomes a member of the response; any other field becomes a member of each record. A list without an envelope has
- * no members, so its fields all belong to the records. The response of several queries is not a record, so its fields read
- * `result`. Fields are computed in order and can read earlier fields. An expression that fails gives null. `apply` throws
- * `expressionLimit` if one expression, or all of them together, exceed their budget. Returns null after faults, or without
- * fields.
+ * Compiles a transform. `item` is each record of a list, or the record itself; `result` is the whole response. A field that reads only
+ * `result` becomes a member of the response; any other field becomes a member of each record. A list without an envelope has no members, so
+ * its fields all belong to the records. The response of several queries is not a record, so its fields read `result`. Fields are computed
+ * in order and can read earlier fields. An expression that fails gives null. `apply` throws `expressionLimit` if one expression, or all of
+ * them together, exceed their budget. Returns null after faults, or without fields.
  */
 export function compileTransform (
   transform: Transform,

@@ -55,10 +55,7 @@ export function compileRouteWorkflow (
   })
 }
 
-/**
- * The context for templates of the route's response and transform: they can also read the workflow's input, its steps and its
- * result.
- */
+/** The context for templates of the route's response and transform: they can also read the workflow's input, its steps and its result. */
 export function responseContextOf (values: TemplateContext, { workflow }: Route, compiled: CompiledRouteWorkflow | null): TemplateContext {
   if (workflow === undefined) return values
   const ids = compiled?.workflow.stepIds ?? (workflow.steps === undefined ? undefined : [...everyStep(workflow.steps)].map(({ id }) => id))

@@ -85,7 +85,6 @@ export class Turns {
     return this.#active
   }
 
-  /** A request of the account has arrived. */
   noteRequest (account: string): void {
     const at = this.#clock.now()
     if (this.#latest?.account === account) {
@@ -234,7 +233,6 @@ export class Turns {
 /** The turns of the process. */
 export const turns = new Turns()
 
-/** The account of a tenant. */
 export function tenantAccount (tenant: TenantId): string {
   return `tenant ${tenant}`
 }

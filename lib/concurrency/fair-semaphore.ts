@@ -47,7 +47,6 @@ export class FairSemaphore<Key extends string = TenantRef> {
     this.keepsFree = keepsFree
   }
 
-  /** The number of waiters. */
   get waiting (): number {
     return this.waiters
   }

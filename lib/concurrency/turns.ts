@@ -16,7 +16,6 @@ export interface TurnsOptions {
 }
 
 export interface Turns {
-  /** Runs the work when it is the tenant's turn. */
   run<T>(tenant: TenantRef, work: () => Promise<T>): Promise<T>
   /** Refuses all waiting work. */
   close(): void

@@ -23,10 +23,9 @@ export function defineConfig (document: ConfigInput): ConfigInput {
 }
 
 /**
- * Loads and checks a document. The source is JSON (`.json`, `.jsonc`; comments and trailing commas are allowed) or a module
- * (`.js`, `.mjs`, `.cjs`, `.ts`, `.mts`) with the document as its default export. Node.js before 22.18 needs the package tsx for
- * TypeScript. A `.env` beside the document provides settings that the environment lacks. Throws a ConfigError as checkConfig
- * does.
+ * Loads and checks a document. The source is JSON (`.json`, `.jsonc`; comments and trailing commas are allowed) or a module (`.js`, `.mjs`,
+ * `.cjs`, `.ts`, `.mts`) with the document as its default export. Node.js before 22.18 needs the package tsx for TypeScript. A `.env`
+ * beside the document provides settings that the environment lacks. Throws a ConfigError as checkConfig does.
  */
 export async function loadConfig (source: string, { env }: LoadOptions = {}): Promise<Config> {
   return await loadAndCheck(source, { env })

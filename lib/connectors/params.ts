@@ -15,7 +15,6 @@ export interface ParamsCheck {
   readonly evaluated: (params: Readonly<Record<string, unknown>>) => void
 }
 
-/** The check by a schema. */
 export function schemaCheck (schema: TSchema): ParamsCheck {
   const validate = lazyValidator(schema, 'body')
   const errorsOf = (params: Readonly<Record<string, unknown>>) => validate(params) ?? []

@@ -72,7 +72,6 @@ export interface CompiledCall {
   readonly ownedBy: (scope: Scope) => boolean
 }
 
-/** A declared call. */
 export interface DeclaredCall {
   readonly type: string
   readonly action: string

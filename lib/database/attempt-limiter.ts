@@ -29,10 +29,7 @@ export interface AttemptLimiter {
    * the platform's subjects.
    */
   consume(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
-  /**
-   * Whether the next attempt would be rejected. It takes no lock, so that a flood of attempts need not write. Only `consume` is
-   * exact.
-   */
+  /** Whether the next attempt would be rejected. It takes no lock, so that a flood of attempts need not write. Only `consume` is exact. */
   isSpent(rule: AttemptRule, tenant: Owner, subject: string): Promise<boolean>
   /** The subject has authenticated: its attempts are deleted. */
   reset(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>

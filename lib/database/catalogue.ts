@@ -50,7 +50,6 @@ export interface Table {
   readonly tenantScoped: boolean
   /** It has `deleted` (boolean) and `deleted_at` (timestamp) columns. */
   readonly softDelete: boolean
-  /** A view is read-only. */
   readonly view: boolean
   /** Its rows are in partitions. Default: false. */
   readonly partitioned?: boolean

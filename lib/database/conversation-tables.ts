@@ -10,7 +10,6 @@ export interface ConversationsTable {
   platform: boolean
   title: string
   last_position: number
-  /** The number of kept messages. */
   messages: number
   /** The size of the kept messages, in bytes. */
   bytes: number

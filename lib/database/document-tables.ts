@@ -8,7 +8,6 @@ export interface AgentDocumentsTable {
   version: string
   content_type: string
   metadata: ColumnType<Record<string, unknown>, string, string>
-  /** The number of its chunks. */
   chunks: number
   /** The model that embedded the chunks, the dimensions of its vectors, and their store: `pgvector`, or `qdrant:<collection>`. */
   model: string
@@ -58,7 +57,6 @@ export interface AgentBatchDocumentsTable {
   error: string | null
 }
 
-/** The default number of dimensions. */
 export const defaultDimensions = 1536
 
 /** The vectors of pgvector: a table for each number of dimensions, which a column has in its type. */

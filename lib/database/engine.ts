@@ -1,6 +1,4 @@
-/**
- * The one interface of the two database engines: PostgreSQL through `pg`, and embedded PostgreSQL (PGlite).
- */
+/** The one interface of the two database engines: PostgreSQL through `pg`, and embedded PostgreSQL (PGlite). */
 import type { Kysely } from 'kysely'
 import type { Actor } from './audit.js'
 import type { Catalogue } from './catalogue.js'
@@ -39,10 +37,7 @@ export interface SessionOptions {
 }
 
 export interface TextOptions extends SessionOptions {
-  /**
-   * Runs before the statement, in the same transaction and round trip, so that the statement sees its effects. Its rows are
-   * discarded.
-   */
+  /** Runs before the statement, in the same transaction and round trip, so that the statement sees its effects. Its rows are discarded. */
   readonly first?: { readonly statement: Statement, readonly values: readonly unknown[] } | undefined
 }
 
@@ -126,10 +121,7 @@ export interface Engine {
    */
   transaction<T>(options: TransactionOptions, work: (session: Session) => Promise<T>): Promise<T>
   readonly migration: Migration
-  /**
-   * The names of missing migrations that routes wait for, of system tables and declared tables; policies count with
-   * `rowLevelSecurity`.
-   */
+  /** The names of missing migrations that routes wait for, of system tables and declared tables; policies count with `rowLevelSecurity`. */
   pendingMigrations(): Promise<string[]>
   /** Resolves when the database answers within the time, in milliseconds; rejects with `databaseUnavailable` otherwise. */
   ping(timeoutMs: number): Promise<void>

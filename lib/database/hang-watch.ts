@@ -1,7 +1,6 @@
 /**
- * Detects a database that accepts connections but does not respond: a frozen machine, a stalled disk, a network that drops
- * packets. A slow statement is not such a sign. Therefore the server sends `select 1` on a separate connection if no statement
- * ends.
+ * Detects a database that accepts connections but does not respond: a frozen machine, a stalled disk, a network that drops packets. A slow
+ * statement is not such a sign. Therefore the server sends `select 1` on a separate connection if no statement ends.
  */
 import type { ClientConfig } from 'pg'
 import pg from 'pg'

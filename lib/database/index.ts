@@ -37,10 +37,9 @@ export interface EngineOptions {
 }
 
 /**
- * Connects, reads the catalogue and (with `migrate: 'auto'`) applies missing changes. Rejects with `databaseUnavailable` if it
- * cannot connect. It also rejects if the database is newer than this version, if a pooler would lose the settings of its
- * sessions, or if its role bypasses the policies of `rowLevelSecurity`. On the embedded engine, it rejects if another process
- * uses the folder.
+ * Connects, reads the catalogue and (with `migrate: 'auto'`) applies missing changes. Rejects with `databaseUnavailable` if it cannot
+ * connect. It also rejects if the database is newer than this version, if a pooler would lose the settings of its sessions, or if its role
+ * bypasses the policies of `rowLevelSecurity`. On the embedded engine, it rejects if another process uses the folder.
  */
 export async function createEngine (options: EngineOptions): Promise<Engine> {
   const { tables = {}, log } = options

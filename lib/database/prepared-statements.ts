@@ -24,7 +24,6 @@ export type Way = 'unnamed' | 'prepare' | 'ready'
 
 type Close = (name: string) => void
 
-/** The prepared statements of one connection. */
 export class PreparedStatements {
   readonly #platform = new Room()
   readonly #tenants = new Room()

@@ -17,9 +17,7 @@ export interface ResultStream {
   resume(): unknown
 }
 
-/**
- * Reads large results in turns, because the driver makes one string of a large value. The bytes of smaller results are only counted.
- */
+/** Reads large results in turns, because the driver makes one string of a large value. The bytes of smaller results are only counted. */
 export class ResultReader {
   readonly #stream: ResultStream
   readonly #yielderOf: () => Yielder

@@ -17,7 +17,6 @@ const maxReads = 1000 // known reads of a tenant
 const maxTenants = 10_000
 const connectionsPerRead = 8 // pool connections per slow read that may run at a time
 
-/** The reads of one tenant. */
 class TenantReads {
   /** By text: the remaining quick runs until the read is no longer slow; 0 if it is not. */
   readonly known = new Map<string, number>()
@@ -66,10 +65,7 @@ export class SlowReads {
     this.#now = now
   }
 
-  /**
-   * Calls `start` when the statement may run, or `refused` after the timeout. After each start comes `ended`, or `leave` of the
-   * place.
-   */
+  /** Calls `start` when the statement may run, or `refused` after the timeout. After each start comes `ended`, or `leave` of the place. */
   enter (tenant: TenantRef, text: string, start: (place: Place) => void, refused: () => void): void {
     if (tenant === serverRef) return start(null)
     const reads = this.#readsOf(tenant)

@@ -21,7 +21,6 @@ export interface RequestStatsTable {
   counts: ColumnType<string[], number[], number[]>
 }
 
-/** Processes that write `request_stats`. */
 export interface RequestStatsWritersTable {
   id: string
   /** The number of the batch that it wrote last. */

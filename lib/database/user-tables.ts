@@ -28,10 +28,7 @@ export interface RevocationsTable {
   subject: Buffer
   /** SHA-256 of the token's signed part; empty for all tokens of the user. */
   token: Buffer
-  /**
-   * For all tokens: the time of the revocation, and their session sequence. For one token: its time of issue, if that is in the
-   * future.
-   */
+  /** For all tokens: the time of the revocation, and their session sequence. For one token: its time of issue, if that is in the future. */
   revoked_before: ColumnType<Date | null, Date | null | undefined, Date | null>
   expires_at: ColumnType<Date, Date, Date>
 }
@@ -54,7 +51,6 @@ export interface UserLinksTable {
   expires_at: ColumnType<Date, Date, Date>
 }
 
-/** Sessions with refresh tokens. */
 export interface RefreshTokensTable {
   /** Empty for the platform. */
   tenant_id: string

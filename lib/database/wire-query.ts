@@ -1,7 +1,6 @@
 /**
- * Sends one statement on the wire. pg accepts any object that speaks the protocol. These objects send less than pg's own queries:
- * no description of a known result, and no event emitter. The preceding steps (the tenant of the transaction) share the round
- * trip.
+ * Sends one statement on the wire. pg accepts any object that speaks the protocol. These objects send less than pg's own queries: no
+ * description of a known result, and no event emitter. The preceding steps (the tenant of the transaction) share the round trip.
  */
 import type { Connection, Submittable } from 'pg'
 import { Socket } from 'node:net'

@@ -36,7 +36,6 @@ export interface WorkflowRunsTable {
   status_token_hash: Buffer | null
 }
 
-/** Workflows with a schedule. */
 export interface WorkflowSchedulesTable {
   /** Empty for the platform's own. */
   tenant_id: string

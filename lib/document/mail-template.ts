@@ -11,7 +11,6 @@ export const linkPaths: Readonly<Record<MailKind, string>> = {
   invite: '/accept-invitation'
 }
 
-/** The minutes that a link works. */
 export const linkMinutes = 30
 
 export const mailPlaceholders = ['link', 'email', 'tenant', 'minutes'] as const
@@ -42,7 +41,6 @@ export const defaultTemplates: Readonly<Record<MailKind, MailTemplate>> = {
 
 const placeholder = /\{\{\s*([^{}]*?)\s*\}\}/g
 
-/** The names of the placeholders in a text. */
 export function placeholdersIn (text: string): string[] {
   return [...text.matchAll(placeholder)].map(([, name = '']) => name)
 }

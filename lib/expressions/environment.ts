@@ -76,7 +76,6 @@ export function isPlainText (text: string): boolean {
   }
 }
 
-/** The names of the settings in a text. */
 export function settingsIn (text: string): string[] {
   return [...text.matchAll(/\benv\.(\w+)|\$\{(\w+)\}/g)].map(([, name, legacy]) => name ?? legacy ?? '')
 }

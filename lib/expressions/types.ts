@@ -105,7 +105,6 @@ export interface Reference {
   readonly setting?: true
 }
 
-/** A compiled configuration value. */
 export interface CompiledValue {
   /** The value does not depend on the request: `evaluate` returns the same for any scope. */
   readonly constant: boolean
@@ -138,7 +137,6 @@ export type ResultKind = 'page' | 'cursorPage' | 'record' | 'records' | 'deletio
  */
 export type ResultForm = 'wrapped' | 'value' | 'record'
 
-/** A query bound to one request. */
 export interface BoundQuery {
   readonly statement: Statement
   readonly values: readonly unknown[]

@@ -20,7 +20,6 @@ export interface FileStoreOptions {
   readonly s3?: S3Options | undefined
 }
 
-/** The default folder. */
 export const defaultFolder = './files'
 
 /** A store with `restore`, if it consists of two stores. */

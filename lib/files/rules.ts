@@ -4,7 +4,6 @@ import type { Files } from '../schema/files.js'
 export interface FileRules {
   /** The names of all buckets. */
   readonly buckets: ReadonlySet<string>
-  /** Deleting a row also deletes its files. */
   readonly deletedWithRows: boolean
 }
 

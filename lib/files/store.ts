@@ -32,10 +32,7 @@ export type Signing =
  * rejects with `storageFull` if the store is full.
  */
 export interface ObjectStore {
-  /**
-   * Stores the bytes and resolves with their number. The object appears when all bytes are stored; a failed stream leaves
-   * nothing.
-   */
+  /** Stores the bytes and resolves with their number. The object appears when all bytes are stored; a failed stream leaves nothing. */
   put(key: string, bytes: Readable, contentType: string): Promise<number>
   /** The bytes, or the range's bytes; null if there is no such object. The caller must read the stream to its end, or destroy it. */
   get(key: string, range?: ByteRange): Promise<Readable | null>

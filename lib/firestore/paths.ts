@@ -18,7 +18,6 @@ const maxLength = 512 // characters, as in the SQL database
 export const pathSegmentRule =
   `has 1 to ${maxLength} characters and at most 1,500 bytes, contains no \`/\`, and is neither \`.\` nor \`..\` nor of the form \`__name__\``
 
-/** The place of a collection. */
 export interface CollectionPlace {
   /** `tenants/acme/notes`, or `countries` for a collection of the platform. */
   readonly path: string

@@ -16,9 +16,7 @@ export interface Found {
 }
 
 export interface Reader {
-  /** The query of all pages. */
   query(operation: PageOperation): Sdk.Query
-  /** The query of one page. */
   page(operation: PageOperation): Sdk.Query
   /** The result; `count` gives the total if the page does not show it. */
   textOfPage(operation: PageOperation, found: PageTexts, count: () => Promise<number>): Promise<string>

@@ -55,8 +55,7 @@ export function ifMatchOf ({ headers: { 'if-match': header } }: Pick<FastifyRequ
 
 /**
  * Throws `preconditionFailed` unless the current tag meets the precondition. `current` is null if the resource does not exist, and empty if
- * it has no tag.
- * A weak tag counts: a proxy that compresses a response weakens its tag, and the version is the same.
+ * it has no tag. A weak tag counts: a proxy that compresses a response weakens its tag, and the version is the same.
  */
 export function requireMatch (precondition: Precondition | undefined, current: string | null): void {
   if (precondition === undefined) return

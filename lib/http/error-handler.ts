@@ -45,7 +45,6 @@ export function handleUnroutedError (thrown: unknown, request: FastifyRequest, r
   handleError(thrown, request, reply.headers(securityHeaders).header(requestIdHeader, request.id))
 }
 
-/** Fastify's error handler. */
 export function handleError (thrown: unknown, request: FastifyRequest, reply: FastifyReply): void {
   // It is logged like every request, with the status 499.
   if (hasLeft(thrown, request)) {

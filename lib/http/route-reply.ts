@@ -11,7 +11,6 @@ export interface RouteReply {
   send(): this
 }
 
-/** The end of a response. */
 export interface ResponseEnd {
   /** The whole response was handed over. */
   readonly writableFinished: boolean

@@ -71,9 +71,7 @@ export function numberIn (text: string): number | Exact | undefined {
   return Number.isFinite(Number(number)) ? number : undefined
 }
 
-/**
- * The sign of `left - right`. A bound is a double; an integer is compared exactly, and a decimal by the text of both.
- */
+/** The sign of `left - right`. A bound is a double; an integer is compared exactly, and a decimal by the text of both. */
 export function compareNumbers (left: number | Exact, right: number): number {
   if (!(left instanceof ExactNumber)) return left < right ? -1 : left > right ? 1 : 0
   const near = Number(left)

@@ -1,6 +1,4 @@
-/**
- * The options of the server's logger. Each request has one log line, at its end, in place of Fastify's two.
- */
+/** The options of the server's logger. Each request has one log line, at its end, in place of Fastify's two. */
 import type { Owner } from '../identity/tenant-ref.js'
 import { type FastifyReply, type FastifyRequest, LogController, type FastifyServerOptions } from 'fastify'
 import { parentOf, traceIdOf } from './trace-context.js'

@@ -57,10 +57,7 @@ function secondsOf (text: string | undefined, now: number): number {
   return Number.isFinite(seconds) ? Math.min(maxRetryAfter, Math.max(1, Math.ceil(seconds))) : defaultRetryAfter
 }
 
-/**
- * The error for a failed connection. It keeps only the code of the original error, whose members may contain bytes of the
- * response.
- */
+/** The error for a failed connection. It keeps only the code of the original error, whose members may contain bytes of the response. */
 export function connectionFailure (error: unknown): TenantryError {
   const code = error instanceof Error && 'code' in error && typeof error.code === 'string' ? error.code : 'unknown'
   return failure(code === 'UND_ERR_CONNECT_TIMEOUT' ? 'providerTimeout' : 'providerFailed', {

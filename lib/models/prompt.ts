@@ -10,8 +10,7 @@ export const maxImages = 20 // per call
 export const maxParts = 100 // per message
 
 /**
- * Returns the messages without characters that the providers' JSON cannot contain. Throws `badRequest` for messages that no model
- * accepts.
+ * Returns the messages without characters that the providers' JSON cannot contain. Throws `badRequest` for messages that no model accepts.
  */
 export function checkMessages (messages: readonly ModelMessage[]): ModelMessage[] {
   if (messages.length === 0 || messages.length > maxMessages) throw refused(`expected 1 to ${maxMessages} messages`)

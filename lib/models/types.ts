@@ -42,10 +42,7 @@ export interface ModelTool {
   readonly description: string
   /** JSON Schema of the input. */
   readonly inputSchema: Readonly<Record<string, unknown>>
-  /**
-   * Resolves with a JSON value. The model sees a rejection as a failed call, with the message of a TenantryError or a general
-   * one.
-   */
+  /** Resolves with a JSON value. The model sees a rejection as a failed call, with the message of a TenantryError or a general one. */
   run(input: unknown, signal: AbortSignal): Promise<unknown>
 }
 
@@ -79,8 +76,7 @@ export interface ChatCall {
   readonly responseFormat?: Readonly<Record<string, unknown>> | undefined
   readonly tools?: readonly ModelTool[] | undefined
   /**
-   * The maximum calls of the model, 1 to 20; no tool runs after the last one. Default: 1 without tools, `agent.chat.maxRounds`
-   * with tools.
+   * The maximum calls of the model, 1 to 20; no tool runs after the last one. Default: 1 without tools, `agent.chat.maxRounds` with tools.
    */
   readonly maxRounds?: number | undefined
   /** Aborts the request to the provider. The tenant is charged for the prompt and for the received tokens. */
@@ -133,10 +129,9 @@ export interface Embedded {
 }
 
 /**
- * The type of `app.models`. Calls reserve tokens and cost in the usage ledger, and settle them with the provider's figures. They
- * reject with `planLimit`, `resourceLimit`, `secretRequired` (the tenant must store its key), `notFound` (an unknown model),
- * `providerKeyRefused` (424, the tenant's key), `providerFailed` (502), `providerBusy` (503), `providerTimeout` (504). Errors
- * contain no text of the provider.
+ * The type of `app.models`. Calls reserve tokens and cost in the usage ledger, and settle them with the provider's figures. They reject
+ * with `planLimit`, `resourceLimit`, `secretRequired` (the tenant must store its key), `notFound` (an unknown model), `providerKeyRefused`
+ * (424, the tenant's key), `providerFailed` (502), `providerBusy` (503), `providerTimeout` (504). Errors contain no text of the provider.
  */
 export interface Models {
   /** The models that callers may name, with chat models first. */

@@ -11,7 +11,6 @@ export interface OptionCheck {
   readonly members?: readonly string[]
 }
 
-/** One check for each option. */
 export type OptionChecks<Options extends object> = { readonly [Name in keyof Required<Options>]: OptionCheck }
 
 /** A function, such as a clock. */

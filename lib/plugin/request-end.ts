@@ -25,9 +25,8 @@ const listenersOf = new WeakMap<FastifyInstance, RequestEndListener[]>()
 const waitingOf = new WeakMap<Socket, Set<ServerResponse>>()
 
 /**
- * Calls the listener at the end of each request. All listeners of an app share the hook of the first one. They get every request
- * that this hook sees, also on routes that were registered before the listener. They miss requests that an earlier `onRequest`
- * hook rejects.
+ * Calls the listener at the end of each request. All listeners of an app share the hook of the first one. They get every request that this
+ * hook sees, also on routes that were registered before the listener. They miss requests that an earlier `onRequest` hook rejects.
  */
 export function whenEnded (app: FastifyInstance, listener: RequestEndListener): void {
   const known = listenersOf.get(app)

@@ -12,10 +12,7 @@ declare module 'fastify' {
 export interface Stopping {
   /** Aborted when the app begins to stop. */
   readonly signal: AbortSignal
-  /**
-   * Aborted when the time to stop is over and the app has not closed. Work that still waits, for example for a database, must
-   * give up.
-   */
+  /** Aborted when the time to stop is over and the app has not closed. Work that still waits, for example for a database, must give up. */
   readonly overdue: AbortSignal
   /** Skips the delay of the stop, now or later. */
   skipDelay(): void
@@ -24,8 +21,7 @@ export interface Stopping {
 }
 
 /**
- * The options of `Fastify(...)` that the plugin stop needs, so that requests in the last moment before the server closes still
- * reach it.
+ * The options of `Fastify(...)` that the plugin stop needs, so that requests in the last moment before the server closes still reach it.
  */
 export const serverOptions = Object.freeze({ return503OnClosing: false })
 

@@ -1,7 +1,4 @@
-/**
- * Filters of documents for Firestore. They mean the same as on the SQL database; filters that Firestore cannot express are
- * faults.
- */
+/** Filters of documents for Firestore. They mean the same as on the SQL database; filters that Firestore cannot express are faults. */
 import type { Filter, Operator } from '../schema/query.js'
 import type { DocumentFilter, FieldNames, FilterOperator } from '../firestore/types.js'
 import type { Reference, Scope } from '../expressions/types.js'

@@ -28,7 +28,6 @@ type Operation = DocumentQuery['operation']
 /** The common parts of document statements. */
 interface Parts extends DocumentParts {
   readonly origin: QueryContext['origin']
-  /** Deleting a document also deletes its files. */
   readonly deletesFiles: boolean
   readonly bindCollection: Binder
   readonly filters: CompiledFilters

@@ -57,10 +57,7 @@ function isText (text: unknown): boolean {
   return typeof text === 'string' && !text.includes('||') && !/^\{\{[^{}]*\}\}$/.test(text)
 }
 
-/**
- * A text whose templates are all missing is missing itself: `%{{query.q}}%` without `q` must not become `%%`, which matches
- * everything.
- */
+/** A text whose templates are all missing is missing itself: `%{{query.q}}%` without `q` must not become `%%`, which matches everything. */
 function readText (value: CompiledValue): (scope: Scope) => unknown {
   const readers = value.references.map(compileReader)
   return (scope) => readers.some((read) => (read(scope) ?? null) !== null) ? value.evaluate(scope) : undefined

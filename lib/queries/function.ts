@@ -51,7 +51,6 @@ export function declaredFunction (
   return undefined
 }
 
-/** The function of a declaration, or its fault. */
 export function resolveFunction (name: string, declared: SqlFunction, catalogue: Catalogue): ResolvedFunction | Fault {
   const named = catalogue.functions?.get(name) ?? []
   if (named.length === 0) {

@@ -1,6 +1,5 @@
 /**
- * Compiles the queries of a route to SQL. PostgreSQL builds the JSON: each statement returns at most one row with one text, the
- * whole body.
+ * Compiles the queries of a route to SQL. PostgreSQL builds the JSON: each statement returns at most one row with one text, the whole body.
  */
 import type { Query, TableOperation } from '../schema/query.js'
 import type { CompiledQuery } from '../expressions/types.js'

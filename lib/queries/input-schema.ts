@@ -34,7 +34,6 @@ interface Written {
 
 const nothing: BodyInput = Object.freeze({ input: null, bulk: false })
 
-/** The input of a query on a table. */
 export function tableInput ({ query, table, excluded, context }: Subject): BodyInput {
   const { operation, data, id, filters = [], single } = query
   if (operation === 'select' || operation === 'delete') return nothing
@@ -46,7 +45,6 @@ export function tableInput ({ query, table, excluded, context }: Subject): BodyI
   return { input: writtenSchema({ data, table, excluded, creates, fixed, bulk }, context), bulk }
 }
 
-/** The input of a query on a collection. */
 export function documentInput ({ operation, data }: DocumentQuery, excluded: ReadonlySet<string>, context: TemplateContext): BodyInput {
   if (operation === 'get' || operation === 'query' || operation === 'delete') return nothing
   const creates = operation === 'create' || operation === 'add'
@@ -93,10 +91,7 @@ function isRequired ({ name, notNull, hasDefault }: Column, { table, creates, fi
   return creates && notNull && !hasDefault && !fixed.has(name) && !(table?.tenantScoped === true && name === tenantColumn)
 }
 
-/**
- * The parts of the body that a configured value reads. A part that is the whole value has its schema; any other part may be
- * anything.
- */
+/** The parts of the body that a configured value reads. A part that is the whole value has its schema; any other part may be anything. */
 function bodySchemas (value: unknown, schema: JsonSchema, required: boolean, context: TemplateContext): JsonSchema[] {
   // The whole value has been checked already, so its faults are not reported again.
   const { references } = compileValue(value, '', { ...context, faults: new FaultList() })

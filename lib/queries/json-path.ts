@@ -30,7 +30,6 @@ export function startsPath (text: string, position: number): boolean {
   return match(arrow, text, position) !== null
 }
 
-/** Reads the path that starts at the position. */
 export function readPath (text: string, position: number): ReadPath | PathFault {
   const keys: (string | number)[] = []
   let end = position

@@ -1,6 +1,5 @@
 /**
- * Values from a request's body keep their JSON type: a string is not a number, and a word is not a date. Strings of a URL are
- * converted.
+ * Values from a request's body keep their JSON type: a string is not a number, and a word is not a date. Strings of a URL are converted.
  */
 import type { Column } from '../database/catalogue.js'
 import type { CompiledValue } from '../expressions/types.js'

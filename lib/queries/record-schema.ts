@@ -8,7 +8,6 @@ import { itemType, kindOf } from './column-value.js'
 /** Formats of types that are strings in JSON. A timestamp without a time zone has none, because `date-time` requires a zone. */
 const formats: Readonly<Record<string, string>> = { uuid: 'uuid', 'timestamp with time zone': 'date-time', date: 'date' }
 
-/** The schema of records with these members. */
 export function recordSchema ({ table, fields, grouped }: Selection): JsonSchema {
   return named(grouped === true ? groupName(table.name) : rowName(table.name), {
     type: 'object',

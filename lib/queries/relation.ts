@@ -92,10 +92,7 @@ function isUnique (table: Table, columns: readonly string[]): boolean {
   })
 }
 
-/**
- * A table that refers to itself has two relations of one name: the key's name means the many, and its column's name means the
- * one.
- */
+/** A table that refers to itself has two relations of one name: the key's name means the many, and its column's name means the one. */
 function matchesHint ({ key, forward }: Candidate, hint: string, self: boolean): boolean {
   if (hint === key.name) return !self || !forward
   return hint === ownColumn(key) && (!self || forward)

@@ -11,7 +11,6 @@ export interface Detail {
   readonly keyword: string
 }
 
-/** The 400 with these details. */
 export function refuse (...details: readonly Detail[]): TenantryError {
   return failure('validationFailed', { extras: { details } })
 }

@@ -1,7 +1,6 @@
 /**
- * Limits the size of a statement's text. PostgreSQL enforces the limit before it sends anything. A JavaScript string cannot hold
- * more than 512 MB, and far smaller texts take memory and time from other requests. A larger text fails the statement, which also
- * rolls back a write.
+ * Limits the size of a statement's text. PostgreSQL enforces the limit before it sends anything. A JavaScript string cannot hold more than
+ * 512 MB, and far smaller texts take memory and time from other requests. A larger text fails the statement, which also rolls back a write.
  */
 import { maxResultBytes } from '../expressions/result.js'
 

@@ -4,9 +4,8 @@ import { columnOf } from './identifiers.js'
 import { bindTenant, type Placeholders } from './sql.js'
 
 /**
- * The conditions on a table's rows under an alias. `withDeleted` includes soft-deleted rows. They come before the query's own
- * conditions: PostgreSQL evaluates conditions of equal cost in order, and a condition that fails must not read another tenant's
- * row.
+ * The conditions on a table's rows under an alias. `withDeleted` includes soft-deleted rows. They come before the query's own conditions:
+ * PostgreSQL evaluates conditions of equal cost in order, and a condition that fails must not read another tenant's row.
  */
 export function rowConditions (table: Table, alias: string, placeholders: Placeholders, { withDeleted = false } = {}): string[] {
   const conditions = []

@@ -17,7 +17,6 @@ export interface SelectItem {
   readonly hint?: string
   /** `!inner`: omits records without such a row. */
   readonly inner?: true
-  /** A path into a JSON column. */
   readonly path?: JsonPath
   /** An aggregate over the rows of a group. */
   readonly aggregate?: AggregateName

@@ -30,7 +30,6 @@ export interface Subject {
   readonly filters: CompiledFilters
   /** The uses of all members' embeds. */
   readonly embedUses: EmbedUses
-  /** A record reads a tenant-scoped table. */
   readonly tenantScoped: boolean
 }
 

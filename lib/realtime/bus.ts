@@ -1,7 +1,6 @@
 /** Sends the events of rooms to the other processes. There are two adapters: PostgreSQL and Redis. */
 import type { Owner } from '../identity/tenant-ref.js'
 
-/** An event in a room. */
 export type RoomEvent =
   & (
     /** A message in its final form for the receivers, as JSON. */

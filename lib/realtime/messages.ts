@@ -61,7 +61,6 @@ export const RoomMessage = Type.Object(
 )
 export const Ping = Type.Object({ type: Type.Literal('ping'), ref: optionalRef }, closed)
 
-/** Messages of clients, by `type`. */
 export const clientMessages = {
   auth: Auth,
   watch: Watch,
@@ -76,7 +75,6 @@ export type ClientMessage = Static<typeof clientMessages[keyof typeof clientMess
 export type WatchMessage = Static<typeof Watch>
 export type Ref = Static<typeof ref>
 
-/** Messages of the server, by `type`. */
 export const serverMessages = {
   ready: Type.Object({ type: Type.Literal('ready'), connectionId: Type.String({ format: 'uuid' }) }),
   ack: Type.Object({ type: Type.Literal('ack'), ref: optionalRef, watch: Type.Optional(watchId), position: Type.Optional(position) }),
@@ -118,5 +116,4 @@ export const serverMessages = {
   pong: Type.Object({ type: Type.Literal('pong'), ref: optionalRef })
 } as const
 
-/** A message of the server, discriminated by `type`. */
 export type ServerMessage = Static<typeof serverMessages[keyof typeof serverMessages]>

@@ -6,7 +6,6 @@ import { isRecord } from '../json/plain-value.js'
 import { lazyValidator, validationError, type PartValidator } from '../validation/validator.js'
 import { clientMessages, maxRefLength, type ClientMessage, type Ref } from './messages.js'
 
-/** A message, or the error for its sender. */
 export type Read = { readonly message: ClientMessage } | { readonly error: TenantryError, readonly ref: Ref | undefined }
 
 const validators: ReadonlyMap<string, PartValidator> = new Map(

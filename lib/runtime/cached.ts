@@ -10,7 +10,6 @@ export interface CachedItem {
   /** Empty for the platform. */
   readonly tenant: Owner
   readonly key: string
-  /** The tables that the response reads. */
   readonly reads: readonly TableUse[]
   readonly ttlMs: number
 }

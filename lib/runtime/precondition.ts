@@ -1,7 +1,4 @@
-/**
- * `If-Match` on declared writes. The current version is that of the `GET` route on the same path, read in the write's
- * transaction.
- */
+/** `If-Match` on declared writes. The current version is that of the `GET` route on the same path, read in the write's transaction. */
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
 import type { Guard } from './integrations.js'

@@ -52,10 +52,7 @@ export function bodyOf (route: CompiledRoute, { text, form }: RouteResult, scope
   return response.serialize(computed)
 }
 
-/**
- * The results that a mapping reads after a transform: the response under the key of its query or call, and the results outside
- * it.
- */
+/** The results that a mapping reads after a transform: the response under the key of its query or call, and the results outside it. */
 function resultsOf (route: CompiledRoute, result: unknown, { results }: Scope, last: LastCall | null): Record<string, unknown> {
   const [first] = route.queries
   if (first === undefined) return last === null ? results : { ...results, [last.key]: result }

@@ -6,7 +6,6 @@ import { Section } from './annotations.js'
 export const signatureAlgorithms = ['RS256', 'RS384', 'RS512', 'PS256', 'PS384', 'PS512', 'ES256', 'ES384', 'ES512', 'EdDSA'] as const
 export type SignatureAlgorithm = typeof signatureAlgorithms[number]
 
-/** The name of a provider. */
 export const providerName = /^[A-Za-z0-9_-]{1,32}$/
 
 const Address = (description: string) => Type.Optional(Type.String({ minLength: 1, maxLength: 2000, description }))

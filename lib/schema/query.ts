@@ -174,7 +174,6 @@ export const Query = Type.Object({
   )
 }, { additionalProperties: false, description: 'An operation on a table.' })
 export type Query = Static<typeof Query>
-/** Operations on a table. */
 export type TableOperation = typeof tableOperations[number]
 
 export const DocumentQuery = Type.Object({

@@ -118,7 +118,6 @@ export function createSecretCipher ({ current, known }: MasterKeys): SecretCiphe
   }
 }
 
-/** The id of a ciphertext's master key. */
 export function keyIdOf (ciphertext: Buffer): string {
   return ciphertext.toString('hex', 1, headerLength)
 }

@@ -1,7 +1,6 @@
 /** The master keys of secrets: the settings SECRETS_MASTER_KEY and SECRETS_PREVIOUS_KEYS. */
 import { createSecretKey, hkdfSync, randomBytes, type KeyObject } from 'node:crypto'
 
-/** Bytes of a master key. */
 export const masterKeyLength = 32
 /** Bytes of a key's id. */
 export const keyIdLength = 8
@@ -44,7 +43,6 @@ export function parseMasterKeys (text: string, setting: string): MasterKey[] {
   return text.split(',').filter((one) => one.trim() !== '').map((one) => parseMasterKey(one, setting))
 }
 
-/** The key of these 32 bytes, which are copied. */
 export function masterKeyOf (bytes: Buffer): MasterKey {
   const key = createSecretKey(bytes)
   return { id: Buffer.from(hkdfSync('sha256', key, '', idInfo, keyIdLength)).toString('hex'), key }

@@ -1,6 +1,4 @@
-/**
- * Passwords: argon2id (RFC 9106), off the event loop, at most as many at once as there are cores, tenants in turns.
- */
+/** Passwords: argon2id (RFC 9106), off the event loop, at most as many at once as there are cores, tenants in turns. */
 import type { Owner } from '../identity/tenant-ref.js'
 import { randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'

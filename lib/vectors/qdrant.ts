@@ -25,10 +25,7 @@ interface Condition {
   readonly match: { readonly value: string }
 }
 
-/**
- * Creates the collection if it is missing. Rejects if Qdrant is unreachable, or if the collection's vectors have other
- * dimensions.
- */
+/** Creates the collection if it is missing. Rejects if Qdrant is unreachable, or if the collection's vectors have other dimensions. */
 export async function openQdrantIndex ({ url, apiKey, collection = 'tenantry', space }: QdrantOptions): Promise<VectorIndex> {
   const client = await connect(url, apiKey)
   await prepare(client, collection, space.dimensions)

@@ -19,7 +19,6 @@ export interface StoredDocument {
   readonly id: string
   readonly contentType: string
   readonly metadata: Readonly<Record<string, unknown>>
-  /** The number of its chunks. */
   readonly chunks: number
   readonly createdAt: Date
 }
@@ -74,7 +73,6 @@ export interface StaleDocument extends VectorSpace {
   readonly store: string
 }
 
-/** The text of a document. */
 export interface DocumentText extends Omit<DocumentInput, 'chunks'> {
   readonly version: string
   readonly contents: readonly string[]
@@ -125,10 +123,7 @@ export interface Nearest {
 export interface VectorIndex {
   readonly name: string
   readonly space: VectorSpace
-  /**
-   * The vectors are outside the SQL database: they are written before their version becomes current, and deleted after it is
-   * outdated.
-   */
+  /** The vectors are outside the SQL database: they are written before their version becomes current, and deleted after it is outdated. */
   readonly external: boolean
   /** For an external index, called before the transaction; otherwise called within it, after the text is written. */
   write(tenant: Owner, document: VectorDocument, transaction: Transaction<SystemTables> | null): Promise<void>

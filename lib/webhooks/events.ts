@@ -1,6 +1,5 @@
 /** The events of outbound webhooks. */
 
-/** Every kind of event. */
 export const eventKinds = [
   'entity.created',
   'entity.updated',

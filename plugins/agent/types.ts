@@ -27,7 +27,6 @@ export interface Conversation {
   readonly id: string
   /** The beginning of the first message. */
   readonly title: string
-  /** The number of stored messages. */
   readonly messages: number
   readonly createdAt: Date
   readonly updatedAt: Date

@@ -9,7 +9,6 @@ const longest = 3_600_000 // ms; longer durations are in the last bucket
 const factor = (1 + relativeError) / (1 - relativeError)
 const logFactor = Math.log(factor)
 
-/** The number of the last bucket. */
 export const lastBucket = Math.ceil(Math.log(longest / shortest) / logFactor)
 
 /**

@@ -28,7 +28,6 @@ interface LiveKey {
   readonly texts: readonly KeyText[]
 }
 
-/** A text of a key. */
 interface KeyText {
   readonly hash: Buffer
   /** Milliseconds since 1970; Infinity: as long as the key. */

@@ -16,7 +16,6 @@ export interface PermissionSet {
   values(): Iterable<string>
 }
 
-/** No permissions. */
 export const noPermissions: PermissionSet = new Set<string>()
 
 /** Whether the set contains the permission: by its name, by `resource:*` or by `*`. */
@@ -26,7 +25,6 @@ export function grants (held: PermissionSet, permission: string): boolean {
   return colon > 0 && held.has(`${permission.slice(0, colon)}:*`)
 }
 
-/** The union of the sets. */
 export function unionOf (sets: readonly PermissionSet[]): PermissionSet {
   return {
     has (permission) {

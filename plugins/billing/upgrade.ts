@@ -230,7 +230,6 @@ function changeTo ({ plan, cycle }: Sale, current: InForce, { tiers }: Pick<Plan
   return rise > 0 || (rise === 0 && cycle === 'yearly') ? 'now' : 'period_end'
 }
 
-/** The price of a plan for a cycle. */
 function priceOf ({ plan, cycle }: Sale, plans: Plans): Pick<Session, 'amount' | 'currency'> {
   const { currency, [cycle]: price } = plans.of(plan).price
   return { amount: price === unlimited ? null : Math.round(price * 10 ** minorDigits(currency)), currency: currency.toLowerCase() }

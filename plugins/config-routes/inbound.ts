@@ -127,8 +127,7 @@ function addressOf ({ protocol, host, originalUrl }: FastifyRequest, appUrl: str
 }
 
 /**
- * The path with its parameters, encoded the same way for every spelling of a request. A path too long for an index is replaced
- * by its hash.
+ * The path with its parameters, encoded the same way for every spelling of a request. A path too long for an index is replaced by its hash.
  */
 function pathOf (path: string, params: unknown): string {
   const given: Readonly<Record<string, unknown>> = Object(params)

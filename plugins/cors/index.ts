@@ -52,7 +52,6 @@ declare module 'fastify' {
 export interface AllowedOrigins {
   /** The platform's origins may connect for every tenant. */
   isPlatforms(origin: string): boolean
-  /** The tenant lists the origin. */
   isTenants(tenant: Owner, origin: string): Promise<boolean>
 }
 

@@ -20,9 +20,7 @@ export interface TenantOrigins {
   ready(): Promise<unknown> | undefined
   /** Some tenant lists the origin. */
   isListed(origin: string): boolean
-  /** The tenant lists it. */
   isListedBy(tenant: Owner, origin: string): boolean
-  /** The document of the tenant has changed. */
   changed(tenant: Owner): void
   /** Any document may have changed. */
   reset(): void

@@ -1,6 +1,5 @@
 /**
- * Batches of documents, as durable jobs. Each document is stored in one transaction with its mark, so that none is lost or counted
- * twice.
+ * Batches of documents, as durable jobs. Each document is stored in one transaction with its mark, so that none is lost or counted twice.
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Actor } from '../../lib/database/audit.js'

@@ -43,7 +43,6 @@ export function isInlineType (contentType: string): boolean {
   return inlineTypes.has(contentType)
 }
 
-/** The value of the Content-Type header. */
 export function headerOf (contentType: string): string {
   return contentType.startsWith('text/') ? `${contentType}; charset=utf-8` : contentType
 }

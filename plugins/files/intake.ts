@@ -13,7 +13,6 @@ export interface IntakeOptions {
   readonly exact?: number
   /** The estimated number of bytes; null if unknown. Default: `exact`. */
   readonly expected?: number | null
-  /** The type that the uploader declares. */
   readonly declaredType: string | undefined
   /** Throws if the type is not allowed. */
   readonly judge: (contentType: string) => void

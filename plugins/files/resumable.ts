@@ -198,7 +198,6 @@ function unknown (): TenantryError {
   return failure('notFound', { message: 'There is no such upload, or it has expired' })
 }
 
-/** A new id of an upload. */
 export function newUpload (): string {
   return randomUUID()
 }

@@ -201,7 +201,6 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
 /** The next sweep removes expired files. */
 const notExpired = sql<boolean>`(expires_at is null or expires_at > now())`
 
-/** Converts a row to a file. */
 export function fileOf (row: Row): StoredFile {
   return {
     id: row.id,

@@ -33,7 +33,6 @@ const retryAfter = 5 // s
 const fieldBytes = 65_536 // maximum bytes of a request besides the file
 const longestUpload = dayMs // after which the sweep counts an upload's process as ended
 
-/** The tenant of an upload. */
 export interface UploadTenant {
   readonly id: TenantId
   /** The tier. */

@@ -160,7 +160,6 @@ const placedErrors = [
   'addressRefused'
 ] as const satisfies readonly ErrorName[]
 
-/** The error names the call. */
 function placed (error: unknown, { connector, action }: CompiledCall): unknown {
   for (const name of placedErrors) {
     if (isFailure(error, name)) {

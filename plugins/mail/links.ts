@@ -104,7 +104,6 @@ export function createLinks (db: Database, dbFor: (tenant: Owner) => Database, n
       await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('user_id', '=', userId).execute()
     },
 
-    /** Removes the invitations of these callers. */
     async removeFrom (writer: Writer, tenant: Owner, callers: readonly string[]): Promise<void> {
       await writer.deleteFrom('tenantry.user_links').where('tenant_id', '=', tenant).where('invited_by', 'in', [...callers]).execute()
     },

@@ -19,7 +19,6 @@ export interface DocumentResource {
 /** The cursor of the first page of documents. */
 export const documentsCursor = cursorAt(0)
 
-/** The template of the documents' URIs. */
 export const documentTemplate = {
   uriTemplate: `${prefix}{id}`,
   name: 'documents',

@@ -15,7 +15,6 @@ const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] // s
 
 /** Unknown paths. */
 const unknownRoute = '(unknown)'
-/** All routes of tenants. */
 const tenantRoutes = '(tenant)'
 const otherMethod = '_OTHER'
 const methods = new Set(['GET', 'HEAD', 'POST', 'PUT', 'PATCH', 'DELETE', 'OPTIONS', 'TRACE', 'CONNECT'])

@@ -54,7 +54,6 @@ export function rankOf (documentation: Documentation): number {
   return documentation.tags?.some((tag) => positions.has(tag)) === true ? builtIn : own
 }
 
-/** The rank of a tag of routes with this rank. */
 export function tagRank (tag: string, rank: number): number {
   return rank === builtIn ? builtIn + (positions.get(tag) ?? 0) : rank
 }

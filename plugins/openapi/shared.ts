@@ -29,7 +29,6 @@ export const limitHeaders = referencesTo(Object.keys(limits))
 export const cacheHeaders = referencesTo(['X-Cache'])
 /** Headers of 201 responses that name the created resource. */
 export const locationHeaders = referencesTo(['Location'])
-/** The response of a rate limit. */
 export const rateLimited = { $ref: '#/components/responses/RateLimited' }
 
 /** The members of `components` behind these references, without schemas. */

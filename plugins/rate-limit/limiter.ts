@@ -40,7 +40,6 @@ export interface RateLimiter {
 export type CountedCall = Pick<RouteCall, 'auth' | 'tenant' | 'ip' | 'log'>
 export type CountedReply = Pick<RouteReply, 'statusCode'> & { readonly raw: Pick<ResponseEnd, 'once'> }
 
-/** The limits of the routes of this server. */
 export interface RouteLimiter extends RateLimiter {
   /** The limit of a route, with the plan's ceiling. */
   checkRoute(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>

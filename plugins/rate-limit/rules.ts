@@ -18,7 +18,6 @@ export interface RateLimitRule {
   readonly skipFailedRequests?: boolean | undefined
 }
 
-/** The rule of one route. */
 export type RouteRule = Omit<RateLimitRule, 'windowMs'> & {
   /** The window, in milliseconds. Default: 60,000. */
   readonly windowMs?: number | undefined

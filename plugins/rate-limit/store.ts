@@ -27,8 +27,7 @@ export interface Taken {
  */
 export interface RateLimitStore {
   /**
-   * Counts one request in the first limit and in the second, if there is one. If one of them is used up, neither is
-   * increased.
+   * Counts one request in the first limit and in the second, if there is one. If one of them is used up, neither is increased.
    *
    * @param now the clock of this process, in milliseconds since 1970; a shared store uses its own
    */

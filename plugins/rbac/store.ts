@@ -27,7 +27,6 @@ export interface UserKey {
 
 export interface Page<Row> {
   readonly rows: readonly Row[]
-  /** The total. */
   readonly total: number
 }
 
@@ -174,7 +173,6 @@ export function createRoleStore (names: RoleTables) {
       return row
     },
 
-    /** The number of the user's roles. */
     async countRolesOf (reader: Reader, user: UserKey): Promise<number> {
       const { rows: [row] } = await sql<{ count: number }>`select count(*)::int as count from ${userRoles} where ${ofUser(user)}`.execute(
         reader

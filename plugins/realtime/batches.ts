@@ -23,7 +23,6 @@ export interface StoredBatch {
   readonly tenant: Owner
   readonly position: number
   readonly more: boolean
-  /** The changes from a position on. */
   readonly changesAfter: (position: number) => StoredChange[]
 }
 

@@ -4,7 +4,6 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { positionLock } from './store.js'
 
-/** A table of a tenant. */
 export interface TenantTable {
   readonly tenant: Owner
   readonly table: string

@@ -116,8 +116,7 @@ interface Spoken {
 }
 
 /**
- * Throws `validationFailed` if two rules apply to the same user in the same period. The time is linear in the number of roles
- * of all rules.
+ * Throws `validationFailed` if two rules apply to the same user in the same period. The time is linear in the number of roles of all rules.
  */
 export function refuseContradictions (rules: readonly Rule[]): void {
   const spoken = new Map<string, Spoken>()

@@ -1,7 +1,6 @@
 /**
- * The SQL of limits and usage. A row of usage holds what one user has used of one resource and metric, with a slot for each
- * period, so that one statement counts in every period or in none. Times come from the caller, so that a single clock is
- * used.
+ * The SQL of limits and usage. A row of usage holds what one user has used of one resource and metric, with a slot for each period, so that
+ * one statement counts in every period or in none. Times come from the caller, so that a single clock is used.
  */
 import type { Engine, Statement } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'

@@ -74,10 +74,7 @@ export interface Secrets {
   accessed(tenant: string, keys: readonly string[]): void
   /** The value, which counts as a use; null if it has expired, undefined without one. */
   get(tenant: string, key: string): Promise<string | null | undefined>
-  /**
-   * The value and earlier values in their grace periods, at most ten: to verify signatures of incoming requests. Counts as a
-   * use.
-   */
+  /** The value and earlier values in their grace periods, at most ten: to verify signatures of incoming requests. Counts as a use. */
   accepted(tenant: string, key: string): Promise<string[]>
   /** A page by key and the total; with `search`, only secrets whose key contains the text. */
   page(

@@ -21,7 +21,6 @@ export interface SecretRow {
   readonly createdAt: Date
 }
 
-/** A secret as the list shows it. */
 export interface ListedRow extends Pick<SecretRow, 'key' | 'expiresAt' | 'lastAccessedAt' | 'accessCount' | 'createdAt'> {
   /** JSON text: it is not parsed, since that takes long for many secrets. */
   readonly metadata: string
@@ -202,7 +201,6 @@ export function createSecretStore (db: Kysely<SystemTables>) {
       return rows.map(({ until }) => until)
     },
 
-    /** Ends all earlier values of the key. */
     async endEarlier (tenant: Owner, key: string): Promise<void> {
       await db.deleteFrom('tenantry.secret_earlier_values').where('tenant_id', '=', tenant).where('key', '=', key).execute()
       await db.updateTable('tenantry.secrets').set(noPrevious).where('tenant_id', '=', tenant).where('key', '=', key).execute()

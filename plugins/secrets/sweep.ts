@@ -41,7 +41,6 @@ async function endEarlierValues (db: Kysely<SystemTables>, at: Date): Promise<nu
   return Number(numAffectedRows)
 }
 
-/** The rows of deleted secrets. */
 async function deleteSecrets (db: Kysely<SystemTables>, at: Date): Promise<number> {
   const { numAffectedRows = 0n } = await sql`delete from tenantry.secrets s
     using (${ended(sql`deleted_at <= ${new Date(at.getTime() - deletedFor)}`)}) e where s.tenant_id = e.tenant_id and s.key = e.key`

@@ -1,7 +1,6 @@
 /**
- * Chooses the list that records an ended token: that of the user's tenant, of the platform (empty), or of an identity
- * provider. Anyone can have any number of accounts at a provider. With a separate list their number cannot end the sessions
- * of the platform's own users.
+ * Chooses the list that records an ended token: that of the user's tenant, of the platform (empty), or of an identity provider. Anyone can
+ * have any number of accounts at a provider. With a separate list their number cannot end the sessions of the platform's own users.
  */
 import { platformRef, tenantOfToken, type Owner } from '../../lib/identity/tenant-ref.js'
 

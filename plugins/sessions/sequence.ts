@@ -49,10 +49,7 @@ export function keptMark (sub: string, session: string, sequence: number, form: 
   return hash('sha256', `kept ${session} ${sequence} ${subjectOf(sub, 'base64')}`, form)
 }
 
-/**
- * The key of a user in the table and in memory, with one length for any `sub`. In UTF-8, all lone surrogates would be
- * equal.
- */
+/** The key of a user in the table and in memory, with one length for any `sub`. In UTF-8, all lone surrogates would be equal. */
 export function subjectOf (sub: string, form: 'base64'): string
 export function subjectOf (sub: string, form: 'buffer'): Buffer
 export function subjectOf (sub: string, form: 'base64' | 'buffer'): string | Buffer {

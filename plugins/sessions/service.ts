@@ -65,8 +65,7 @@ export interface Sessions {
    */
   changeUsers<Result>(tenant: string, work: (writer: Transaction<SystemTables>, end: EndUser) => Promise<Result>): Promise<Result>
   /**
-   * A token that no earlier logout ends, not even one in the same second; `expiresIn` is in seconds. Throws without a signing
-   * key.
+   * A token that no earlier logout ends, not even one in the same second; `expiresIn` is in seconds. Throws without a signing key.
    *
    * @param partial the claims of the partial token that it replaces: a logout everywhere that ended the partial token ends this one, too
    */

@@ -1,11 +1,10 @@
 /**
- * Graceful stop: `app.stopping`. While the app closes, running requests finish and new ones get 503. Register it first,
- * and give Fastify its `serverOptions`.
+ * Graceful stop: `app.stopping`. While the app closes, running requests finish and new ones get 503. Register it first, and give Fastify
+ * its `serverOptions`.
  *
- * Probes (routes with `config: { probe: true }`) are refused at once. With `delayMs` other requests are still served for
- * that time, so that load balancers can notice; each response closes its connection. The server listens until all running
- * requests have their responses. With `host: 'localhost'` Fastify listens on a second loopback address; idle connections
- * there do not delay the stop either.
+ * Probes (routes with `config: { probe: true }`) are refused at once. With `delayMs` other requests are still served for that time, so that
+ * load balancers can notice; each response closes its connection. The server listens until all running requests have their responses. With
+ * `host: 'localhost'` Fastify listens on a second loopback address; idle connections there do not delay the stop either.
  */
 import type { ServerResponse } from 'node:http'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'

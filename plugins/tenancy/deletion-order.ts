@@ -1,7 +1,6 @@
 /** Orders tables for deletion: tables come before the tables that they refer to. */
 import type { ForeignKey, Table } from '../../lib/database/catalogue.js'
 
-/** A foreign key with the table that has it. */
 export interface Referrer extends ForeignKey {
   readonly table: Table
 }

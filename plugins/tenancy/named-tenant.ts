@@ -13,7 +13,6 @@ declare module 'fastify' {
   }
 }
 
-/** The tenant that a login names. */
 export interface NamedTenant {
   readonly id: Owner
   /** A login does not reveal that a tenant does not exist. */

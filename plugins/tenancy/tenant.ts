@@ -1,4 +1,3 @@
-/** A tenant. */
 import type { TenantId } from '../../lib/identity/tenant-ref.js'
 import type { ScopeTenant } from '../../lib/expressions/types.js'
 import { failure } from '../../lib/errors.js'

@@ -135,7 +135,6 @@ const GivenState = Type.Object({
 })
 const GivenCheckout = Type.Object({ id: Given, url: Type.String({ pattern: '^https?://' }) })
 
-/** Reads a page of a list. */
 export const productsOf = pageReader('a list of products', GivenProduct, toProduct)
 export const customersOf = pageReader(
   'a list of customers',

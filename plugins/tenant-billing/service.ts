@@ -177,10 +177,7 @@ function read<T> (account: Account, run: (polar: PayprovServices) => Promise<T>)
   return account.call({ repeatable: true }, run)
 }
 
-/**
- * The product of the price, and its currency. payprov's checkout takes these, and chooses the product's price in that
- * currency.
- */
+/** The product of the price, and its currency. payprov's checkout takes these, and chooses the product's price in that currency. */
 async function soldAt (account: Account, priceId: string): Promise<{ product: string, currency: Currency | null }> {
   for (let page = 1, last = 1; page <= Math.min(last, maxSearched); page++) {
     const { items, maxPage } = await read(

@@ -28,7 +28,6 @@ declare module 'fastify' {
 export interface TenantServing {
   readonly loaded: Loaded
   readonly dashboardPermission: string | undefined
-  /** The setting APP_URL. */
   readonly appUrl: string | undefined
 }
 

@@ -102,7 +102,6 @@ export function createConfigService (
   }
 }
 
-/** The entity tag of a version. */
 export function tagOf (version: number): string {
   return `"${version}"`
 }

@@ -12,7 +12,6 @@ const keptVersions = 100 // of a tenant; the oldest are deleted
 const maxAudited = 100 // keys of secrets in one entry of the audit log
 const keptBytes = 10_485_760 // bytes of the kept versions, as PostgreSQL stores them
 
-/** A saved document. */
 export interface SavedDocument {
   /** Counts from 1; 0 if nothing was saved yet. */
   readonly version: number

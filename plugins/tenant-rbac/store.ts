@@ -35,7 +35,6 @@ export function createRbacStore (db: Reader) {
       return await lockTenant(writer, tenant, 'alone') ? read(tenant, writer) : null
     },
 
-    /** Writes the differences between `before` and `after`. */
     async write (writer: Writer, tenant: Owner, before: RbacConfig, after: RbacConfig): Promise<void> {
       const gone = [...before.roles.keys()].filter((name) => !after.roles.has(name))
       if (gone.length > 0) {

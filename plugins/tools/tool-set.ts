@@ -21,7 +21,6 @@ export interface ToolSet {
   readonly accesses: readonly ToolAccess[]
 }
 
-/** Keeps a compiled tool of a set, or compiles it again. */
 export type KeepTool = (name: string, compile: () => CompiledTool | null) => CompiledTool | null
 
 export function toolSet (key: string, routes: readonly ToolRoute[], keep: KeepTool): ToolSet {

@@ -116,9 +116,8 @@ export interface Tools extends ToolSource {
   /** Finds the tool, ready to be called. */
   open(name: string, caller: ToolCaller): Promise<FoundTool | null>
   /**
-   * Calls the route with the identity, the tenant and the address of the caller, and resolves with its JSON. Rejects with
-   * `toolUnknown` for tools that `list` would omit, with the route's own error, `answerTooLarge`, `toolTimeout` and
-   * `toolsNested`.
+   * Calls the route with the identity, the tenant and the address of the caller, and resolves with its JSON. Rejects with `toolUnknown` for
+   * tools that `list` would omit, with the route's own error, `answerTooLarge`, `toolTimeout` and `toolsNested`.
    */
   call(name: string, input: unknown, caller: ToolCaller, call?: ToolCall): Promise<unknown>
   /** Like `call`, but resolves with the text of the response. */

@@ -22,7 +22,6 @@ export interface GaugeValue {
   readonly since: number | null
   readonly gauge: Gauge
   readonly value: number
-  /** Numbers the writes of this instance. */
   readonly written: number
 }
 
@@ -69,7 +68,6 @@ export interface Taking {
   readonly instance: string
   readonly tenant: Owner
   readonly gauge: Gauge
-  /** The number of this write of the instance. */
   readonly written: number
   readonly wanted: number
 }

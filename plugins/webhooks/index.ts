@@ -1,6 +1,4 @@
-/**
- * Outbound webhooks: `app.webhooks` and the log of deliveries. On PostgreSQL without a master key it is off.
- */
+/** Outbound webhooks: `app.webhooks` and the log of deliveries. On PostgreSQL without a master key it is off. */
 import type {} from '../database/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Env } from '../../lib/configuration/index.js'

@@ -93,7 +93,6 @@ export async function takeDue (db: Kysely<SystemTables>, taking: Taking): Promis
   return rows
 }
 
-/** The statement of `takeDue`. */
 export function takeStatement ({ now, holder, platform, tenants, each }: Taking): RawBuilder<Attempt> {
   // Steps through the lines by the index, so that the cost of a look does not grow with a line's deliveries. The order by all columns is
   // that of the index, so that the planner uses it whatever the statistics say.

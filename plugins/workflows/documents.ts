@@ -33,11 +33,9 @@ export type TenantWorkflows = (tenant: Owner) => WorkflowDocument | Promise<Work
 export interface ListedWorkflow {
   readonly id: string
   readonly source: CompiledWorkflow['origin']
-  /** The number of its steps, at any depth. */
   readonly steps: number
 }
 
-/** A workflow with a name. */
 export interface NamedWorkflow {
   readonly schedule: Schedule | undefined
   readonly requiredPermissions: readonly string[]

@@ -57,14 +57,12 @@ export interface WorkflowsOptions
   /** The configuration's compiled connectors. Default: compiled from the configuration. */
   readonly connectors?: ConnectorSet | undefined
   /**
-   * The runners of steps of the types `llm`, `embeddings`, `storage` and `realtime`. Default: those of the plugins models for
-   * `llm`, embeddings for `embeddings`, files for `storage` and realtime for `realtime`. Documents with steps of other types are
-   * refused.
+   * The runners of steps of the types `llm`, `embeddings`, `storage` and `realtime`. Default: those of the plugins models for `llm`,
+   * embeddings for `embeddings`, files for `storage` and realtime for `realtime`. Documents with steps of other types are refused.
    */
   readonly steps?: StepRunners | undefined
 }
 
-/** The checked sections. */
 interface CheckedSections extends Pick<Config, 'tenancy' | 'pagination' | 'functions' | 'workflows'> {
   readonly connectors: ConnectorSet
   readonly env: Env

@@ -34,9 +34,8 @@ export interface Journal {
   outcome(step: string): StepOutcome | undefined
   started(step: string): void | Promise<void>
   /**
-   * Runs the statements of a database step and resolves with the result of `run`. If the journal stores outcomes, statements
-   * and outcome are one transaction: nothing is written if `run` rejects. `run` may be called again after a serialization
-   * failure.
+   * Runs the statements of a database step and resolves with the result of `run`. If the journal stores outcomes, statements and outcome
+   * are one transaction: nothing is written if `run` rejects. `run` may be called again after a serialization failure.
    */
   database(step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome>
   finished(step: string, outcome: StepOutcome): void | Promise<void>

@@ -5,8 +5,7 @@ import { isOutage } from '../../lib/database/failures.js'
 const pauseMs = 1000
 
 /**
- * Repeats the work while the database is unreachable, or while that causes errors. Rejects with other errors, and if the signal is
- * aborted.
+ * Repeats the work while the database is unreachable, or while that causes errors. Rejects with other errors, and if the signal is aborted.
  */
 export async function throughOutages<Result> (work: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
   for (;;) {

@@ -30,9 +30,7 @@ export interface OwnRun {
 
 export interface RunCallers {
   store(request: RouteCall): Promise<StoredCaller>
-  /** For a run that continues from its stored caller. */
   stored(caller: StoredCaller, run: OwnRun): RunCaller
-  /** For a run within its request. */
   within(request: RouteCall, runId: string): RunCaller
 }
 

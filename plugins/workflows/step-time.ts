@@ -8,8 +8,7 @@ export function overdue (step: string): TenantryError {
 }
 
 /**
- * Does the work until the time `ends`, in milliseconds since 1970. Then rejects with `providerTimeout`, and aborts the signal of
- * the work.
+ * Does the work until the time `ends`, in milliseconds since 1970. Then rejects with `providerTimeout`, and aborts the signal of the work.
  */
 export async function within<Result> (
   ends: number,

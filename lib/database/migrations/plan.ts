@@ -63,10 +63,7 @@ export async function planMigration (session: Session, options: PlanOptions): Pr
   }
 }
 
-/**
- * The first migration of the plan; null if nothing is missing. Until the server's own tables all exist, only their records are
- * read.
- */
+/** The first migration of the plan; null if nothing is missing. Until the server's own tables all exist, only their records are read. */
 export async function planNext (session: Session, options: PlanOptions): Promise<PlannedMigration | null> {
   const applied = await appliedMigrations(session)
   refuseNewer(applied)
@@ -84,7 +81,6 @@ export function hasLoneStatements ({ migrations }: Pick<MigrationPlan, 'migratio
   return migrations.some(({ steps }) => steps.some(({ kind }) => kind === 'alone'))
 }
 
-/** SQL that records a migration as applied. */
 export function recordSql ({ name, kind }: Pick<PlannedMigration, 'name' | 'kind'>): string {
   return `insert into tenantry.migrations (name, kind) values (${literal(name)}, ${literal(kind)})`
 }

@@ -1,11 +1,10 @@
 /**
- * Row-level security of tenant-scoped tables. The setting `app.tenant_id` decides which rows a session sees and writes: those of
- * one tenant, those of all (`*`), or the platform's own, whose tenant is empty (`/platform`). No tenant's id has such characters.
- * A session without the setting gets an error, because an empty result would look like lost data. PostgreSQL itself raises the
- * error for a setting that was never made. A setting that ended with its transaction is empty afterwards, and the policies raise
- * an error for it. The policies bind the owner of the table too (FORCE). Permissive policies of one table add up, so the policy
- * that separates tenants is restrictive. PostgreSQL shows no rows without a permissive policy, so one is added if the table has
- * no other.
+ * Row-level security of tenant-scoped tables. The setting `app.tenant_id` decides which rows a session sees and writes: those of one
+ * tenant, those of all (`*`), or the platform's own, whose tenant is empty (`/platform`). No tenant's id has such characters. A session
+ * without the setting gets an error, because an empty result would look like lost data. PostgreSQL itself raises the error for a setting
+ * that was never made. A setting that ended with its transaction is empty afterwards, and the policies raise an error for it. The policies
+ * bind the owner of the table too (FORCE). Permissive policies of one table add up, so the policy that separates tenants is restrictive.
+ * PostgreSQL shows no rows without a permissive policy, so one is added if the table has no other.
  */
 import { everyTenant, platformRows, tenantSetting } from '../connections.js'
 import { identifier, literal } from '../sql.js'

@@ -5,7 +5,6 @@ import { createHash } from 'node:crypto'
 import { nearest, type FaultList } from '../../schema/faults.js'
 import { parsePath } from '../path.js'
 
-/** The declaration of a tool. */
 export interface ToolDeclaration {
   readonly name: string
   readonly description: string

@@ -17,9 +17,8 @@ const defaultRetryAfter = 5 // s, where a provider that limits the rate does not
 export const maxResponseBytes = 5 * 1_048_576
 
 /**
- * A failure of a provider:
- * `key`: it does not accept the key; `missing`: the named object does not exist; `refused`: it does not accept the values; `busy`: it
- * limits the rate; `failed`: an internal failure; `unreadable`: an undocumented response.
+ * A failure of a provider: `key`: it does not accept the key; `missing`: the named object does not exist; `refused`: it does not accept the
+ * values; `busy`: it limits the rate; `failed`: an internal failure; `unreadable`: an undocumented response.
  */
 export type FaultKind = 'key' | 'missing' | 'refused' | 'busy' | 'failed' | 'unreadable'
 

@@ -1,7 +1,4 @@
-/**
- * Documents for search, and the text of their chunks. Their vectors are in a separate table (vector-tables.ts), or in another
- * store.
- */
+/** Documents for search, and the text of their chunks. Their vectors are in a separate table (vector-tables.ts), or in another store. */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

@@ -1,7 +1,6 @@
 /**
- * Changes are recorded only if a client may watch them. `realtime_recorded` has an entry for each table of a tenant that is
- * watched, or was watched recently. A trigger writes to `realtime_outbox`. After the commit, the change moves to
- * `realtime_changes` with its position.
+ * Changes are recorded only if a client may watch them. `realtime_recorded` has an entry for each table of a tenant that is watched, or was
+ * watched recently. A trigger writes to `realtime_outbox`. After the commit, the change moves to `realtime_changes` with its position.
  */
 import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'

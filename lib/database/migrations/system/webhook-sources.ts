@@ -1,7 +1,4 @@
-/**
- * In the platform's deliveries, the tenants of the events take turns, and the events of one tenant never wait for those of
- * another.
- */
+/** In the platform's deliveries, the tenants of the events take turns, and the events of one tenant never wait for those of another. */
 import type { SystemMigration } from './system-migration.js'
 
 const deliveries = 'tenantry.webhook_deliveries'

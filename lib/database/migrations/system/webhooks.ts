@@ -49,8 +49,7 @@ export const webhooks: SystemMigration = {
     'create index webhook_deliveries_next on tenantry.webhook_deliveries (next_attempt_at) where next_attempt_at is not null',
     // Deliveries of one subject run one after the other.
     "create index webhook_deliveries_order on tenantry.webhook_deliveries (tenant_id, endpoint, subject, event) where status = 'pending'",
-    // Pages of the log: all deliveries, those with one final status, and those of an event. Waiting deliveries have their own order
-    // above.
+    // Pages of the log: all deliveries, those with one final status, and those of an event. Waiting deliveries have their own order above.
     'create index on tenantry.webhook_deliveries (tenant_id, created_at, id)',
     "create index on tenantry.webhook_deliveries (tenant_id, status, created_at, id) where status <> 'pending'",
     'create index on tenantry.webhook_deliveries (tenant_id, type, created_at, id)',

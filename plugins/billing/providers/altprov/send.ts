@@ -2,7 +2,6 @@
 import { parseBounded } from '../../../../lib/json/bounds.js'
 import { readText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf, type FaultKind } from '../call.js'
 
-/** The used headers of a response. */
 export interface ResponseHead {
   at: Date | null
   isReplay: boolean
