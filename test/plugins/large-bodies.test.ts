@@ -1,26 +1,28 @@
-import Fastify from 'fastify'
 import t, { type Test } from 'tap'
-import conventions from '../../plugins/conventions/index.js'
 import { turns } from '../../lib/concurrency/event-loop-yielder.js'
+import { testApp } from '../helpers/app.js'
 import { holdInPause } from '../helpers/pauses.js'
 
 const largeBody = JSON.stringify({ text: 'x'.repeat(70_000) })
 
 /** An app whose caller belongs to the tenant in the header, and the tenants whose requests it has answered. */
 async function open (t: Test) {
-  const app = Fastify()
-  t.teardown(() => app.close())
   const answered: unknown[] = []
-  app.decorateRequest('auth', null)
-  app.addHook('onRequest', (request, _reply, done) => {
-    const id = request.headers['x-test-tenant']
-    if (typeof id === 'string') request.auth = { tenant_id: id, sub: 'u', permissions: [] }
-    done()
-  })
-  await app.register(conventions, { root: true })
-  app.post('/', async (request) => {
-    answered.push(request.headers['x-test-tenant'])
-    return {}
+  const { app } = await testApp(t, {
+    plugins: { conventions: { root: true } },
+    before (app) {
+      app.decorateRequest('auth', null)
+      app.addHook('onRequest', (request, _reply, done) => {
+        const id = request.headers['x-test-tenant']
+        if (typeof id === 'string') request.auth = { tenant_id: id, sub: 'u', permissions: [] }
+        done()
+      })
+    },
+    routes: (app) =>
+      app.post('/', async (request) => {
+        answered.push(request.headers['x-test-tenant'])
+        return {}
+      })
   })
   const send = (tenant: string, payload: string) =>
     app.inject({ method: 'POST', url: '/', headers: { 'x-test-tenant': tenant, 'content-type': 'application/json' }, payload })

@@ -1,22 +1,27 @@
 import type { Claims } from '../../../lib/expressions/types.js'
-import Fastify, { type FastifyInstance } from 'fastify'
-import t from 'tap'
-import auth, { type AuthOptions } from '../../../plugins/auth/index.js'
+import type { FastifyInstance } from 'fastify'
+import type { AuthOptions } from '../../../plugins/auth/index.js'
+import t, { type Test } from 'tap'
 import { requireSameContext } from '../../../lib/plugin/optional.js'
-import conventions from '../../../plugins/conventions/index.js'
+import { testApp } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { bearer, testSecret } from '../../helpers/tokens.js'
+import { bearer } from '../../helpers/tokens.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const platform = secretText('0123456789abcdef', 'API_KEY')
 
-function createApp (options: AuthOptions = { apiKey: platform }): FastifyInstance {
-  const app = Fastify()
-  app.register(conventions)
-  app.register(auth, { jwt: { secret: testSecret }, ...options })
-  app.after(() => {
-    for (const access of ['public', 'open', 'user', 'tenant-admin', 'platform-admin'] as const) {
-      app.get(`/${access}`, { config: { access } }, async (request) => ({ auth: request.auth }))
+async function createApp (
+  t: Test,
+  options: AuthOptions = { apiKey: platform },
+  prepare = (_app: FastifyInstance) => {}
+): Promise<FastifyInstance> {
+  const { app } = await testApp(t, {
+    plugins: { conventions: {}, auth: options },
+    routes (app) {
+      prepare(app)
+      for (const access of ['public', 'open', 'user', 'tenant-admin', 'platform-admin'] as const) {
+        app.get(`/${access}`, { config: { access } }, async (request) => ({ auth: request.auth }))
+      }
     }
   })
   return app
@@ -29,7 +34,7 @@ async function ask (app: FastifyInstance, url: string, headers: Record<string, s
 }
 
 t.test("the platform's key authenticates a platform administrator; any other key is rejected, also where none is needed", async (t) => {
-  const app = createApp()
+  const app = await createApp(t)
   for (const url of ['/open', '/user', '/tenant-admin', '/platform-admin']) {
     t.match(
       await ask(app, url, { 'x-api-key': platform }),
@@ -57,14 +62,14 @@ t.test("the platform's key authenticates a platform administrator; any other key
     }
   }
   t.match(
-    await ask(createApp({}), '/user', { 'x-api-key': platform }),
+    await ask(await createApp(t, {}), '/user', { 'x-api-key': platform }),
     { status: 401, code: 'TENANTRY_TOKEN_INVALID' },
     'the platform has no key'
   )
 })
 
 t.test('a token together with a key is a 400, whichever is valid; public routes ignore both', async (t) => {
-  const app = createApp()
+  const app = await createApp(t)
   for (const authorization of [bearer().authorization, 'Bearer nonsense', 'Basic dTpw']) {
     for (const key of [platform, 'nonsense']) {
       t.match(await ask(app, '/open', { authorization, 'x-api-key': key }), { status: 400, code: 'TENANTRY_CREDENTIALS_AMBIGUOUS' })
@@ -74,17 +79,18 @@ t.test('a token together with a key is a 400, whichever is valid; public routes 
 })
 
 t.test('other keys are looked up, synchronously or not; empty, long and platform keys never are', async (t) => {
-  const app = createApp()
   const asked: string[] = []
   const claims: Claims = { sub: 'k', tenant_id: 'acme' }
-  app.decorate('apiKeys', {
-    find (key) {
-      asked.push(key)
-      if (key === 'at once') return claims
-      if (key === 'later') return Promise.resolve(claims)
-      return key === 'never' ? Promise.resolve(null) : null
-    },
-    recall: () => null
+  const app = await createApp(t, undefined, (app) => {
+    app.decorate('apiKeys', {
+      find (key) {
+        asked.push(key)
+        if (key === 'at once') return claims
+        if (key === 'later') return Promise.resolve(claims)
+        return key === 'never' ? Promise.resolve(null) : null
+      },
+      recall: () => null
+    })
   })
   for (const key of ['at once', 'later']) t.match(await ask(app, '/user', { 'x-api-key': key }), { status: 200, auth: claims })
   for (const key of ['never', 'nobody']) {
@@ -96,14 +102,14 @@ t.test('other keys are looked up, synchronously or not; empty, long and platform
 })
 
 t.test('permissions from platform and tenant roles add up, and are dropped from the cache after a change', async (t) => {
-  const app = createApp()
   const caller: Claims = { sub: 'u', role: 'editor' }
   let given = new Set(['a:b'])
-  app.decorate('platformRoles', { permissionsOf: () => given })
-  app.decorate('tenantRoles', {
-    permissionsOf: ({ role = '' }, tenant) => tenant === 'later' ? Promise.resolve(new Set(['c:d'])) : new Set([`${role}:x`])
+  const app = await createApp(t, undefined, (app) => {
+    app.decorate('platformRoles', { permissionsOf: () => given })
+    app.decorate('tenantRoles', {
+      permissionsOf: ({ role = '' }, tenant) => tenant === 'later' ? Promise.resolve(new Set(['c:d'])) : new Set([`${role}:x`])
+    })
   })
-  await app.ready()
   const sync = app.auth.permissionsOf(caller)
   t.notOk(sync instanceof Promise)
   t.same(['a:b', 'editor:x', 'c:d'].map((permission) => 'has' in sync && sync.has(permission)), [true, true, false])
@@ -115,17 +121,18 @@ t.test('permissions from platform and tenant roles add up, and are dropped from 
 })
 
 t.test("a plugin that auth reads must be registered in auth's context", async (t) => {
-  const app = createApp()
-  app.register(async (scope) => {
-    requireSameContext(scope, 'auth', 'sessions')
+  const app = createApp(t, undefined, (app) => {
+    app.register(async (scope) => {
+      requireSameContext(scope, 'auth', 'sessions')
+    })
   })
-  await t.rejects(async () => app.ready(), /register the plugin "tenantry\/plugins\/sessions" in the context that has `auth`/)
+  await t.rejects(app, /register the plugin "tenantry\/plugins\/sessions" in the context that has `auth`/)
 })
 
 t.test('a platform key that can be guessed or cannot be sent in a header fails at start', async (t) => {
   for (const apiKey of ['', 'short', '0123456789abcde', `${platform} x`, `${platform}\n`, `${platform}é`, 'x'.repeat(257)]) {
     await t.rejects(
-      async () => createApp({ apiKey }).ready(),
+      createApp(t, { apiKey }),
       new RegExp(`API_KEY\\) has ${apiKey.length} characters: expected 16 to 256 visible ASCII`)
     )
   }

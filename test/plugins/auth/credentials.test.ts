@@ -1,10 +1,9 @@
 /** Credentials that work beyond a request stores: they are valid as long as a request with the token or key would be. */
 import type { AuthOptions } from '../../../plugins/auth/index.js'
 import type { Credential } from '../../../plugins/auth/credentials.js'
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { test, type Test } from 'tap'
-import auth from '../../../plugins/auth/index.js'
-import conventions from '../../../plugins/conventions/index.js'
+import { testApp } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
 import { platformKey } from './app.js'
@@ -12,13 +11,14 @@ import { testKey, testProvider } from './provider.js'
 
 const other = secretText('another secret of the tests, as long as the first', 'jwt.secret')
 
-async function start (t: Test, options: AuthOptions): Promise<FastifyInstance> {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(conventions)
-  await app.register(auth, options)
-  app.get('/', { config: { access: 'open' } }, async (request) => ({ credential: await app.auth.credentialOf(request) }))
-  await app.ready()
+async function start (t: Test, options: AuthOptions, prepare = (_app: FastifyInstance) => {}): Promise<FastifyInstance> {
+  const { app } = await testApp(t, {
+    plugins: { conventions: {}, auth: options },
+    routes (app) {
+      prepare(app)
+      app.get('/', { config: { access: 'open' } }, async (request) => ({ credential: await app.auth.credentialOf(request) }))
+    }
+  })
   return app
 }
 
@@ -43,12 +43,10 @@ test('a token of a replaced secret is valid while the secret is a previous one',
 
 test('a token is valid until it expires or a plugin revokes it', async (t) => {
   let time = Date.now()
-  const app = Fastify()
-  t.teardown(() => app.close())
   const revoked = new Set<string>()
-  await app.register(auth, { jwt: { secret: testSecret }, now: () => time })
-  app.decorate('revocations', { version: 1, refuses: (_claims, id) => revoked.has(id()) })
-  app.get('/', { config: { access: 'open' } }, async (request) => ({ credential: await app.auth.credentialOf(request) }))
+  const app = await start(t, { jwt: { secret: testSecret }, now: () => time }, (app) => {
+    app.decorate('revocations', { version: 1, refuses: (_claims, id) => revoked.has(id()) })
+  })
   const headers = bearer({ sub: 'ada', tenant_id: 'acme' })
   const credential = await credentialOf(app, headers)
   t.notOk(JSON.stringify(credential).includes(headers.authorization.slice(-20)))

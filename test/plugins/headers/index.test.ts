@@ -1,11 +1,9 @@
 /** Headers of every response: security, request id, caching. */
 import { test, type Test } from 'tap'
-import Fastify from 'fastify'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import conventions from '../../../plugins/conventions/index.js'
-import headers from '../../../plugins/headers/index.js'
 import { caller, type Reply } from '../../http/caller.js'
+import { testApp } from '../../helpers/app.js'
 import { listen, testServer, type TestDocument } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 
@@ -162,11 +160,10 @@ test('HSTS depends on a trusted proxy', async (t) => {
 })
 
 test('an embedding app keeps its own caching and Vary headers', async (t) => {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(headers)
-  await app.register(conventions)
-  app.get('/', async (_request, reply) => reply.header('cache-control', 'public, max-age=60').send({}))
+  const { app } = await testApp(t, {
+    plugins: { headers: {}, conventions: {} },
+    routes: (app) => app.get('/', async (_request, reply) => reply.header('cache-control', 'public, max-age=60').send({}))
+  })
   const { headers: got } = await app.inject('/')
   t.match(got, { 'cache-control': 'public, max-age=60', 'x-content-type-options': 'nosniff', 'x-request-id': /./ })
 })

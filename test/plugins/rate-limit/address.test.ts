@@ -1,13 +1,12 @@
 /** `config: { addressLimit }`: counts each address before all other checks, on a route of any plugin. */
-import Fastify, { type FastifyInstance } from 'fastify'
-import t from 'tap'
-import auth from '../../../plugins/auth/index.js'
-import conventions from '../../../plugins/conventions/index.js'
-import rateLimit, { type RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
-import { bearer, testSecret } from '../../helpers/tokens.js'
+import type { FastifyInstance } from 'fastify'
+import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
+import t, { type Test } from 'tap'
+import { testApp } from '../../helpers/app.js'
+import { bearer } from '../../helpers/tokens.js'
 
 /** A login with one valid password. It waits for `gate` before it responds. */
-async function login (app: FastifyInstance, { gate }: { gate: () => Promise<void> }): Promise<void> {
+function login (app: FastifyInstance, gate: () => Promise<void>): void {
   app.post(
     '/login',
     { config: { access: 'public', addressLimit: { max: 3, windowMs: 60_000, skipSuccessfulRequests: true } } },
@@ -23,13 +22,12 @@ async function login (app: FastifyInstance, { gate }: { gate: () => Promise<void
   )
 }
 
-async function appOf (options: RateLimitPluginOptions = { enabled: false }, gate = async () => {}): Promise<FastifyInstance> {
-  const app = Fastify({ trustProxy: true })
-  app.register(conventions)
-  app.register(auth, { jwt: { secret: testSecret } })
-  app.register(rateLimit, options)
-  app.register(login, { gate })
-  await app.ready()
+async function appOf (t: Test, options: RateLimitPluginOptions = {}, gate = async () => {}): Promise<FastifyInstance> {
+  const { app } = await testApp(t, {
+    plugins: { conventions: {}, auth: {}, 'rate-limit': options },
+    server: { trustProxy: true },
+    routes: (app) => login(app, gate)
+  })
   return app
 }
 
@@ -38,7 +36,7 @@ const post = async (app: FastifyInstance, password: string, from = '10.0.0.1') =
   await app.inject({ method: 'POST', url: '/login', headers: { 'x-password': password, 'x-forwarded-for': from } })
 
 t.test('an address is rejected before its token is checked, even if rate limits are off', async (t) => {
-  const app = await appOf()
+  const app = await appOf(t)
   const get = (headers: Record<string, string>) => app.inject({ url: '/verify', headers })
   t.equal((await get({ authorization: 'Bearer x' })).statusCode, 401)
   const second = await get(bearer({}))
@@ -51,7 +49,7 @@ t.test('an address is rejected before its token is checked, even if rate limits 
 })
 
 t.test('only failures count, per address', async (t) => {
-  const app = await appOf()
+  const app = await appOf(t)
   for (let count = 0; count < 5; count++) t.equal((await post(app, 'right')).statusCode, 200)
   for (let count = 0; count < 3; count++) t.equal((await post(app, 'wrong')).statusCode, 401)
   const refused = await post(app, 'right')
@@ -65,7 +63,7 @@ t.test('of concurrent guesses at most the allowed number of failures is checked;
   const opened = new Promise<void>((resolve) => {
     open = resolve
   })
-  const app = await appOf(undefined, () => opened)
+  const app = await appOf(t, undefined, () => opened)
   const guesses = Array.from({ length: 20 }, (_, index) => post(app, index === 0 ? 'right' : 'wrong'))
   // Rejected ones do not wait for the gate.
   t.same((await Promise.all(guesses.slice(3))).map(({ statusCode }) => statusCode), Array.from({ length: 17 }, () => 429))
@@ -75,9 +73,9 @@ t.test('of concurrent guesses at most the allowed number of failures is checked;
 })
 
 t.test("the headers show the address's count or the route's rule, whichever has less left", async (t) => {
-  const app = await appOf({ default: { max: 2, windowMs: 60_000 } })
+  const app = await appOf(t, { enabled: true, default: { max: 2, windowMs: 60_000 } })
   t.match((await post(app, 'wrong')).headers, { 'x-ratelimit-limit': '2', 'x-ratelimit-remaining': '1' })
   t.match((await post(app, 'wrong', '10.0.0.9')).headers, { 'x-ratelimit-limit': '2', 'x-ratelimit-remaining': '1' })
-  const wide = await appOf({ default: { max: 100, windowMs: 60_000 } })
+  const wide = await appOf(t, { enabled: true, default: { max: 100, windowMs: 60_000 } })
   t.match((await post(wide, 'wrong')).headers, { 'x-ratelimit-limit': '3', 'x-ratelimit-remaining': '2' })
 })

@@ -1,22 +1,21 @@
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
-import rateLimit from '../../../plugins/rate-limit/index.js'
+import { testApp } from '../../helpers/app.js'
 import { startRedis, type TestRedis } from '../../helpers/redis.js'
 
 async function appOn (t: Test, { url }: TestRedis): Promise<{ app: FastifyInstance, lines: string[] }> {
   const lines: string[] = []
-  const app = Fastify({
-    logger: {
-      level: 'info',
-      stream: {
-        write: (line: string) => {
-          if (line.includes('Redis')) lines.push(line)
-        }
-      }
-    }
+  const { app } = await testApp(t, {
+    plugins: { 'rate-limit': { enabled: true, redis: { url } } },
+    onLog (line) {
+      if (line.includes('Redis')) lines.push(line)
+    },
+    routes: countedRoutes
   })
-  t.teardown(() => app.close())
-  await app.register(rateLimit, { redis: { url } })
+  return { app, lines }
+}
+
+function countedRoutes (app: FastifyInstance): void {
   const keyGenerator = ({ headers }: { headers: Record<string, unknown> }) => String(headers['x-key'] ?? 'all')
   app.get('/a', { config: { rateLimit: { max: 3, timeWindow: '1 minute', keyGenerator } } }, async () => ({}))
   app.get('/again', { config: { rateLimit: { max: 1, timeWindow: '1 minute', continueExceeding: true } } }, async () => ({}))
@@ -25,8 +24,6 @@ async function appOn (t: Test, { url }: TestRedis): Promise<{ app: FastifyInstan
   app.get('/first', async (request) => first(request))
   app.get('/second', async (request) => second(request))
   app.get('/look', async (request) => first(request, { increment: false }))
-  await app.ready()
-  return { app, lines }
 }
 
 async function statuses (app: FastifyInstance, count: number, url = '/a'): Promise<number[]> {

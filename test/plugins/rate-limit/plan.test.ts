@@ -1,12 +1,8 @@
+import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
-import Fastify, { type FastifyInstance, type LightMyRequestResponse } from 'fastify'
-import t from 'tap'
-import auth from '../../../plugins/auth/index.js'
-import conventions from '../../../plugins/conventions/index.js'
-import plans from '../../../plugins/plans/index.js'
-import rateLimit from '../../../plugins/rate-limit/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import { bearer, testSecret } from '../../helpers/tokens.js'
+import t, { type Test } from 'tap'
+import { testApp } from '../../helpers/app.js'
+import { bearer } from '../../helpers/tokens.js'
 import { sharedEngine } from '../tenancy/shared-engine.js'
 
 const withDatabase = await sharedEngine(t)
@@ -19,41 +15,45 @@ interface Setup {
 let number = 0
 
 /** An app with its own tenant, on a plan of three requests a minute unless another is named. */
-async function appOf (options: RateLimitPluginOptions, { plan = 'free', trustHeader = false }: Setup = {}) {
+async function appOf (t: Test, options: RateLimitPluginOptions, { plan = 'free', trustHeader = false }: Setup = {}) {
   const clock = { now: 1_800_000_000_000 }
-  const app = Fastify({ trustProxy: true })
-  app.register(conventions)
-  app.register(plans, {
-    plans: {
-      free: { limits: { api: { requestsPerMinute: 3 } } },
-      one: { limits: { api: { requestsPerMinute: 1 } } },
-      endless: { limits: { api: { requestsPerMinute: -1 } } }
-    }
-  })
-  app.register(auth, { jwt: { secret: testSecret } })
-  withDatabase(app)
-  app.register(tenancy, { trustHeader })
-  app.register(rateLimit, { now: () => clock.now, ...options })
-  app.after(() => {
-    app.get('/a', { config: { access: 'open' } }, async () => ({}))
-    app.get('/fails', { config: { access: 'open' } }, async (_request, reply) => reply.code(404).send({}))
-    app.get(
-      '/own',
-      { config: { access: 'open', rateLimitRule: { max: 2, windowMs: 120_000, message: 'Slowly', statusCode: 420 } } },
-      async () => ({})
-    )
-    app.get(
-      '/failures',
-      { config: { access: 'open', rateLimitRule: { max: 1, windowMs: 60_000, skipSuccessfulRequests: true } } },
-      async () => ({})
-    )
-    for (const path of ['/upgrade', '/subscription']) app.get(path, { config: { access: 'open', beyondPlan: true } }, async () => ({}))
-    app.get('/free', { config: { access: 'open', rateLimitRule: false } }, async () => ({}))
-  })
   const tenant = `tenant-${++number}`
-  await app.ready()
-  await app.tenants.create({ id: tenant, name: tenant, plan })
+  const { app } = await testApp(t, {
+    plugins: {
+      conventions: {},
+      plans: {
+        plans: {
+          free: { limits: { api: { requestsPerMinute: 3 } } },
+          one: { limits: { api: { requestsPerMinute: 1 } } },
+          endless: { limits: { api: { requestsPerMinute: -1 } } }
+        }
+      },
+      tenancy: { trustHeader },
+      'rate-limit': { enabled: true, now: () => clock.now, ...options }
+    },
+    server: { trustProxy: true },
+    tenants: [{ id: tenant, plan }],
+    before: withDatabase,
+    routes: limitedRoutes
+  })
   return { app, clock, tenant, token: bearer({ tenant_id: tenant }) }
+}
+
+function limitedRoutes (app: FastifyInstance): void {
+  app.get('/a', { config: { access: 'open' } }, async () => ({}))
+  app.get('/fails', { config: { access: 'open' } }, async (_request, reply) => reply.code(404).send({}))
+  app.get(
+    '/own',
+    { config: { access: 'open', rateLimitRule: { max: 2, windowMs: 120_000, message: 'Slowly', statusCode: 420 } } },
+    async () => ({})
+  )
+  app.get(
+    '/failures',
+    { config: { access: 'open', rateLimitRule: { max: 1, windowMs: 60_000, skipSuccessfulRequests: true } } },
+    async () => ({})
+  )
+  for (const path of ['/upgrade', '/subscription']) app.get(path, { config: { access: 'open', beyondPlan: true } }, async () => ({}))
+  app.get('/free', { config: { access: 'open', rateLimitRule: false } }, async () => ({}))
 }
 
 async function ask (app: FastifyInstance, url: string, count: number, headers: Record<string, string>): Promise<LightMyRequestResponse[]> {
@@ -66,13 +66,13 @@ const statuses = (responses: readonly LightMyRequestResponse[]) => responses.map
 const told = ({ headers }: LightMyRequestResponse) => ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
 
 t.test('a default with only a message limited tenants to a hundred a minute', async (t) => {
-  const { app, token } = await appOf({ default: { message: 'Slowly' } })
+  const { app, token } = await appOf(t, { default: { message: 'Slowly' } })
   t.strictSame(told((await ask(app, '/a', 1, token))[0]!)[0], 3, 'its plan')
   t.strictSame(told((await ask(app, '/a', 1, {}))[0]!)[0], 100, 'an address')
 })
 
 t.test('a tenant without a rule is limited only by its plan, over all routes', async (t) => {
-  const { app, clock, token } = await appOf({})
+  const { app, clock, token } = await appOf(t, {})
   const [first] = await ask(app, '/a', 1, token)
   t.same(told(first!), [3, 2, 1_800_000_060])
   t.same(statuses(await ask(app, '/fails', 1, token)), [404])
@@ -87,14 +87,14 @@ t.test('a tenant without a rule is limited only by its plan, over all routes', a
 })
 
 t.test('a tenant that has used up its plan can still upgrade, thirty times a minute', async (t) => {
-  const { app, token } = await appOf({})
+  const { app, token } = await appOf(t, {})
   t.same(statuses(await ask(app, '/a', 4, token)), [200, 200, 200, 429])
   t.same(new Set(statuses(await ask(app, '/upgrade', 20, token))), new Set([200]))
   t.same(statuses(await ask(app, '/subscription', 11, token)).slice(-2), [200, 429])
-  const { app: other, token: fresh } = await appOf({})
+  const { app: other, token: fresh } = await appOf(t, {})
   await ask(other, '/upgrade', 5, fresh)
   t.same(statuses(await ask(other, '/a', 1, fresh)), [200], 'they do not count for the plan')
-  const { app: one, token: ofOne } = await appOf({}, { plan: 'one' })
+  const { app: one, token: ofOne } = await appOf(t, {}, { plan: 'one' })
   t.same(
     statuses([...await ask(one, '/a', 2, ofOne), ...await ask(one, '/upgrade', 1, ofOne)]),
     [200, 429, 200],
@@ -103,7 +103,7 @@ t.test('a tenant that has used up its plan can still upgrade, thirty times a min
 })
 
 t.test('the plan limits in addition to the rule, and the headers show the one with less left', async (t) => {
-  const { app, clock, token } = await appOf({ default: { max: 2, windowMs: 10_000 } })
+  const { app, clock, token } = await appOf(t, { default: { max: 2, windowMs: 10_000 } })
   t.same((await ask(app, '/a', 3, token)).map(told), [[2, 1, 1_800_000_010], [2, 0, 1_800_000_010], [2, 0, 1_800_000_010]])
   clock.now += 10_000
   const responses = await ask(app, '/a', 2, token)
@@ -113,7 +113,7 @@ t.test('the plan limits in addition to the rule, and the headers show the one wi
 })
 
 t.test("a route with its own rule has the plan's limit too, with the plan's message", async (t) => {
-  const { app, token } = await appOf({})
+  const { app, token } = await appOf(t, {})
   const own = await ask(app, '/own', 3, token)
   t.same(statuses(own), [200, 200, 420])
   t.equal(own[2]!.json().message, 'Slowly')
@@ -124,19 +124,19 @@ t.test("a route with its own rule has the plan's limit too, with the plan's mess
 })
 
 t.test('if two counts have equally much left, the headers show the one that lasts longer', async (t) => {
-  const { app, token } = await appOf({ default: { max: 3, windowMs: 10_000 } })
+  const { app, token } = await appOf(t, { default: { max: 3, windowMs: 10_000 } })
   const responses = await ask(app, '/a', 4, token)
   t.same(responses.map(told), [[3, 2, 1_800_000_060], [3, 1, 1_800_000_060], [3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
   t.equal(responses[3]!.headers['retry-after'], '60')
 })
 
 t.test('a response that the rule skips counts for the plan', async (t) => {
-  const { app, token } = await appOf({})
+  const { app, token } = await appOf(t, {})
   t.same(statuses(await ask(app, '/failures', 4, token)), [200, 200, 200, 429])
 })
 
 t.test('each tenant has its own plan limit; callers without a tenant never use one', async (t) => {
-  const { app, tenant, token } = await appOf({})
+  const { app, tenant, token } = await appOf(t, {})
   t.same(statuses(await ask(app, '/a', 4, { 'x-tenant-id': tenant })), [200, 200, 200, 200], 'the rule for addresses')
   t.same(statuses(await ask(app, '/a', 4, { ...bearer({ role: 'admin' }), 'x-tenant-id': tenant })), [200, 200, 200, 200])
   t.same(statuses(await ask(app, '/a', 4, token)), [200, 200, 200, 429])
@@ -144,27 +144,27 @@ t.test('each tenant has its own plan limit; callers without a tenant never use o
 })
 
 t.test('behind a gateway that names the tenant, its plan counts', async (t) => {
-  const { app, tenant } = await appOf({}, { trustHeader: true })
+  const { app, tenant } = await appOf(t, {}, { trustHeader: true })
   t.same(statuses(await ask(app, '/a', 4, { 'x-tenant-id': tenant })), [200, 200, 200, 429])
 })
 
 t.test('an unlimited plan limits nothing, a limit of 0 admits nothing, an unknown plan is free', async (t) => {
-  const endless = await appOf({}, { plan: 'endless' })
+  const endless = await appOf(t, {}, { plan: 'endless' })
   const responses = await ask(endless.app, '/a', 5, endless.token)
   t.same(statuses(responses), [200, 200, 200, 200, 200])
   t.equal(responses[0]!.headers['x-ratelimit-limit'], undefined)
   t.same(statuses(await ask(endless.app, '/own', 3, endless.token)), [200, 200, 420], 'its rules stay')
-  const one = await appOf({}, { plan: 'one' })
+  const one = await appOf(t, {}, { plan: 'one' })
   const [, refused] = await ask(one.app, '/a', 2, one.token)
   t.equal(refused!.statusCode, 429)
   t.equal(refused!.headers['retry-after'], '60')
-  const unknown = await appOf({})
+  const unknown = await appOf(t, {})
   await unknown.app.engine.kysely.updateTable('tenantry.tenants').set({ plan: 'gone' }).where('id', '=', unknown.tenant).execute()
   t.same(statuses(await ask(unknown.app, '/a', 4, unknown.token)), [200, 200, 200, 429])
 })
 
 t.test('a changed plan applies within the running minute', async (t) => {
-  const { app, tenant, token } = await appOf({})
+  const { app, tenant, token } = await appOf(t, {})
   t.same(statuses(await ask(app, '/a', 4, token)), [200, 200, 200, 429])
   await app.tenants.update(tenant, { plan: 'pro' })
   t.same((await ask(app, '/a', 1, token)).map(told), [[1000, 996, 1_800_000_060]])
@@ -173,10 +173,10 @@ t.test('a changed plan applies within the running minute', async (t) => {
 })
 
 t.test("rateLimit.enabled: false and rateLimitRule: false disable the plan's limit too", async (t) => {
-  const off = await appOf({ enabled: false })
+  const off = await appOf(t, { enabled: false })
   t.same(statuses(await ask(off.app, '/a', 5, off.token)), [200, 200, 200, 200, 200])
   t.same(statuses(await ask(off.app, '/own', 3, off.token)), [200, 200, 420], "a route's own rule applies")
   t.same(statuses(await ask(off.app, '/failures', 4, off.token)), [200, 200, 200, 200], "without the plan's limit")
-  const on = await appOf({})
+  const on = await appOf(t, {})
   t.same(statuses(await ask(on.app, '/free', 5, on.token)), [200, 200, 200, 200, 200])
 })

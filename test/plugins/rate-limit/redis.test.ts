@@ -1,14 +1,14 @@
 import type { Test } from 'tap'
 import type { RateLimitStore } from '../../../plugins/rate-limit/store.js'
 import type { TestRedis } from '../../helpers/redis.js'
-import Fastify, { type FastifyInstance } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import t from 'tap'
 import { openRedis } from '../../../lib/redis/redis.js'
-import conventions from '../../../plugins/conventions/index.js'
-import rateLimit, { type RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
+import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
 import { createMemoryStore } from '../../../plugins/rate-limit/memory.js'
 import { createRedisStore } from '../../../plugins/rate-limit/redis.js'
 import { createLimit } from '../../../plugins/rate-limit/rules.js'
+import { testApp } from '../../helpers/app.js'
 import { startRedis } from '../../helpers/redis.js'
 import { conformance, take } from './conformance.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
@@ -27,24 +27,16 @@ async function storeOn (t: Test, { url }: TestRedis): Promise<RateLimitStore> {
 
 async function appOn (t: Test, redis: TestRedis, options: RateLimitPluginOptions): Promise<{ app: FastifyInstance, lines: string[] }> {
   const lines: string[] = []
-  const app = Fastify({
-    logger: {
-      level: 'info',
-      stream: {
-        write: (line: string) => {
-          if (line.includes('Redis')) lines.push(line)
-        }
-      }
+  const { app } = await testApp(t, {
+    plugins: { conventions: {}, 'rate-limit': { enabled: true, ...options, redis: { url: redis.url } } },
+    onLog (line) {
+      if (line.includes('Redis')) lines.push(line)
+    },
+    routes (app) {
+      app.get('/a', { config: { access: 'open' } }, async () => ({}))
+      app.get('/fails', { config: { access: 'open' } }, async (_request, reply) => reply.code(404).send({}))
     }
   })
-  t.teardown(() => app.close())
-  app.register(conventions)
-  app.register(rateLimit, { ...options, redis: { url: redis.url } })
-  app.after(() => {
-    app.get('/a', { config: { access: 'open' } }, async () => ({}))
-    app.get('/fails', { config: { access: 'open' } }, async (_request, reply) => reply.code(404).send({}))
-  })
-  await app.ready()
   return { app, lines }
 }
 

@@ -1,8 +1,7 @@
 /** Calls of routes within this process: an account builds few large results at a time, as over HTTP. */
 import type { Claims } from '../../../lib/expressions/types.js'
-import Fastify from 'fastify'
 import { test } from 'tap'
-import responses from '../../../plugins/responses/index.js'
+import { testApp } from '../../helpers/app.js'
 import { open } from '../tools/app.js'
 import { eventually } from '../queue/app.js'
 import { gate } from '../workflows/tools-app.js'
@@ -11,10 +10,7 @@ const large = 'x'.repeat(1_048_576)
 const callOf = (tenant: string) => ({ auth: { sub: 'ada', tenant_id: tenant } satisfies Claims, ip: '192.0.2.1', tenant: null })
 
 test('an account runs two calls of a large route at a time, and other accounts and routes do not wait', async (t) => {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(responses)
-  await app.ready()
+  const { app } = await testApp(t, { plugins: { responses: {} } })
   const run = (tenant: string, route: string, work: () => Promise<string>) => app.responses.run(callOf(tenant), {}, route, work)
   t.equal(await run('acme', 'GET /large', async () => large), large)
 
@@ -36,10 +32,7 @@ test('an account runs two calls of a large route at a time, and other accounts a
 })
 
 test('a call within a call of a large route does not wait for its own end', async (t) => {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(responses)
-  await app.ready()
+  const { app } = await testApp(t, { plugins: { responses: {} } })
   const run = (call: object, within: object, work: () => Promise<string>) =>
     app.responses.run(Object.assign(call, callOf('acme')), within, 'GET /large', work)
   await run({}, {}, async () => large)
@@ -49,10 +42,7 @@ test('a call within a call of a large route does not wait for its own end', asyn
 })
 
 test('a call that fails leaves its place', async (t) => {
-  const app = Fastify()
-  t.teardown(() => app.close())
-  await app.register(responses)
-  await app.ready()
+  const { app } = await testApp(t, { plugins: { responses: {} } })
   const run = (work: () => Promise<string>) => app.responses.run(callOf('acme'), {}, 'GET /large', work)
   await run(async () => large)
   for (let index = 0; index < 4; index++) await t.rejects(run(() => Promise.reject(new Error('failed'))), /failed/)

@@ -3,18 +3,13 @@ import type { FastifyInstance } from 'fastify'
 import type { DatabaseSection } from '../../helpers/postgres.js'
 import type { TokenClaims } from '../../helpers/tokens.js'
 import type { TenancyOptions } from '../../../plugins/tenancy/index.js'
-import Fastify from 'fastify'
 import fp from 'fastify-plugin'
 import { RawNode } from 'kysely'
 import { test, type Test } from 'tap'
-import auth from '../../../plugins/auth/index.js'
-import conventions from '../../../plugins/conventions/index.js'
 import database from '../../../plugins/database/index.js'
-import rateLimit from '../../../plugins/rate-limit/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import tenantsPlugin from '../../../plugins/tenants/index.js'
+import { testApp } from '../../helpers/app.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { bearer, testSecret } from '../../helpers/tokens.js'
+import { bearer } from '../../helpers/tokens.js'
 
 interface Options extends TenancyOptions {
   readonly engine?: DatabaseSection
@@ -28,23 +23,20 @@ async function appWith (
   t: Test,
   { engine = { provider: 'embedded' }, tenants = ['acme', 'globex'], max = 10_000, ...options }: Options = {}
 ): Promise<FastifyInstance> {
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  app.register(conventions)
-  app.register(database, { ...engine, migrate: 'auto' })
-  app.register(countLooks)
-  app.register(auth, { jwt: { secret: testSecret } })
-  app.register(tenancy, options)
-  app.register(rateLimit, { default: { max, windowMs: 60_000 } })
-  app.register(tenantsPlugin)
-  app.after(() => {
-    app.get('/open', { config: { access: 'open' } }, async ({ tenant }) => ({ tenant }))
-    app.get('/closed', { config: { access: 'open', publicTenant: false } }, async ({ tenant }) => ({ tenant }))
-    app.get('/user', { config: { access: 'user' } }, async ({ tenant }) => ({ tenant }))
-    app.get('/public', { config: { access: 'public' } }, async ({ tenant }) => ({ tenant }))
+  const { app } = await testApp(t, {
+    plugins: { conventions: {}, tenancy: options, 'rate-limit': { enabled: true, default: { max, windowMs: 60_000 } }, tenants: {} },
+    tenants,
+    async before (app) {
+      await app.register(database, { ...engine, migrate: 'auto' })
+      await app.register(countLooks)
+    },
+    routes (app) {
+      app.get('/open', { config: { access: 'open' } }, async ({ tenant }) => ({ tenant }))
+      app.get('/closed', { config: { access: 'open', publicTenant: false } }, async ({ tenant }) => ({ tenant }))
+      app.get('/user', { config: { access: 'user' } }, async ({ tenant }) => ({ tenant }))
+      app.get('/public', { config: { access: 'public' } }, async ({ tenant }) => ({ tenant }))
+    }
   })
-  await app.ready()
-  for (const id of tenants) await app.tenants.create({ id, name: id })
   return app
 }
 

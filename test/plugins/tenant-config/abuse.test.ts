@@ -1,6 +1,5 @@
 import { test } from 'tap'
 import { Writable } from 'node:stream'
-import tenantConfig from '../../../plugins/tenant-config/index.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { ownApp } from './app.js'
@@ -141,13 +140,13 @@ test('responses and documentation of a deleted tenant are not those of the next 
 })
 
 test('in an app with a prefix, only paths below it conflict', async (t) => {
-  const app = ownApp(t)
-  await app.register(tenantConfig, { prefix: '/api' })
-  await app.register(async (api) => {
-    api.get('/status', async () => ({ by: 'the app' }))
-  }, { prefix: '/api' })
-  app.setNotFoundHandler((_request, reply) => {
-    reply.code(404).send({ by: 'the app' })
+  const app = await ownApp(t, { 'tenant-config': { prefix: '/api' } }, (app) => {
+    app.register(async (api) => {
+      api.get('/status', async () => ({ by: 'the app' }))
+    }, { prefix: '/api' })
+    app.setNotFoundHandler((_request, reply) => {
+      reply.code(404).send({ by: 'the app' })
+    })
   })
   const route = (path: string) => ({ routes: [{ path, method: 'get', response: { by: 'the tenant' } }] })
   const saved = (path: string) => app.inject({ method: 'POST', url: '/api/tenant/config', headers: admin('acme'), payload: route(path) })

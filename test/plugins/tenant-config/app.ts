@@ -1,20 +1,13 @@
 /** An app with the plugins that tenants' documents need. */
+import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import Fastify, { type FastifyInstance } from 'fastify'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import openapi from '../../../plugins/openapi/index.js'
-import rateLimit from '../../../plugins/rate-limit/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import { testSecret } from '../../helpers/tokens.js'
+import { testApp, type TestPlugins } from '../../helpers/app.js'
 
-export function ownApp (t: Test): FastifyInstance {
-  const app = Fastify({ pluginTimeout: 0 })
-  t.teardown(() => app.close())
-  app.register(database, { provider: 'embedded' })
-  app.register(auth, { jwt: { secret: testSecret } })
-  app.register(tenancy)
-  app.register(rateLimit)
-  app.register(openapi, {})
+export async function ownApp (t: Test, further: TestPlugins, routes?: (app: FastifyInstance) => unknown): Promise<FastifyInstance> {
+  const { app } = await testApp(t, {
+    plugins: { tenancy: {}, 'rate-limit': {}, openapi: {}, ...further },
+    engine: { provider: 'embedded' },
+    ...routes !== undefined && { routes }
+  })
   return app
 }

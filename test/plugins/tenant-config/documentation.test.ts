@@ -59,8 +59,7 @@ test("a tenant's route on a server's path is added to it, with the parameters of
 })
 
 test('under a prefix the documentation has the full paths', async (t) => {
-  const app = ownApp(t)
-  await app.register(tenantConfig, { prefix: '/api' })
+  const app = await ownApp(t, { 'tenant-config': { prefix: '/api' } })
   const route = (path: string) => ({ path, method: 'get', response: {} })
   t.equal(
     (await app.inject({
@@ -77,11 +76,12 @@ test('under a prefix the documentation has the full paths', async (t) => {
 })
 
 test("tenants' documents belong to the context of the plugins that read them", async (t) => {
-  const app = ownApp(t)
-  app.register(async (scope) => {
-    await scope.register(tenantConfig)
+  const app = ownApp(t, {}, (app) => {
+    app.register(async (scope) => {
+      await scope.register(tenantConfig)
+    })
   })
-  await t.rejects(async () => app.ready(), {
+  await t.rejects(app, {
     message:
       'register the plugin "tenantry/plugins/tenant-config" in the context that has `openapi`: plugins of a context do not see what is registered below it'
   })
