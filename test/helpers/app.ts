@@ -4,7 +4,8 @@
  * A test that is about registration itself, or about the app of an embedder, calls `Fastify()` instead. eslint.config.js lists
  * these files.
  */
-import type { FastifyInstance, FastifyServerOptions } from 'fastify'
+import type { Server } from 'node:http'
+import type { FastifyHttpOptions, FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { EngineOptions } from '../../lib/database/index.js'
 import type { Group, LoadedGroup } from '../../lib/plugin/group.js'
@@ -41,7 +42,7 @@ export interface TestAppOptions {
   /** The claims of `ask`. Default: it has no token. */
   readonly claims?: TokenClaims
   /** Options of `Fastify`. */
-  readonly server?: Pick<FastifyServerOptions, 'forceCloseConnections' | 'trustProxy'>
+  readonly server?: Pick<FastifyHttpOptions<Server>, 'clientErrorHandler' | 'forceCloseConnections' | 'http' | 'requestTimeout' | 'trustProxy'>
   /** Called with each line of the log, at `trace`. */
   readonly onLog?: (line: string) => void
   /** Called before the plugins are registered. */

@@ -1,18 +1,13 @@
 /** Interrupted uploads leave no row, no bytes and no booked storage. */
 import type { Socket } from 'node:net'
-import type { FastifyHttpOptions } from 'fastify'
-import type { Server } from 'node:http'
+import type { TestAppOptions } from '../../helpers/app.js'
 import { once } from 'node:events'
 import { request } from 'node:http'
 import { connect } from 'node:net'
 import { test, type Test } from 'tap'
-import Fastify from 'fastify'
 import { handleClientError } from '../../../lib/http/client-error.js'
-import auth from '../../../plugins/auth/index.js'
-import database from '../../../plugins/database/index.js'
-import files from '../../../plugins/files/index.js'
-import tenancy from '../../../plugins/tenancy/index.js'
-import { bearer, testSecret } from '../../helpers/tokens.js'
+import { testApp } from '../../helpers/app.js'
+import { bearer } from '../../helpers/tokens.js'
 import { eventually } from '../queue/app.js'
 import { boundary, file, form, MB, onDisk, open, rows, storage, userOf, type Opened, type User } from './app.js'
 
@@ -111,15 +106,14 @@ test('a file of unknown length is stopped at the limits, however long it is', as
 })
 
 /** The plugin in its own app. */
-async function app (t: Test, options: FastifyHttpOptions<Server>, slowMs: number) {
+async function app (t: Test, options: TestAppOptions['server'], slowMs: number) {
   const folder = t.testdir()
-  const app = Fastify({ pluginTimeout: 0, ...options, clientErrorHandler: handleClientError })
-  t.teardown(() => app.close())
-  await app.register(database)
-  await app.register(auth, { jwt: { secret: testSecret } })
-  await app.register(tenancy)
-  await app.register(files, { path: folder, slowMs })
-  await app.tenants.create({ id: 'acme', name: 'acme', plan: 'pro' })
+  const { app } = await testApp(t, {
+    plugins: { files: { path: folder, slowMs } },
+    engine: { provider: 'embedded' },
+    tenants: [{ id: 'acme', plan: 'pro' }],
+    server: { ...options, clientErrorHandler: handleClientError }
+  })
   const origin = await app.listen({ port: 0, host: '127.0.0.1' })
   const socket = await dial(t, origin)
   let text = ''

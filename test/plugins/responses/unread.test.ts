@@ -1,9 +1,9 @@
 import type { Socket } from 'node:net'
 import { once } from 'node:events'
-import Fastify from 'fastify'
 import t, { type Test } from 'tap'
-import conventions from '../../../plugins/conventions/index.js'
-import responses, { type ResponsesOptions } from '../../../plugins/responses/index.js'
+import type { FastifyInstance } from 'fastify'
+import type { ResponsesOptions } from '../../../plugins/responses/index.js'
+import { testApp } from '../../helpers/app.js'
 import { listen } from '../../helpers/server.js'
 import { closedDoor, eventually } from '../queue/app.js'
 import { requestText, slowReader } from './slow-readers.js'
@@ -15,36 +15,39 @@ const long = 600_000 // ms: no connection of the test is closed by a timeout
 
 /** An app whose caller belongs to the tenant in the header, and its accepted connections. */
 async function open (t: Test, options: ResponsesOptions) {
-  const app = Fastify()
-  t.teardown(() => {
-    app.server.closeAllConnections()
-    return app.close()
-  })
   const ended: string[] = []
+  const text = JSON.stringify('x'.repeat(large))
+  const body = () => Buffer.from(text).toString()
+  const { app } = await testApp(t, {
+    plugins: { conventions: { root: true }, responses: options },
+    server: { forceCloseConnections: true },
+    before: callerInHeader,
+    routes (app) {
+      app.addHook('onSend', (request, reply, _payload, done) => {
+        ended.push(`${request.url} ${reply.statusCode}`)
+        done()
+      })
+      app.route({ method: ['GET', 'POST'], url: '/large', handler: async (_request, reply) => reply.type('application/json').send(body()) })
+      app.get('/faces', async () => ({ text: faces }))
+      app.get('/small', async () => ({ small: true }))
+      app.get('/medium', async () => ({ text: 'x'.repeat(10_000) }))
+      app.get('/held', async () => await new Promise(() => {}))
+    }
+  })
+  const connections: Socket[] = []
+  app.server.on('connection', (socket: Socket) => {
+    connections.push(socket)
+  })
+  return { app, ended, connections, origin: await listen(app) }
+}
+
+function callerInHeader (app: FastifyInstance): void {
   app.decorateRequest('auth', null)
   app.addHook('onRequest', (request, _reply, done) => {
     const id = request.headers['x-test-tenant']
     if (typeof id === 'string') request.auth = { tenant_id: id, sub: 'u', permissions: [] }
     done()
   })
-  await app.register(conventions, { root: true })
-  await app.register(responses, options)
-  app.addHook('onSend', (request, reply, _payload, done) => {
-    ended.push(`${request.url} ${reply.statusCode}`)
-    done()
-  })
-  const text = JSON.stringify('x'.repeat(large))
-  const body = () => Buffer.from(text).toString()
-  app.route({ method: ['GET', 'POST'], url: '/large', handler: async (_request, reply) => reply.type('application/json').send(body()) })
-  app.get('/faces', async () => ({ text: faces }))
-  app.get('/small', async () => ({ small: true }))
-  app.get('/medium', async () => ({ text: 'x'.repeat(10_000) }))
-  app.get('/held', async () => await new Promise(() => {}))
-  const connections: Socket[] = []
-  app.server.on('connection', (socket: Socket) => {
-    connections.push(socket)
-  })
-  return { app, ended, connections, origin: await listen(app) }
 }
 
 const of = (tenant: string) => ({ 'x-test-tenant': tenant })
@@ -129,33 +132,27 @@ t.test('a write beyond the bound loses its connection, and gets no error status'
 })
 
 t.test('options out of bounds are rejected', async (t) => {
-  const start = async (options: ResponsesOptions) => {
-    await Fastify().register(responses, options)
-  }
+  const start = (options: ResponsesOptions) => testApp(t, { plugins: { responses: options } })
   await t.rejects(start({ maxUnsentBytes: 1 }), /maxUnsentBytes is 1: expected a whole number from 1048576/)
   await t.rejects(start({ writeTimeoutMs: 1 }), /writeTimeoutMs is 1: expected a whole number from 100/)
 })
 
 t.test('a tenant has two concurrent large responses, and other tenants are not delayed', async (t) => {
-  const app = Fastify()
-  t.teardown(() => app.close())
   const making = new Map<string, number>()
   let most = 0
   const hall = closedDoor()
-  app.decorateRequest('auth', null)
-  app.addHook('onRequest', (request, _reply, done) => {
-    request.auth = { tenant_id: String(request.headers['x-test-tenant']), sub: 'u', permissions: [] }
-    done()
-  })
-  await app.register(conventions, { root: true })
-  await app.register(responses, {})
-  app.get<{ Params: { wait: string } }>('/large/:wait', async (request, reply) => {
-    const tenant = String(request.headers['x-test-tenant'])
-    making.set(tenant, (making.get(tenant) ?? 0) + 1)
-    most = Math.max(most, making.get(tenant) ?? 0)
-    if (request.params.wait === 'yes') await hall.opened
-    making.set(tenant, (making.get(tenant) ?? 0) - 1)
-    return await reply.type('application/json').send(JSON.stringify('x'.repeat(megabyte)))
+  const { app } = await testApp(t, {
+    plugins: { conventions: { root: true }, responses: {} },
+    before: callerInHeader,
+    routes: (app) =>
+      app.get<{ Params: { wait: string } }>('/large/:wait', async (request, reply) => {
+        const tenant = String(request.headers['x-test-tenant'])
+        making.set(tenant, (making.get(tenant) ?? 0) + 1)
+        most = Math.max(most, making.get(tenant) ?? 0)
+        if (request.params.wait === 'yes') await hall.opened
+        making.set(tenant, (making.get(tenant) ?? 0) - 1)
+        return await reply.type('application/json').send(JSON.stringify('x'.repeat(megabyte)))
+      })
   })
   const origin = await listen(app)
   const ask = async (tenant: string, wait: string) => {
