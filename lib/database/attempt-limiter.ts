@@ -38,6 +38,9 @@ export interface AttemptLimiter {
    * because each success would allow an attacker another attempt.
    */
   refund(rule: AttemptRule, tenant: Owner, subject: string): Promise<void>
+  /** Keeps the subject for that many milliseconds, under a kind that no rule uses. A call within a day of the last one writes nothing. */
+  remember(kind: string, tenant: Owner, subject: string, ms: number): Promise<void>
+  isRemembered(kind: string, tenant: Owner, subject: string): Promise<boolean>
   /** Removes expired counts; false if another server does so now. */
   sweep(): Promise<boolean>
 }
@@ -82,6 +85,22 @@ export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => numbe
       await sql`update tenantry.attempts set tries = tries[2:]
         where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and cardinality(tries) between 1 and ${most}`
         .execute(db)
+    },
+
+    async remember (kind, tenant, subject, ms) {
+      const endsAt = new Date(now() + ms)
+      await sql`insert into tenantry.attempts as a (tenant_id, kind, subject, tries, ends_at)
+        values (${tenant}, ${kind}, ${digest(subject)}, '{}', ${endsAt})
+        on conflict (tenant_id, kind, subject) do update set ends_at = excluded.ends_at
+        where a.ends_at < excluded.ends_at - interval '1 day'`.execute(db)
+    },
+
+    async isRemembered (kind, tenant, subject) {
+      const { rows } = await sql`select from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${
+        digest(subject)
+      }
+        and ends_at > ${new Date(now())}`.execute(db)
+      return rows.length > 0
     },
 
     sweep: () => sweep(db, 'tenantry.attempts.sweep', [removal('tenantry.attempts', sql`ends_at <= ${new Date(now())}`)])

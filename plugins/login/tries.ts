@@ -4,14 +4,19 @@
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
+import { isFailure } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/address-key.js'
 
 const windowMs = 900_000 // 15 minutes
 
 /** From one network address: guesses from another address do not lock the user out. */
 const fromAddress: AttemptRule = { kind: 'password.address', max: 5, windowMs }
-/** From all addresses together: guesses are slow then, and the user can still log in. */
+/** From all addresses together, except those that the user has logged in from: guesses are slow then. */
 const fromAnywhere: AttemptRule = { kind: 'password', max: 50, windowMs, pauseMs: 60_000 }
+
+/** Addresses of successful logins: an attacker with many addresses takes every attempt of the common count, but none of these. */
+const known = 'password.known'
+const knownMs = 2_592_000_000 // 30 days
 
 /** The tried password: an account, in a canonical text, and a network address. */
 export interface Try {
@@ -36,25 +41,30 @@ export function createTries (attemptsOf: (tenant: Owner) => AttemptLimiter): Tri
     const attempts = attemptsOf(tenant)
     // In this order, one address can take only its own tries from the common count.
     await attempts.consume(fromAddress, tenant, subject)
+    let isCommon = true
     try {
       await attempts.consume(fromAnywhere, tenant, account)
     } catch (error) {
-      // Tries of others must not lock this address.
-      await attempts.refund(fromAddress, tenant, subject)
-      throw error
+      isCommon = false
+      if (!isFailure(error, 'tooManyAttempts') || !await attempts.isRemembered(known, tenant, subject)) {
+        // Tries of others must not lock this address.
+        await attempts.refund(fromAddress, tenant, subject)
+        throw error
+      }
     }
     let found: Found | null
     try {
       found = await check()
     } catch (error) {
       await attempts.refund(fromAddress, tenant, subject)
-      await attempts.refund(fromAnywhere, tenant, account)
+      if (isCommon) await attempts.refund(fromAnywhere, tenant, account)
       throw error
     }
     if (found === null) return null
     await attempts.reset(fromAddress, tenant, subject)
     // Only this try: otherwise each login of the user would return all tries to an attacker with many addresses.
-    await attempts.refund(fromAnywhere, tenant, account)
+    if (isCommon) await attempts.refund(fromAnywhere, tenant, account)
+    await attempts.remember(known, tenant, subject, knownMs)
     return found
   }
 

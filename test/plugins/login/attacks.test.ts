@@ -102,6 +102,7 @@ test('guesses', async (t) => {
   await t.test('failures from many addresses are limited to fifty, then one a minute; the user can still log in, without resetting the limit', async (t) => {
     let address = 0
     clock.forward(quarter)
+    await app.db.deleteFrom('tenantry.attempts').execute()
     const many = (count: number) =>
       guesses(() =>
         Array.from(
@@ -111,7 +112,7 @@ test('guesses', async (t) => {
       )
     t.same(await many(45), { 401: 45 })
     for (let login = 0; login < 7; login++) {
-      t.equal((await here.logIn('acme', 'ada@example.com', password)).status, 200, 'the user, without a limit')
+      t.equal((await here.logIn('acme', 'ada@example.com', password, '192.0.2.9')).status, 200, 'the user, without a limit')
     }
     t.same(await many(30), { 401: 5, 429: 25 })
     const refusal = await here.logIn('acme', 'ada@example.com', password)
@@ -135,6 +136,30 @@ test('guesses', async (t) => {
       401: 50,
       429: 10
     }, 'for an unknown tenant')
+    await app.db.deleteFrom('tenantry.attempts').execute()
+  })
+
+  await t.test('an attacker with many addresses does not lock out a user at an address of an earlier login', async (t) => {
+    const home = '198.51.100.9'
+    const flood = () => guesses(() => Array.from({ length: 60 }, (_none, index) => guess(here, 'ada@example.com', `10.3.0.${index}`)))
+    t.equal((await here.logIn('acme', 'ada@example.com', password, home)).status, 200)
+    t.same(await flood(), { 401: 50, 429: 10 })
+    for (let minute = 0; minute < 3; minute++) {
+      t.equal((await there.logIn('acme', 'ada@example.com', password, home)).status, 200, 'on another server')
+      refused(t, await here.logIn('acme', 'ada@example.com', password, '198.51.100.10'), 429, 'TOO_MANY_ATTEMPTS', 'a new address')
+      refused(t, await guess(here, 'ada@example.com', '10.3.0.70'), 429, 'TOO_MANY_ATTEMPTS', "the user's logins return no attempt")
+      clock.forward(60_000)
+      t.same(await flood(), { 401: 1, 429: 59 }, 'the attacker takes the attempt of each minute')
+    }
+    t.same(await guesses(() => Array.from({ length: 8 }, () => guess(there, 'ada@example.com', home))), { 401: 5, 429: 3 }, 'guesses from there')
+    t.equal((await here.logIn('globex', 'ada@example.com', password, home)).status, 200)
+    clock.forward(quarter)
+    t.equal((await here.logIn('acme', 'ada@example.com', password, home)).status, 200)
+    clock.forward(30 * 86_400_000)
+    await flood()
+    refused(t, await here.logIn('acme', 'ada@example.com', password, home), 429, 'TOO_MANY_ATTEMPTS', '30 days later')
+    t.ok(await createAttemptLimiter(app.db, clock.now).sweep())
+    t.same(await app.db.selectFrom('tenantry.attempts').select('kind').where('kind', '=', 'password.known').execute(), [], 'it is swept')
     await app.db.deleteFrom('tenantry.attempts').execute()
   })
 
