@@ -161,7 +161,7 @@ export type Fetch = (url: string | URL, init?: RequestInit) => Promise<Response>
 /** @param maxBytes of one response; reading a larger one fails */
 function boundedFetch (maxBytes: number): Fetch {
   return async (url, init) => {
-    const response = await fetch(url, init)
+    const response = await fetchWithin(new URL(url), init)
     if (response.body === null) return response
     let bytes = 0
     const body = response.body.pipeThrough(
@@ -175,4 +175,19 @@ function boundedFetch (maxBytes: number): Fetch {
     )
     return new Response(body, { status: response.status, statusText: response.statusText, headers: response.headers })
   }
+}
+
+const maxRedirects = 3
+
+/** Follows redirects within the configured origin, since another server must get neither the headers nor the call. */
+async function fetchWithin (url: URL, init?: RequestInit, redirects = maxRedirects): Promise<Response> {
+  const response = await fetch(url, { ...init, redirect: 'manual' })
+  const { status, headers, body } = response
+  const location = headers.get('location')
+  if (status < 300 || status > 399 || status === 304 || location === null) return response
+  await body?.cancel()
+  const isKept = status === 307 || status === 308 || init?.method === undefined || init.method === 'GET'
+  const target = URL.canParse(location, url) ? new URL(location, url) : null
+  if (!isKept || target?.origin !== url.origin || redirects === 0) throw new Error('the server redirects to another address')
+  return await fetchWithin(target, init, redirects - 1)
 }

@@ -161,3 +161,28 @@ test("a caller's token is not sent to a server", async (t) => {
     t.notMatch(headers, /eyJ|x-tenant-id/)
   }
 })
+
+test("a server's redirect to another origin gets neither the call nor the headers", async (t) => {
+  const seen: string[] = []
+  const other = createServer((request, response) => {
+    seen.push(`other ${request.method} ${JSON.stringify(request.headers)}`)
+    response.writeHead(404).end()
+  }).listen(0, '127.0.0.1')
+  await once(other, 'listening')
+  const elsewhere = `http://127.0.0.1:${Object(other.address()).port}/mcp`
+  const server = createServer(({ method, url, headers }, response) => {
+    seen.push(`${method} ${url} ${String(headers['x-api-key'])}`)
+    const location = url === '/within' ? '/moved' : elsewhere
+    response.writeHead(307, { location }).end()
+  }).listen(0, '127.0.0.1')
+  await once(server, 'listening')
+  t.teardown(() => {
+    server.close()
+    other.close()
+  })
+  const { port } = Object(server.address())
+  const { as } = await open(t, [{ name: 'remote', url: `http://127.0.0.1:${port}/within`, headers: { 'x-api-key': 'of-the-document' } }])
+  t.match(await as('acme').execute('remote.any'), { status: 502 })
+  t.ok(seen.includes('POST /moved of-the-document'), 'a redirect within the origin is followed')
+  t.notMatch(seen.join('\n'), /^other/m)
+})

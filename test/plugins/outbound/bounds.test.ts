@@ -142,6 +142,41 @@ test('a call ends in time, for any behaviour of the service', async (t) => {
   t.equal(await outcome(app, 'http://127.0.0.1:1/'), failed, 'a port without a listener')
 })
 
+test('endless headers and interim responses of a service end its call, and nothing else', async (t) => {
+  const floods: Readonly<Record<string, readonly [head: string, piece: string]>> = {
+    '/headers': ['HTTP/1.1 200 OK\r\n', `x-filler: ${'a'.repeat(1000)}\r\n`.repeat(60)],
+    '/names': ['HTTP/1.1 200 OK\r\n', Array.from({ length: 10_000 }, (_none, index) => `x-${index}: a\r\n`).join('')],
+    '/line': ['HTTP/1.1 200 OK\r\nx-filler: ', 'a'.repeat(65_536)],
+    '/interim': ['', 'HTTP/1.1 103 Early Hints\r\nlink: </x>\r\n\r\n'.repeat(1000)],
+    '/reason': ['HTTP/1.1 200 ', 'a'.repeat(65_536)],
+    '/chunks': ['HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n1;', 'a'.repeat(65_536)],
+    '/trailers': ['HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\n0\r\n', `x-filler: ${'a'.repeat(1000)}\r\n`.repeat(60)]
+  }
+  const service = createTcpServer((socket) => {
+    socket.on('error', () => {}).once('data', (request) => {
+      const [head, piece] = floods[String(request).split(' ')[1] ?? ''] ?? ['', '']
+      socket.write(head)
+      const more = (): void => {
+        if (!socket.destroyed) socket.write(piece, () => setImmediate(more))
+      }
+      more()
+    })
+  })
+  await new Promise<void>((resolve) => service.listen(0, '127.0.0.1', resolve))
+  t.teardown(() => {
+    service.close()
+  })
+  const server = await remote(t, (_request, response) => {
+    response.end('ok')
+  })
+  const { port } = Object(service.address())
+  const app = await appOf(t)
+  for (const path of Object.keys(floods)) {
+    t.match(await outcome(app, `http://127.0.0.1:${port}${path}`, { timeoutMs: 1000, tenant: path }), /PROVIDER_(FAILED|TIMEOUT)/, path)
+    t.equal(await outcome(app, server.origin, { tenant: path }), 200)
+  }
+})
+
 test("a slow service uses only its tenant's slots", async (t) => {
   const waiting: (() => void)[] = []
   const server = await remote(t, ({ path }, response) => {
