@@ -1,7 +1,7 @@
 /** Answers requests that are not valid HTTP: they have a socket, but no route, request object or hooks. */
 import type { FastifyInstance } from 'fastify'
 import type { Socket } from 'node:net'
-import { STATUS_CODES } from 'node:http'
+import { ServerResponse, STATUS_CODES } from 'node:http'
 import { catalogue } from '../errors.js'
 import { requestIds, requestIdHeader, securityHeaders } from './response-headers.js'
 
@@ -9,6 +9,8 @@ const nextId = requestIds()
 
 /** Connections whose bodies may take longer than Node's `requestTimeout`. */
 const unhurried = new WeakSet<Socket>()
+/** Connections whose bytes are no request: they end after the refusal. */
+const refused = new WeakSet<Socket>()
 
 /** Lifts the time limit of the current request's body, since the caller checks its speed. Returns the function that ends this. */
 export function allowSlowBody (socket: Socket): () => void {
@@ -22,10 +24,29 @@ export function allowSlowBody (socket: Socket): () => void {
 export function handleClientError (this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && unhurried.has(socket)) return
+  // More bytes that are no request may follow.
+  if (refused.has(socket)) return
+  refused.add(socket)
   const requestId = nextId({ headers: {} })
-  const [status, message] = refusalOf(error.code)
-  const title = STATUS_CODES[status] ?? catalogue.badRequest.title
   this.log.debug({ err: error, reqId: requestId }, 'a connection sent invalid HTTP')
+  const [status, message] = refusalOf(error.code)
+  refuse(socket, status, message, requestId)
+}
+
+/** Sends the refusal in the order of the requests, and ends the connection. */
+function refuse (socket: Socket, status: number, message: string, requestId: string): void {
+  const before = responseOf(socket)
+  // The fault is in the bytes after an earlier request, which has taken effect and gets its own response.
+  if (before?.req.complete === true) {
+    before.once('close', () => refuse(socket, status, message, requestId))
+    return
+  }
+  // Its response has begun before its body was complete: a second one would become part of it.
+  if (before?.headersSent === true) {
+    socket.destroy()
+    return
+  }
+  const title = STATUS_CODES[status] ?? catalogue.badRequest.title
   if (socket.writable) {
     const body = JSON.stringify({ error: title, message, code: catalogue.badRequest.code, requestId })
     const headers = {
@@ -39,6 +60,12 @@ export function handleClientError (this: FastifyInstance, error: NodeJS.ErrnoExc
     socket.write(`HTTP/1.1 ${status} ${title}\r\n${lines.join('')}\r\n${body}`)
   }
   socket.destroySoon()
+}
+
+/** The response under way on the connection. Node's own handler of such errors reads it in the same way. */
+function responseOf (socket: Socket): ServerResponse | null {
+  const response: unknown = Reflect.get(socket, '_httpMessage')
+  return response instanceof ServerResponse ? response : null
 }
 
 function refusalOf (code: string | undefined): [status: number, message: string] {

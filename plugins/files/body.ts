@@ -75,10 +75,10 @@ function drain (raw: IncomingMessage): void {
   raw.unpipe()
   if (raw.complete || raw.destroyed) return
   let bytes = 0
-  const timer = setTimeout(() => raw.socket.destroy(), drainMs).unref()
+  const timer = setTimeout(() => raw.destroy(), drainMs).unref()
   observe(raw, (chunk) => {
     bytes += chunk.length
-    if (bytes > maxDrained) raw.socket.destroy()
+    if (bytes > maxDrained) raw.destroy()
   })
   raw.once('end', () => clearTimeout(timer)).once('close', () => clearTimeout(timer))
   raw.resume()

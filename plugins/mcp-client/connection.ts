@@ -187,7 +187,7 @@ async function fetchWithin (url: URL, init?: RequestInit, redirects = maxRedirec
   if (status < 300 || status > 399 || status === 304 || location === null) return response
   await body?.cancel()
   const isKept = status === 307 || status === 308 || init?.method === undefined || init.method === 'GET'
-  const target = URL.canParse(location, url) ? new URL(location, url) : null
+  const target = URL.canParse(location, url.href) ? new URL(location, url) : null
   if (!isKept || target?.origin !== url.origin || redirects === 0) throw new Error('the server redirects to another address')
   return await fetchWithin(target, init, redirects - 1)
 }

@@ -186,6 +186,21 @@ test('HTTP', async (t) => {
     t.strictSame(absolute.map(({ body }) => body['word']), ['1'])
   })
 
+  await t.test('bytes after valid requests are rejected after the responses of these', async (t) => {
+    const host = 'Host: x\r\n'
+    const json = 'Content-Type: application/json\r\nX-Tenant-ID: a\r\n'
+    const post = (title: string, more = '') => {
+      const body = JSON.stringify({ title })
+      return `POST /notes HTTP/1.1\r\n${host}${json}${more}Content-Length: ${body.length}\r\n\r\n${body}`
+    }
+    const created = await send(t, port, `${post('first')}${post('second')}GARBAGE\r\n\r\n`)
+    t.strictSame(created.map(({ status, body }) => [status, body['title']]), [[201, 'first'], [201, 'second'], [400, undefined]])
+    const closed = await send(t, port, `${post('third', 'Connection: close\r\n')}${post('fourth')}`)
+    t.strictSame(closed.map(({ status, body }) => [status, body['title']]), [[201, 'third']])
+    const ask = caller(t, app, { tenant: 'a' })
+    t.strictSame((await ask('GET /notes?title=fourth')).body.data, [], 'nothing is read after Connection: close')
+  })
+
   await t.test('a body over the limit is rejected before it arrives', async (t) => {
     const head = 'POST /notes HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: a\r\nContent-Type: application/json\r\n'
     const declared = await send(t, port, `${head}Content-Length: 1048577\r\n\r\n{"title":"`)
@@ -202,6 +217,31 @@ test('HTTP', async (t) => {
     t.strictSame((await ask('GET /notes?title=cut%20off')).body.data, [], 'a truncated body is not processed')
     t.match(await ask('POST /notes', { body: { title: 'x', body: 'y'.repeat(1_000_000) } }), { status: 201 })
   })
+})
+
+test('a response that has begun is cut off, and contains no error, if the rest of its request is malformed', async (t) => {
+  const app = await testServer(t, {}, {
+    engine: { provider: 'embedded' },
+    prepare: (app) => {
+      app.post('/begun', {
+        onRequest (_request, reply, done) {
+          reply.hijack()
+          reply.raw.writeHead(200, { 'content-length': 1000 }).write('begun')
+          done()
+        }
+      }, () => {})
+    }
+  })
+  const socket = connect(Number(new URL(await listen(app)).port), '127.0.0.1')
+  let received = ''
+  socket.on('error', () => {}).setEncoding('utf8').on('data', (part: string) => {
+    received += part
+    if (received.endsWith('begun')) socket.write('zz\r\n')
+  })
+  socket.write('POST /begun HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n')
+  await once(socket, 'close')
+  t.match(received, /^HTTP\/1\.1 200 OK\r\n/)
+  t.match(received, /\r\n\r\nbegun$/)
 })
 
 test('the document sets the body limit', async (t) => {
