@@ -57,7 +57,8 @@ export async function receiveForm (
         : { bucket: null }
       if (bucket !== null) await requirePermissions(request, bucket.permissions)
       const { file } = part
-      let broken: unknown
+      // A short form may have failed before this part is read.
+      let broken: unknown = file.errored
       file.once('error', (error) => {
         broken = error
       })
@@ -66,7 +67,7 @@ export async function receiveForm (
       })
       const incoming = { bytes: file, expected: fileSize(), declaredType: part.mimetype, bucket, entity, by }
       received = await uploads.receive(tenant, incoming).catch((error: unknown) => {
-        throw broken === undefined ? error : unreadable(error, expected)
+        throw broken === null ? error : unreadable(error, expected)
       })
     }
     if (received === null) throw invalidInput('/body/file', 'is required: send the file in the field "file"', 'required')

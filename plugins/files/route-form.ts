@@ -131,7 +131,8 @@ class FormReading {
     const declared = this.#declared(fieldname)
     if (declared === undefined) throw invalidInput(path, `is not accepted: the form has ${this.#expected}`, 'additionalProperties')
     if (this.#received.has(fieldname)) throw invalidInput(path, 'must be sent once', 'maxItems')
-    let broken: unknown
+    // A short form may have failed before this part is read.
+    let broken: unknown = file.errored
     file.once('error', (error) => {
       broken = error
     })
@@ -151,7 +152,7 @@ class FormReading {
       this.#received.set(fieldname, { part: fieldname, file: stored, received, described })
     }
     await reading().catch((error: unknown) => {
-      throw broken === undefined ? error : unreadable(error, this.#expected)
+      throw broken === null ? error : unreadable(error, this.#expected)
     })
   }
 

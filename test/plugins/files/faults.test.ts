@@ -61,19 +61,20 @@ test('a connection that is cut at any stage leaves nothing', async (t) => {
 test('a wrong Content-Length leaves nothing', async (t) => {
   const opened = await open(t, {}, { tenants: [{ id: 'acme', plan: 'large' }, { id: 'seven', plan: 'seven' }] })
   const body = form([file('x'.repeat(1000))])
-  const respond = async (tenant: string, length: number, ends = true) => {
+  const respond = async (tenant: string, length: number, ends = true, sent = body) => {
     const socket = await dial(t, opened.origin)
     let text = ''
     socket.setEncoding('latin1').on('data', (chunk: string) => {
       text += chunk
     })
     socket.write(head(opened.as(tenant), `content-length: ${length}`))
-    if (ends) socket.end(body)
-    else socket.write(body)
+    if (ends) socket.end(sent)
+    else socket.write(sent)
     await Promise.race([once(socket, 'close'), once(socket, 'data')])
     return /^HTTP\/1.1 (\d+)/.exec(text)?.[1] ?? 'none'
   }
-  t.equal(await respond('acme', 500), '400', 'smaller than the body: the form ends early')
+  t.equal(await respond('acme', 500, false), '400', 'smaller than the body: the form ends early')
+  t.equal(await respond('acme', 500, false, body.subarray(0, 500)), '400', 'a short form that ends early, and arrives before it is read')
   t.equal(await respond('acme', 5000), '400', 'larger than the body')
   t.equal(await respond('seven', 2 * MB, false), '413', 'larger than a file may be')
   await settled(t, opened, 'acme', 0, 0)
