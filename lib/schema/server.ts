@@ -18,7 +18,7 @@ export const Server = Section({
     default: 67_108_864,
     unit: 'bytes',
     description:
-      'The maximum number of unread bytes of large responses in memory, for each tenant, and for each address of callers without a tenant. One connection can use a quarter of it, all callers together four times as much. Beyond it, further large responses fail with 429.'
+      'The maximum number of unread bytes of large responses in memory, for each tenant, and for each address of callers without a tenant. A file counts for 131,072 bytes while it is sent. One connection can use a quarter of it, all callers together four times as much. Beyond it, further large responses fail with 429.'
   })),
   stopDelayMs: Type.Optional(
     Type.Integer({

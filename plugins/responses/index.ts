@@ -75,6 +75,7 @@ export interface ResponsesOptions {
 const smallResponse = 16_384 // bytes; the kernel buffers this much of a connection at once
 const slicedResponse = 524_288 // bytes from which a body is written in slices, since one write takes some ms
 const errorResponse = 2048 // bytes; a refusal must always fit
+const streamBytes = 131_072 // bytes that a stream, such as a file, has in memory for a slow reader
 const retryAfter = 1 // s
 
 export default definePlugin<ResponsesOptions>({
@@ -117,9 +118,14 @@ export default definePlugin<ResponsesOptions>({
       const { socket } = request.raw
       // Injected requests and tool calls have no connection: their caller is this process.
       if (isSmall || !(socket instanceof Socket) || isToolCall(request) || reply.raw.destroyed) return done()
-      if (size > errorResponse && !ledger.admits(account, socket, size)) return refuse(request, done)
+      if (size > errorResponse && !ledger.admits(account, socket, size)) {
+        if (payload instanceof Readable) payload.destroy()
+        return refuse(request, reply, done)
+      }
       const held = ledger.hold(account, socket, size)
       reply.raw.once('close', () => held.release())
+      // A stream may wait for its source: its plugin decides how long.
+      if (payload instanceof Readable) return done()
       limitWriting(app, reply, socket, writeTimeoutMs)
       if (size < slicedResponse) return done()
       if (typeof payload !== 'string' && !Buffer.isBuffer(payload)) return done()
@@ -132,6 +138,7 @@ export default definePlugin<ResponsesOptions>({
 
 /** The characters of a text. In UTF-8 each has at most three bytes, and in most JSON one. */
 function sizeOf (payload: unknown): number {
+  if (payload instanceof Readable) return streamBytes
   return typeof payload === 'string' ? payload.length : payload instanceof Uint8Array ? payload.byteLength : 0
 }
 
@@ -140,8 +147,13 @@ function isBehind ({ raw: { socket } }: FastifyReply): boolean {
   return socket === null || socket.writableLength > 0
 }
 
-function refuse (request: FastifyRequest, done: (error?: Error) => void): void {
+/** They describe the refused content, and a cache would keep them. */
+const contentHeaders = ['etag', 'content-disposition', 'content-range', 'accept-ranges']
+
+function refuse (request: FastifyRequest, reply: FastifyReply, done: (error?: Error) => void): void {
   if (request.method === 'GET' || request.method === 'HEAD') {
+    for (const name of contentHeaders) reply.removeHeader(name)
+    reply.header('cache-control', 'no-store')
     return done(failure('responsesUnread', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }))
   }
   // The write may be committed, which an error status would deny. So the connection is closed instead.

@@ -1,0 +1,33 @@
+/** Downloads of callers who read slowly. */
+import { readdir, readlink } from 'node:fs/promises'
+import { test } from 'tap'
+import { eventually } from '../queue/app.js'
+import { requestText, slowReader } from '../responses/slow-readers.js'
+import { file, MB, open } from './app.js'
+
+/** The files of the folder that this process has open. */
+async function openFiles (folder: string): Promise<number> {
+  const targets = await Promise.all((await readdir('/proc/self/fd')).map((name) => readlink(`/proc/self/fd/${name}`).catch(() => '')))
+  return targets.filter((target) => target.startsWith(folder)).length
+}
+
+test('a tenant whose callers do not read has a bounded number of downloads, and others are served', async (t) => {
+  const { app, origin, folder, as } = await open(t, { server: { maxUnsentBytes: MB } })
+  const [acme, globex] = [as('acme'), as('globex')]
+  const paths = await Promise.all([acme, globex].map(async (user) => {
+    const { body } = await user.upload([file(Buffer.alloc(8 * MB, 'a'))])
+    return new URL(String(body['url']), origin).pathname
+  }))
+  const [own = '', other = ''] = paths
+  const readers = await Promise.all(Array.from({ length: 8 }, () => slowReader(t, origin, requestText('GET', own, acme.headers))))
+  await eventually(t, 'eight are held', () => app.responses.unsentBytes === MB)
+  const refusal = await acme.ask(`GET ${own}`)
+  t.match(refusal, { status: 429, body: { code: 'TENANTRY_RESPONSES_UNREAD' }, headers: { 'cache-control': 'no-store' } })
+  for (const name of ['etag', 'content-disposition', 'accept-ranges']) t.notOk(name in refusal.headers, name)
+  t.equal(await openFiles(folder), 8, 'the refused file is closed')
+  t.equal((await acme.ask(`HEAD ${own}`)).status, 200)
+  t.equal((await globex.ask(`GET ${other}`)).bytes.length, 8 * MB, 'another tenant')
+  for (const { socket } of readers) socket.destroy()
+  await eventually(t, 'nothing is held', () => app.responses.unsentBytes === 0)
+  t.equal((await acme.ask(`GET ${own}`)).bytes.length, 8 * MB)
+})
