@@ -3,6 +3,7 @@ import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
 import type { ClientMessage } from '../../lib/realtime/messages.js'
 import { failure, isFailure, TenantryError } from '../../lib/errors.js'
+import { addressKey } from '../../lib/http/address-key.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
 import { readMessage } from '../../lib/realtime/read-message.js'
@@ -27,6 +28,8 @@ export interface ConnectionParts {
 /** An open socket. */
 export interface Connection {
   readonly socket: WebSocket
+  /** The key of the client's address. */
+  readonly address: string
   /** The client has answered the last ping. */
   isAlive: boolean
   /** The client has no identity yet. */
@@ -77,7 +80,7 @@ export function serveConnection (
     },
     close: end
   }
-  const connection: Connection = { socket, isAlive: true, isAnonymous: true, close: end }
+  const connection: Connection = { socket, address: addressKey(request.ip), isAlive: true, isAnonymous: true, close: end }
 
   const waiting = setTimeout(() => end(closeCodes.unauthenticated, 'The client did not send a token in time'), identityMs)
 

@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
 import { failure } from '../../lib/errors.js'
+import { addressKey } from '../../lib/http/address-key.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { chooseProtocol } from './identity.js'
 import { serveConnection, type Connection, type ConnectionParts } from './connection.js'
@@ -10,6 +11,7 @@ import { closeCodes } from './types.js'
 
 const pingMs = 30_000
 const maxAnonymous = 10_000 // sockets that have not sent a token yet
+const maxAnonymousOfAddress = 1000 // so that one address does not keep out all others
 const spreadMs = 5000 // ms over which clients reconnect after a stop
 const leaveMs = 400 // ms for clients to close their connections
 const path = '/realtime'
@@ -71,9 +73,7 @@ export async function openSockets (group: FastifyInstance, { maxMessageBytes, ..
     },
     wsHandler (socket, request) {
       const reply = request[replyOf]
-      let anonymous = 0
-      for (const { isAnonymous } of connections) if (isAnonymous) anonymous++
-      if (reply === null || isStopping || anonymous >= maxAnonymous) return socket.close(closeCodes.stopping, later())
+      if (reply === null || isStopping || !admitsAnonymous(addressKey(request.ip))) return socket.close(closeCodes.stopping, later())
       const connection = serveConnection(socket, request, reply, parts)
       connections.add(connection)
       socket.on('close', () => {
@@ -82,6 +82,16 @@ export async function openSockets (group: FastifyInstance, { maxMessageBytes, ..
       })
     }
   })
+
+  function admitsAnonymous (address: string): boolean {
+    let [all, own] = [0, 0]
+    for (const connection of connections) {
+      if (!connection.isAnonymous) continue
+      all++
+      if (connection.address === address) own++
+    }
+    return all < maxAnonymous && own < maxAnonymousOfAddress
+  }
 
   return {
     get count () {

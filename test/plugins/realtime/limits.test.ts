@@ -75,6 +75,21 @@ test('a connection without a token ends after ten seconds', async (t) => {
   t.equal(late.socket.readyState, 1, 'one with a token stays')
 })
 
+test('an address with a thousand sockets without a token does not keep out other addresses', async (t) => {
+  // A busy machine may need longer to open them than each may take to send its token.
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  const { origin } = await open(t)
+  const anonymous = Array.from({ length: 1000 }, () => connect(t, origin))
+  await Promise.all(anonymous.map(({ socket }) => once(socket, 'open')))
+  t.equal((await connect(t, origin).closed).code, 1012, 'one more')
+  const other = connect(t, origin, { localAddress: '127.0.0.2', headers: { authorization: `Bearer ${tokenOf('acme')}` } })
+  t.match(await other.next(), { type: 'ready' })
+  anonymous[0]?.send({ type: 'auth', token: tokenOf('acme') })
+  await anonymous[0]?.next(({ type }) => type === 'ready')
+  t.match(await ready(t, origin, tokenOf('acme')), { socket: {} }, 'a token frees a place')
+})
+
 test('a stalled reader does not affect the others', async (t) => {
   const { app, connect: join, ask } = await open(t)
   const [stalled, ...others] = [await join('acme'), await join('acme'), await join('acme')]
