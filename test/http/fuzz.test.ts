@@ -8,6 +8,7 @@ import { postgresDatabase } from '../helpers/postgres.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller, remoteCaller, type Request } from './caller.js'
 import { everyKind, routes, tables } from './document.js'
+import { generator } from './random.js'
 
 const seed = Number(process.env['TENANTRY_FUZZ_SEED'] ?? 20_261_121)
 const count = Number(process.env['TENANTRY_FUZZ_COUNT'] ?? 2000)
@@ -15,18 +16,6 @@ const atOnce = 8 // so that requests compete for the pool
 
 /** A text that only the victim's rows contain. */
 const marker = 'VICTIM-9f2c'
-
-type Random = () => number
-
-/** Mulberry32: small, and deterministic on every platform. */
-function generator (state: number): Random {
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
 
 const texts = [
   '',
