@@ -1,13 +1,10 @@
 #!/usr/bin/env node
-/** The command `tenantry`, and the process that reads modules for `tenantry dev`. */
-import { serveDocument, documentProcess } from './dev/document-process.js'
-import { run } from './program.js'
+/** The command `tenantry`. Everything else is imported after the check: an older Node.js fails at its imports, without a reason. */
+import { nodeFault } from './node-version.js'
 
-process.stdout.on('error', (error: NodeJS.ErrnoException) => {
-  // The reader has closed the pipe, as `head` does.
-  if (error.code === 'EPIPE') process.exit(0)
-  throw error
-})
-
-if (process.argv[2] === documentProcess && process.connected) serveDocument()
-else process.exitCode = await run(process.argv.slice(2), process.env)
+const fault = nodeFault(process.version)
+if (fault === null) await import('./main.js')
+else {
+  process.stderr.write(`${fault}\n`)
+  process.exitCode = 1
+}
