@@ -117,6 +117,23 @@ test('attacks', async (t) => {
     t.notOk(await app.mfa.check('acme', 'bob', phone.code(1), noActor), 'without a second factor no code is valid')
   })
 
+  await t.test('a clock that is set back, or differs between servers, accepts no code of an earlier step', async (t) => {
+    const late = fakeClock()
+    const slow = await open(t, engine, { clock: late })
+    late.forward(clock.now() - late.now())
+    const hal = first.as({ sub: 'hal', tenant_id: 'acme' })
+    const { phone } = await enrol(t, hal, clock)
+    const before = phone.code(-1)
+    clock.forward(2 * step)
+    t.same((await hal('POST /mfa/verify', { body: { code: phone.code() } })).body, { valid: true })
+    const behind = slow.as({ sub: 'hal', tenant_id: 'acme' })
+    for (const code of [before, phone.code(-2), phone.code(-1)]) {
+      t.same((await behind('POST /mfa/verify', { body: { code } })).body, { valid: false }, 'by a server that is a minute behind')
+    }
+    late.forward(3 * step)
+    t.same((await behind('POST /mfa/verify', { body: { code: phone.code(1) } })).body, { valid: true })
+  })
+
   await t.test('of several setups enabled at once, one is in force', async (t) => {
     const asks = both('cy')
     const phones = await Promise.all(asks.map((ask) => setUp(t, ask, clock)))
