@@ -114,7 +114,7 @@ test('hostile input gets a documented response of every built-in endpoint, and n
       statuses.add(status)
       const faults = [
         ...operation.statuses.includes(String(status)) || (status === 415 && operation.body === undefined) ? [] : [`${status} is not documented`],
-        ...status === 200 ? judge(operation.answer, body) ?? [] : [],
+        ...status === 200 ? judge(operation.response, body) ?? [] : [],
         ...text.includes(marker) ? ["it shows another tenant's role"] : []
       ]
       if (faults.length > 0) t.fail(`${target.slice(0, 200)}: ${faults.join('; ')}`, { request, text: text.slice(0, 500) })
