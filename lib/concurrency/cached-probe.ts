@@ -1,7 +1,7 @@
 /** Figures from the database, or another store outside this process, which are read seldom and with a short wait. */
 import { settlesWithin } from './with-timeout.js'
 
-const patience = 1000 // ms that callers wait for a result
+const maxWaitMs = 1000 // ms that callers wait for a result
 
 export interface CachedProbeOptions {
   /** Called with the error of a failed read. */
@@ -40,7 +40,7 @@ export function createCachedProbe<Result> (
       askedAt = now()
       asking = question()
     }
-    if (asking !== null && !await settlesWithin(asking, askedAt + patience - now())) return null
+    if (asking !== null && !await settlesWithin(asking, askedAt + maxWaitMs - now())) return null
     return latest
   }
 }

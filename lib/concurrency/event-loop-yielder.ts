@@ -30,7 +30,7 @@ export interface Clock {
   readonly nextRound: (work: () => void) => unknown
   readonly later: (work: () => void, ms: number) => unknown
   /** Like `later`, but does not keep the process alive. */
-  readonly perhapsLater: (work: () => void, ms: number) => unknown
+  readonly laterUnref: (work: () => void, ms: number) => unknown
 }
 
 const turn = 2 // ms of a round; the last piece of a turn may make it longer
@@ -47,7 +47,7 @@ const systemClock: Clock = {
   now: () => performance.now(),
   nextRound: setImmediate,
   later: (work, ms) => setTimeout(work, ms),
-  perhapsLater: (work, ms) => setTimeout(work, ms).unref()
+  laterUnref: (work, ms) => setTimeout(work, ms).unref()
 }
 
 interface LatestRequest {
@@ -156,7 +156,7 @@ export class Turns {
     this.#lastWork = this.#clock.now()
     if (!this.#active) {
       this.#active = true
-      this.#clock.perhapsLater(() => this.#calm(), activeMs)
+      this.#clock.laterUnref(() => this.#calm(), activeMs)
     }
     this.#clock.nextRound(() => {
       this.#begun = false
@@ -226,7 +226,7 @@ export class Turns {
     const now = this.#clock.now()
     for (const [account, time] of this.#freeAt) if (time <= now) this.#freeAt.delete(account)
     this.#active = now - this.#lastWork < activeMs || this.#freeAt.size > 0 || this.#lines.size > 0
-    if (this.#active) this.#clock.perhapsLater(() => this.#calm(), activeMs)
+    if (this.#active) this.#clock.laterUnref(() => this.#calm(), activeMs)
   }
 }
 

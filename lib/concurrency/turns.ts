@@ -31,16 +31,16 @@ export function createTurns ({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, b
     waiting.set(tenant, ahead + 1)
     return new Promise((resolve, reject) => {
       gate.acquire(tenant, (account) => {
-        waitsNoMore(tenant)
+        stopWaiting(tenant)
         resolve(account)
       }, () => {
-        waitsNoMore(tenant)
+        stopWaiting(tenant)
         reject(busy())
       })
     })
   }
 
-  function waitsNoMore (tenant: TenantRef): void {
+  function stopWaiting (tenant: TenantRef): void {
     const left = (waiting.get(tenant) ?? 0) - 1
     if (left > 0) waiting.set(tenant, left)
     else waiting.delete(tenant)

@@ -25,24 +25,24 @@ export type Way = 'unnamed' | 'prepare' | 'ready'
 type Close = (name: string) => void
 
 export class PreparedStatements {
-  readonly #platform = new Room()
-  readonly #tenants = new Room()
+  readonly #platform = new StatementCache()
+  readonly #tenants = new StatementCache()
 
   /**
    * Counts a use and returns how the statement is sent. Names passed to `close` are closed first, before anything in the same batch that
    * can fail: after a failure the server continues only behind the next Sync.
    */
   use (name: string, text: string, close: Close): Way {
-    return this.#roomOf(name).use(name, text, close)
+    return this.#cacheOf(name).use(name, text, close)
   }
 
   /** The server may or may not have the statement: it keeps its room, and is closed before its name is used again. */
   doubt (name: string): void {
-    this.#roomOf(name).doubt(name)
+    this.#cacheOf(name).doubt(name)
   }
 
   /** The prefix of `Statement.name`. */
-  #roomOf (name: string): Room {
+  #cacheOf (name: string): StatementCache {
     return name.startsWith('t_') ? this.#tenants : this.#platform
   }
 }
@@ -57,7 +57,7 @@ interface Held {
  * fit, each called three times. Statements in use stay; the rest is sent unnamed twice, which costs its planning, and is prepared again. It
  * cannot affect the platform's statements.
  */
-class Room {
+class StatementCache {
   /** Statements that the server has or may have, the least recently used first. */
   readonly #held = new Map<string, Held>()
   /** The use counts of other statements, the least recent first. */
@@ -78,7 +78,7 @@ class Room {
     // error.
     close(name)
     this.#drop(name)
-    this.#makeRoom(text.length, close)
+    this.#evict(text.length, close)
     this.#characters += text.length
     this.#move(name, { text, sure: true })
     return 'prepare'
@@ -100,7 +100,7 @@ class Room {
     this.#held.delete(name)
   }
 
-  #makeRoom (characters: number, close: Close): void {
+  #evict (characters: number, close: Close): void {
     for (const name of this.#held.keys()) {
       if (this.#held.size < maxStatements && this.#characters + characters <= maxCharacters) return
       close(name)

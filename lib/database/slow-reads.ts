@@ -30,7 +30,7 @@ class TenantReads {
   }
 
   note (text: string, quickRuns: number): void {
-    if (this.known.size >= maxReads && !this.known.has(text)) makeRoom(this.known)
+    if (this.known.size >= maxReads && !this.known.has(text)) dropOldest(this.known)
     this.known.set(text, quickRuns)
   }
 }
@@ -149,7 +149,7 @@ export class SlowReads {
   #readsOf (tenant: TenantRef): TenantReads {
     let reads = this.#tenants.get(tenant)
     if (reads === undefined) {
-      if (this.#tenants.size >= maxTenants) makeRoom(this.#tenants)
+      if (this.#tenants.size >= maxTenants) dropOldest(this.#tenants)
       this.#tenants.set(tenant, reads = new TenantReads(this.#atOnce, this.#timeoutMs))
     }
     return reads
@@ -183,7 +183,7 @@ export class SlowReads {
 }
 
 /** Deletes the oldest entry. */
-function makeRoom<Key> (map: Map<Key, unknown>): void {
+function dropOldest<Key> (map: Map<Key, unknown>): void {
   const [oldest] = map.keys()
   if (oldest !== undefined) map.delete(oldest)
 }

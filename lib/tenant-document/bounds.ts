@@ -54,7 +54,7 @@ export async function membersOf (document: unknown, yielder: Yielder): Promise<R
   const faults: Fault[] = []
   for (const { pointer, value, bounds, name } of piecesOf(document)) {
     total.bytes += name
-    const message = await overstep(value, bounds, total, yielder)
+    const message = await addPiece(value, bounds, total, yielder)
     if (message !== null) faults.push({ pointer, message })
     const whole = beyond(total)
     if (whole !== null) throw new ConfigError([{ pointer: '', message: whole }])
@@ -67,7 +67,7 @@ export async function membersOf (document: unknown, yielder: Yielder): Promise<R
 
 /** Rejects with a ConfigError if a single piece, such as a route, exceeds the limits of a route. */
 export async function requireBounds (value: unknown, pointer: string, yielder: Yielder): Promise<void> {
-  const message = await overstep(value, { ...route, what: 'it' }, { bytes: 0, values: 0, templates: 0 }, yielder)
+  const message = await addPiece(value, { ...route, what: 'it' }, { bytes: 0, values: 0, templates: 0 }, yielder)
   if (message !== null) throw new ConfigError([{ pointer, message }])
 }
 
@@ -94,7 +94,7 @@ function * piecesOf (
 }
 
 /** Adds a piece to the total. Returns the reason if the piece or the total is too large, else null; stops at the first excess. */
-async function overstep (piece: unknown, bounds: Bounds, total: Size, yielder: Yielder): Promise<string | null> {
+async function addPiece (piece: unknown, bounds: Bounds, total: Size, yielder: Yielder): Promise<string | null> {
   const size: Size = { bytes: 0, values: 0, templates: 0 }
   const waiting = [piece]
   const depths = [1]

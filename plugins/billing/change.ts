@@ -237,7 +237,8 @@ export function createChange (
     if (entries.length > 0) await writeAudit(transaction, ...entries)
     const webhooks = emitter()
     if (webhooks !== null) { for (const event of outgoing) await webhooks.emit(transaction, event) }
-    return { result, warnings, tells: outgoing.length > 0, judgement, view: { ...before, plan, memory, dueAt, held: [...held.values()] } }
+    const view = { ...before, plan, memory, dueAt, held: [...held.values()] }
+    return { result, warnings, notifies: outgoing.length > 0, judgement, view }
   }
 
   /** Other processes keep the plan of a tenant in memory. They are notified only if it changes. */
@@ -256,7 +257,7 @@ export function createChange (
     async change (tenant, work) {
       const done = await inTurn(tenant, () => committed(tenant, work))
       if (done === null) return null
-      const { warnings, tells: notifies, ...settled } = done
+      const { warnings, notifies, ...settled } = done
       for (const [object, message] of warnings) log.warn(object, message)
       if (notifies) emitter()?.wake()
       return settled

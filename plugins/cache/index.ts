@@ -73,11 +73,11 @@ function required (value: string | undefined, member: string): string {
 
 /** One line a minute, for any reason: a too small cache has one for each request. */
 function createWarn (write: Warn): Warn {
-  let toldAt = -Infinity
+  let loggedAt = -Infinity
   return (reason, error) => {
     const now = performance.now()
-    if (now - toldAt < warnAgainMs) return
-    toldAt = now
+    if (now - loggedAt < warnAgainMs) return
+    loggedAt = now
     write(reason, error)
   }
 }

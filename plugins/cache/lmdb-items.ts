@@ -8,7 +8,7 @@ import { everyTenant } from '../../lib/cache/store.js'
 const pageSize = 4096 // bytes
 const bytesInPage = 1500 // of a value that shares its page with others
 const bytesPerItem = 700 // in the six places of an item, with half-empty pages
-const roomAtOnce = 200 // items removed to make room for one
+const maxEvicted = 200 // items removed to make room for one
 const sweepAtOnce = 16
 const maxUsed = 1000 // uses remembered until the next item is stored
 const usedAtOnce = 50
@@ -132,12 +132,12 @@ export function createLmdbItems (
   }
 
   /** If the tenant has more than its even share, its first item goes, else the first of all. */
-  function makeRoom (tenant: string, bytes: number): boolean {
+  function evict (tenant: string, bytes: number): boolean {
     for (let dropped = 0; isFull(bytes); dropped++) {
       const [items, ownBytes] = held(tenant)
       const [, , owners] = held(everyTenant)
       const greedy = items > 0 && owners > 1 && (items >= maxSize / owners || ownBytes + bytes > maxBytes / owners)
-      if (dropped === roomAtOnce || empty(greedy ? tenant : everyTenant, 1) === 0) return false
+      if (dropped === maxEvicted || empty(greedy ? tenant : everyTenant, 1) === 0) return false
     }
     return true
   }
@@ -164,7 +164,7 @@ export function createLmdbItems (
       // An earlier computation may end later.
       if ((heads.get([tenant, id])?.[0] ?? 0) > stamp) return true
       drop(tenant, id)
-      if (!makeRoom(tenant, bytes)) return false
+      if (!evict(tenant, bytes)) return false
       const number = next()
       heads.put([tenant, id], [stamp, endsAt, number, bytes, key])
       values.put([tenant, id], value)

@@ -17,7 +17,7 @@ const megabyte = 1_048_576 // bytes
 const spare = 16 // megabytes of the file besides twice the cache
 // Megabytes of free disk space, since LMDB does not survive a full disk: for another item, and for announcing a write.
 const [freeForItem, freeForWrite] = [64, 8]
-const lookAgainMs = 1000 // between checks of the disk, of the file's existence, and of a file that failed to write
+const recheckMs = 1000 // between checks of the disk, of the file's existence, and of a file that failed to write
 const checkReadersMs = 60_000 // for snapshots of dead processes
 const itemsAtOnce = 100 // removed by one transaction, some milliseconds
 const maxTransactions = 100_000 // of one `clear`
@@ -62,21 +62,21 @@ export async function createLmdbCache (
   const counts = createCounts()
   let isClosed = false
   let misses = 0
-  let roomLookedAt = -Infinity
-  let room = 0 // bytes
+  let diskCheckedAt = -Infinity
+  let available = 0 // bytes
   let readersCheckedAt = -Infinity
-  let fileLookedAt = -Infinity
+  let fileCheckedAt = -Infinity
   /** Unannounced writes: until they are announced, all items are outdated for this process. */
   let isLate = false
   let timer: NodeJS.Timeout | undefined
 
-  function isThereRoom (megabytes: number): boolean {
+  function hasDiskSpace (megabytes: number): boolean {
     const at = performance.now()
-    if (at - roomLookedAt >= lookAgainMs) {
-      roomLookedAt = at
-      room = free()
+    if (at - diskCheckedAt >= recheckMs) {
+      diskCheckedAt = at
+      available = free()
     }
-    if (room >= megabytes * megabyte) return true
+    if (available >= megabytes * megabyte) return true
     warn(`less than ${megabytes} MB are free on its disk`)
     return false
   }
@@ -103,7 +103,7 @@ export async function createLmdbCache (
     const at = performance.now()
     const here = opened
     try {
-      if (!isThereRoom(needs)) return fallback
+      if (!hasDiskSpace(needs)) return fallback
       if (at - readersCheckedAt > checkReadersMs) {
         readersCheckedAt = at
         here.file.env.readerCheck()
@@ -120,8 +120,8 @@ export async function createLmdbCache (
   function read<Value> (work: (opened: Opened) => Value, fallback: () => Value): Value {
     if (isClosed || isLate || opened === undefined) return fallback()
     const at = performance.now()
-    if (at - fileLookedAt >= lookAgainMs) {
-      fileLookedAt = at
+    if (at - fileCheckedAt >= recheckMs) {
+      fileCheckedAt = at
       if (isGone(opened)) return fallback()
     }
     try {
@@ -152,7 +152,7 @@ export async function createLmdbCache (
         }, false)
       ) isLate = false
       else announceLater()
-    }, lookAgainMs).unref()
+    }, recheckMs).unref()
   }
 
   return {

@@ -92,7 +92,7 @@ export function createMemoryCache (
     return stamp
   }
 
-  function makeRoom (share: Share, bytes: number): void {
+  function evict (share: Share, bytes: number): void {
     for (const oldest of share.ids) {
       const full = items.size >= maxSize || items.calculatedSize + bytes > maxBytes
       const greedy = owners > 1 && (share.ids.size >= maxSize / owners || share.bytes + bytes > maxBytes / owners)
@@ -134,7 +134,7 @@ export function createMemoryCache (
       const held = items.peek(id)
       // An earlier computation may end later.
       if (held !== undefined && held.stamp > under) return
-      if (held === undefined) makeRoom(share, bytes)
+      if (held === undefined) evict(share, bytes)
       items.set(id, { value, stamp: under, share }, { ttl: ttlMs })
       share.ids.add(id)
       share.bytes += bytes

@@ -13,7 +13,7 @@ import { failure } from '../../lib/errors.js'
 import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 
-const heldFor = 60_000 // ms until another process may take over a delivery whose row is not renewed
+const leaseMs = 60_000 // ms until another process may take over a delivery whose row is not renewed
 const renewEvery = 20_000 // ms
 const keptFor = 2_592_000_000 // ms, 30 days: services resend a delivery for a few days
 const pauses = [50, 100, 200, 400, 800, 1600, 2000] // ms between checks of a delivery that another request is handling
@@ -75,7 +75,7 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
       ), taken as (
         insert into tenantry.webhook_receipts as r (tenant_id, path, id, holder, held_until, received_at)
         select ${tenant}, ${path}, ${id}, ${holder}::uuid, ${new Date(
-      at.getTime() + heldFor
+      at.getTime() + leaseMs
     )}::timestamptz, ${at}::timestamptz where ${tenant} = '' or exists (select from live)
         on conflict (tenant_id, path, id) do update set holder = excluded.holder, held_until = excluded.held_until, received_at = excluded.received_at where r.held_until <= ${at}
         returning true as taken
@@ -111,7 +111,7 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
       if (await hold(delivery, holder) === 'handled') return undefined
       const change = async (set: { held_until: Date | null }) => await own(dbFor(tenant), delivery, holder).set(set).execute()
       const renewal = setInterval(() => {
-        change({ held_until: new Date(now() + heldFor) }).catch((err: unknown) =>
+        change({ held_until: new Date(now() + leaseMs) }).catch((err: unknown) =>
           log.warn({ err, tenant }, 'a webhook takes long, and its claim could not be renewed')
         )
       }, renewEvery).unref()

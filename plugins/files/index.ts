@@ -53,7 +53,7 @@ export interface FilesOptions extends FilesSection, Omit<KeyOptions, 'folder'> {
 }
 
 const everyMs = 60_000 // ms between two sweeps
-const soonMs = 5000 // ms between sweeps if files are deleted with their rows
+const quickSweepMs = 5000 // ms between sweeps if files are deleted with their rows
 
 export default definePlugin<FilesOptions>({
   name: 'files',
@@ -117,7 +117,7 @@ export default definePlugin<FilesOptions>({
     if (rules === null) throw new Error('files are enabled without rules')
     app.decorate('routeFiles', createRouteFiles(service, rules, slowMs))
     tenants.onDelete((tenant) => service.removal.deleteAll(tenant))
-    sweepRegularly(app, rules.deletedWithRows ? soonMs : everyMs, () => service.removal.sweep())
+    sweepRegularly(app, rules.deletedWithRows ? quickSweepMs : everyMs, () => service.removal.sweep())
     app.addHook('onReady', async () => {
       quarantine?.begin()
     })

@@ -21,7 +21,7 @@ const retryMs = 20_000 // ms until a failed scan is retried
 const everyMs = 5_000 // ms between checks for files of other instances, and for the scanner while it is down
 const pingMs = 2_000
 const turnMs = 60_000 // ms for a tenant to wait for its turn
-const perLook = 100 // tenants in one check
+const tenantsPerCheck = 100 // tenants in one check
 
 export interface QuarantineParts {
   readonly scanner: ScannerAddress
@@ -44,7 +44,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   const again = new Set<string>()
   let isDown = false
   let last = ''
-  let looking: Promise<void> | null = null
+  let checking: Promise<void> | null = null
   let timer: NodeJS.Timeout | undefined
 
   const canScan = () => !end.signal.aborted && !isDown
@@ -129,24 +129,24 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
       isDown = false
       log.info('the scanner of files can be reached again')
     }
-    const tenants = await scans.dueTenants(last, new Date(now()), perLook)
+    const tenants = await scans.dueTenants(last, new Date(now()), tenantsPerCheck)
     // The next check begins after the last tenant of this one.
-    last = tenants.length < perLook ? '' : tenants.at(-1) ?? ''
+    last = tenants.length < tenantsPerCheck ? '' : tenants.at(-1) ?? ''
     for (const tenant of tenants) for (let count = working.get(tenant) ?? 0; count < ofTenant; count++) start(tenant)
   }
 
-  function lookOnce (): void {
-    looking ??= look()
+  function checkOnce (): void {
+    checking ??= look()
       .catch((err: unknown) => log.warn({ err }, 'the files in quarantine could not be listed: retrying'))
       .finally(() => {
-        looking = null
+        checking = null
       })
   }
 
   return {
     begin (): void {
-      lookOnce()
-      timer = setInterval(lookOnce, everyMs).unref()
+      checkOnce()
+      timer = setInterval(checkOnce, everyMs).unref()
     },
     /** Call it when the tenant has a new file in quarantine. */
     wake: start,
@@ -157,7 +157,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
       clearInterval(timer)
       end.abort()
       gate.close()
-      await looking
+      await checking
       await Promise.all(workers)
     }
   }

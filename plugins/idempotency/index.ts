@@ -12,7 +12,7 @@ import { sweepHourly } from '../../lib/plugin/sweep.js'
 import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { openKeys, type KeyOptions } from '../../lib/secrets/open-keys.js'
 import { isKept, keptOf, replayed, type Claim } from '../../lib/runtime/idempotency.js'
-import { createRoom } from './room.js'
+import { createKeyQuota } from './key-quota.js'
 import { createIdempotency, type Idempotency } from './service.js'
 import { createIdempotencyStore } from './store.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
@@ -47,7 +47,7 @@ export default definePlugin<IdempotencyOptions>({
   async setup (app, { now = Date.now, ...keys }) {
     const { db, engine, log } = app
     const store = createIdempotencyStore((tenant) => tenant === platformRef ? db : engine.kyselyFor(tenant))
-    const idempotency = createIdempotency({ store, room: createRoom(store, now), cipher: await cipherOf(app, keys), now, log })
+    const idempotency = createIdempotency({ store, quota: createKeyQuota(store, now), cipher: await cipherOf(app, keys), now, log })
     app.decorate('idempotency', idempotency)
     app.decorateRequest('idempotency', null)
     sweepHourly(app, 'old idempotency keys', () => idempotency.sweep())

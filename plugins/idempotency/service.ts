@@ -3,7 +3,7 @@ import type {} from '../files/declared.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
-import type { Room } from './room.js'
+import type { KeyQuota } from './key-quota.js'
 import { createHash, randomUUID } from 'node:crypto'
 import { failure } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/address-key.js'
@@ -34,14 +34,14 @@ export interface Idempotency {
 
 export interface IdempotencyParts {
   readonly store: IdempotencyStore
-  readonly room: Room
+  readonly quota: KeyQuota
   /** null without a master key. */
   readonly cipher: SecretCipher | null
   readonly now: () => number
   readonly log: Pick<FastifyBaseLogger, 'warn'>
 }
 
-export function createIdempotency ({ store, room, cipher, now, log }: IdempotencyParts): Idempotency {
+export function createIdempotency ({ store, quota: room, cipher, now, log }: IdempotencyParts): Idempotency {
   function sealed ({ tenant, id }: Holding, text: string, encrypted: boolean): Buffer {
     if (!encrypted) return Buffer.from(text)
     if (cipher === null) throw failure('idempotencyUnavailable')

@@ -21,7 +21,7 @@ const maxRemembered = 10_000 // tokens
 const earlyMs = 60_000 // before a token ends, or a tenth of its life if that is less
 const renewalMs = 30_000 // that a call waits for another process
 const propagationMs = 2000 // until every process knows a stored secret
-const lookEveryMs = 100
+const pollMs = 100
 
 /** The token of one call. */
 export interface Token {
@@ -127,7 +127,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
   async function renewAlone (subject: Subject, owner: Owner, old: string | null): Promise<string> {
     const key = subject.oauth2.accessTokenKey
     const holder = randomUUID()
-    for (const endsAt = performance.now() + renewalMs; performance.now() < endsAt; await pause(lookEveryMs)) {
+    for (const endsAt = performance.now() + renewalMs; performance.now() < endsAt; await pause(pollMs)) {
       const { access } = await currentOf(subject)
       if (access !== null && access !== old) return access
       const lease = await leases.take(owner, key, holder)
@@ -152,7 +152,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
 
   /** A token that another process has stored, whose notice may be on its way; null if the secret was replaced by hand. */
   async function storedToken (subject: Subject, old: string | null): Promise<string | null> {
-    for (const endsAt = performance.now() + propagationMs; performance.now() < endsAt; await pause(lookEveryMs)) {
+    for (const endsAt = performance.now() + propagationMs; performance.now() < endsAt; await pause(pollMs)) {
       const { access } = await currentOf(subject)
       if (access !== null && access !== old) return access
     }

@@ -16,7 +16,7 @@ const maxMessage = 4_194_304 // bytes of one message from a server
 const maxTools = 500 // of a server; further tools are left out
 const maxPages = 20 // of the list of tools
 const probeTimeout = 5000 // ms for a server to say whether it speaks the newest version
-const lookTimeout = 5000 // ms for a server to list its tools after a call timed out
+const listTimeout = 5000 // ms for a server to list its tools after a call timed out
 
 export interface ConnectionCall {
   readonly args: Readonly<Record<string, unknown>>
@@ -89,7 +89,7 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
 
   /** Tests a server after a timeout: if it does not list its tools either, ends the connection. */
   function look (): void {
-    client.listTools({}, { timeout: lookTimeout, cacheMode: 'refresh' }).catch((error: unknown) => {
+    client.listTools({}, { timeout: listTimeout, cacheMode: 'refresh' }).catch((error: unknown) => {
       if (error instanceof sdk.SdkError && error.code === sdk.SdkErrorCode.RequestTimeout) return client.close()
     }).catch((err: unknown) => log.debug({ err, server: name }, 'an MCP server could not be closed'))
   }

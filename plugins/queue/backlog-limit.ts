@@ -10,7 +10,7 @@ import { failure } from '../../lib/errors.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 
 const maxTenants = 10_000 // tenants in memory
-const partOfRoom = 8 // an eighth of the remaining room may be sent before the next count,
+const partOfRemaining = 8 // an eighth of the remaining room may be sent before the next count,
 const partOfBound = 1000 // or a thousandth of the bound, if that is more
 const retryAfter = 5 // s after which a caller may try again
 const fullMs = 1000 // for which a full tenant is refused without another count
@@ -35,7 +35,7 @@ interface Allowance {
   /** It counts as full until then, in milliseconds of the process's clock. */
   fullUntil: number
   /** A running count. */
-  looking: Promise<void> | null
+  counting: Promise<void> | null
 }
 
 export function createBacklogLimit ({ max, waiting }: BacklogLimitParts): BacklogLimit {
@@ -44,15 +44,15 @@ export function createBacklogLimit ({ max, waiting }: BacklogLimitParts): Backlo
   function allowanceOf (tenant: Owner): Allowance {
     const known = allowances.get(tenant)
     if (known !== undefined) return known
-    const allowance: Allowance = { left: 0, fullUntil: 0, looking: null }
+    const allowance: Allowance = { left: 0, fullUntil: 0, counting: null }
     allowances.set(tenant, allowance)
     return allowance
   }
 
   async function look (tenant: Owner, allowance: Allowance, db?: Kysely<SystemTables>): Promise<void> {
-    const room = max - await waiting(tenant, max, db)
-    allowance.left = Math.min(room, Math.max(Math.ceil(room / partOfRoom), Math.ceil(max / partOfBound)))
-    allowance.fullUntil = room > 0 ? 0 : performance.now() + fullMs
+    const remaining = max - await waiting(tenant, max, db)
+    allowance.left = Math.min(remaining, Math.max(Math.ceil(remaining / partOfRemaining), Math.ceil(max / partOfBound)))
+    allowance.fullUntil = remaining > 0 ? 0 : performance.now() + fullMs
   }
 
   return {
@@ -66,8 +66,8 @@ export function createBacklogLimit ({ max, waiting }: BacklogLimitParts): Backlo
         // Another caller's count may wait for the connection of this transaction.
         if (db !== undefined) await look(tenant, allowance, db)
         else {
-          await (allowance.looking ??= look(tenant, allowance).finally(() => {
-            allowance.looking = null
+          await (allowance.counting ??= look(tenant, allowance).finally(() => {
+            allowance.counting = null
           }))
         }
       }

@@ -45,7 +45,7 @@ export const queueNotice = encodeNotice({ topic: 'queue', tenant: platformRef, f
 export const noticeChannel = 'tenantry'
 
 // Tenants are locked in one order.
-const textOf = ({ waits, notifies: tells }: InsertOptions) =>
+const textOf = ({ waits, notifies }: InsertOptions) =>
   `with given as materialized (
   select * from jsonb_to_recordset($1::jsonb) as g (id uuid, tenant text, task text, data jsonb, key text, delay float8, priority int, retry_limit int, retry_delay int, slot int)
 ), present as materialized (
@@ -62,7 +62,7 @@ select id, case when id in (select id from sent) then 'sent' when tenant = '' or
   ${
     waits ? '' : "when exists (select from tenantry.tenants where tenants.id = given.tenant and status <> 'deleting') then 'held'"
   } else 'unknown' end as outcome
-  ${tells ? `, pg_notify('${noticeChannel}', '${queueNotice}')` : ''} from given`
+  ${notifies ? `, pg_notify('${noticeChannel}', '${queueNotice}')` : ''} from given`
 
 const texts = new Map(
   [true, false].flatMap((waits) => [true, false].map((notifies) => [key({ waits, notifies }), textOf({ waits, notifies })] as const))
@@ -81,6 +81,6 @@ function recordOf ({ id, tenant, task, data, key, delay, priority, retryLimit, r
   return `${members.slice(0, -1)},"data":${data}}`
 }
 
-function key ({ waits, notifies: tells }: InsertOptions): string {
-  return `${waits} ${tells}`
+function key ({ waits, notifies }: InsertOptions): string {
+  return `${waits} ${notifies}`
 }

@@ -34,7 +34,7 @@ export interface Want {
   readonly task: string
   /** The next tenant: the first with jobs that does not sort before this text, then those after it, then the others. */
   readonly from: string
-  readonly room: number
+  readonly capacity: number
 }
 
 export interface Upkeep {
@@ -49,7 +49,7 @@ export interface Upkeep {
 }
 
 /** The remaining room for jobs of one tenant. */
-export interface TenantRoom {
+export interface TenantCapacity {
   /** The highest number of a tenant's jobs in this process, */
   readonly most: number
   /** and the current number, by tenant. The platform does not count. */
@@ -66,7 +66,7 @@ export interface JobStore {
    * Up to `limit` jobs, the first of each tenant and name before its second. Rejects with `conflict` if another process takes one of the
    * same key at this moment.
    */
-  take(wants: readonly Want[], limit: number, room: TenantRoom): Promise<TakenJob[]>
+  take(wants: readonly Want[], limit: number, capacity: TenantCapacity): Promise<TakenJob[]>
   /**
    * Makes due jobs ready, and with `takeOver` those of dead processes.
    *
@@ -106,7 +106,7 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
       // have jobs each gives several, of which the first of each come first. Two of one key are not run together.
       const { rows } = await sql<TakenRow>`
         with want as (
-          select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${wants.map(({ room }) => room)}::int[])
+          select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${wants.map(({ capacity: room }) => room)}::int[])
             with ordinality as w (task, first, room, place)
         ), busy as (
           select * from unnest(${[...running.keys()]}::text[], ${[...running.values()]}::int[]) as b (tenant, jobs)

@@ -8,7 +8,7 @@ import { isFailure } from '../../lib/errors.js'
 import { together } from '../../lib/concurrency/batcher.js'
 import { outputOf, traceOf } from './failure.js'
 import { lease } from './insert.js'
-import { maxLost, type JobStore, type TakenJob, type TenantRoom, type Want } from './store.js'
+import { maxLost, type JobStore, type TakenJob, type TenantCapacity, type Want } from './store.js'
 import { HandedBack, type Task } from './types.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
@@ -125,8 +125,8 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     const wants = inTurn([...tasks.values()], rounds++).map(({ name, concurrency }): Want => ({
       task: name,
       from: turns.get(name) ?? '',
-      room: concurrency - runningOf(name)
-    })).filter(({ room }) => room > 0)
+      capacity: concurrency - runningOf(name)
+    })).filter(({ capacity: room }) => room > 0)
     if (draining.signal.aborted || free === 0 || wants.length === 0) return false
     const jobs = await taken(wants, free)
     for (const { task, from } of wants) {
@@ -147,7 +147,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     }
   }
 
-  function tenantsRunning (): TenantRoom['running'] {
+  function tenantsRunning (): TenantCapacity['running'] {
     const counts = new Map<string, number>()
     for (const { job: { tenant } } of running.values()) if (tenant !== platformRef) counts.set(tenant, (counts.get(tenant) ?? 0) + 1)
     return counts

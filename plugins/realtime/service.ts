@@ -44,7 +44,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
   const clients = new Set<Client>()
   const ruleOf = createRoomRules(section.rooms)
   const listed = section.tables ?? {}
-  let untriggered: Promise<readonly string[]> | null = null
+  let withoutTrigger: Promise<readonly string[]> | null = null
   let watches = 0
   let openWatches = 0
 
@@ -63,13 +63,13 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
   }
 
   async function requireTrigger (table: string): Promise<void> {
-    untriggered ??= store.untriggered(engine.catalogue.schema, Object.keys(listed))
-    const lacking = await untriggered.catch((error: unknown) => {
-      untriggered = null
+    withoutTrigger ??= store.withoutTrigger(engine.catalogue.schema, Object.keys(listed))
+    const lacking = await withoutTrigger.catch((error: unknown) => {
+      withoutTrigger = null
       throw error
     })
     if (!lacking.includes(table)) return
-    untriggered = null
+    withoutTrigger = null
     throw failure('migrationPending')
   }
 

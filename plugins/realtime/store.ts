@@ -189,7 +189,7 @@ const sweep: Statement = {
 }
 
 /** Values: the schema, tables. */
-const untriggered: Statement = {
+const withoutTrigger: Statement = {
   name: 'tenantry_realtime_untriggered',
   text: `select json_agg(c.relname)::text from pg_class c join pg_namespace n on n.oid = c.relnamespace
     where n.nspname = $1 and c.relname = any ($2::text[])
@@ -283,8 +283,8 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
     },
 
     /** The given tables that lack the trigger. */
-    async untriggered (schema: string, tables: readonly string[]): Promise<string[]> {
-      return await json<string[]>(untriggered, [schema, tables]) ?? []
+    async withoutTrigger (schema: string, tables: readonly string[]): Promise<string[]> {
+      return await json<string[]>(withoutTrigger, [schema, tables]) ?? []
     }
   }
 }

@@ -109,7 +109,7 @@ export function limitOf ({ limit, tiers }: Rule, tier: string | undefined): numb
 }
 
 /** Indexes of the first rule of a resource, metric and period: of any rule, of one for all users, and of one for each role. */
-interface Spoken {
+interface FirstRules {
   readonly any: number
   everyUser?: number
   readonly byRole: Map<string, number>
@@ -119,10 +119,10 @@ interface Spoken {
  * Throws `validationFailed` if two rules apply to the same user in the same period. The time is linear in the number of roles of all rules.
  */
 export function refuseContradictions (rules: readonly Rule[]): void {
-  const spoken = new Map<string, Spoken>()
+  const firstRules = new Map<string, FirstRules>()
   const details = []
   for (const [index, rule] of rules.entries()) {
-    const first = firstFor(spoken, rule, index)
+    const first = firstFor(firstRules, rule, index)
     if (first !== index) {
       details.push({
         path: `/body/${index}`,
@@ -135,10 +135,10 @@ export function refuseContradictions (rules: readonly Rule[]): void {
 }
 
 /** The first earlier rule for the same users; this one is recorded. */
-function firstFor (spoken: Map<string, Spoken>, { resource, metric, period, conditions }: Rule, index: number): number {
+function firstFor (firstRules: Map<string, FirstRules>, { resource, metric, period, conditions }: Rule, index: number): number {
   const key = `${keyOf(resource, metric)} ${period}`
-  const known = spoken.get(key) ?? { any: index, byRole: new Map<string, number>() }
-  spoken.set(key, known)
+  const known = firstRules.get(key) ?? { any: index, byRole: new Map<string, number>() }
+  firstRules.set(key, known)
   if (conditions?.roles === undefined) {
     known.everyUser ??= index
     return known.any

@@ -144,14 +144,14 @@ export function createResourceLimits (
       if (slots !== null) return slots
       const found = await store.look(user, resource, metric)
       if (found === null) return null
-      const error = refusal(found.slots ?? noSlots) ?? roomless(found, counting)
+      const error = refusal(found.slots ?? noSlots) ?? capacityError(found, counting)
       if (error !== null) throw error
     }
     throw databaseBusy()
   }
 
   /** Why nothing could be counted although no rule refuses it. */
-  function roomless ({ counters, slots }: Found, { amount, caps, at }: Counting): TenantryError | null {
+  function capacityError ({ counters, slots }: Found, { amount, caps, at }: Counting): TenantryError | null {
     if (slots === null) return counters < maxCounters ? null : noRoom(maxCounters)
     return [...caps].some(([period]) => usedAt(slots[period], period, at) + amount > Number.MAX_SAFE_INTEGER)
       ? amountRefused('must not increase the usage beyond')

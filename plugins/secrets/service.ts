@@ -212,7 +212,7 @@ export function createSecrets (
         const there = await own.find(tenant, key)
         const version = (there?.version ?? 0) + 1
         const sealed = cipher.encrypt({ tenant, key, version }, value)
-        const { others, bytes, earlier } = await own.room(tenant, key)
+        const { others, bytes, earlier } = await own.usage(tenant, key)
         refuseBytes(bytes + sealed.length + earlier + maxMetadataBytes)
         if (there === undefined || there.deletedAt !== null) {
           refuseBeyond(plans, plan, others)
@@ -247,7 +247,7 @@ export function createSecrets (
         if (endEarlier || hasExpired) await own.endEarlier(tenant, key)
         else if (previousValidUntil !== undefined) refuseEarlier(await own.ends(tenant, key, at))
         const value = cipher.encrypt({ tenant, key, version }, newValue)
-        const { bytes, own: before, earlier: others } = await own.room(tenant, key)
+        const { bytes, own: before, earlier: others } = await own.usage(tenant, key)
         refuseBytes(bytes + value.length + maxMetadataBytes + others + (previousValidUntil === undefined ? 0 : before))
         await own.replace(tenant, key, { version, value, metadata: there.metadata, expiresAt, previousValidUntil }, at)
         await own.audit(tenant, key, 'rotate', actor, at)

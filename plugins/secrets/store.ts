@@ -106,7 +106,7 @@ export function createSecretStore (db: Kysely<SystemTables>) {
      * `others`: the tenant's other live secrets, and the bytes of their values and metadata. For the key itself: the bytes of its
      * value, and of its earlier values.
      */
-    async room (tenant: Owner, key: string): Promise<{ others: number, bytes: number, own: number, earlier: number }> {
+    async usage (tenant: Owner, key: string): Promise<{ others: number, bytes: number, own: number, earlier: number }> {
       const other = sql`deleted_at is null and key <> ${key}`
       const rotated = (condition: ReturnType<typeof sql>) =>
         sql`coalesce((select sum(octet_length(e.value)) from tenantry.secret_earlier_values e where e.tenant_id = ${tenant} and ${condition}), 0)`

@@ -36,7 +36,7 @@ export function createDurableJournal (
   let kept = 0
   for (const { result } of outcomes.values()) kept += sizeOf(result)
 
-  function requireRoom ({ result }: StepOutcome): void {
+  function requireSize ({ result }: StepOutcome): void {
     const size = sizeOf(result)
     if (size > maxResultBytes) {
       throw failure('answerTooLarge', {
@@ -77,7 +77,7 @@ export function createDurableJournal (
         const outcome = await engine.transaction(options, async (session) => {
           isReached = true
           const outcome = await run((bound) => session.text(bound.statement, bound.values))
-          requireRoom(outcome)
+          requireSize(outcome)
           await write(endStep, valuesOf(step, outcome), (statement, values) => session.text(statement, values))
           return outcome
         })
@@ -91,7 +91,7 @@ export function createDurableJournal (
     },
 
     async finished (step, outcome) {
-      requireRoom(outcome)
+      requireSize(outcome)
       await throughOutages(() => write(endStep, valuesOf(step, outcome), alone), signal)
       kept += sizeOf(outcome.result)
     },

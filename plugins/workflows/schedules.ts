@@ -148,9 +148,9 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
     watch () {
       let ended = false
       let timer: NodeJS.Timeout | undefined
-      let looking: Promise<unknown> = Promise.resolve()
+      let reading: Promise<unknown> = Promise.resolve()
       const look = (): void => {
-        looking = startDue(new Date()).catch((err: unknown) =>
+        reading = startDue(new Date()).catch((err: unknown) =>
           log.debug({ err }, 'the schedules of workflows could not be read: retrying')
         ).finally(() => {
           if (!ended) timer = setTimeout(look, lookMs).unref()
@@ -160,7 +160,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
       return async () => {
         ended = true
         clearTimeout(timer)
-        await looking
+        await reading
       }
     }
   }

@@ -52,7 +52,7 @@ export async function applyMigrations (session: MigrationSession, options: Apply
       const progress = { migration: migration.name, step: index + 1, of: migration.steps.length, table: shown(step) }
       const report = (state: MigrationProgress['state']) => options.onProgress?.({ ...progress, state })
       report('started')
-      await patiently(session, migration, step, report, options)
+      await withLockRetries(session, migration, step, report, options)
       report('done')
     }
     for (const statement of migration.steps.flatMap(({ statements }) => statements)) made.add(madeBy(statement) ?? '')
@@ -61,7 +61,7 @@ export async function applyMigrations (session: MigrationSession, options: Apply
 }
 
 /** Tries the step again while other sessions hold the locks that it needs. */
-async function patiently (
+async function withLockRetries (
   session: MigrationSession,
   migration: PlannedMigration,
   step: MigrationStep,

@@ -21,7 +21,7 @@ export function startPaces (): Paces {
       now: () => paces.time,
       nextRound: (work) => next.push(work),
       later,
-      perhapsLater: later
+      laterUnref: later
     }),
     time: 0,
     get round () {

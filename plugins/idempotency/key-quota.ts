@@ -20,14 +20,14 @@ interface Figures {
   readonly readAt: number
 }
 
-export interface Room {
+export interface KeyQuota {
   /** Counts the key. Throws `idempotencyFull` beyond the limit. */
   take(tenant: Owner, isAnonymous: boolean): Promise<void>
   /** Counts bytes of a response. */
   keep(tenant: Owner, bytes: number): void
 }
 
-export function createRoom (store: Pick<IdempotencyStore, 'kept'>, now: () => number): Room {
+export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now: () => number): KeyQuota {
   const known = new LRUCache<string, Figures>(lruOptions(maxTenants))
 
   async function figuresOf (tenant: Owner): Promise<Figures> {
