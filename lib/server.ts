@@ -24,12 +24,10 @@ import { version } from './version.js'
 export interface Assembly {
   readonly config: Config
   readonly env: Env
-  /** The connectors of the document. */
   readonly connectors: ConnectorSet
   readonly deliverMail: Deliver | undefined
 }
 
-/** Whether the document enables the plugin. */
 const isOn = (name: keyof Config['plugins']) => ({ config }: Assembly) => config.plugins[name] !== false
 /** Logins need a server that signs its own tokens. */
 const hasLogins = ({ config: { jwt, plugins } }: Assembly) => plugins.login !== false && jwt !== undefined && canSign(jwt)

@@ -31,7 +31,6 @@ async function namesOf (client: ClientBase, text: string): Promise<string[]> {
   return rows.map(({ name }) => name)
 }
 
-/** The tables of the database. */
 export async function tablesOf (client: ClientBase): Promise<string[]> {
   return namesOf(client, tablesText)
 }

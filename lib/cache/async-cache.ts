@@ -6,7 +6,6 @@ import { LRUCache } from 'lru-cache'
 import { lruOptions } from './lru-options.js'
 
 export interface AsyncCacheOptions<Value, Key extends string = string> {
-  /** The highest number of entries. */
   readonly max: number
   /** Reads the value of a key. A rejection reaches all waiting callers and is not kept. */
   readonly load: (key: Key) => Promise<Value>
@@ -32,14 +31,11 @@ export interface AsyncCache<Value, Key extends string = string> {
    * fails.
    */
   refresh(key: Key): Promise<Value>
-  /** Invalidates all keys. */
   clear(): void
   readonly size: number
 }
 
-/** A running load. */
 interface Load<Value> {
-  /** The loaded value. */
   readonly read: Promise<Value>
   /** The loaded value, or, after an invalidation, that of the following load, which began after the change. */
   readonly fresh: Promise<Value>

@@ -34,13 +34,10 @@ export interface RouteDocumentation {
   readonly response: Readonly<Record<number, JsonSchema>>
   /** The errors of the route: statuses, or names in the error catalogue if the body has more members. */
   readonly errors: ReadonlyArray<number | ErrorName>
-  /** Its responses are cached. */
   readonly cached?: true
-  /** It accepts the header Idempotency-Key. */
   readonly takesIdempotencyKey?: true
   /** Its 201 has the header Location. */
   readonly location?: true
-  /** It honours the header If-Match. */
   readonly supportsIfMatch?: true
 }
 

@@ -8,7 +8,6 @@ import { methodOf } from './route-parts.js'
 import { compileTemplate, compileValue, toText } from '../expressions/template.js'
 import { hasTemplate } from '../expressions/template-parser.js'
 
-/** The message of one request. */
 export interface RouteMessage {
   readonly room: string
   readonly event?: string

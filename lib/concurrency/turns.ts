@@ -7,7 +7,6 @@ export interface TurnsOptions {
   readonly max: number
   /** Waiting pieces of all tenants. The first of a tenant may always wait, so that other tenants cannot block it. */
   readonly maxWaiting: number
-  /** Waiting pieces of one tenant. */
   readonly maxWaitingOfTenant: number
   /** The longest wait. */
   readonly timeoutMs: number

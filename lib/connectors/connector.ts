@@ -108,7 +108,6 @@ export function builtInConnector (
   }
 }
 
-/** A connector of `customIntegrations`, at `pointer`. */
 export function customConnector (definition: ConnectorDefinition, pointer: string, context: ConnectorContext): CompiledConnector {
   const { faults, origin } = context
   const inside: TemplateContext = { ...context, sources: new Set(actionSources) }

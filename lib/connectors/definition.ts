@@ -35,7 +35,6 @@ export interface ConnectorDefinition {
   /** The credentials contain the whole address. With a `baseUrl`, its path is appended to that. */
   readonly wholeAddress?: boolean
   readonly auth?: ConnectorAuth
-  /** Headers of every action. */
   readonly headers?: Readonly<Record<string, string>>
   /** The secret members of `credentials.<name>`; without it, the connector has no credentials. */
   readonly secrets?: readonly string[]

@@ -53,7 +53,6 @@ export interface AgentBatchDocumentsTable {
   /** The document as sent; null once it is processed. */
   input: ColumnType<Record<string, unknown> | null, string, null>
   status: 'waiting' | 'done' | 'failed'
-  /** The reason of the failure. */
   error: string | null
 }
 

@@ -3,7 +3,6 @@ import type { Owner } from '../identity/tenant-ref.js'
 import { topics, type Change, type Events, type Topic } from './events.js'
 
 export interface EventListeners extends Pick<Events, 'on' | 'onGap'> {
-  /** Reports a change. */
   notify(change: Change): void
   /** Reports that notices may have been missed. */
   notifyGap(): void

@@ -88,7 +88,6 @@ export function databaseBusy (cause?: unknown): TenantryError {
   return failure('databaseBusy', { headers: retryAfter, cause })
 }
 
-/** The database is unreachable. */
 export function databaseUnavailable (cause?: unknown): TenantryError {
   return failure('databaseUnavailable', { headers: retryAfter, cause })
 }

@@ -35,7 +35,6 @@ where p.pronamespace = (select oid from pg_namespace where nspname = $1) and p.p
   and not exists (select from pg_depend d where d.classid = 'pg_proc'::regclass and d.objid = p.oid and d.deptype = 'e')
 order by p.proname, p.oid`
 
-/** The functions of a schema by name. */
 export async function readFunctions (
   session: Pick<Session, 'rows'>,
   schema: string

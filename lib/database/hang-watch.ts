@@ -21,7 +21,6 @@ export interface HangWatchParts {
   readonly onHang: () => void
   /** It still hangs: running statements are ended. */
   readonly onLongHang: () => void
-  /** The database responds again. */
   readonly onResponse: () => void
 }
 

@@ -10,7 +10,6 @@ import { stringifyJson } from '../json/stringify.js'
 /** The most bytes of JSON in an event. */
 export const maxEventBytes = 262_144
 
-/** The table of events in statements. */
 export const eventsTable = 'tenantry.webhook_events'
 
 export interface OutboundEvent {

@@ -23,7 +23,6 @@ export interface Poller {
   wake(): void
   /** Logs the error, once until a poll succeeds. */
   failed(error: unknown): void
-  /** Resolves when the poller has stopped. */
   ended(): Promise<void>
 }
 

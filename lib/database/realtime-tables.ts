@@ -34,7 +34,6 @@ export interface RealtimeChangesTable {
   first: ColumnType<string, number, never>
   /** The size of `changes`. */
   bytes: ColumnType<number, number, never>
-  /** The tables of the changes. */
   tables: string[]
   /** In the form of plugins/realtime/batches.ts. */
   changes: ColumnType<string, string, never>
@@ -61,7 +60,6 @@ export interface RealtimeInstancesTable {
 export interface RealtimeMembersTable {
   tenant_id: string
   room: string
-  /** The id of the connection. */
   id: string
   instance_id: string
   state: ColumnType<unknown, string | null, string | null>

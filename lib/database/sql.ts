@@ -2,7 +2,6 @@
 import type { Owner } from '../identity/tenant-ref.js'
 import { sql } from 'kysely'
 
-/** A quoted identifier. */
 export function identifier (name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }

@@ -7,7 +7,6 @@ type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>
 export interface RequestStatsTable {
   /** Empty for the platform, whose rows cover all requests. */
   tenant_id: string
-  /** The start of the hour. */
   hour: ColumnType<Date, Date, Date>
   /** The `serviceName` of the counting server. */
   service: string

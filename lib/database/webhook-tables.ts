@@ -28,7 +28,6 @@ export interface WebhookDeliveriesTable {
   tenant_id: string
   /** The tenant of the event for the platform's webhooks, so that tenants take turns; else empty. */
   source: Generated<string>
-  /** The place of the event. */
   event: string
   type: string
   subject: string

@@ -10,14 +10,12 @@ import { parseResult } from './parse-result.js'
 import { PreparedStatements, type Way } from './prepared-statements.js'
 import { stringifyJson } from '../json/stringify.js'
 
-/** A statement with its parameters. */
 export interface Step {
   readonly text: string
   readonly name?: string | undefined
   readonly values: Parameter[]
 }
 
-/** The result of a statement. */
 export interface RowsResult {
   readonly rows: Record<string, unknown>[]
   /** The command tag, such as `UPDATE 3` or `ROLLBACK`. */

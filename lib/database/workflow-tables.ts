@@ -39,7 +39,6 @@ export interface WorkflowRunsTable {
 export interface WorkflowSchedulesTable {
   /** Empty for the platform's own. */
   tenant_id: string
-  /** The id of the workflow. */
   workflow: string
   /** The pattern and the time zone that determine `next_at`. */
   schedule: string
@@ -52,7 +51,6 @@ export interface WorkflowSchedulesTable {
 export interface WorkflowStepsTable {
   tenant_id: string
   run_id: string
-  /** The id of the step. */
   step: string
   status: 'running' | 'completed' | 'failed' | 'skipped'
   /** JSON. */

@@ -33,7 +33,6 @@ import type { Tenancy } from '../schema/tenancy.js'
 import type { Workflows } from '../schema/workflow.js'
 import type { Webhooks } from '../schema/webhook.js'
 
-/** The database and its address. */
 export interface DatabaseConfig {
   readonly provider: 'postgres' | 'embedded'
   /** Of the provider `postgres`. */
@@ -53,7 +52,6 @@ export interface FirebaseConfig extends Firebase {
 }
 
 export interface Config {
-  /** The name of the API. */
   readonly name?: string
   readonly database: DatabaseConfig
   /** Firestore, if the document has it. */

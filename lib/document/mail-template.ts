@@ -1,6 +1,5 @@
 /** Templates of mails with one-time links: texts with the placeholders `{{link}}`, `{{email}}`, `{{tenant}}` and `{{minutes}}`. */
 
-/** The mails that the server sends. */
 export const mailKinds = ['reset', 'verify', 'invite'] as const
 export type MailKind = typeof mailKinds[number]
 

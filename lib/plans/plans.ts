@@ -223,7 +223,6 @@ function overlaid<Group extends object> (group: Group, changes: Partial<Group> =
   return result
 }
 
-/** The built-in plans without changes. */
 export const builtInPlans = createPlans()
 
 /** 402: the plan does not include it; `upgrade` is the lowest sufficient plan. */

@@ -120,7 +120,6 @@ export function namesOf ({ table, fields }: Selection): Set<string> {
   return names
 }
 
-/** Every table that a record reads. */
 export function tablesOf ({ table, fields }: Selection): Table[] {
   const tables = [table]
   for (const field of fields) {

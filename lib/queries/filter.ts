@@ -26,7 +26,6 @@ type Compile = (filter: ComparisonFilter, pointer: string) => Comparison | undef
 /** The maximum depth of nested groups. */
 const maxDepth = 16
 
-/** Compiles the filters of a table query. */
 export function compileFilters (
   filters: readonly Filter[] | undefined,
   table: Table,

@@ -9,7 +9,6 @@ export function quote (name: string): string {
   return `"${name.replaceAll('"', '""')}"`
 }
 
-/** A table with its schema. */
 export function tableName (schema: string, table: Table): string {
   return `${quote(schema)}.${quote(table.name)}`
 }

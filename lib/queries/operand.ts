@@ -15,7 +15,6 @@ export interface Operand {
   readonly json?: (alias: string, text?: boolean) => string
 }
 
-/** The value of a column. */
 export function operandOf (column: Column): Operand {
   return { column, source: column, write: (alias) => columnOf(alias, column.name) }
 }

@@ -24,7 +24,6 @@ export interface ReadParts {
   readonly embedLimit: number | undefined
 }
 
-/** The parts of a `select` with aggregates. */
 export type GroupParts = Omit<ReadParts, 'order'> & { readonly groupOrder: GroupOrder }
 
 export interface CursorPage {

@@ -3,7 +3,6 @@ import type { CompiledValue } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import { failure, type TenantryError } from '../errors.js'
 
-/** One entry of a 400's `details`. */
 export interface Detail {
   /** JSON Pointer into the request, such as `/body/title`. */
   readonly path: string

@@ -20,7 +20,6 @@ export function unwritable (table: Table, { name, generated }: Column): string |
   return undefined
 }
 
-/** A column that a write may set. */
 export interface InputColumn {
   readonly column: Column
   readonly encode: Encoder
@@ -49,7 +48,6 @@ export interface WriteInput {
   readonly dynamic: boolean
 }
 
-/** The maximum rows of one request. */
 export const maxRows = 1000
 
 export interface InputOptions {

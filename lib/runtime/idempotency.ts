@@ -40,7 +40,6 @@ type ReplyParts = Pick<RouteReply, 'statusCode' | 'code' | 'headers' | 'header' 
 /** The headers that a replayed response repeats. */
 const keptHeaders = ['content-type', 'location', 'etag'] as const
 
-/** Replays the stored response; returns its body. */
 export function replayed (reply: ReplyParts, { status, headers, body }: KeptResponse): string {
   reply.code(status).headers(headers).header('idempotency-replayed', 'true')
   return body

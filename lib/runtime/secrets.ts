@@ -9,7 +9,6 @@ import { whenKnown } from '../concurrency/when-known.js'
 
 type SecretValues = Scope['secrets']
 
-/** Access to the tenants' secrets. */
 export interface Secrets {
   /** All live secrets of the tenant; synchronous if they are cached. */
   values (tenant: Owner): SecretValues | Promise<SecretValues>

@@ -39,7 +39,6 @@ export interface RouteServices<Request extends RouteCall, Reply extends RouteRep
   readonly runWorkflow: (started: CompiledRouteWorkflow, run: WorkflowStart<Request, Reply>) => Promise<string>
   /** Verifies the signature of another service's request, then runs the work. */
   readonly inbound: (webhook: CompiledWebhook, request: Request, reply: Reply, work: () => Promise<string>) => Promise<string>
-  /** The path prefix of the document. */
   readonly prefix: string
 }
 

@@ -71,7 +71,6 @@ export const Files = Section({
 }, { default: {}, description: 'The storage of files.' })
 export type Files = Static<typeof Files>
 
-/** A file of a route's form. */
 export const RouteFile = Section({
   maxSizeMB: size(
     'The maximum size of the file. The smallest limit of the route, the bucket, `files` and the plan applies. Default: the other limits.'

@@ -3,7 +3,6 @@ import { Type, type Static } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 import { RedisServer } from './redis.js'
 
-/** The kinds of changes of a row. */
 export const changeActions = ['created', 'updated', 'deleted', 'left'] as const
 export type ChangeAction = typeof changeActions[number]
 

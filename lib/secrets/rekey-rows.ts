@@ -22,7 +22,6 @@ export interface KeyedRows {
   count(): Promise<number>
 }
 
-/** Secrets of tenants. */
 export function secretRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
   const isOther = (column: string) =>
     sql`(${sql.ref(column)} is not null and substring(${sql.ref(column)} from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`

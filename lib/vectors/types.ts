@@ -47,7 +47,6 @@ export interface VectorQuery {
 }
 
 export interface Found {
-  /** The id of the document. */
   readonly id: string
   /** The position of the chunk. */
   readonly chunk: number

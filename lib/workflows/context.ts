@@ -46,11 +46,8 @@ export interface WorkflowContext {
 export interface Enclosing {
   /** The sources of the route around an inline workflow; null for a named one. */
   readonly sources: ReadonlySet<TemplateSource> | null
-  /** The parameters of the route's path. */
   readonly params?: ReadonlySet<string> | undefined
-  /** The files of the route's form. */
   readonly files?: ReadonlySet<string> | undefined
-  /** The rules of the route's request. */
   readonly rules?: TemplateContext['rules']
 }
 

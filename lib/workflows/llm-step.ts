@@ -3,7 +3,6 @@ import type { Step } from '../schema/workflow.js'
 import type { StepKind } from './types.js'
 import { isRecord } from '../json/plain-value.js'
 
-/** The members of `params`. */
 export const llmParams = ['system', 'maxOutputTokens', 'temperature', 'tools'] as const
 
 export const llmStep: StepKind = {

@@ -45,7 +45,6 @@ export interface CompiledWorkflow {
   readonly id: string | null
   /** The declaration. */
   readonly definition: WorkflowDefinition
-  /** The owner of the document. */
   readonly origin: 'platform' | 'tenant'
   /** In the order of the list, without targets of switches. */
   readonly steps: readonly CompiledStep[]

@@ -48,7 +48,6 @@ function readOrder (text: string): Order[] {
   }
 }
 
-/** The caller and the tenant. */
 export interface Caller {
   readonly request: ActingRequest
   /** null only for the platform's administrators. */
@@ -85,7 +84,6 @@ export interface EntitiesDependencies {
   readonly cache: CacheStore | null
   /** null if the plugin is off: writes then send no events. */
   readonly webhooks: Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
-  /** Files of deleted rows are deleted too. */
   readonly deletesFiles: () => boolean
 }
 

@@ -17,7 +17,6 @@ const excerptsHead =
 export interface PromptParts {
   /** The document's `agent.chat.system`. */
   readonly system: string | undefined
-  /** Whether the model can call tools. */
   readonly hasTools: boolean
   /** Earlier messages of the conversation, oldest first. */
   readonly history: ReadonlyArray<{ readonly role: 'user' | 'assistant', readonly content: string }>
@@ -31,7 +30,6 @@ export interface PromptParts {
 
 export interface Prompt {
   readonly messages: ModelMessage[]
-  /** The excerpts in the prompt. */
   readonly excerpts: readonly Excerpt[]
 }
 

@@ -4,7 +4,6 @@ import type { ModelUsage, ToolCallOutcome } from '../../lib/models/types.js'
 
 /** A document's chunk that was available for a response. */
 export interface Citation {
-  /** The id of the document. */
   readonly id: string
   readonly chunk: number
   readonly score: number

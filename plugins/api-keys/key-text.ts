@@ -14,7 +14,6 @@ export function idOf (text: string): string | null {
   return form.exec(text)?.[1] ?? null
 }
 
-/** The stored form of a key. */
 export function hashOf (text: string): Buffer {
   return hash('sha256', text, 'buffer')
 }

@@ -7,7 +7,6 @@ import { archivedTenant, keptText, type AuditAction } from '../../lib/database/a
 /** The highest number of counted and skipped entries, so that the cost is bounded for a log of any length. */
 export const maxCounted = 10_000
 
-/** A stored entry. */
 export interface AuditRow {
   readonly id: string
   readonly timestamp: Date

@@ -46,7 +46,6 @@ export interface Draft {
   readonly held: ReadonlyMap<string, Held>
   /** Applies an event; see `Outcome`. */
   receive(provider: ProviderName, event: ProviderEvent): Promise<'applied' | 'stale' | 'duplicate' | 'unclaimed'>
-  /** Applies the provider's response. */
   confirm(provider: ProviderName, snapshot: Snapshot): void
   /** Another tenant has had the subscription since then. */
   leave(provider: ProviderName, id: string, since: Date): void

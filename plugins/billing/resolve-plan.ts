@@ -9,7 +9,6 @@ export const lowestPlan = 'free'
 
 const pauses = { answered: hourMs, failed: hourMs / 12 } // between two calls of the scheduler to a provider about a tenant
 
-/** A subscription of a tenant. */
 export interface Held extends Known {
   readonly provider: ProviderName
   readonly id: string

@@ -104,7 +104,6 @@ export async function writeMemory (db: Db, tenant: Owner, { given, pulledAt, tri
     .onConflict((conflict) => conflict.column('tenant_id').doUpdateSet(row)).execute()
 }
 
-/** The plan of a locked tenant. */
 export async function writePlan (db: Db, tenant: Owner, plan: string): Promise<void> {
   await db.updateTable('tenantry.tenants').set({ plan, updated_at: sql`now()` }).where('id', '=', tenant).execute()
 }

@@ -10,7 +10,6 @@ export const queue = 'jobs'
 /** Seconds of a process's hold on a job between renewals: then others take it over. */
 export const lease = 15
 
-/** The stored part of a job. */
 export interface NewJob {
   readonly id: string
   readonly tenant: Owner

@@ -13,7 +13,6 @@ export const maxListed = 10_000
 /** The most counted jobs of one name and state. */
 export const maxCounted = 100_000
 
-/** A job without its data. */
 export interface JobRow {
   readonly id: string
   readonly name: string
@@ -42,7 +41,6 @@ export interface JobFilter {
   readonly tenant?: Owner | undefined
 }
 
-/** The jobs of a name. */
 export interface JobCounts {
   readonly name: string
   /** Each counted up to `maxCounted`. */

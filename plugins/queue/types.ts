@@ -116,7 +116,6 @@ export interface Queue {
   every(name: string, seconds: number): void
 }
 
-/** A defined name. */
 export interface Task {
   readonly name: string
   readonly retryLimit: number

@@ -32,7 +32,6 @@ export interface Worker {
   start(): void
   /** There may be work. */
   wake(): void
-  /** Running jobs. */
   readonly running: number
   /** It has looked for jobs in the last 15 seconds, or has not existed for longer. */
   readonly working: boolean

@@ -4,7 +4,6 @@ import type { Limit } from './rules.js'
 /** A client: a tenant, or an address if the tenant is unknown. */
 export type ClientKind = 'tenant' | 'address'
 
-/** The result of a count. */
 export interface Taken {
   /** false: one of the limits is used up, and neither count was increased. */
   admitted: boolean
@@ -49,7 +48,6 @@ export interface CounterOptions {
 }
 
 export interface Counted {
-  /** Requests in the window. */
   readonly current: number
   /** Milliseconds until the window ends. */
   readonly ttl: number

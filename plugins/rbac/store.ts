@@ -83,7 +83,6 @@ export function createRoleStore (names: RoleTables) {
       return { rows, total: await count(reader, permissions) }
     },
 
-    /** All roles with their permissions. */
     async everything (reader: Reader): Promise<readonly Pick<RoleRow, 'id' | 'name' | 'permissions'>[]> {
       const { rows } = await sql<Pick<RoleRow, 'id' | 'name' | 'permissions'>>`
         select r.id, r.name, coalesce(array_agg(p.name) filter (where p.name is not null), '{}') as permissions

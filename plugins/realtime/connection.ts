@@ -25,7 +25,6 @@ export interface ConnectionParts {
   readonly now: () => number
 }
 
-/** An open socket. */
 export interface Connection {
   readonly socket: WebSocket
   /** The key of the client's address. */

@@ -34,7 +34,6 @@ export interface Reader {
   stop(): Promise<void>
 }
 
-/** The watches of a tenant. */
 interface Group {
   /** The position of the last change that live watches were sent. */
   cursor: number

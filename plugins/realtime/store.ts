@@ -242,7 +242,6 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
       return { heads, waiting: found?.waiting === true, more: heads.length === maxHeads }
     },
 
-    /** The latest stamp. */
     async latest (): Promise<number> {
       return await json<number>(latest, []) ?? 0
     },

@@ -92,7 +92,6 @@ export interface Watch {
   isClosed: boolean
 }
 
-/** Close codes of the protocol. */
 export const closeCodes = {
   stopping: 1012,
   unauthenticated: 4401,

@@ -102,7 +102,6 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
       return { counters, slots: values[1] === null ? null : slotsOf(values) }
     },
 
-    /** All usage of the user. */
     async used ({ tenant, id }: LimitedUser): Promise<readonly UsedResource[]> {
       const text = await engine.text(usedStatement, [tenant, userKey(id)], { tenant: tenantRef(tenant) })
       const rows: [string, string, ...(number | null)[]][] = text === null ? [] : JSON.parse(text)

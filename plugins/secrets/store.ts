@@ -46,7 +46,6 @@ export interface EarlierRow {
   readonly validUntil: Date
 }
 
-/** The new version of a key. */
 export interface NewValue {
   readonly version: number
   readonly value: Buffer

@@ -15,7 +15,6 @@ export const maxRefreshTokenLength = 256 // characters; longer than any token
 export interface RefreshToken {
   /** Empty for the platform. */
   readonly tenant: Owner
-  /** The id of the session. */
   readonly session: string
   /** The part that all tokens of the session share. */
   readonly secret: string

@@ -10,7 +10,6 @@ const maxParamLength = 2048 // characters, as for the server's own routes
 const origin = /^https?:\/\/[^/]+\/?/i // of an absolute URL, as proxies send it; it has no fragment
 const maxPathLength = 500 // characters, as in documents
 
-/** The route that matches a request. */
 export interface Found<Value> {
   readonly value: Value
   readonly params: Readonly<Record<string, string>>

@@ -32,7 +32,6 @@ export interface Saving {
   readonly document: string
   /** The keys of the secrets that the document reads, for the audit log. */
   readonly secrets: readonly string[]
-  /** The workflows of the document. */
   readonly workflows: readonly Workflow[]
   readonly actor: Actor
   /** Throws if the version in force must not be replaced. */

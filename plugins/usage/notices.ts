@@ -26,7 +26,6 @@ const monthly: ReadonlySet<Reserved | Gauge> = new Set(['llm_tokens', 'ai_cost']
 export interface Notices {
   /** An operation was refused. Returns at once, and never throws. */
   reached(tenant: Owner, metric: Reserved | Gauge, plan: Plan): void
-  /** Removes notices of past periods. */
   sweep(): Promise<void>
   /** Resolves when all started writes have ended. */
   close(): Promise<void>

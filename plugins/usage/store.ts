@@ -270,7 +270,6 @@ export function createUsageStore (
       ), counted as (${book}) delete from tenantry.usage_instances where id = ${instance}::uuid`.execute(db)
     },
 
-    /** Removes old rows. */
     async sweep (): Promise<void> {
       await sql`delete from tenantry.usage_reservations where resolved_at < clock_timestamp() - interval ${keptFor}`.execute(db)
       await sql`delete from tenantry.usage_instances where seen_at < clock_timestamp() - interval ${forgottenAfter}`.execute(db)

@@ -15,7 +15,6 @@ const maxAlone = 250 // with fewer tenants, this total is shared
 const maxWaiting = 100_000 // deliveries of a tenant's webhooks, or of the platform's for the events of one tenant
 const maxSubjectBytes = 512 // in an index of PostgreSQL, which allows about 2,700
 
-/** The result of a pass. */
 export interface Pass {
   /** `busy`: another process is creating deliveries. `more`: there may be more to do now. */
   readonly outcome: 'busy' | 'more' | 'done'

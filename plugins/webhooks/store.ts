@@ -15,7 +15,6 @@ const maxCounted = 10_000
 
 export type DeliveryStatus = 'pending' | 'delivered' | 'failed'
 
-/** An attempt of this process. */
 export interface Attempt {
   readonly id: string
   /** The owner of the webhook; empty for the platform. */
@@ -44,7 +43,6 @@ export interface Ending {
   readonly again: Date | null
 }
 
-/** A delivery in the log. */
 export interface LoggedDelivery {
   readonly id: string
   readonly event: string

@@ -2,7 +2,6 @@
 import type { ResultForm } from '../../lib/expressions/types.js'
 import type { BoundQuery } from '../../lib/expressions/types.js'
 
-/** The result of a step. */
 export interface StepOutcome {
   readonly status: 'completed' | 'failed' | 'skipped'
   /** JSON text; null if the step failed or was skipped. */

@@ -66,7 +66,6 @@ export interface WorkflowRuns {
   cancel(viewer: Viewer, workflowId: string, actor: Actor): Promise<void>
   /** Starts the run of a scheduled time, and moves the schedule on. Rejects with `NotDue` if another process already did so. */
   startAt(due: DueTime, workflow: CompiledWorkflow, input: unknown): Promise<void>
-  /** The workflows of documents. */
   readonly documents: Documents
   /** The runners of step types that other plugins provide. */
   readonly steps: StepRunners

@@ -51,7 +51,6 @@ export interface TakenRun extends StoredRun {
   readonly attempt: number
 }
 
-/** An attempt of a run. */
 export interface HeldRun {
   readonly tenant: Owner
   readonly id: string

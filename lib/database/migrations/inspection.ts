@@ -23,7 +23,6 @@ export interface TableState extends Security {
   readonly indexes: readonly (readonly string[])[]
   /** Names of valid unique indexes that no constraint uses. */
   readonly looseKeys: readonly string[]
-  /** Names of unvalidated constraints. */
   readonly unvalidated: readonly string[]
   /** Columns with rows that still need values (fill.ts). */
   readonly filling: readonly string[]
@@ -43,7 +42,6 @@ export interface Inspection {
   readonly tenantOwned: readonly OwnedTable[]
 }
 
-/** A system table with data of tenants. */
 export interface OwnedTable {
   /** With its schema, quoted if necessary. */
   readonly quoted: string

@@ -13,7 +13,6 @@ export interface PlannedMigration {
   readonly required: boolean
 }
 
-/** The missing changes of a database. */
 export interface MigrationPlan {
   readonly migrations: readonly PlannedMigration[]
   /** Declarations that the migrations do not apply, and statements that this role may not run. */

@@ -19,7 +19,6 @@ export interface Policy {
   readonly outdated: boolean
 }
 
-/** The security of a table. */
 export interface Security {
   readonly enabled: boolean
   readonly forced: boolean

@@ -35,7 +35,6 @@ export interface Reference {
   readonly steps: readonly MigrationStep[]
 }
 
-/** The missing parts of the table. */
 export function difference (wanted: WantedTable, context: TableContext): TableDifference {
   const { existing, schema } = context
   const name = `${identifier(schema)}.${identifier(wanted.name)}`

@@ -22,7 +22,6 @@ export function fromProvider (name: string, claims: Claims): Claims {
   return { ...claims, [issuedBy]: name }
 }
 
-/** The issuer of the claims. */
 export function providerOf (claims: Claims): string {
   return issuedBy in claims ? String(claims[issuedBy]) : ownProvider
 }
