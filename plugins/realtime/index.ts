@@ -73,7 +73,15 @@ export default definePlugin<RealtimeOptions>({
       maxMessageBytes: section.maxMessageBytes ?? 65_536,
       log
     })
-    const reader = createReader({ store, tableOf: (name) => core.tableOf(name), log })
+    const reader = createReader({
+      store,
+      tableOf: (name) => core.tableOf(name),
+      lost () {
+        recorder.forget()
+        core.loseAll()
+      },
+      log
+    })
     const retentionSeconds = section.retentionSeconds ?? 86_400
     const recordedStore = createRecordedStore(db)
     const recorder = createRecorder({

@@ -21,6 +21,8 @@ const maxSends = 500 // messages before other work of the process gets its turn
 export interface ReaderParts {
   readonly store: ChangeStore
   readonly tableOf: (name: string) => WatchedTable | undefined
+  /** Called if changes of all tables may be missed. Must close all watches. */
+  readonly lost: () => void
   readonly log: FastifyBaseLogger
 }
 
@@ -41,7 +43,7 @@ interface Group {
   readonly watches: Map<string, Set<Watch>>
 }
 
-export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
+export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reader {
   const groups = new Map<Owner, Group>()
   const openings = new Openings(store)
   /** Tenants with changes to send, and the last position of each. */
@@ -49,6 +51,8 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
   const ending = new AbortController()
   /** The stamp of the last head that was read; null while there are no watches. */
   let stamp: number | null = null
+  /** The last known one of the database. */
+  let epoch: number | null = null
   /** The last tenant whose changes got positions, if more tenants wait. */
   let after = ''
   /** The last look gave positions. The next one does so too without asking whether changes wait, since that reads deleted rows. */
@@ -89,13 +93,17 @@ export function createReader ({ store, tableOf, log }: ReaderParts): Reader {
     let heads = found?.heads ?? []
     let more = found?.more ?? false
     isGiving = found?.waiting ?? true
+    let now = found?.epoch
     if (isGiving) {
       const given = await store.assignPositions(after, stamp)
       after = given.last ?? ''
       heads = given.heads
+      now = given.epoch
       more ||= given.more
       isGiving = given.count > 0
     }
+    if (now !== undefined && epoch !== null && now !== epoch) lost()
+    epoch = now ?? epoch
     for (const { tenant, position } of heads) if (groups.has(tenant)) lags.set(tenant, position)
     stamp = heads.at(-1)?.stamp ?? stamp
     return more

@@ -36,6 +36,8 @@ export interface Recorder {
   record(table: TenantTable): Promise<Recording>
   /** Renews the entries now. Also runs every five minutes. */
   renew(): Promise<void>
+  /** Forgets all entries: the database may lack them. */
+  forget(): void
   stop(): Promise<void>
 }
 
@@ -153,6 +155,9 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
       })
     },
     renew,
+    forget () {
+      for (const [key, { start }] of entries) if (start !== null) entries.delete(key)
+    },
     async stop () {
       clearInterval(timer)
       ending.abort()

@@ -279,6 +279,11 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       }
     },
 
+    /** The same for all connections that watch a table. */
+    loseAll (): void {
+      for (const client of clients) if (client.watches.size > 0) comeBack(client)
+    },
+
     closeAll (closing: (outlet: Outlet) => void): void {
       for (const client of clients) closing(client.outlet)
     }

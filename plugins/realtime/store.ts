@@ -60,6 +60,18 @@ export interface Given {
   readonly more: boolean
   /** The first heads with a stamp after the given one, with those of this run. */
   readonly heads: Head[]
+  readonly epoch: number
+}
+
+/** The state of all changes. */
+export interface News {
+  readonly heads: Head[]
+  /** Whether committed changes wait for positions. */
+  readonly waiting: boolean
+  /** Whether there are more heads. */
+  readonly more: boolean
+  /** Another one than before: a replica became the primary, and changes may be missing. */
+  readonly epoch: number
 }
 
 export type ChangeStore = ReturnType<typeof createChangeStore>
@@ -68,14 +80,20 @@ const headsIn = (source: string): string =>
   `(select json_agg(json_build_object('tenant', tenant_id, 'position', position, 'stamp', stamp) order by stamp)
     from (select * from ${source} order by stamp limit ${maxHeads}) h)`
 
+const epoch = '(select epoch from tenantry.realtime_timeline)'
+
 /**
- * Runs before `give` in the same transaction, so that `give` sees the commits of the lock's last holder. A connection keeps the plan of
- * `give`: without the setting, a plan from the time of a small outbox would read all of a large one.
+ * Runs before `give` in the same transaction, so that `give` sees the commits of the lock's last holder and the positions of a new
+ * timeline. A connection keeps the plan of `give`: without the setting, a plan from the time of a small outbox would read all of a
+ * large one.
  */
 const lock: Statement = {
   name: 'tenantry_realtime_lock',
-  text: "select pg_advisory_xact_lock(hashtextextended($1, 0)), set_config('enable_seqscan', 'off', true)"
+  text: "select pg_advisory_xact_lock(hashtextextended($1, 0)), set_config('enable_seqscan', 'off', true), tenantry.follow_timeline()::text"
 }
+
+/** Runs before `standings` in the same transaction. */
+const follow: Statement = { name: 'tenantry_realtime_follow', text: 'select tenantry.follow_timeline()::text' }
 
 /** JSON of a row without its long values, besides those of its key. */
 const cutSql = (row: string): string =>
@@ -121,7 +139,7 @@ const assignText = (turns: string): string =>
     ) b join counts using (tenant_id) join heads using (tenant_id)
   ) select json_build_object('count', (select count(*) from taken), 'last', case when share.full then (select max(tenant_id) from turn) end,
     'more', share.full or exists (select from fresh group by tenant_id having count(*) >= share.most),
-    'heads', ${headsIn('news')})::text from share`
+    'epoch', ${epoch}, 'heads', ${headsIn('news')})::text from share`
 
 /** Values: the last stamp, and the tenant after which the run begins. */
 const assign: Statement = {
@@ -138,7 +156,8 @@ const assignOfTenant: Statement = { name: 'tenantry_realtime_give_of', text: ass
 /** Values: the last stamp. */
 const news: Statement = {
   name: 'tenantry_realtime_news',
-  text: `select json_build_object('waiting', exists (select from tenantry.realtime_outbox),
+  text: `select json_build_object('waiting', exists (select from tenantry.realtime_outbox) or exists (
+      select from tenantry.realtime_timeline where timeline <> tenantry.wal_timeline()), 'epoch', ${epoch},
     'heads', ${headsIn('tenantry.realtime_heads where stamp > $1::bigint')})::text`
 }
 
@@ -208,7 +227,13 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
     const first = { statement: lock, values: [positionLock] }
     const given = await json<Omit<Given, 'heads'> & { heads: Head[] | null }>(statement, [stamp, from], first)
     const heads = given?.heads ?? []
-    return { count: given?.count ?? 0, last: given?.last ?? null, more: given?.more === true || heads.length === maxHeads, heads }
+    return {
+      count: given?.count ?? 0,
+      last: given?.last ?? null,
+      more: given?.more === true || heads.length === maxHeads,
+      heads,
+      epoch: given?.epoch ?? 0
+    }
   }
 
   /** Reads for several tenants, which share the batches. Reads at least the first batch of each. */
@@ -233,13 +258,12 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
 
   return {
     /**
-     * The first heads with a later stamp, and whether committed changes wait for positions. Stamps grow in commit order, since one
-     * transaction at a time gives positions.
+     * The first heads with a later stamp. Stamps grow in commit order, since one transaction at a time gives positions.
      */
-    async news (stamp: number): Promise<{ readonly heads: Head[], readonly waiting: boolean, readonly more: boolean }> {
-      const found = await json<{ heads: Head[] | null, waiting: boolean }>(news, [stamp])
+    async news (stamp: number): Promise<News> {
+      const found = await json<{ heads: Head[] | null, waiting: boolean, epoch: number }>(news, [stamp])
       const heads = found?.heads ?? []
-      return { heads, waiting: found?.waiting === true, more: heads.length === maxHeads }
+      return { heads, waiting: found?.waiting === true, more: heads.length === maxHeads, epoch: found?.epoch ?? 0 }
     },
 
     async latest (): Promise<number> {
@@ -248,7 +272,7 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
 
     /** By tenant: the last position, and the range of changes without one. */
     async standings (tenants: readonly string[]): Promise<Standing[]> {
-      return await json<Standing[]>(standings, [tenants]) ?? []
+      return await json<Standing[]>(standings, [tenants], { statement: follow, values: [] }) ?? []
     },
 
     /**

@@ -59,7 +59,7 @@ async function readers (t: Test) {
     store,
     record,
     reader (own: ChangeStore) {
-      const reader = createReader({ store: own, tableOf: () => ({ table: tasks, excluded: new Set(), actions: null }), log: app.log })
+      const reader = createReader({ store: own, tableOf: () => ({ table: tasks, excluded: new Set(), actions: null }), lost: () => {}, log: app.log })
       reader.start()
       t.teardown(() => reader.stop())
       return reader

@@ -25,6 +25,7 @@ import { realtime } from './realtime.js'
 import { realtimeBatches } from './realtime-batches.js'
 import { realtimeGates } from './realtime-gates.js'
 import { realtimeOutbox } from './realtime-outbox.js'
+import { realtimeTimeline } from './realtime-timeline.js'
 import { recordChanges } from './record-change.js'
 import { refreshTokens } from './refresh-tokens.js'
 import { requestStats } from './request-stats.js'
@@ -99,5 +100,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   recordChanges,
   realtimeOutbox,
   realtimeBatches,
-  realtimeGates
+  realtimeGates,
+  realtimeTimeline
 ]

@@ -1,0 +1,56 @@
+/** A replica that lags becomes the primary: positions are lost with the changes that it lacks. */
+import { test } from 'tap'
+import { sql } from 'kysely'
+import { forEachEngine } from '../../helpers/postgres.js'
+import { open } from './app.js'
+
+test('after a failover to a replica that lags, watches end, and every earlier position is a gap', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { app, connect, ask } = await open(t, {}, { engine })
+    const acme = ask('acme')
+    const [watching, other] = [await connect('acme'), await connect('acme')]
+    await watching.ask({ type: 'watch', table: 'notes' })
+    for (const title of ['one', 'two', 'three']) {
+      await acme('POST /notes', { body: { title } })
+      await watching.change()
+    }
+
+    // The replica has the log up to the first change, and no entry for the table.
+    await sql`update tenantry.realtime_heads set position = 2, stamp = 1`.execute(app.db)
+    await sql`delete from tenantry.realtime_changes where position > 2`.execute(app.db)
+    await sql`delete from tenantry.realtime_recorded`.execute(app.db)
+    await sql`select setval('tenantry.realtime_stamps', 1), setval(gate, 0) from unnest(tenantry.realtime_gates()) gate`.execute(app.db)
+    await sql`update tenantry.realtime_timeline set timeline = 'FFFFFFFF'`.execute(app.db)
+    t.equal((await watching.closed).code, 1012)
+    await other.settle()
+
+    const back = await connect('acme')
+    const { watch, position } = await back.ask({ type: 'watch', table: 'notes', since: 4 })
+    t.ok(Number(position) > 1_000_000_000)
+    t.same(await back.next(({ type }) => type === 'gap'), { type: 'gap', watch, position })
+    await acme('POST /notes', { body: { title: 'four' } })
+    t.match(await back.change(), { watch, record: { title: 'four' }, position: Number(position) + 1 })
+    const again = await connect('acme')
+    t.match(await again.ask({ type: 'watch', table: 'notes', since: Number(position) }), { type: 'ack' })
+    t.match(await again.change(), { record: { title: 'four' } }, 'positions after the failover are no gap')
+  }))
+
+test('a failover while there is no watch is a gap for the next one', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { app, connect, ask } = await open(t, {}, { engine })
+    const first = await connect('acme')
+    await first.ask({ type: 'watch', table: 'notes' })
+    await ask('acme')('POST /notes', { body: { title: 'one' } })
+    t.match(await first.change(), { position: 2 })
+    first.socket.close()
+    await first.closed
+    await sql`update tenantry.realtime_timeline set timeline = 'FFFFFFFF'`.execute(app.db)
+    const early = await connect('acme')
+    early.send({ type: 'watch', table: 'notes', since: 1 })
+    t.equal((await early.closed).code, 1012, 'this process may lack the entry of the table')
+    t.notOk(early.messages.some(({ type }) => type === 'change'))
+    const back = await connect('acme')
+    await back.ask({ type: 'watch', table: 'notes', since: 1 })
+    const { position } = await back.next(({ type }) => type === 'gap')
+    t.ok(Number(position) > 1_000_000_000)
+  }))
