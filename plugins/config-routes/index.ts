@@ -1,4 +1,5 @@
 /** The routes that a document declares. Startup fails with a ConfigError that holds every fault of the sections. */
+import type {} from '../responses/index.js'
 import type {} from '../openapi/index.js'
 import type {} from '../tools/index.js'
 import type {} from '../usage/requests.js'
@@ -135,6 +136,7 @@ export default definePlugin<ConfigRoutesOptions>({
           publicTenant: route.publicTenant,
           countsUnauthenticated: route.webhook === null ? true : 'signed',
           tenantInQuery: route.webhook !== null,
+          ...route.files !== null && { streamsBody: 'form' as const },
           // The limit of unauthenticated callers does not apply to a signed request.
           ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),
           ...tool !== undefined && { tool: { ...tool, permissions: route.permissions, ...route.files === null && { serve } } },

@@ -1,4 +1,5 @@
 /** The endpoints of resumable uploads. Bodies, headers and statuses follow the tus protocol. */
+import type {} from '../responses/index.js'
 import type {} from '../cors/index.js'
 import type { IncomingMessage } from 'node:http'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -13,7 +14,11 @@ import { newUpload, type ResumableCall } from './resumable.js'
 import { uploaderOf, uploadTenantOf } from './uploader.js'
 
 const tags = ['Files']
-const config = { access: 'user', exposedHeaders: 'tus-resumable, upload-expires, upload-length, upload-metadata, upload-offset' } as const
+const config = {
+  access: 'user',
+  streamsBody: 'any',
+  exposedHeaders: 'tus-resumable, upload-expires, upload-length, upload-metadata, upload-offset'
+} as const
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const None = Type.Null({ description: 'The response has no body, only the headers of the protocol.' })
 const refusals = [400, 401, 403, 404, 409, 412, 429, 500, 503] as const

@@ -1,4 +1,5 @@
 /** The endpoints of files. */
+import type {} from '../responses/index.js'
 import type {} from '@fastify/multipart'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
@@ -70,6 +71,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     app.post('/files/upload', {
       config: {
         ...config,
+        streamsBody: 'form',
         location: true,
         openapi: { ...schema, consumes: ['multipart/form-data'], body: UploadForm, response: { 201: File }, errors: uploadRefusals }
       },
@@ -95,6 +97,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     app.put<ById & { Querystring: Static<typeof ContentQuery> }>('/files/:fileId/content', {
       config: {
         access: 'public',
+        streamsBody: 'any',
         openapi: {
           ...schema,
           consumes: ['application/octet-stream'],

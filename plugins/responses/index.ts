@@ -1,7 +1,7 @@
 /**
  * Limits the memory and time that large responses of a tenant take: `app.responses`. Register it before the routes. It counts unread
- * responses, and refuses further large ones beyond a limit. It closes connections that read nothing for `writeTimeoutMs`. Small
- * responses on a connection without unsent bytes are not counted.
+ * responses, and refuses further large ones beyond a limit; the same applies to request bodies that are still arriving. It closes
+ * connections that read nothing for `writeTimeoutMs`. Small responses on a connection without unsent bytes are not counted.
  */
 import type {} from '../tenant-config/serve.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
@@ -53,6 +53,10 @@ declare module 'fastify' {
   interface FastifyInstance {
     responses: Responses
   }
+  interface FastifyContextConfig {
+    /** The route reads these bodies as streams, and limits them itself. Default: none. */
+    streamsBody?: 'any' | 'form'
+  }
 }
 
 export interface Responses {
@@ -78,6 +82,9 @@ const errorResponse = 2048 // bytes; a refusal must always fit
 const streamBytes = 131_072 // bytes that a stream, such as a file, has in memory for a slow reader
 const retryAfter = 1 // s
 
+const smallBody = 16_384 // bytes of a request body that is not counted
+const maxArriving = 67_108_864 // bytes of the request bodies of an account that are still arriving
+
 export default definePlugin<ResponsesOptions>({
   name: 'responses',
   optional: ['auth', 'tenancy', 'tenant-config'],
@@ -101,6 +108,19 @@ export default definePlugin<ResponsesOptions>({
 
     app.server.on('connection', () => turns.connected())
     app.addHook('preClose', async () => largeRoutes.close())
+
+    const bodies = new Ledger({ maxBytes: maxArriving })
+    app.addHook('preParsing', (request, _reply, _payload, done) => {
+      const size = bodySize(request)
+      const { raw } = request
+      if (size <= smallBody || !(raw.socket instanceof Socket)) return done()
+      const account = accountOf(request, trustsHeader)
+      if (!bodies.admits(account, raw.socket, size)) return done(tooManyBodies())
+      const held = bodies.hold(account, raw.socket, size)
+      // Also when it has arrived.
+      raw.once('close', () => held.release())
+      done()
+    })
 
     app.addHook('preHandler', (request, reply, done) => {
       if (largeRoutes.isEmpty && !turns.isActive) return done()
@@ -135,6 +155,23 @@ export default definePlugin<ResponsesOptions>({
     return undefined
   }
 })
+
+/** The largest number of bytes that the body can have in memory; 0 for a body that is read as a stream. */
+function bodySize ({ headers, routeOptions: { bodyLimit = 0, config } }: FastifyRequest): number {
+  const { 'content-length': length, 'transfer-encoding': encoding, 'content-type': type } = headers
+  if (length === undefined && encoding === undefined) return 0
+  if (config.streamsBody === 'any' || (config.streamsBody === 'form' && type?.startsWith('multipart/') === true)) return 0
+  return length === undefined ? bodyLimit : Math.min(Number(length), bodyLimit)
+}
+
+function tooManyBodies (): Error {
+  return failure('responsesBusy', {
+    message: 'Too many large bodies of this tenant are arriving: try again when some have arrived',
+    extras: { retryAfter },
+    // The body is not read.
+    headers: { 'retry-after': String(retryAfter), connection: 'close' }
+  })
+}
 
 /** The characters of a text. In UTF-8 each has at most three bytes, and in most JSON one. */
 function sizeOf (payload: unknown): number {

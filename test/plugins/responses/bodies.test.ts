@@ -1,0 +1,71 @@
+/** Bodies that arrive slowly, of many callers at a time. */
+import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { test, type Test } from 'tap'
+import { listen, testServer, type TestDocument } from '../../helpers/server.js'
+import { bearer } from '../../helpers/tokens.js'
+import { eventually } from '../queue/app.js'
+
+const megabyte = 1_048_576
+const most = 64 // bodies of a megabyte that an account may have under way
+
+const routes: TestDocument['routes'] = [{ method: 'post', path: '/own', requireAuth: true, response: { ok: true } }, {
+  method: 'post',
+  path: '/open',
+  response: { ok: true }
+}]
+
+/** A connection whose body stalls after its first byte. */
+interface Stalled {
+  readonly socket: Socket
+  /** What the server has sent. */
+  readonly received: () => string
+}
+
+async function stall (t: Test, origin: string, path: string, headers: Record<string, string>): Promise<Stalled> {
+  const socket = connect(Number(new URL(origin).port), '127.0.0.1').on('error', () => {})
+  t.teardown(() => {
+    socket.destroy()
+  })
+  let received = ''
+  socket.setEncoding('latin1').on('data', (part: string) => {
+    received += part
+  })
+  await once(socket, 'connect')
+  const lines = Object.entries({ host: 'x', 'content-type': 'application/json', ...headers }).map(([name, value]) => `${name}: ${value}\r\n`)
+  socket.write(`POST ${path} HTTP/1.1\r\n${lines.join('')}\r\n`)
+  return { socket, received: () => received }
+}
+
+const declared = { 'content-length': String(megabyte) }
+const chunked = { 'transfer-encoding': 'chunked' }
+
+test('bodies that stall fill only the share of their account, and others are served', async (t) => {
+  const app = await testServer(t, { routes }, { engine: { provider: 'embedded' }, tenants: ['acme', 'globex'] })
+  const origin = await listen(app)
+  const [acme, globex] = ['acme', 'globex'].map((tenant) => bearer({ sub: 'ada', tenant_id: tenant }))
+  const send = async (path: string, headers: Record<string, string> = {}, size = megabyte) => {
+    const response = await fetch(origin + path, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json', ...headers },
+      body: `{"a":"${'x'.repeat(size - 8)}"}`
+    })
+    return [response.status, Object(await response.json()).code]
+  }
+  const busy = [429, 'TENANTRY_RESPONSES_BUSY']
+  for (const [name, path, headers] of [['declared', '/own', { ...acme, ...declared }], ['chunked', '/own', { ...acme, ...chunked }], ['without a tenant', '/open', declared]] as const) {
+    const stalled = await Promise.all(Array.from({ length: most }, () => stall(t, origin, path, headers)))
+    const own = path === '/own' ? acme : {}
+    await eventually(t, `${name}: the share is used`, async () => (await send(path, own))[0] === 429)
+    t.strictSame(await send(path, own), busy)
+    t.strictSame(await send(path, own, 10_000), [200, undefined], 'small bodies are accepted')
+    t.strictSame(await send('/own', globex), [200, undefined], 'another tenant')
+    const refusal = await stall(t, origin, path, headers)
+    await once(refusal.socket, 'close')
+    t.match(refusal.received(), /^HTTP\/1\.1 429 [^]*connection: close/i, 'the body of the refused request is not awaited')
+    t.same(stalled.filter(({ received }) => received() !== ''), [], 'the others still wait')
+    for (const { socket } of stalled) socket.destroy()
+    await eventually(t, 'aborted bodies do not count', async () => (await send(path, own))[0] === 200)
+  }
+  for (let count = 0; count <= most; count++) t.strictSame(await send('/own', acme), [200, undefined], 'bodies that have arrived do not count')
+})
