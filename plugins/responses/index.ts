@@ -4,7 +4,7 @@
  * connections that read nothing for `writeTimeoutMs`. Small responses on a connection without unsent bytes are not counted.
  */
 import type {} from '../tenant-config/serve.js'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, preParsingHookHandler } from 'fastify'
 import { Socket } from 'node:net'
 import { failure } from '../../lib/errors.js'
 import { accountOf, trustsTenantHeader, type AccountCall } from '../../lib/http/account.js'
@@ -110,7 +110,7 @@ export default definePlugin<ResponsesOptions>({
     app.addHook('preClose', async () => largeRoutes.close())
 
     const bodies = new Ledger({ maxBytes: maxArriving })
-    app.addHook('preParsing', (request, _reply, _payload, done) => {
+    const countBody: preParsingHookHandler = (request, _reply, _payload, done) => {
       const size = bodySize(request)
       const { raw } = request
       if (size <= smallBody || !(raw.socket instanceof Socket)) return done()
@@ -120,6 +120,12 @@ export default definePlugin<ResponsesOptions>({
       // Also when it has arrived.
       raw.once('close', () => held.release())
       done()
+    }
+    app.addHook('onRoute', (route) => {
+      // Bodies of GET and HEAD are not read.
+      if ([route.method].flat().some((method) => method !== 'GET' && method !== 'HEAD')) {
+        route.preParsing = [countBody, route.preParsing ?? []].flat()
+      }
     })
 
     app.addHook('preHandler', (request, reply, done) => {
