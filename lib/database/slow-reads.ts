@@ -3,6 +3,7 @@
  * busy. While the other tenant uses the database, few of them run at a time. The first runs of a tenant's reads begin one at a time.
  * Writes also wait for disks and locks, so they do not count.
  */
+import { LRUCache } from 'lru-cache'
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import { FairSemaphore } from '../concurrency/fair-semaphore.js'
 import { databaseBusy } from './failures.js'
@@ -13,13 +14,16 @@ const slower = 4 // a slow statement takes at least this many times the mean of 
 const weight = 0.1 // of a new statement in its tenant's moving average
 const besideMs = 250 // ms after a statement in which its tenant counts as using the database
 const remembered = 20 // quick runs until a statement is no longer slow
-const maxReads = 1000 // known reads of a tenant
-const maxTenants = 10_000
+const maxBytes = 67_108_864 // of known reads of all tenants
+const maxBytesOfTenant = 1_048_576
+const bytesOfTenant = 1024 // without its reads
+const bytesOfRead = 100 // besides its text
 const connectionsPerRead = 8 // pool connections per slow read that may run at a time
 
 class TenantReads {
   /** By text: the remaining quick runs until the read is no longer slow; 0 if it is not. */
   readonly known = new Map<string, number>()
+  bytes = bytesOfTenant
   readonly slow: FairSemaphore
   /** For first runs. */
   readonly first: FairSemaphore
@@ -30,8 +34,13 @@ class TenantReads {
   }
 
   note (text: string, quickRuns: number): void {
-    if (this.known.size >= maxReads && !this.known.has(text)) dropOldest(this.known)
+    if (!this.known.has(text)) this.bytes += bytesOf(text)
     this.known.set(text, quickRuns)
+    for (const oldest of this.known.keys()) {
+      if (this.bytes <= maxBytesOfTenant) break
+      this.known.delete(oldest)
+      this.bytes -= bytesOf(oldest)
+    }
   }
 }
 
@@ -54,7 +63,7 @@ export class SlowReads {
   readonly #atOnce: number
   readonly #timeoutMs: number
   readonly #now: () => number
-  readonly #tenants = new Map<TenantRef, TenantReads>()
+  readonly #tenants = new LRUCache<TenantRef, TenantReads>({ maxSize: maxBytes, sizeCalculation: ({ bytes }) => bytes })
   #last: Recent = { tenant: serverRef, ms: 0, at: -Infinity }
   #other: Recent = { tenant: serverRef, ms: 0, at: -Infinity }
 
@@ -63,6 +72,11 @@ export class SlowReads {
     this.#atOnce = Math.max(1, Math.floor(connections / connectionsPerRead))
     this.#timeoutMs = timeoutMs
     this.#now = now
+  }
+
+  /** The bytes of known reads, of all tenants. */
+  get bytes (): number {
+    return this.#tenants.calculatedSize
   }
 
   /** Calls `start` when the statement may run, or `refused` after the timeout. After each start comes `ended`, or `leave` of the place. */
@@ -109,9 +123,9 @@ export class SlowReads {
       const quickRuns = reads.known.get(text)
       const isSlow = this.#isSlow(ms, this.#heard(tenant, ms, now), now)
       if (quickRuns !== undefined || isRead(text)) {
-        if (isSlow) reads.note(text, remembered)
-        else if (quickRuns === undefined) reads.note(text, 0)
-        else if (quickRuns > 0 && ms < quickMs) reads.note(text, quickRuns - 1)
+        if (isSlow) this.#note(tenant, text, remembered)
+        else if (quickRuns === undefined) this.#note(tenant, text, 0)
+        else if (quickRuns > 0 && ms < quickMs) this.#note(tenant, text, quickRuns - 1)
       }
     }
     place?.leave()
@@ -138,7 +152,7 @@ export class SlowReads {
         const began = this.#now()
         timer = setTimeout(() => {
           const now = this.#now()
-          if (this.#isSlow(now - began, this.#otherThan(tenant), now)) this.#readsOf(tenant).note(text, remembered)
+          if (this.#isSlow(now - began, this.#otherThan(tenant), now)) this.#note(tenant, text, remembered)
           leave()
         }, slowMs)
       },
@@ -148,11 +162,18 @@ export class SlowReads {
 
   #readsOf (tenant: TenantRef): TenantReads {
     let reads = this.#tenants.get(tenant)
-    if (reads === undefined) {
-      if (this.#tenants.size >= maxTenants) dropOldest(this.#tenants)
-      this.#tenants.set(tenant, reads = new TenantReads(this.#atOnce, this.#timeoutMs))
-    }
+    if (reads === undefined) this.#tenants.set(tenant, reads = new TenantReads(this.#atOnce, this.#timeoutMs))
     return reads
+  }
+
+  #note (tenant: TenantRef, text: string, quickRuns: number): void {
+    const reads = this.#readsOf(tenant)
+    const { bytes } = reads
+    reads.note(text, quickRuns)
+    if (reads.bytes === bytes) return
+    // The cache takes the new size of a new entry only. It forgets the tenants whose statements are the longest ago.
+    this.#tenants.delete(tenant)
+    this.#tenants.set(tenant, reads)
   }
 
   #isSlow (ms: number, other: Recent, now: number): boolean {
@@ -182,10 +203,8 @@ export class SlowReads {
   }
 }
 
-/** Deletes the oldest entry. */
-function dropOldest<Key> (map: Map<Key, unknown>): void {
-  const [oldest] = map.keys()
-  if (oldest !== undefined) map.delete(oldest)
+function bytesOf (text: string): number {
+  return bytesOfRead + text.length
 }
 
 function isRead (text: string): boolean {

@@ -147,6 +147,26 @@ test('a slow read is forgotten after twenty fast runs', (t) => {
   t.end()
 })
 
+test('the known reads of all tenants take at most 64 MB, and those of one tenant at most 1 MB', (t) => {
+  const { reads, run, enter, running } = statements(t)
+  const size = 100_000
+  const readOf = (index: number) => `select ${String(index).padEnd(size)}`
+  for (let index = 0; index < 100; index++) run(1, a, readOf(index))
+  t.ok(reads.bytes <= 1_048_576, `${reads.bytes} of one tenant`)
+  t.ok(reads.bytes > 9 * size)
+  for (let tenant = 0; tenant < 100; tenant++) {
+    for (let index = 0; index < 10; index++) run(1, tenantIdOf(`other-${tenant}`), readOf(index))
+  }
+  t.ok(reads.bytes <= 67_108_864, `${reads.bytes} of all tenants`)
+  t.ok(reads.bytes > 60_000_000)
+  const last = tenantIdOf('other-99')
+  enter(5, last, readOf(9))
+  t.equal(running(last, readOf(9)), 5, 'the latest reads are known')
+  enter(5, a, readOf(99))
+  t.equal(running(a, readOf(99)), 1, 'a forgotten read begins with a first run')
+  t.end()
+})
+
 test('a slow read that waits too long is rejected, and so are reads that wait at the close', async (t) => {
   const { reads, run, enter, refused } = statements(t, 1)
   run(1, b, quick)
