@@ -88,6 +88,10 @@ export function databaseBusy (cause?: unknown): TenantryError {
   return failure('databaseBusy', { headers: retryAfter, cause })
 }
 
+export function callerLeft (): TenantryError {
+  return failure('stopping', { message: 'The caller disconnected' })
+}
+
 export function databaseUnavailable (cause?: unknown): TenantryError {
   return failure('databaseUnavailable', { headers: retryAfter, cause })
 }

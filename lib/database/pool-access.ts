@@ -1,13 +1,12 @@
 /** Access to the connections of the pool: turns, waiting times, and the end of waiting while the database hangs. */
-import type { TenantRef } from '../identity/tenant-ref.js'
 import type { PoolClient } from 'pg'
 import { Socket } from 'node:net'
 import pg from 'pg'
 import type { Connections } from './connections.js'
-import type { EngineLog } from './engine.js'
+import type { EngineLog, SessionOptions } from './engine.js'
 import { FairSemaphore, type Account } from '../concurrency/fair-semaphore.js'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
-import { databaseBusy, databaseUnavailable } from './failures.js'
+import { callerLeft, databaseBusy, databaseUnavailable } from './failures.js'
 import { createHangWatch } from './hang-watch.js'
 import { ResultReader } from './result-stream.js'
 
@@ -29,8 +28,8 @@ export interface PoolAccessOptions {
 
 export interface PoolAccess {
   /** Waits for a connection in the turn of the tenant. */
-  acquire(tenant: TenantRef, done: Acquired): void
-  connected(tenant: TenantRef): Promise<PoolClient>
+  acquire(session: SessionOptions, done: Acquired): void
+  connected(session: SessionOptions): Promise<PoolClient>
   release(client: PoolClient, broken?: boolean): void
   /** Exempts the connection's statements from the time limit until its release. */
   keep(client: PoolClient): void
@@ -78,16 +77,26 @@ export function createPoolAccess (
     readers.set(client, new ResultReader(client.connection.stream, () => createYielder(busy.get(client)?.key)))
   })
 
-  function acquire (tenant: TenantRef, done: Acquired): void {
+  function acquire ({ tenant, isWanted }: SessionOptions, done: Acquired): void {
     if (closing || watch.hangs) return done(databaseUnavailable(), null)
     running++
     const until = performance.now() + acquireTimeoutMs
     gate.acquire(tenant, (account) => {
-      if (pool.idleCount > claimed) claim((error, client) => acquired(account, error, client, done))
+      if (isWanted?.() === false) drop(account, done)
+      else if (pool.idleCount > claimed) claim((error, client) => acquired(account, error, client, done))
       else open(account, until - performance.now(), done)
     }, () => {
       finished()
       done(closing || watch.hangs ? databaseUnavailable() : databaseBusy(), null)
+    })
+  }
+
+  /** Not at once: each of the waiting statements would release its place within the release of the one before. */
+  function drop (account: Account, done: Acquired): void {
+    queueMicrotask(() => {
+      gate.release(account)
+      finished()
+      done(callerLeft(), null)
     })
   }
 
@@ -163,8 +172,8 @@ export function createPoolAccess (
 
   return {
     acquire,
-    connected: (tenant) =>
-      new Promise((resolve, reject) => acquire(tenant, (error, client) => client === null ? reject(error) : resolve(client))),
+    connected: (session) =>
+      new Promise((resolve, reject) => acquire(session, (error, client) => client === null ? reject(error) : resolve(client))),
     release,
     keep (client) {
       patient.add(client)

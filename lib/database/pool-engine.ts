@@ -4,7 +4,7 @@ import type { Catalogue } from './catalogue.js'
 import { tenantSetting, type Connections } from './connections.js'
 import type { VectorTable } from './document-tables.js'
 import type { RoleTables } from './role-tables.js'
-import type { Engine, EngineLog, EngineStatus, Isolation, Session, Statement, TextOptions } from './engine.js'
+import type { Engine, EngineLog, EngineStatus, Session, SessionOptions, Statement, TextOptions, TransactionOptions } from './engine.js'
 import type { SystemTables } from './system-tables.js'
 import { Kysely } from 'kysely'
 import { isFailure } from '../errors.js'
@@ -24,6 +24,7 @@ import { SlowReads, type Place } from './slow-reads.js'
 import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 
+const ownSession: SessionOptions = { tenant: serverRef }
 const maxRetries = 3 // after a serialization failure or a deadlock
 const closingMs = 500 // ms for running statements when the engine closes; no request waits for them by then
 const patienceFactor = 2 // times the longest statement of a request: a longer lock does not belong to a request
@@ -95,7 +96,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     refreshAsked.unref()
   }
 
-  function text (statement: Statement, values: readonly unknown[], { tenant, first }: TextOptions): Promise<string | null> {
+  function text (statement: Statement, values: readonly unknown[], options: TextOptions): Promise<string | null> {
+    const { tenant, first } = options
     return new Promise((resolve, reject) => {
       const step = stepOf(statement, values, settings)
       const prelude = preludes(tenant)
@@ -104,7 +106,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       let attempts = 0
       const attempt = (): void => slowReads.enter(tenant, statement.text, start, () => reject(databaseBusy()))
       const start = (place: Place): void =>
-        acquire(tenant, (fault, client) => {
+        acquire(options, (fault, client) => {
           if (client === null) {
             place?.leave()
             return reject(fault)
@@ -130,13 +132,13 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   }
 
   async function transaction<T> (
-    tenant: TenantRef,
+    options: TransactionOptions,
     work: (session: Session) => Promise<T>,
-    within = settings,
-    isolation?: Isolation
+    within = settings
   ): Promise<T> {
+    const { tenant, isolation } = options
     for (let attempts = 0; ; attempts++) {
-      const client = await connected(tenant)
+      const client = await connected(options)
       if (within.silenceMs === undefined) access.keep(client)
       let fault: unknown
       const session = new TransactionSession(client, within, preludes(tenant), (error) => {
@@ -161,7 +163,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   /** Statements of the server itself, each separate. */
   const own: Pick<Session, 'rows'> = {
     async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
-      const client = await connected(serverRef)
+      const client = await connected(ownSession)
       let fault: unknown
       try {
         const { rows } = await runRows(client, [...preludes(serverRef), stepOf(statement, values, settings)], settings.silenceMs)
@@ -212,7 +214,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     rowLevelSecurity: settings.rowLevelSecurity
   }
   // A plan checks whether large tables have rows, which may take longer than a request may.
-  const ownTransaction = <T>(work: (session: Session) => Promise<T>) => transaction(serverRef, work, { ...settings, silenceMs: undefined })
+  const ownTransaction = <T>(work: (session: Session) => Promise<T>) => transaction(ownSession, work, { ...settings, silenceMs: undefined })
   const plan = ({ policies = true }: { policies?: boolean } = {}) =>
     ownTransaction((session) => planMigration(session, { ...planOptions, policies }))
 
@@ -236,7 +238,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
 
   const kyselyFor = (tenant: TenantRef) =>
     new Kysely<SystemTables>({
-      dialect: createDialect({ acquire: () => connected(tenant), release, settings, preludes, translate: fail })
+      dialect: createDialect({ acquire: () => connected({ tenant }), release, settings, preludes, translate: fail })
     })
   const kysely = kyselyFor(serverRef)
 
@@ -269,7 +271,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       }
     },
     text,
-    transaction: ({ tenant, isolation }, work) => transaction(tenant, work, settings, isolation),
+    transaction: (options, work) => transaction(options, work),
     migration: {
       plan,
       async apply (actor, onProgress) {

@@ -1,12 +1,12 @@
 /** Detects callers that leave before their response is complete. */
 import type { FastifyReply } from 'fastify'
-import { failure } from '../errors.js'
+import { callerLeft } from '../database/failures.js'
 
 /** Aborts when the caller leaves. */
 export function leftOf ({ raw }: FastifyReply): AbortSignal {
   const left = new AbortController()
   const leave = () => {
-    if (!raw.writableFinished) left.abort(failure('stopping', { message: 'The caller disconnected' }))
+    if (!raw.writableFinished) left.abort(callerLeft())
   }
   if (raw.destroyed) leave()
   else raw.once('close', leave)

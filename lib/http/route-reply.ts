@@ -14,5 +14,7 @@ export interface RouteReply {
 export interface ResponseEnd {
   /** The whole response was handed over. */
   readonly writableFinished: boolean
+  /** The caller has left, or nothing more is written. */
+  readonly destroyed: boolean
   once(event: 'close' | 'finish', listener: () => void): unknown
 }

@@ -25,6 +25,8 @@ export interface Caller {
   readonly log: FastifyBaseLogger
   /** Locations in the document, for the log. */
   readonly placeOf: PlaceOf
+  /** Whether the response still has a receiver. Absent if other requests may share it. */
+  readonly isWanted?: (() => boolean) | undefined
   /** Set if the request has an idempotency key. */
   readonly once?: Once | undefined
   /** Set if the request has a precondition. */

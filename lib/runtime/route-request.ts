@@ -152,11 +152,11 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
       reads: this.#route.reads,
       ttlMs: settings.ttlMs
     }
-    return throughCache(cache, this.#services.loads, item, this.#reply, () => this.execute(scope))
+    return throughCache(cache, this.#services.loads, item, this.#reply, () => this.execute(scope, true))
   }
 
-  /** Runs the workflow, or the queries and the calls to other services. */
-  async execute (scope: Scope): Promise<string> {
+  /** Runs the workflow, or the queries and the calls to other services. `isShared`: other requests may wait for the same response. */
+  async execute (scope: Scope, isShared = false): Promise<string> {
     const { workflow, files, realtime } = this.#route
     const { engine, cache } = this.#services
     const { log, receivedForm } = this.#request
@@ -176,6 +176,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
       log,
       placeOf: this.#origin.placeOf,
       form,
+      isWanted: isShared ? undefined : () => !this.#reply.raw.destroyed,
       created: this.#route.location === null ? undefined : (record) => this.#locate(record),
       once: this.#once,
       guard: this.#guard

@@ -54,7 +54,7 @@ async function run (
 ): Promise<string> {
   if (route.firestore === 'writes' && firestore !== null) return runOnFirestore(route, { engine, firestore }, scope, caller, written)
   const { once, guard, form = null } = caller
-  const options = { tenant: tenantOrNone(scope.tenant), isolation: guard?.isolation }
+  const options = { tenant: tenantOrNone(scope.tenant), isolation: guard?.isolation, isWanted: caller.isWanted }
   const copies = route.copies?.response ?? null
   // The size of the copied request values is known before the first query.
   if (copies !== null) copies(scope, 0)
@@ -108,7 +108,7 @@ async function runOnFirestore (
   written: () => void | Promise<void>
 ): Promise<string> {
   const { once, guard, form = null } = caller
-  const options = { tenant: tenantOrNone(scope.tenant) }
+  const options = { tenant: tenantOrNone(scope.tenant), isWanted: caller.isWanted }
   const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
   route.copies?.response?.(scope, 0)
   if (form !== null) await engine.transaction(options, form.complete)

@@ -95,12 +95,14 @@ export class CallReply implements RouteReply {
     this.#signal = signal
   }
 
-  /** Created only when a listener waits for the end. */
+  /** Created only when the end of the call matters. */
   get raw (): ResponseEnd {
     if (this.#raw === undefined) {
       const raw = new CallEnd()
       this.#raw = raw
-      this.#signal()?.addEventListener('abort', () => raw.end(false), { once: true })
+      const signal = this.#signal()
+      if (signal?.aborted === true) raw.end(false)
+      else signal?.addEventListener('abort', () => raw.end(false), { once: true })
     }
     return this.#raw
   }
@@ -140,11 +142,11 @@ export class CallReply implements RouteReply {
 
 class CallEnd extends EventEmitter implements ResponseEnd {
   writableFinished = false
-  #isOver = false
+  destroyed = false
 
   end (isFinished: boolean): void {
-    if (this.#isOver) return
-    this.#isOver = true
+    if (this.destroyed) return
+    this.destroyed = true
     if (isFinished) {
       this.writableFinished = true
       this.emit('finish')

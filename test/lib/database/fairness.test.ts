@@ -79,6 +79,34 @@ test('a statement gets a released connection while its own one is still opening'
   drop()
 })
 
+test('a statement or transaction whose caller leaves while it waits does not run', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { sql: 'create sequence runs' })
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1 } } })
+  const lock = new pg.Client({ connectionString })
+  await lock.connect()
+  await lock.query('select pg_advisory_lock(1)')
+  const slow = engine.text({ text: 'select pg_advisory_xact_lock_shared(1)::text' }, [], { tenant: tenantRef('a') })
+  let isWanted = true
+  const options = { tenant: tenantRef('a'), isWanted: () => isWanted }
+  const run = { text: "select nextval('runs')::text" }
+  const waiting = Promise.allSettled(
+    Array.from(
+      { length: 2000 },
+      (_, index) => index % 2 === 0 ? engine.text(run, [], options) : engine.transaction(options, (session) => session.text(run, []))
+    )
+  )
+  const others = engine.text({ text: "select 'b'" }, [], { tenant: tenantRef('b') })
+  isWanted = false
+  await lock.end()
+  await slow
+  for (const ended of await waiting) {
+    if (ended.status === 'fulfilled' || ended.reason.code !== 'TENANTRY_STOPPING') t.fail(String(ended.status))
+  }
+  t.equal(await others, 'b')
+  t.equal(engine.status().waiting, 0)
+  t.match(await query('select is_called from runs'), [{ is_called: false }])
+})
+
 test('a request that gets no connection within acquireTimeoutMs is rejected and leaves the queue', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1, acquireTimeoutMs: 50 } } })
