@@ -214,6 +214,27 @@ t.test('without trustProxy callers cannot choose their counted address', async (
   t.same(await statuses(app, '/', 1, { 'x-forwarded-for': '10.0.0.2' }), [429])
 })
 
+t.test('no spelling, method or header reaches a route beyond its limit', async (t) => {
+  const app = await createApp(t, { default: { max: 100, windowMs: 60_000 } })
+  t.equal((await get(app, '/own')).statusCode, 200)
+  for (const url of ['/own?x=1', '/own?', '/%6fwn', '/o%77n?y', '/own#a', 'http://other.example/own']) {
+    t.equal((await get(app, url)).statusCode, 429, url)
+  }
+  t.equal((await app.inject({ method: 'HEAD', url: '/own' })).statusCode, 429, 'HEAD')
+  for (const url of ['/OWN', '//own', '/./own', '/own;x', '/own%3F']) t.not((await get(app, url)).statusCode, 200, url)
+  const sent = {
+    forwarded: 'for=10.0.0.9',
+    'x-real-ip': '10.0.0.9',
+    'true-client-ip': '10.0.0.9',
+    'cf-connecting-ip': '10.0.0.9',
+    'x-tenant-id': 'acme',
+    'x-http-method-override': 'PATCH'
+  }
+  for (const [name, value] of Object.entries(sent)) t.equal((await get(app, '/own', { [name]: value })).statusCode, 429, name)
+  t.equal((await get(app, '/own/1')).statusCode, 200)
+  for (const url of ['/own/2', '/own/%31', '/own/1?x', '/own/1/../2']) t.not((await get(app, url)).statusCode, 200, url)
+})
+
 t.test('a store outside this process is awaited', async (t) => {
   const memory = createMemoryStore()
   const remote: RateLimitStore = {
