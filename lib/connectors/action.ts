@@ -151,16 +151,20 @@ function membersOf (value: unknown, path: string): Readonly<Record<string, unkno
   throw invalidInput(path, 'must be an object', 'type')
 }
 
-type Computed = readonly (readonly [string, CompiledExpression])[]
+type ComputedParams = readonly (readonly [string, CompiledExpression])[]
 
-function compileComputed (compute: Readonly<Record<string, string>>, pointer: string, context: TemplateContext): Computed {
+function compileComputed (compute: Readonly<Record<string, string>>, pointer: string, context: TemplateContext): ComputedParams {
   return Object.entries(compute).flatMap(([name, text]) => {
     const expression = compileExpression(text, pointerTo(pointer, 'compute', name), context, [])
     return expression === null ? [] : [[name, expression] as const]
   })
 }
 
-function withComputed (params: Readonly<Record<string, unknown>>, computed: Computed, scope: Scope): Readonly<Record<string, unknown>> {
+function withComputed (
+  params: Readonly<Record<string, unknown>>,
+  computed: ComputedParams,
+  scope: Scope
+): Readonly<Record<string, unknown>> {
   const result: Record<string, unknown> = { ...params }
   const budget = new Budget()
   for (const [name, expression] of computed) {

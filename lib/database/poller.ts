@@ -26,7 +26,7 @@ export interface Poller {
   ended(): Promise<void>
 }
 
-export function createPoller ({ poll: look, signal, log, messages }: PollerParts): Poller {
+export function createPoller ({ poll, signal, log, messages }: PollerParts): Poller {
   let running: Promise<void> = Promise.resolve()
   let woken = false
   let wakeUp = () => {}
@@ -41,7 +41,7 @@ export function createPoller ({ poll: look, signal, log, messages }: PollerParts
     while (!signal.aborted) {
       woken = false
       try {
-        const pause = await look()
+        const pause = await poll()
         if (warned) log.info({}, messages.again)
         warned = false
         if (!woken && pause > 0) await idle(pause)

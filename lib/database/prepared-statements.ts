@@ -47,7 +47,7 @@ export class PreparedStatements {
   }
 }
 
-interface Held {
+interface CachedStatement {
   readonly text: string
   readonly sure: boolean
 }
@@ -59,7 +59,7 @@ interface Held {
  */
 class StatementCache {
   /** Statements that the server has or may have, the least recently used first. */
-  readonly #held = new Map<string, Held>()
+  readonly #held = new Map<string, CachedStatement>()
   /** The use counts of other statements, the least recent first. */
   readonly #uses = new Map<string, number>()
   /** The last of `#held`: a repeatedly used statement is not moved again. */
@@ -89,7 +89,7 @@ class StatementCache {
     if (held !== undefined) this.#held.set(name, { text: held.text, sure: false })
   }
 
-  #move (name: string, held: Held): void {
+  #move (name: string, held: CachedStatement): void {
     this.#held.delete(name)
     this.#held.set(name, held)
     this.#latest = name

@@ -10,7 +10,7 @@ import { isRecord } from '../json/plain-value.js'
 type Parts = Pick<typeof Sdk, 'FieldPath' | 'Filter'>
 
 /** A document with its id. */
-export interface Found {
+export interface FoundDocument {
   readonly id: string
   readonly fields: Fields
 }
@@ -68,7 +68,7 @@ export function createReader ({ FieldPath, Filter }: Parts, client: Sdk.Firestor
 }
 
 /** The JSON text of a document. Its id comes from its path, not from its fields. */
-export function textOf ({ id, fields }: Found, { only, without }: Shape): string {
+export function textOf ({ id, fields }: FoundDocument, { only, without }: Shape): string {
   const record: Record<string, unknown> = {}
   for (const name of Object.keys(fields)) {
     if (without.has(name) || (only !== null && !only.has(name))) continue
@@ -101,7 +101,7 @@ export class Texts {
 export class PageTexts {
   readonly #operation: PageOperation
   readonly #texts: Texts
-  #last: Found | null = null
+  #last: FoundDocument | null = null
   #next = ''
 
   constructor (operation: PageOperation, most: number) {
@@ -118,7 +118,7 @@ export class PageTexts {
     return this.#next
   }
 
-  add (found: Found): void {
+  add (found: FoundDocument): void {
     const { cursor, limit, order, shape } = this.#operation
     if (cursor !== undefined && this.#last !== null && this.texts.length === limit) {
       const { id, fields } = this.#last

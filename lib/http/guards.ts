@@ -7,7 +7,7 @@ import { isRecord } from '../json/plain-value.js'
 const decorators = { auth: 'auth', tenancy: 'tenancy', 'rate-limit': 'rateLimiter', usage: 'usage' } as const
 type Guard = keyof typeof decorators
 
-type Asked = Pick<FastifyContextConfig, 'access' | 'permissions' | 'permission' | 'rateLimitRule'>
+type RequiredAccess = Pick<FastifyContextConfig, 'access' | 'permissions' | 'permission' | 'rateLimitRule'>
 
 interface Watched {
   readonly context: FastifyInstance
@@ -139,13 +139,13 @@ function * faultsOf ({ routes }: Watch): Generator<string> {
 }
 
 /** The guards that the route needs and its context has; `auth` even without it, unless the route is open. */
-function guardsOf (asked: Asked): Guard[] {
+function guardsOf (asked: RequiredAccess): Guard[] {
   const { access, rateLimitRule } = asked
   const counted: Guard[] = (access !== undefined && rateLimitRule !== false) || isRecord(rateLimitRule) ? ['rate-limit'] : []
   return access === 'open' || asksForCaller(asked) ? ['auth', 'tenancy', 'usage', ...counted] : counted
 }
 
-function asksForCaller ({ access, permissions = [], permission }: Asked): boolean {
+function asksForCaller ({ access, permissions = [], permission }: RequiredAccess): boolean {
   return (access !== undefined && access !== 'public' && access !== 'open') || permissions.length > 0 || permission !== undefined
 }
 
@@ -153,7 +153,7 @@ function tooEarly (route: string, guard: Guard): string {
   return `the route ${route} was registered before the plugin "tenantry/plugins/${guard}", which therefore does not guard it: register and await the plugin first`
 }
 
-function outside (route: string, { access, permissions, permission }: Asked): string {
+function outside (route: string, { access, permissions, permission }: RequiredAccess): string {
   const asked = JSON.stringify({ access, permissions, permission })
   return `the route ${route} has the config ${asked}, but the plugin "tenantry/plugins/auth" does not guard it: register and await the plugin before the route, in the same context or in a parent`
 }

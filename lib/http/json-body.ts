@@ -16,7 +16,7 @@ interface FaultPlace {
 }
 
 /** Ends the walk at the first fault, since a text may have many. */
-class Found extends Error implements FaultPlace {
+class FirstFault extends Error implements FaultPlace {
   constructor (readonly line: number, readonly column: number) {
     super()
   }
@@ -27,12 +27,12 @@ export function faultPlaceOf (text: string): FaultPlace | null {
   try {
     jsonc.visit(text, {
       onError (_error, _offset, _length, line, column) {
-        throw new Found(line + 1, column + 1)
+        throw new FirstFault(line + 1, column + 1)
       }
     }, { disallowComments: true, allowTrailingComma: false, allowEmptyContent: false })
     return null
   } catch (error) {
-    if (error instanceof Found) return { line: error.line, column: error.column }
+    if (error instanceof FirstFault) return { line: error.line, column: error.column }
     throw error
   }
 }

@@ -18,8 +18,8 @@ import { noInput } from './sql.js'
 import { isOfUrl, jsonTexts } from './url-value.js'
 
 /** The filter of one request: null matches nothing, undefined is omitted. */
-type Evaluated = DocumentFilter | null | undefined
-type Evaluate = (scope: Scope) => Evaluated
+type EvaluatedFilter = DocumentFilter | null | undefined
+type Evaluate = (scope: Scope) => EvaluatedFilter
 
 export interface FirestoreFilters {
   /** null if nothing can match. */

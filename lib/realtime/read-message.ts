@@ -6,14 +6,14 @@ import { isRecord } from '../json/plain-value.js'
 import { lazyValidator, validationError, type PartValidator } from '../validation/validator.js'
 import { clientMessages, maxRefLength, type ClientMessage, type Ref } from './messages.js'
 
-export type Read = { readonly message: ClientMessage } | { readonly error: TenantryError, readonly ref: Ref | undefined }
+export type ReadResult = { readonly message: ClientMessage } | { readonly error: TenantryError, readonly ref: Ref | undefined }
 
 const validators: ReadonlyMap<string, PartValidator> = new Map(
   Object.entries(clientMessages).map(([type, schema]) => [type, lazyValidator(schema, 'body')])
 )
 const types = [...validators.keys()]
 
-export function readMessage (text: string): Read {
+export function readMessage (text: string): ReadResult {
   const excess = jsonExcess(text)
   if (excess !== null) return refuse(`The JSON of the message ${excess}`)
   let value: unknown
@@ -31,7 +31,7 @@ export function readMessage (text: string): Read {
   return isMessage(value) ? { message: value } : refuse('The message is invalid', ref)
 }
 
-function refuse (message: string, ref?: Ref): Read {
+function refuse (message: string, ref?: Ref): ReadResult {
   return { error: failure('badRequest', { message }), ref }
 }
 

@@ -50,10 +50,13 @@ export interface Access {
 
 export interface Limits {
   /** Takes the amount that the caller is about to use; throws `resourceLimit` if it does not fit. */
-  take (request: RouteCall, use: { readonly resource: string, readonly metric: string, readonly amount: number }): Taken | Promise<Taken>
+  take (
+    request: RouteCall,
+    use: { readonly resource: string, readonly metric: string, readonly amount: number }
+  ): TakenAmount | Promise<TakenAmount>
 }
 
-export interface Taken {
+export interface TakenAmount {
   /** Gives the amount back, once, because it was not used. Never rejects. */
   give (): Promise<void>
 }

@@ -1,7 +1,7 @@
 /** The SQL of documents and their text. */
 import type { Owner } from '../identity/tenant-ref.js'
 import type { SystemTables } from '../database/system-tables.js'
-import type { DocumentText, Found, Nearest, StaleDocument, StoredDocument, VectorDocument, VectorQuery, VectorSpace } from './types.js'
+import type { DocumentText, ChunkMatch, Nearest, StaleDocument, StoredDocument, VectorDocument, VectorQuery, VectorSpace } from './types.js'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { lockTenant } from '../database/tenant-lock.js'
 import { failure } from '../errors.js'
@@ -100,9 +100,9 @@ export function createDocumentRecords (
     },
 
     /** The found chunks, in their order, without chunks of outdated versions. */
-    async found (tenant: Owner, nearest: readonly Nearest[]): Promise<Found[]> {
+    async found (tenant: Owner, nearest: readonly Nearest[]): Promise<ChunkMatch[]> {
       if (nearest.length === 0) return []
-      const { rows } = await sql<Found>`
+      const { rows } = await sql<ChunkMatch>`
         select d.id, c.position as chunk, c.content, n.score, d.metadata
         from unnest(${nearest.map(({ id }) => id)}::text[], ${nearest.map(({ chunk }) => chunk)}::integer[],
           ${nearest.map(({ score }) => score)}::float8[], ${
@@ -114,10 +114,10 @@ export function createDocumentRecords (
       return rows
     },
 
-    async byText (tenant: Owner, text: string, { limit, threshold = 0, filter }: VectorQuery): Promise<Found[]> {
+    async byText (tenant: Owner, text: string, { limit, threshold = 0, filter }: VectorQuery): Promise<ChunkMatch[]> {
       // The lexeme of the tenant; a tenant's id has no character that needs escaping.
       const own = `' ${tenant}'`
-      const { rows } = await sql<Found>`
+      const { rows } = await sql<ChunkMatch>`
         with asked as materialized (select websearch_to_tsquery('simple', ${searchText(text)}) as words),
         matching as materialized (
           select c.document_id, c.position, c.content, c.terms, d.metadata from asked, tenantry.agent_chunks c

@@ -46,7 +46,7 @@ export interface VectorQuery {
   readonly filter: Readonly<Record<string, FilterValue>>
 }
 
-export interface Found {
+export interface ChunkMatch {
   readonly id: string
   /** The position of the chunk. */
   readonly chunk: number
@@ -90,9 +90,9 @@ export interface VectorStore {
   /** The newest documents first. */
   list(tenant: Owner, page: { readonly limit: number, readonly offset: number }): Promise<{ data: StoredDocument[], total: number }>
   read(tenant: Owner, id: string): Promise<DocumentText | null>
-  byVector(tenant: Owner, embedding: readonly number[], query: VectorQuery): Promise<Found[]>
+  byVector(tenant: Owner, embedding: readonly number[], query: VectorQuery): Promise<ChunkMatch[]>
   /** The text has the syntax of `websearch_to_tsquery`. */
-  byText(tenant: Owner, text: string, query: VectorQuery): Promise<Found[]>
+  byText(tenant: Owner, text: string, query: VectorQuery): Promise<ChunkMatch[]>
   /** Documents of all tenants that are not in this space and store. */
   stale(limit: number): Promise<StaleDocument[]>
   /** Deletes the remaining vectors of a tenant after its documents. */

@@ -16,7 +16,7 @@ import { actorOf, type ActingRequest } from '../auth/actor.js'
 import { writeAudited, type AuditedWrite } from '../audit/audited-write.js'
 import { requireActive } from '../tenancy/tenant.js'
 import { readFilters } from './filters.js'
-import { createShapes, type Asked, type Places } from './shapes.js'
+import { createShapes, type ShapeQuery, type Places } from './shapes.js'
 import { keyOf, refused, requireSoftDelete, requireWritable, tableOf } from './tables.js'
 import { tenantOrNone, tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -148,7 +148,7 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
   /** Writes on behalf of the row's tenant. */
   function write (
     owner: ScopeTenant | null,
-    { compiled, bound }: Asked,
+    { compiled, bound }: ShapeQuery,
     events: boolean,
     entry: AuditEntry,
     missing: AuditedWrite['missing']

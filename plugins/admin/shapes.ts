@@ -26,7 +26,7 @@ export interface Shape {
 }
 
 /** A query of a shape with the values of one request. */
-export interface Asked {
+export interface ShapeQuery {
   readonly compiled: CompiledQuery
   readonly bound: BoundQuery
 }
@@ -36,7 +36,7 @@ export type Places = (pointer: string) => string
 
 export interface Shapes {
   /** Throws `validationFailed` for unknown columns, or a value that does not fit its column; and `tenantRequired`. */
-  bind(shape: Shape, scope: Scope, places: Places): Asked
+  bind(shape: Shape, scope: Scope, places: Places): ShapeQuery
 }
 
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['body', 'params', 'query'])

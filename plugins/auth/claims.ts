@@ -36,7 +36,7 @@ function isClaims (payload: unknown): payload is Claims {
 }
 
 /** Valid claims. */
-export interface Held {
+export interface VerifiedClaims {
   /** Deeply frozen, since requests share them. */
   readonly claims: Claims
   /** The signed payload of the token. Deeply frozen. */
@@ -52,7 +52,7 @@ export interface Held {
  *
  * @param maxLifetime seconds from `iat` to `exp`, Infinity for no bound. With a bound, a token without `iat` is refused
  */
-export function heldAt (time: number, payload: unknown, maxLifetime: number): Held {
+export function heldAt (time: number, payload: unknown, maxLifetime: number): VerifiedClaims {
   if (!isClaims(payload)) throw tokenInvalid()
   const { exp, nbf = -Infinity, iat = -Infinity } = payload
   if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number' || typeof iat !== 'number') throw tokenInvalid()

@@ -42,7 +42,7 @@ export interface CredentialParts {
   readonly own: OwnKeys | undefined
   readonly providers: readonly string[]
   readonly apiKey: string | undefined
-  readonly look: TokenStore['inspect']
+  readonly inspect: TokenStore['inspect']
   readonly sources: Sources
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number
@@ -50,7 +50,7 @@ export interface CredentialParts {
   readonly maxLifetime: number
 }
 
-export function createCredentials ({ own, providers, apiKey, look, sources, now, maxLifetime }: CredentialParts): Credentials {
+export function createCredentials ({ own, providers, apiKey, inspect, sources, now, maxLifetime }: CredentialParts): Credentials {
   const platformKey = apiKey === undefined ? undefined : platformKeyId(apiKey)
   const recalled = new WeakMap<Claims, Credential>()
 
@@ -92,7 +92,7 @@ export function createCredentials ({ own, providers, apiKey, look, sources, now,
       if (key !== undefined && text !== undefined) return { kind: 'key', tenant: tenantIdOf(auth.tenant_id ?? ''), id: key, text }
       const token = bearerToken({ headers })
       if (token === null) return null
-      const verified = await look(token)
+      const verified = await inspect(token)
       // An app may have replaced the claims.
       if (!isDeepStrictEqual(verified.claims, auth)) return null
       const { claims, provider } = verified

@@ -90,7 +90,7 @@ export default definePlugin<AuthOptions>({
     const sources = sourcesOf(app)
     const keyring = ownKeysOf(registration, jwt, keys, now)
     const store = createTokens(keyring, now, providers, maxLifetime, sources.revocations)
-    const { forget, inspect: look, issue, hasRevocations, ...tokens } = store
+    const { forget, inspect, issue, hasRevocations, ...tokens } = store
     if (jwt === undefined && !registration.isOfApp && providers.names.length === 0) app.log.info('no jwt section: every token is rejected')
     applyRules(app, registration, store)
     const callers = createCallers(options.apiKey, sources)
@@ -98,7 +98,7 @@ export default definePlugin<AuthOptions>({
       own: keyring,
       providers: providers.names,
       apiKey: options.apiKey,
-      look,
+      inspect,
       sources,
       now,
       maxLifetime
@@ -199,7 +199,7 @@ const identityHeaders = 'authorization, x-api-key, x-tenant-id'
 
 function createIdentification (
   auth: Auth,
-  { inspect: look }: TokenStore,
+  { inspect }: TokenStore,
   decoratorName: string,
   required: boolean,
   provider: string | undefined
@@ -217,7 +217,7 @@ function createIdentification (
       if (required) throw tokenMissing()
       return done()
     }
-    const found = look(token, provider)
+    const found = inspect(token, provider)
     hookWhenKnown(found, (verified) => take(request, verified), done)
   }
 }

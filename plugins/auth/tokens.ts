@@ -9,7 +9,7 @@ import { randomUUID } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
-import { heldAt, requireForm, requireLifetime, type Held } from './claims.js'
+import { heldAt, requireForm, requireLifetime, type VerifiedClaims } from './claims.js'
 import { tokenInvalid } from './errors.js'
 import { ownProvider } from './providers/claims.js'
 import { readToken } from './providers/token.js'
@@ -74,7 +74,7 @@ export interface TokenStore extends Tokens {
 }
 
 /** A verified, remembered token. */
-export interface Verified extends Held {
+export interface Verified extends VerifiedClaims {
   readonly provider: string
   /** The own key that signed it, if @fastify/jwt does not use it by itself: that of a previous secret. */
   readonly key: string | undefined
@@ -115,7 +115,8 @@ export function createTokens (
     return whenKnown(held, (found) => remember(token, found, whose))
   }
 
-  function remember (token: string, { claims, payload, until }: Held, provider: string, key?: string): Verified | Promise<Verified> {
+  function remember (token: string, found: VerifiedClaims, provider: string, key?: string): Verified | Promise<Verified> {
+    const { claims, payload, until } = found
     // NaN equals no version: the token is not checked yet.
     const entry = { claims, payload, until, provider, key, version: NaN }
     verified.set(token, entry)
@@ -136,7 +137,7 @@ export function createTokens (
     return whenKnown(refused, settle)
   }
 
-  function look (token: string, provider?: string): Verified | Promise<Verified> {
+  function inspect (token: string, provider?: string): Verified | Promise<Verified> {
     const known = verified.get(token)
     if (known === undefined || now() >= known.until) return verifyAnew(token, provider)
     if (provider !== undefined && provider !== known.provider) throw tokenInvalid()
@@ -165,9 +166,9 @@ export function createTokens (
       requireLifetime(readToken(token)?.payload ?? {}, maxLifetime)
       return token
     },
-    inspect: look,
+    inspect,
     verify (token, provider) {
-      const found = look(token, provider)
+      const found = inspect(token, provider)
       return whenKnown(found, ({ claims }) => claims)
     },
     signPartial (claims) {

@@ -14,7 +14,7 @@ import { noActor, writeAudit, type AuditEntry } from '../../lib/database/audit.j
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { heardSnapshot } from './bounds.js'
 import { createTenantMutex } from './tenant-mutex.js'
-import { resolvePlan, type Held, type Judgement, type Memory } from './resolve-plan.js'
+import { resolvePlan, type TenantSubscription, type Judgement, type Memory } from './resolve-plan.js'
 import { confirmed, knownOf, knownSince, merged, type Known } from './snapshots.js'
 import { noteEvent, readView, removeOldest, removeSubscription, writeMemory, writePlan, writeSubscription, type View } from './store.js'
 import { customerOf, takeOrphans } from './orphan-events.js'
@@ -35,7 +35,7 @@ export interface ChangeParts {
 }
 
 /** A tenant, and the result of its subscriptions. */
-export interface Settled {
+export interface SettledTenant {
   readonly view: View
   readonly judgement: Judgement
 }
@@ -43,18 +43,18 @@ export interface Settled {
 /** The changes of one transaction to a tenant. */
 export interface Draft {
   readonly view: View
-  readonly held: ReadonlyMap<string, Held>
+  readonly held: ReadonlyMap<string, TenantSubscription>
   /** Applies an event; see `Outcome`. */
   receive(provider: ProviderName, event: ProviderEvent): Promise<'applied' | 'stale' | 'duplicate' | 'unclaimed'>
   confirm(provider: ProviderName, snapshot: Snapshot): void
   /** Another tenant has had the subscription since then. */
   leave(provider: ProviderName, id: string, since: Date): void
   /** Records the time of a call to the provider; its response covers the subscriptions `seen` before. */
-  asked(at: number, hasResponse: boolean, seen: readonly Held[]): void
+  asked(at: number, hasResponse: boolean, seen: readonly TenantSubscription[]): void
 }
 
 /** Runs the work and evaluates the tenant; null for an unknown tenant, or one that is being deleted. */
-export type Change = <T>(tenant: Owner, work: (draft: Draft) => Promise<T>) => Promise<Settled & { readonly result: T } | null>
+export type Change = <T>(tenant: Owner, work: (draft: Draft) => Promise<T>) => Promise<SettledTenant & { readonly result: T } | null>
 
 /** Rolls back a transaction that would change the plan without a notice. It is repeated with a notice. */
 const needsNotice = new Error('the plan changes')
@@ -63,7 +63,7 @@ export function createChange (
   { db, events, plans, productPlans, canAsk, now, log, emitter }: ChangeParts
 ): { change: Change, judged: (view: View) => Judgement } {
   /** By the current product map. Products that it no longer has keep their plan from the time of writing. */
-  function mapped (held: Held): Held {
+  function mapped (held: TenantSubscription): TenantSubscription {
     return { ...held, ...held.snapshot === null ? null : productPlans(held.snapshot.productIds) }
   }
 
@@ -94,7 +94,7 @@ export function createChange (
       const next = known === undefined ? reported : how(known, reported)
       if (known !== undefined && same(stateOf(known), stateOf(next))) return false
       const isSameProduct = same(known?.snapshot?.productIds, next.snapshot?.productIds)
-      const found: Held = mapped({
+      const found: TenantSubscription = mapped({
         provider,
         id,
         plan: isSameProduct ? known?.plan ?? null : null,
@@ -269,7 +269,7 @@ export function unclaimedOf (provider: ProviderName, event: ProviderEvent) {
   return { provider, event: event.id, type: event.type, subscription: event.subscriptionId, customer: customerOf(event) }
 }
 
-function keyOf ({ provider, id }: Pick<Held, 'provider' | 'id'>): string {
+function keyOf ({ provider, id }: Pick<TenantSubscription, 'provider' | 'id'>): string {
   return `${provider} ${id}`
 }
 
@@ -288,7 +288,7 @@ function stateOf ({ snapshot, methodAsOf, unsure, askedAt }: Known): Known {
 }
 
 /** Changes of a subscription for the audit log. */
-function shownOf (held: Held | undefined) {
+function shownOf (held: TenantSubscription | undefined) {
   if (held === undefined || held.snapshot === null) return undefined
   const { status, cancelAtPeriodEnd, periodEnd, endedAt, productIds } = held.snapshot
   return {
@@ -303,7 +303,7 @@ function shownOf (held: Held | undefined) {
 }
 
 /** The kind of event for the change. */
-function kindOf (known: Held | undefined, { snapshot }: Held): string {
+function kindOf (known: TenantSubscription | undefined, { snapshot }: TenantSubscription): string {
   const before = known?.snapshot?.status
   if (snapshot?.status === 'canceled' && before !== 'canceled') return 'subscription.canceled'
   return before === undefined ? 'subscription.created' : 'subscription.updated'

@@ -1,7 +1,7 @@
 /** Events of unknown tenants: the newest 10,000 are kept until their tenant exists. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Held } from './resolve-plan.js'
+import type { TenantSubscription } from './resolve-plan.js'
 import type { ProviderEvent, ProviderName } from './providers/provider.js'
 import { sql, type Kysely } from 'kysely'
 import { keptText } from '../../lib/database/audit.js'
@@ -56,7 +56,7 @@ export async function keepOrphan (
  * Takes the events that name the tenant, or that name no tenant but one of its subscriptions or a customer of no other tenant. In the order
  * of their arrival; at most a thousand.
  */
-export async function takeOrphans (db: Db, tenant: Owner, held: readonly Held[]): Promise<OrphanEvent[]> {
+export async function takeOrphans (db: Db, tenant: Owner, held: readonly TenantSubscription[]): Promise<OrphanEvent[]> {
   const providers = held.map(({ provider }) => provider)
   const subscriptions = sql`(u.provider, u.subscription_id) in (select * from unnest(${providers}::text[], ${held.map(({ id }) => id)}::text[]))`
   const customers = sql`(u.provider, u.customer_id) in (select * from unnest(${providers}::text[], ${

@@ -9,7 +9,7 @@ export const lowestPlan = 'free'
 
 const pauses = { answered: hourMs, failed: hourMs / 12 } // between two calls of the scheduler to a provider about a tenant
 
-export interface Held extends Known {
+export interface TenantSubscription extends Known {
   readonly provider: ProviderName
   readonly id: string
   /** The plan and cycle of its products; null if no product map has them. */
@@ -18,7 +18,7 @@ export interface Held extends Known {
 }
 
 /** A subscription with a known state. */
-export interface Reported extends Held {
+export interface Reported extends TenantSubscription {
   readonly snapshot: NonNullable<Known['snapshot']>
 }
 
@@ -52,7 +52,7 @@ export interface Judgement {
  * @param canAsk whether the provider of a subscription can be called
  */
 export function resolvePlan (
-  held: readonly Held[],
+  held: readonly TenantSubscription[],
   { given, pulledAt, triedAt, since }: Memory,
   tiers: readonly string[],
   canAsk: (provider: ProviderName) => boolean,
@@ -90,7 +90,7 @@ export function resolvePlan (
   }
 }
 
-function isReported (held: Held): held is Reported {
+function isReported (held: TenantSubscription): held is Reported {
   return held.snapshot !== null
 }
 

@@ -11,7 +11,7 @@ import { maxSweptRows, sweep } from '../../lib/database/retention.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isTenantId, platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { heardEvent } from './bounds.js'
-import { createChange, unclaimedOf, type Settled } from './change.js'
+import { createChange, unclaimedOf, type SettledTenant } from './change.js'
 import { entitlement } from './entitlement.js'
 import { lowestPlan } from './resolve-plan.js'
 import { movedOf, ownerOf, readView, takeDue, type View } from './store.js'
@@ -94,21 +94,21 @@ export function createBilling (
   { db, engine, events, plans, provider, providers, productPlans, now, log, emitter = () => null }: BillingParts
 ): Billing {
   const { change, judged } = createChange({ db, events, plans, productPlans, canAsk: (name) => providers.has(name), now, log, emitter })
-  const pulls = new Map<string, Promise<Settled>>()
+  const pulls = new Map<string, Promise<SettledTenant>>()
 
-  async function settle (tenant: Owner): Promise<Settled> {
+  async function settle (tenant: Owner): Promise<SettledTenant> {
     return await alone(tenant, present(await change(tenant, async () => {})))
   }
 
   /** Each subscription belongs to the tenant that had it last: others may have taken over some of the tenant's. */
-  async function alone (tenant: Owner, settled: Settled): Promise<Settled> {
+  async function alone (tenant: Owner, settled: SettledTenant): Promise<SettledTenant> {
     const moved = await movedOf(db, settled.view.held)
     for (const { tenant: other, provider, id, since } of moved) await change(other, async ({ leave }) => leave(provider, id, since))
     return moved.some((one) => one.tenant === tenant) ? present(await change(tenant, async () => {})) : settled
   }
 
   /** Asks the providers of the tenant; each response is applied even if another call fails. */
-  async function pull (tenant: Owner): Promise<Settled> {
+  async function pull (tenant: Owner): Promise<SettledTenant> {
     const view = await readView(engine.kyselyFor(tenant), tenant)
     if (view === null) throw failure('tenantUnknown')
     const startedAt = now()
@@ -129,7 +129,7 @@ export function createBilling (
   }
 
   /** One at a time for a tenant; if the provider fails, the stored state. */
-  async function pullOnce (tenant: Owner): Promise<Settled> {
+  async function pullOnce (tenant: Owner): Promise<SettledTenant> {
     const running = pulls.get(tenant) ?? pull(tenant).finally(() => pulls.delete(tenant))
     pulls.set(tenant, running)
     try {
@@ -142,7 +142,7 @@ export function createBilling (
   }
 
   /** The current state of the tenant. If time has changed nothing, it writes nothing and calls no provider. */
-  async function current (tenant: Owner, pause = readPause): Promise<Settled> {
+  async function current (tenant: Owner, pause = readPause): Promise<SettledTenant> {
     const view = await readView(engine.kyselyFor(tenant), tenant)
     if (view === null) throw failure('tenantUnknown')
     const judgement = judged(view)
@@ -245,7 +245,7 @@ async function sweepBilling (db: Kysely<SystemTables>, before: Date): Promise<vo
   await sweep(db, 'tenantry.billing.sweep', [part(sql`tenantry.billing_events`), part(sql`tenantry.billing_unclaimed`)])
 }
 
-function present (settled: Settled | null): Settled {
+function present (settled: SettledTenant | null): SettledTenant {
   if (settled === null) throw failure('tenantUnknown')
   return settled
 }
@@ -257,7 +257,7 @@ function customersOf ({ held }: View, provider: ProviderName): string[] {
   return [...new Set(snapshots.map(({ customerId }) => customerId))].slice(0, maxCustomers)
 }
 
-function subscriptionOf ({ view: { plan, createdAt }, judgement: { current, shown, given } }: Settled, now: number): Subscription {
+function subscriptionOf ({ view: { plan, createdAt }, judgement: { current, shown, given } }: SettledTenant, now: number): Subscription {
   // A plan that the platform gave in place of that of an ended subscription does not come from a provider.
   if (shown === null || (current === null && plan !== (given ?? lowestPlan))) return withoutOne(plan, createdAt, now)
   const { status, startedAt, periodEnd, endedAt, cancelAtPeriodEnd, paymentMethod } = shown.snapshot

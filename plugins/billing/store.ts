@@ -2,7 +2,7 @@
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { BillingSubscriptionsTable } from '../../lib/database/billing-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Held, Memory } from './resolve-plan.js'
+import type { TenantSubscription, Memory } from './resolve-plan.js'
 import { sql, type Kysely, type Selectable } from 'kysely'
 import { cycles, providerNames, statuses, type ProviderName, type Snapshot } from './providers/provider.js'
 
@@ -21,7 +21,7 @@ export interface View {
   readonly memory: Memory
   /** The time of the next evaluation, in ms since 1970; Infinity: at the next event. */
   readonly dueAt: number
-  readonly held: readonly Held[]
+  readonly held: readonly TenantSubscription[]
 }
 
 /** null for an unknown tenant, or one that is being deleted. */
@@ -55,7 +55,7 @@ export async function readView (db: Db, tenant: Owner): Promise<View | null> {
 export async function writeSubscription (
   db: Db,
   tenant: Owner,
-  { provider, id, snapshot, methodAsOf, unsure, askedAt, plan, cycle }: Held
+  { provider, id, snapshot, methodAsOf, unsure, askedAt, plan, cycle }: TenantSubscription
 ): Promise<void> {
   const row = {
     as_of: snapshot?.asOf ?? null,
@@ -79,7 +79,7 @@ export async function writeSubscription (
     .onConflict((conflict) => conflict.columns(['tenant_id', 'provider', 'id']).doUpdateSet(row)).execute()
 }
 
-export async function removeSubscription (db: Db, tenant: Owner, { provider, id }: Held): Promise<void> {
+export async function removeSubscription (db: Db, tenant: Owner, { provider, id }: TenantSubscription): Promise<void> {
   await db.deleteFrom('tenantry.billing_subscriptions').where('tenant_id', '=', tenant).where('provider', '=', provider)
     .where('id', '=', id).execute()
 }
@@ -136,7 +136,7 @@ export async function ownerOf (
 }
 
 /** A tenant's subscription that a later event gives to another tenant. */
-export interface Moved {
+export interface MovedSubscription {
   readonly tenant: Owner
   readonly provider: ProviderName
   readonly id: string
@@ -144,9 +144,9 @@ export interface Moved {
 }
 
 /** Those of the subscriptions that other tenants have had since: a subscription belongs to one tenant. */
-export async function movedOf (db: Db, held: readonly Pick<Held, 'provider' | 'id'>[]): Promise<Moved[]> {
+export async function movedOf (db: Db, held: readonly Pick<TenantSubscription, 'provider' | 'id'>[]): Promise<MovedSubscription[]> {
   if (held.length === 0) return []
-  const { rows } = await sql<Moved>`select tenant_id as tenant, provider, id, since from (
+  const { rows } = await sql<MovedSubscription>`select tenant_id as tenant, provider, id, since from (
       select tenant_id, provider, id, status, as_of, max(as_of) over (partition by provider, id) as since from tenantry.billing_subscriptions
       where (provider, id) in (select * from unnest(${held.map(({ provider }) => provider)}::text[], ${held.map(({ id }) => id)}::text[]))
     ) reported where as_of < since and status <> 'canceled'`.execute(db)
@@ -165,7 +165,7 @@ function heldOf (
   { provider: name, id, plan, cycle: period, unsure, asked_at: askedAt, payment_method_as_of: methodAsOf, ...row }: Selectable<
     BillingSubscriptionsTable
   >
-): Held[] {
+): TenantSubscription[] {
   const provider = providerNames.find((one) => one === name)
   const cycle = cycles.find((one) => one === period) ?? null
   // A provider of a later version of the server.

@@ -66,7 +66,7 @@ export interface UpgradeParts {
 /** The change of a subscription. */
 type Change = 'now' | 'period_end' | 'cancel' | 'resume'
 
-interface Done {
+interface UpgradeResult {
   readonly change: Change | 'checkout'
   readonly response: UpgradeResponse
 }
@@ -78,7 +78,7 @@ interface Done {
 export type Upgrade = (input: UpgradeInput) => Promise<UpgradeResponse>
 
 export function createUpgrade ({ billing, provider, providers, products, plans, appUrl, dbFor, log, now }: UpgradeParts): Upgrade {
-  async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput): Promise<Done> {
+  async function buy (seller: PaymentProvider, { tenant, plan, cycle, email, idempotencyKey }: UpgradeInput): Promise<UpgradeResult> {
     const { id, url, amount, currency } = await seller.checkout({
       tenant,
       email,
@@ -93,7 +93,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
     }
   }
 
-  async function change (current: InForce, { tenant, plan, cycle, idempotencyKey }: UpgradeInput): Promise<Done> {
+  async function change (current: InForce, { tenant, plan, cycle, idempotencyKey }: UpgradeInput): Promise<UpgradeResult> {
     const seller = providers.get(current.provider)
     if (seller === undefined) {
       throw failure('billingNotConfigured', {

@@ -34,7 +34,7 @@ export interface LmdbCacheOptions extends CacheBounds {
   readonly free?: (() => number) | undefined
 }
 
-interface Opened {
+interface OpenCache {
   readonly file: LmdbFile
   readonly stamps: LmdbStamps
   readonly items: LmdbItems
@@ -58,7 +58,7 @@ export async function createLmdbCache (
   const maxBytes = Math.max(1, Math.floor(maxMemoryMB * megabyte))
   const lmdb = await loadPackage()
   /** undefined while the file is gone, until it is opened again. */
-  let opened: Opened | undefined = openAll()
+  let opened: OpenCache | undefined = openAll()
   const counts = createCounts()
   let isClosed = false
   let misses = 0
@@ -81,14 +81,14 @@ export async function createLmdbCache (
     return false
   }
 
-  function openAll (): Opened {
+  function openAll (): OpenCache {
     const file = openFile(lmdb, { dbPath, mapSize: 2 * maxBytes + spare * megabyte, onRenewal })
     const state = file.env.openDB<number, string>({ name: 'state' })
     return { file, stamps: createLmdbStamps(file.env, state), items: createLmdbItems(file.env, state, { maxSize, maxBytes, now }) }
   }
 
   /** Another file may be in its place, without later writes of this process. */
-  function isGone ({ file }: Opened): boolean {
+  function isGone ({ file }: OpenCache): boolean {
     if (file.isThere()) return false
     onRenewal('it was removed')
     opened = undefined
@@ -98,7 +98,7 @@ export async function createLmdbCache (
   }
 
   /** An atomic change of the file, or else the fallback. */
-  function change<Value> (work: (opened: Opened) => Value, fallback: Value, needs = freeForWrite): Value {
+  function change<Value> (work: (opened: OpenCache) => Value, fallback: Value, needs = freeForWrite): Value {
     if (isClosed || opened === undefined) return fallback
     const at = performance.now()
     const here = opened
@@ -117,7 +117,7 @@ export async function createLmdbCache (
     }
   }
 
-  function read<Value> (work: (opened: Opened) => Value, fallback: () => Value): Value {
+  function read<Value> (work: (opened: OpenCache) => Value, fallback: () => Value): Value {
     if (isClosed || isLate || opened === undefined) return fallback()
     const at = performance.now()
     if (at - fileCheckedAt >= recheckMs) {

@@ -21,7 +21,7 @@ const maxWaiting = 100 // requests of this process that wait for a delivery at t
 const retryAfter = { 'retry-after': '5' }
 
 /** Identifies a delivery. */
-export interface Delivered {
+export interface DeliveryKey {
   readonly tenant: Owner
   /** The path of the route, with its parameters. */
   readonly path: string
@@ -34,7 +34,7 @@ export interface WebhookDeduplication {
    * waits for that one, and rejects with `stateConflict` after some seconds. Rejects with `tenantUnknown` for an unknown tenant.
    * If the work rejects, the next request with the delivery runs it again.
    */
-  once<T>(delivery: Delivered, work: () => Promise<T>): Promise<T | undefined>
+  once<T>(delivery: DeliveryKey, work: () => Promise<T>): Promise<T | undefined>
 }
 
 export interface WebhookDeduplicationParts {
@@ -67,7 +67,7 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
   let waiting = 0
 
   /** The state of the delivery: taken by this holder, handled before, or held by another; null if the tenant does not exist. */
-  async function take ({ tenant, path, id }: Delivered, holder: string): Promise<'taken' | 'handled' | 'held' | null> {
+  async function take ({ tenant, path, id }: DeliveryKey, holder: string): Promise<'taken' | 'handled' | 'held' | null> {
     const at = new Date(now())
     // A handled delivery stays handled. A tenant in deletion gets no row, which would outlive the tenant.
     const { rows: [row] } = await sql<{ taken: boolean | null, handled: boolean | null, present: boolean }>`with live as materialized (
@@ -87,7 +87,7 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
     return row.taken === true ? 'taken' : row.handled === true ? 'handled' : 'held'
   }
 
-  async function hold (delivery: Delivered, holder: string): Promise<'taken' | 'handled'> {
+  async function hold (delivery: DeliveryKey, holder: string): Promise<'taken' | 'handled'> {
     for (const pause of [...pauses, null]) {
       const state = await take(delivery, holder)
       if (state === null) throw failure('tenantUnknown')
@@ -139,7 +139,7 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
   }
 }
 
-function own (db: Kysely<SystemTables>, { tenant, path, id }: Delivered, holder: string) {
+function own (db: Kysely<SystemTables>, { tenant, path, id }: DeliveryKey, holder: string) {
   return db.updateTable('tenantry.webhook_receipts').where('tenant_id', '=', tenant).where('path', '=', path).where('id', '=', id)
     .where('holder', '=', holder).where('held_until', 'is not', null)
 }

@@ -27,13 +27,13 @@ export interface TenantOrigins {
   close(): void
 }
 
-interface Listed {
+interface TenantOriginList {
   readonly origins: Origins
   readonly matches: (origin: string) => boolean
 }
 
 export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseLogger): TenantOrigins {
-  const byTenant = new Map<Owner, Listed>()
+  const byTenant = new Map<Owner, TenantOriginList>()
   /** The number of tenants with an origin, a pattern or `*`. */
   const counts = new Map<string, number>()
   const outdated = new Set<Owner>()

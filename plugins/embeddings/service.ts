@@ -1,7 +1,7 @@
 /** `app.embeddings`: documents and search. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Models, ModelUsage } from '../../lib/models/types.js'
-import type { AlsoWrite, Chunk, VectorSpace, VectorStore, Found } from '../../lib/vectors/types.js'
+import type { AlsoWrite, Chunk, VectorSpace, VectorStore, ChunkMatch } from '../../lib/vectors/types.js'
 import type { DocumentReader } from './reader.js'
 import type { DocumentCall, EmbeddingCall, Embeddings, NewDocument, PutDocument } from './types.js'
 import { type Actor, type AuditAction, type AuditEntry, noActor, writeAudit } from '../../lib/database/audit.js'
@@ -148,8 +148,8 @@ const k = 60
  * Reciprocal rank fusion (Cormack, Clarke and Büttcher, 2009): merges lists by rank, since their scores are not comparable. Best
  * first. The score is the sum of 1 / (60 + rank) over the lists.
  */
-function fuse (lists: readonly (readonly Found[])[]): Found[] {
-  const fused = new Map<string, Found>()
+function fuse (lists: readonly (readonly ChunkMatch[])[]): ChunkMatch[] {
+  const fused = new Map<string, ChunkMatch>()
   for (const list of lists) {
     for (const [index, found] of list.entries()) {
       const key = `${found.chunk} ${found.id}`

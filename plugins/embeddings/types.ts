@@ -2,7 +2,7 @@
 import type { Actor } from '../../lib/database/audit.js'
 import type { Embedded, ModelUsage, ModelUser } from '../../lib/models/types.js'
 import type { Page } from '../../lib/http/page.js'
-import type { FilterValue, Found, StoredDocument } from '../../lib/vectors/types.js'
+import type { FilterValue, ChunkMatch, StoredDocument } from '../../lib/vectors/types.js'
 
 export const contentTypes = ['text/plain', 'text/markdown', 'text/html', 'application/pdf'] as const
 export type DocumentType = typeof contentTypes[number]
@@ -51,7 +51,7 @@ export interface PutDocument {
 }
 
 export interface SearchResult {
-  readonly results: readonly Found[]
+  readonly results: readonly ChunkMatch[]
   readonly usage: ModelUsage
 }
 

@@ -1,6 +1,6 @@
 /** The fields of an upload besides its bytes: name, bucket, entity and metadata. */
 import type { Buckets } from './buckets.js'
-import type { Described } from './uploads.js'
+import type { FileProperties } from './uploads.js'
 import { jsonExcess } from '../../lib/json/bounds.js'
 import { NumberTooLongError, parseSent } from '../../lib/json/parse.js'
 import { isStorableJson } from '../../lib/json/storable.js'
@@ -34,7 +34,7 @@ export function describe (
   { name, bucket, public: isPublic, entityType, entityId, metadata }: UploadFields,
   buckets: Buckets,
   file = '/body/file'
-): Described {
+): FileProperties {
   const chosen = buckets.get(bucket ?? (isPublic === true ? 'public' : 'private'), '/body/bucket')
   if (isPublic !== undefined && isPublic !== chosen.isPublic) {
     throw invalidInput('/body/public', `must be ${String(chosen.isPublic)}, as for the bucket "${chosen.name}"`, 'const')

@@ -3,7 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { ReceivedForm } from './declared.js'
 import type { Removal } from './removal.js'
 import type { StoredFile, Uploader } from './types.js'
-import type { Described, Received, Uploads, UploadTenant } from './uploads.js'
+import type { FileProperties, Received, Uploads, UploadTenant } from './uploads.js'
 import { createHash } from 'node:crypto'
 import { withinSession } from '../../lib/database/session-kysely.js'
 import { isFailure } from '../../lib/errors.js'
@@ -14,7 +14,7 @@ export interface ReceivedFile {
   readonly part: string
   readonly file: StoredFile
   readonly received: Received
-  readonly described: Described
+  readonly described: FileProperties
 }
 
 export interface ReceivedFormParts {

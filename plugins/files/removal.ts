@@ -4,7 +4,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Actor } from '../../lib/database/audit.js'
 import type { FilesTable } from '../../lib/database/files-table.js'
 import type { FileParts } from './parts.js'
-import type { Expired } from './store.js'
+import type { ExpiredFile } from './store.js'
 import type { Transforms } from './transforms.js'
 import type { UploadParts } from './uploads.js'
 import { keyOf, uploadKeyOf } from './keys.js'
@@ -47,7 +47,7 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
     await store.forget(tenant, id)
   }
 
-  async function end ({ tenant, id, status }: Expired): Promise<void> {
+  async function end ({ tenant, id, status }: ExpiredFile): Promise<void> {
     // Another server may have removed the file, or its upload may have completed.
     if (await remove(tenant, id, [status], null)) await purge(tenant, id)
   }
@@ -69,7 +69,7 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
 
     /** Removes expired files, uploads whose process ended, and the objects of removed files. */
     async sweep (): Promise<void> {
-      for (let after: Expired | undefined, isMore = true; isMore;) {
+      for (let after: ExpiredFile | undefined, isMore = true; isMore;) {
         const expired = await store.expired(new Date(now()), after, perPage)
         for (const row of expired) await end(row).catch((err: unknown) => warn(log, err, row))
         after = expired.at(-1)
@@ -90,6 +90,6 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
   }
 }
 
-function warn (log: FastifyBaseLogger, err: unknown, { tenant, id }: Pick<Expired, 'tenant' | 'id'>): void {
+function warn (log: FastifyBaseLogger, err: unknown, { tenant, id }: Pick<ExpiredFile, 'tenant' | 'id'>): void {
   log.warn({ err, tenant, file: id }, 'a file could not be removed; a later sweep tries again')
 }

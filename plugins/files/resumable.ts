@@ -16,7 +16,7 @@ import { dayMs } from '../../lib/time/spans.js'
 import { Intake } from './intake.js'
 import { keyOf } from './keys.js'
 import { writeCreated } from './traces.js'
-import { expiryOf, requireType, transfer, type Described, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
+import { expiryOf, requireType, transfer, type FileProperties, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 
 /** The caller of a request, and its upload. */
 export interface ResumableCall {
@@ -25,7 +25,7 @@ export interface ResumableCall {
   /** The id of the upload; a new id for an announcement. */
   readonly id: string
   /** Checks the metadata of the announcement, and that the caller may use the bucket. Rejects like `describe`. */
-  readonly describe: (metadata: Readonly<Record<string, string | null>>) => Promise<Described>
+  readonly describe: (metadata: Readonly<Record<string, string | null>>) => Promise<FileProperties>
   /** The path of an upload. */
   readonly pathOf: (id: string) => string
 }

@@ -15,12 +15,12 @@ import { dayMs } from '../../lib/time/spans.js'
 import { Intake } from './intake.js'
 import { writeCreated } from './traces.js'
 import { keyOf, uploadKeyOf } from './keys.js'
-import { expiryOf, requireType, transfer, type Described, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
+import { expiryOf, requireType, transfer, type FileProperties, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 
 const receivingMs = dayMs // for an upload in progress
 const waiting: FileScan = { status: 'waiting', signature: null }
 
-export interface Announced {
+export interface AnnouncedFile {
   readonly id: string
   readonly method: 'PUT'
   /** A path of this server, or a URL of the store. */
@@ -58,7 +58,8 @@ export function createSignedUploads (parts: SignedUploadParts) {
   const { objects, store, dbFor, emitter, quarantine, uploads, removal, buckets, signer, seconds, now, log } = parts
   return {
     /** Announces a file. Rejects with `fileTooLarge`, `planLimit`, `fileTypeRefused` and `signingNotConfigured`. */
-    async announce (tenant: UploadTenant, described: Described, { contentType, size }: AnnouncedBytes, by: Uploader): Promise<Announced> {
+    async announce (tenant: UploadTenant, described: FileProperties, bytes: AnnouncedBytes, by: Uploader): Promise<AnnouncedFile> {
+      const { contentType, size } = bytes
       const id = randomUUID()
       const expires = Math.floor(now() / 1000) + seconds
       const remote = await objects.sign(uploadKeyOf(tenant.id, id), { method: 'PUT', seconds, contentType, size })

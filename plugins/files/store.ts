@@ -32,7 +32,7 @@ export interface NewRow {
 }
 
 /** An expired row. */
-export interface Expired {
+export interface ExpiredFile {
   readonly tenant: Owner
   readonly id: string
   readonly status: FileStatus
@@ -41,7 +41,7 @@ export interface Expired {
 }
 
 /** A removed row. */
-export interface Removed {
+export interface RemovedFile {
   readonly file: StoredFile
   readonly counted: number
   /** Whether the file was readable until now. */
@@ -159,7 +159,7 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
     },
 
     /** Withdraws the file from readers. undefined if it is in none of the states. The sweep deletes the object if the caller does not. */
-    async remove (writer: Writer, tenant: Owner, id: string, states: readonly FileStatus[], at: Date): Promise<Removed | undefined> {
+    async remove (writer: Writer, tenant: Owner, id: string, states: readonly FileStatus[], at: Date): Promise<RemovedFile | undefined> {
       const row = await writer.selectFrom(table).selectAll().where('tenant_id', '=', tenant).where('id', '=', id)
         .where('status', 'in', [...states]).forUpdate().executeTakeFirst()
       if (row === undefined) return undefined
@@ -179,18 +179,18 @@ export function createFileStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner
     },
 
     /** Expired rows after `after`, except removed ones. Their expiry stays unchanged: a later time would make them readable again. */
-    async expired (at: Date, after: Expired | undefined, limit: number): Promise<Expired[]> {
+    async expired (at: Date, after: ExpiredFile | undefined, limit: number): Promise<ExpiredFile[]> {
       const rest = after === undefined
         ? sql`true`
         : sql`(expires_at, tenant_id, id) > (${after.expires}::timestamptz, ${after.tenant}, ${after.id}::uuid)`
-      const { rows } = await sql<Expired>`select tenant_id as tenant, id, status, expires_at::text as expires from tenantry.files
+      const { rows } = await sql<ExpiredFile>`select tenant_id as tenant, id, status, expires_at::text as expires from tenantry.files
         where expires_at <= ${at} and status <> 'removed' and ${rest} order by expires_at, tenant_id, id limit ${limit}`.execute(db)
       return rows
     },
 
     /** Claims removed rows, whose objects this server deletes. Other servers see the rows again after `until`. */
-    async claimRemoved (at: Date, until: Date, limit: number): Promise<Pick<Expired, 'tenant' | 'id'>[]> {
-      const { rows } = await sql<Pick<Expired, 'tenant' | 'id'>>`update tenantry.files f set expires_at = ${until}
+    async claimRemoved (at: Date, until: Date, limit: number): Promise<Pick<ExpiredFile, 'tenant' | 'id'>[]> {
+      const { rows } = await sql<Pick<ExpiredFile, 'tenant' | 'id'>>`update tenantry.files f set expires_at = ${until}
         from (select tenant_id, id from tenantry.files where expires_at <= ${at} and status = 'removed' order by expires_at limit ${limit} for update skip locked) e
         where f.tenant_id = e.tenant_id and f.id = e.id returning f.tenant_id as tenant, f.id`.execute(db)
       return rows

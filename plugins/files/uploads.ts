@@ -39,7 +39,7 @@ export interface UploadTenant {
   readonly plan: string
 }
 
-export interface Incoming {
+export interface IncomingFile {
   readonly bytes: Readable
   /** The expected bytes of the file, which may include form fields after it. null if unknown. */
   readonly expected: number | null
@@ -77,7 +77,7 @@ export interface Announcement {
 }
 
 /** The properties that are stored with the bytes. */
-export type Described = Pick<StoredFile, 'name' | 'entityType' | 'entityId' | 'metadata'> & {
+export type FileProperties = Pick<StoredFile, 'name' | 'entityType' | 'entityId' | 'metadata'> & {
   readonly bucket: Bucket,
   /** The workflow step that creates the file. Only one file can have an origin. */
   readonly origin?: string | undefined
@@ -109,7 +109,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   /** Stores the bytes. On failure nothing of them is left. */
   async function receive (
     tenant: UploadTenant,
-    { bytes, expected, declaredType, bucket, part, entity = null, by }: Incoming
+    { bytes, expected, declaredType, bucket, part, entity = null, by }: IncomingFile
   ): Promise<Received> {
     const id = randomUUID()
     const limit = limitOf(tenant.plan, bucket, part)
@@ -152,7 +152,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   /** Adds a file whose bytes arrive later, and books its storage now. Rejects with `fileTooLarge`, `planLimit` and `fileTypeRefused`. */
   async function announce (
     tenant: UploadTenant,
-    { bucket, origin: _origin, ...details }: Described,
+    { bucket, origin: _origin, ...details }: FileProperties,
     announced: Announcement,
     by: Uploader
   ): Promise<void> {
@@ -189,7 +189,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   function fileOf (
     tenant: UploadTenant,
     { id, size, sha256, contentType }: Received,
-    { bucket, origin: _origin, ...details }: Described,
+    { bucket, origin: _origin, ...details }: FileProperties,
     by: Uploader
   ): StoredFile {
     const limit = limitOf(tenant.plan, bucket)
@@ -204,7 +204,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     transaction: Writer,
     file: StoredFile,
     { hold }: Received,
-    { bucket, origin }: Described,
+    { bucket, origin }: FileProperties,
     by: Uploader
   ): Promise<StoredFile> {
     const complete = await store.complete(transaction, file, expiryOf(bucket, file.createdAt), origin)
@@ -217,7 +217,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
   }
 
   /** Makes the file readable. On failure nothing of it is left. */
-  async function finish (tenant: UploadTenant, received: Received, described: Described, by: Uploader): Promise<StoredFile> {
+  async function finish (tenant: UploadTenant, received: Received, described: FileProperties, by: Uploader): Promise<StoredFile> {
     try {
       const file = fileOf(tenant, received, described, by)
       const done = await dbFor(tenant.id).transaction().execute((transaction) => complete(transaction, file, received, described, by))

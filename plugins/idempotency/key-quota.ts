@@ -1,6 +1,6 @@
 /** Limits the kept keys and bytes of a tenant. Servers count separately between reads of the database. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { IdempotencyStore, Kept } from './store.js'
+import type { IdempotencyStore, KeyTotals } from './store.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
@@ -34,7 +34,7 @@ export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now: () =
     const found = known.get(tenant)
     if (found !== undefined && now() - found.readAt < maxAge) return found
     const readAt = now()
-    const kept: Kept = await store.kept(tenant, new Date(readAt))
+    const kept: KeyTotals = await store.kept(tenant, new Date(readAt))
     const figures = { ...kept, readAt }
     known.set(tenant, figures)
     return figures

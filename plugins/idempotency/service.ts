@@ -41,7 +41,7 @@ export interface IdempotencyParts {
   readonly log: Pick<FastifyBaseLogger, 'warn'>
 }
 
-export function createIdempotency ({ store, quota: room, cipher, now, log }: IdempotencyParts): Idempotency {
+export function createIdempotency ({ store, quota, cipher, now, log }: IdempotencyParts): Idempotency {
   function sealed ({ tenant, id }: Holding, text: string, encrypted: boolean): Buffer {
     if (!encrypted) return Buffer.from(text)
     if (cipher === null) throw failure('idempotencyUnavailable')
@@ -90,7 +90,7 @@ export function createIdempotency ({ store, quota: room, cipher, now, log }: Ide
         isKept = true
       },
       async answered (response) {
-        room.keep(holding.tenant, response.body.length)
+        quota.keep(holding.tenant, response.body.length)
         if (isKept) return
         const kept = keptOf(response)
         // Marked as written even without a response, so that the key is not free.
@@ -123,7 +123,7 @@ export function createIdempotency ({ store, quota: room, cipher, now, log }: Ide
         if (found !== 'taken') return responseOf(holding, found, fingerprint)
         const claim = claimOf(holding, fingerprint, encrypted)
         try {
-          await room.take(holding.tenant, auth === null)
+          await quota.take(holding.tenant, auth === null)
         } catch (error) {
           await claim.failed()
           throw error

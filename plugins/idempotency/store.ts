@@ -34,7 +34,7 @@ export interface StoredResponse {
 }
 
 /** The number of keys and bytes that a tenant has stored. */
-export interface Kept {
+export interface KeyTotals {
   readonly callers: number
   readonly anonymous: number
   readonly bytes: number
@@ -107,9 +107,9 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
       })
     },
 
-    async kept (tenant: Owner, at: Date): Promise<Kept> {
+    async kept (tenant: Owner, at: Date): Promise<KeyTotals> {
       const { rows: [row] } = await sql<
-        Kept
+        KeyTotals
       >`select count(*) filter (where not stranger)::int as callers, count(*) filter (where stranger)::int as anonymous, coalesce(sum(octet_length(content)), 0)::float8 as bytes
         from tenantry.idempotency_keys where tenant_id = ${tenant} and expires_at > ${at}`.execute(dbFor(tenant))
       return row ?? { callers: 0, anonymous: 0, bytes: 0 }

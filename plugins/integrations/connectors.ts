@@ -7,18 +7,18 @@ import { failure } from '../../lib/errors.js'
 const maxNamed = 100 // of the names in an error
 const maxName = 64 // characters of a name from the caller
 
-export interface Wanted {
+export interface CallTarget {
   readonly type: string
   readonly action: string
 }
 
-export type FindCall = (wanted: Wanted, platform: ConnectorSet, own: ConnectorSet | null, scope: Scope) => CompiledCall
+export type FindCall = (wanted: CallTarget, platform: ConnectorSet, own: ConnectorSet | null, scope: Scope) => CompiledCall
 
 /** A call is compiled once for a document: its params are the body of the request. */
 export function createFindCall (): FindCall {
   const compiled = new WeakMap<ConnectorSet, Map<string, CompiledCall | null>>()
 
-  function callOf (set: ConnectorSet, { type, action }: Wanted): CompiledCall | null {
+  function callOf (set: ConnectorSet, { type, action }: CallTarget): CompiledCall | null {
     if (!isKnown(set, { type, action })) return null
     const calls = compiled.get(set) ?? new Map<string, CompiledCall | null>()
     compiled.set(set, calls)
@@ -52,7 +52,7 @@ export function createFindCall (): FindCall {
   }
 }
 
-function isKnown (set: ConnectorSet, { type, action }: Wanted): boolean {
+function isKnown (set: ConnectorSet, { type, action }: CallTarget): boolean {
   return set.actions(type).includes(action)
 }
 

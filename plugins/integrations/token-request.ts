@@ -21,7 +21,7 @@ export interface Grant {
   readonly scope: string | null
 }
 
-export interface Granted {
+export interface GrantedToken {
   readonly access: string
   /** Replaces the sent one; null if that stays valid. */
   readonly refresh: string | null
@@ -29,7 +29,7 @@ export interface Granted {
   readonly life: number | null
 }
 
-export type TokenRequest = (grant: Grant) => Promise<Granted>
+export type TokenRequest = (grant: Grant) => Promise<GrantedToken>
 
 /** Servers expect the client's name and secret in the header, as the standard prefers, or in the body; the accepted way is remembered. */
 type ClientStyle = 'header' | 'body'
@@ -87,7 +87,7 @@ function isAboutClient (status: number, body: Readonly<Record<string, unknown>>)
     (body['error'] === 'invalid_client' || body['error'] === 'invalid_request' || body['error'] === undefined)
 }
 
-function grantedOf (body: Readonly<Record<string, unknown>>): Granted {
+function grantedOf (body: Readonly<Record<string, unknown>>): GrantedToken {
   const { access_token: access, refresh_token: refresh, expires_in: expires } = body
   if (!isToken(access)) throw failure('providerFailed', { message: 'The response of the token server has no token' })
   const life = typeof expires === 'number' || (typeof expires === 'string' && /^\d{1,12}$/.test(expires)) ? Number(expires) : NaN

@@ -8,7 +8,7 @@ import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import type { CompiledCall, CompiledOAuth2 } from '../../lib/connectors/types.js'
 import type { Secrets } from '../secrets/service.js'
 import type { Leases } from './leases.js'
-import type { Granted, TokenRequest } from './token-request.js'
+import type { GrantedToken, TokenRequest } from './token-request.js'
 import { createHash, randomUUID } from 'node:crypto'
 import { setTimeout as pause } from 'node:timers/promises'
 import { LRUCache } from 'lru-cache'
@@ -159,7 +159,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     return null
   }
 
-  async function ask ({ call, oauth2, scope, tenant, owner }: Subject, { refresh }: Current): Promise<Granted> {
+  async function ask ({ call, oauth2, scope, tenant, owner }: Subject, { refresh }: Current): Promise<GrantedToken> {
     const values = owner === null ? undefined : await secrets()?.values(owner)
     const inside = values === undefined ? scope : { ...scope, secrets: values }
     const needed = (name: 'tokenUrl' | 'clientId' | 'clientSecret') => {
@@ -199,7 +199,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
   }
 
   /** The refresh token first: without it nothing can be renewed; without the access token, another renewal follows. */
-  async function store (subject: Subject, owner: Owner, { access, refresh }: Granted): Promise<void> {
+  async function store (subject: Subject, owner: Owner, { access, refresh }: GrantedToken): Promise<void> {
     const { id, oauth2: { accessTokenKey, refreshTokenKey }, log } = subject
     const before = await currentOf(subject)
     const renewed = subject.oauth2.refreshToken === null ? null : refresh
@@ -215,7 +215,7 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
     }
   }
 
-  function dueOf ({ life }: Granted): number | null {
+  function dueOf ({ life }: GrantedToken): number | null {
     return life === null ? null : now() + life * 1000 - Math.min(earlyMs, life * 100)
   }
 

@@ -13,7 +13,7 @@ const maxImageBytes = 5_242_880
 const maxBytes = 20_971_520 // bytes of all images of a request
 const types: ReadonlySet<string> = new Set(['image/png', 'image/jpeg', 'image/webp', 'image/gif'])
 
-type Given = Static<typeof Message>
+type InputMessage = Static<typeof Message>
 
 /**
  * Rejects with `validationFailed` for images that a model cannot take. Rejects with `forbidden` for files in a bucket that the
@@ -22,7 +22,7 @@ type Given = Static<typeof Message>
 export async function readMessages (
   request: FastifyRequest,
   tenant: Owner,
-  messages: readonly Given[],
+  messages: readonly InputMessage[],
   files: Files | null
 ): Promise<ModelMessage[]> {
   const read: ModelMessage[] = []

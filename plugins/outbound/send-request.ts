@@ -9,7 +9,7 @@ export const maxResponseBytes = 5_242_880
 const largeResponse = 262_144 // bytes, from which the response is read in turns
 const firstBytes = 16_384 // allocated for a response without a length
 
-export interface Sent {
+export interface PreparedRequest {
   readonly url: URL
   readonly method: string
   readonly headers: Readonly<Record<string, string>>
@@ -25,7 +25,7 @@ export interface Sent {
  */
 export function sendRequest (
   dispatcher: Dispatcher,
-  { url, method, headers, body, reset }: Sent,
+  { url, method, headers, body, reset }: PreparedRequest,
   signal: AbortSignal,
   yielder: Yielder
 ): Promise<OutboundResponse> {

@@ -7,7 +7,7 @@ import { failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { createCircuits, type Outcome } from './circuits.js'
-import { sendRequest, type Sent } from './send-request.js'
+import { sendRequest, type PreparedRequest } from './send-request.js'
 import { createPools } from './pools.js'
 import { harmlessOf, headersOf, methodOf, targetOf } from './target.js'
 
@@ -34,7 +34,7 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
   const underWay = new Set<AbortController>()
   let closed = false
 
-  async function send (tenant: Owner, trust: boolean, sent: Sent, signal: AbortSignal): Promise<OutboundResponse> {
+  async function send (tenant: Owner, trust: boolean, sent: PreparedRequest, signal: AbortSignal): Promise<OutboundResponse> {
     const { host } = sent.url
     circuits.enter(tenant, host)
     let outcome: Outcome = 'failed'
@@ -57,7 +57,13 @@ export function createOutbound ({ rule, lookup, now }: OutboundParts): Outbound 
     }
   }
 
-  async function follow (tenant: Owner, trust: boolean, first: Sent, redirects: number, signal: AbortSignal): Promise<OutboundResponse> {
+  async function follow (
+    tenant: Owner,
+    trust: boolean,
+    first: PreparedRequest,
+    redirects: number,
+    signal: AbortSignal
+  ): Promise<OutboundResponse> {
     let sent = first
     for (let hop = 0; ; hop++) {
       signal.throwIfAborted()

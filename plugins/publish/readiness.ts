@@ -28,7 +28,7 @@ export interface ReadinessDependencies {
 }
 
 /** The result of a check. */
-type Found = Omit<ReadinessCheck, 'name'>
+type CheckResult = Omit<ReadinessCheck, 'name'>
 
 const timeoutMs = 1000 // for the database and the cache
 const maxNamed = 20 // migrations, tables and notes in one message
@@ -36,7 +36,7 @@ const maxNamed = 20 // migrations, tables and notes in one message
 const apply = 'run "tenantry migrate" or send POST /migration/apply'
 
 export function createReadiness ({ engine, cache, log }: ReadinessDependencies): Readiness {
-  async function check (name: string, look: () => Promise<Found>): Promise<ReadinessCheck> {
+  async function check (name: string, look: () => Promise<CheckResult>): Promise<ReadinessCheck> {
     try {
       return { name, ...await look() }
     } catch (error) {
@@ -45,7 +45,7 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
     }
   }
 
-  async function database (): Promise<Found> {
+  async function database (): Promise<CheckResult> {
     const reached = await engine.ping(timeoutMs).then(() => true, () => false)
     return reached
       ? { ok: true, message: 'The database responds.' }
@@ -56,7 +56,7 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
         }
   }
 
-  async function tenantIsolation (): Promise<Found> {
+  async function tenantIsolation (): Promise<CheckResult> {
     const inspection = await engine.transaction({ tenant: platformRef }, (session) => inspect(session, engine.catalogue.schema))
     const open = openTables(inspection)
     const named = open.length === 0 ? '' : `Tables of tenants without active policies: ${listed(open)}.`
@@ -71,7 +71,7 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
       : { ok: false, message: `Row-level security is on.${named} To secure these tables, ${apply} as their owner.` }
   }
 
-  async function checkCache (store: Pick<CacheStore, 'ping'>): Promise<Found> {
+  async function checkCache (store: Pick<CacheStore, 'ping'>): Promise<CheckResult> {
     try {
       await store.ping(timeoutMs)
       return { ok: true, message: 'The cache responds.' }
@@ -97,7 +97,7 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
   }
 }
 
-function migrations ({ migrations }: MigrationPlan): Found {
+function migrations ({ migrations }: MigrationPlan): CheckResult {
   const required = migrations.filter(({ required }) => required)
   if (required.length > 0) {
     return {
@@ -114,7 +114,7 @@ function migrations ({ migrations }: MigrationPlan): Found {
 }
 
 /** Tables of the document; the server's own, whose names have their schema, belong to the migrations. */
-function tables ({ tables, warnings }: MigrationPlan): Found {
+function tables ({ tables, warnings }: MigrationPlan): CheckResult {
   const missing = Object.keys(tables).filter((name) => !name.includes('.') && tables[name] === false)
   const notes = warnings.slice(0, maxNamed).map((warning) => ` Note: ${warning}.`).join('')
   return missing.length === 0

@@ -27,7 +27,7 @@ export interface TakenJob {
 }
 
 /** The job and its attempt. */
-export type Held = Pick<TakenJob, 'id' | 'retries'>
+export type JobAttempt = Pick<TakenJob, 'id' | 'retries'>
 
 /** Names with room for jobs. */
 export interface Want {
@@ -74,14 +74,14 @@ export interface JobStore {
    */
   upkeep(takeOver: boolean, closing: readonly string[]): Promise<Upkeep>
   /** Renews the holds; resolves with the ids of those that this process still has. */
-  renew(jobs: readonly Held[]): Promise<ReadonlySet<string>>
-  complete(jobs: readonly Held[]): Promise<void>
+  renew(jobs: readonly JobAttempt[]): Promise<ReadonlySet<string>>
+  complete(jobs: readonly JobAttempt[]): Promise<void>
   /** Failed: retried, or failed for good; no effect if another process has it. */
-  fail(job: Held, reason: object): Promise<void>
+  fail(job: JobAttempt, reason: object): Promise<void>
   /** Failed for good, because processes ended while they ran it; no effect if another process has it. */
-  setAside(job: Held): Promise<void>
+  setAside(job: JobAttempt): Promise<void>
   /** Returns jobs to the queue for other workers. The attempt does not count. */
-  handBack(jobs: readonly Held[]): Promise<void>
+  handBack(jobs: readonly JobAttempt[]): Promise<void>
   /** The number of a tenant's waiting jobs, counted up to `max`. */
   waiting(tenant: Owner, max: number, db?: Kysely<SystemTables>): Promise<number>
   /** Removes old ended jobs. */
@@ -106,7 +106,7 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
       // have jobs each gives several, of which the first of each come first. Two of one key are not run together.
       const { rows } = await sql<TakenRow>`
         with want as (
-          select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${wants.map(({ capacity: room }) => room)}::int[])
+          select * from unnest(${wants.map(({ task }) => task)}::text[], ${wants.map(({ from }) => from)}::text[], ${wants.map(({ capacity }) => capacity)}::int[])
             with ordinality as w (task, first, room, place)
         ), busy as (
           select * from unnest(${[...running.keys()]}::text[], ${[...running.values()]}::int[]) as b (tenant, jobs)
@@ -240,7 +240,7 @@ function unless (suspect: boolean): RawBuilder<unknown> {
 }
 
 /** The condition of jobs that this process has held without interruption. */
-function isHeld (jobs: readonly Held[]): RawBuilder<unknown> {
+function isHeld (jobs: readonly JobAttempt[]): RawBuilder<unknown> {
   return sql`name = ${queue} and state = 'active'
     and (id, retry_count) in (select * from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ retries }) => retries)}::int[]))`
 }

@@ -49,11 +49,11 @@ interface Running {
 }
 
 /** An attempt is over although its handler runs. */
-class Ended extends Error {
+class AttemptEnded extends Error {
   override readonly name = 'JobEnded'
   readonly why: 'expired' | 'lost' | 'stopped'
 
-  constructor (why: Ended['why'], message: string) {
+  constructor (why: AttemptEnded['why'], message: string) {
     super(message)
     this.why = why
   }
@@ -76,7 +76,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   let reachedAt = -Infinity
   let lookedAt = performance.now()
   const poller = createPoller({
-    poll: look,
+    poll,
     signal: draining.signal,
     log,
     messages: {
@@ -91,7 +91,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     poller.wake()
   }
 
-  async function look (): Promise<number> {
+  async function poll (): Promise<number> {
     try {
       await upkeep()
       do lookedAt = performance.now()
@@ -125,7 +125,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
       task: name,
       from: turns.get(name) ?? '',
       capacity: concurrency - runningOf(name)
-    })).filter(({ capacity: room }) => room > 0)
+    })).filter(({ capacity }) => capacity > 0)
     if (draining.signal.aborted || free === 0 || wants.length === 0) return false
     const jobs = await taken(wants, free)
     for (const { task, from } of wants) {
@@ -183,7 +183,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   async function attempt (task: Task, job: TakenJob, controller: AbortController): Promise<void> {
     const { signal } = controller
     const expiry = setTimeout(
-      () => controller.abort(new Ended('expired', `the attempt took longer than ${task.expireIn} s`)),
+      () => controller.abort(new AttemptEnded('expired', `the attempt took longer than ${task.expireIn} s`)),
       task.expireIn * 1000
     ).unref()
     try {
@@ -201,8 +201,8 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
 
   async function abandon (job: TakenJob, error: unknown): Promise<void> {
     const fields = logFieldsOf(job)
-    if (error instanceof HandedBack || (error instanceof Ended && error.why === 'stopped')) return await store.handBack([job])
-    if (error instanceof Ended && error.why === 'lost') {
+    if (error instanceof HandedBack || (error instanceof AttemptEnded && error.why === 'stopped')) return await store.handBack([job])
+    if (error instanceof AttemptEnded && error.why === 'lost') {
       log.warn(fields, 'a job that this process runs was taken from it, or removed')
       return
     }
@@ -233,7 +233,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
     try {
       const own = await store.renew(held.map(({ job }) => job))
       for (const { job, controller } of held) {
-        if (!own.has(job.id)) controller.abort(new Ended('lost', 'the job no longer belongs to this process'))
+        if (!own.has(job.id)) controller.abort(new AttemptEnded('lost', 'the job no longer belongs to this process'))
       }
     } catch (error) {
       failed(error)
@@ -264,7 +264,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
       }
       await settlesWithin(finished(), deadline - performance.now())
       isUrgent = true
-      for (const { controller } of running.values()) controller.abort(new Ended('stopped', 'the server is stopping'))
+      for (const { controller } of running.values()) controller.abort(new AttemptEnded('stopped', 'the server is stopping'))
       if (running.size > 0) await settlesWithin(finished(), handingBackMs)
     }
   }

@@ -10,7 +10,7 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import { refuseEarlierRoutes } from '../../lib/http/guards.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { createMemoryCounter } from './memory-counter.js'
-import type { Counted, Counter, CounterOptions, RateLimitStore } from './store.js'
+import type { WindowCount, Counter, CounterOptions, RateLimitStore } from './store.js'
 
 const defaultCache = 5000 // clients of a count, as @fastify/rate-limit documents
 
@@ -95,7 +95,7 @@ function renewalOf ({ continueExceeding, exponentialBackoff }: Readonly<Record<s
   return exponentialBackoff === true ? 'double' : 'none'
 }
 
-function settle (counted: Counted | Promise<Counted>, callback: Callback): void {
+function settle (counted: WindowCount | Promise<WindowCount>, callback: Callback): void {
   if (counted instanceof Promise) counted.then((result) => callback(null, result), callback)
   else callback(null, counted)
 }

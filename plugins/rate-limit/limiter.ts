@@ -2,7 +2,7 @@
 import type { FastifyBaseLogger, FastifyReply, FastifyRequest, FastifyInstance } from 'fastify'
 import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
-import type { ClientKind, RateLimitStore, Taken } from './store.js'
+import type { ClientKind, RateLimitStore, LimitResult } from './store.js'
 import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { STATUS_CODES } from 'node:http'
@@ -118,7 +118,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       if (limit.plansOnly) return
       const client = addressKey(request.ip)
       const taken = store.take('address', client, limit, null, now())
-      const show = (counted: Taken) => {
+      const show = (counted: LimitResult) => {
         if (limit.isConditional && counted.admitted) refundLater(reply, reply.log, 'address', client, limit, counted)
         writeHeaders(request, reply, limit, null, counted)
       }
@@ -152,7 +152,7 @@ function settle (
   client: string,
   first: Limit,
   second: Limit | null,
-  taken: Taken
+  taken: LimitResult
 ): void {
   const { admitted, now } = taken
   if (admitted && first.isConditional) refundLater(reply, reply.log, kind, client, first, taken)
@@ -163,7 +163,7 @@ function settle (
 }
 
 /** Shows and returns the limit with fewer requests left. If both are equal, the one that ends later. */
-function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limit, second: Limit | null, taken: Taken): Limit {
+function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limit, second: Limit | null, taken: LimitResult): Limit {
   let shown = first
   let left = Math.max(0, first.rule.max - taken.count)
   let resetAt = taken.resetAt
@@ -201,7 +201,7 @@ function refundLater (
   kind: ClientKind,
   client: string,
   limit: Limit,
-  { store, resetAt }: Taken
+  { store, resetAt }: LimitResult
 ): void {
   const { rule } = limit
   reply.raw.once('finish', () => {

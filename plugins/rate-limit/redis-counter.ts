@@ -1,6 +1,6 @@
 /** Counts of @fastify/rate-limit that instances share in Redis. While Redis is unreachable each instance counts for itself. */
 import { createHash } from 'node:crypto'
-import type { Counted, Counter, CounterOptions } from './store.js'
+import type { WindowCount, Counter, CounterOptions } from './store.js'
 import { redisScript, type RedisConnection } from '../../lib/redis/redis.js'
 import { createMemoryCounter } from './memory-counter.js'
 import { boundedKey } from './rules.js'
@@ -40,7 +40,7 @@ export function createRedisCounter (connection: RedisConnection, options: Counte
   }
 }
 
-function toCounted (reply: unknown): Counted {
+function toCounted (reply: unknown): WindowCount {
   if (!Array.isArray(reply)) throw new Error('Redis did not return a list for the rate limit')
   const [current, ttl] = reply.map(Number)
   if (current === undefined || ttl === undefined) throw new Error('Redis returned too short a list for the rate limit')

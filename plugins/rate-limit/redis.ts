@@ -1,6 +1,6 @@
 /** Counts that instances share in Redis. While Redis is unreachable each instance counts for itself. */
 import type { Limit } from './rules.js'
-import type { ClientKind, RateLimitStore, Taken } from './store.js'
+import type { ClientKind, RateLimitStore, LimitResult } from './store.js'
 import { redisScript, type RedisConnection } from '../../lib/redis/redis.js'
 import { createRedisCounter } from './redis-counter.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
@@ -106,7 +106,7 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
     counter: (options) => createRedisCounter(connection, options)
   }
 
-  function read (reply: unknown): Taken {
+  function read (reply: unknown): LimitResult {
     if (!Array.isArray(reply)) throw new Error('Redis did not return a list for the rate limit')
     const [admitted, now, count, resetAt, secondCount = 0, secondResetAt = 0] = reply.map(Number)
     if (now === undefined || count === undefined || resetAt === undefined) {

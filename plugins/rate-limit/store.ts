@@ -4,7 +4,7 @@ import type { Limit } from './rules.js'
 /** A client: a tenant, or an address if the tenant is unknown. */
 export type ClientKind = 'tenant' | 'address'
 
-export interface Taken {
+export interface LimitResult {
   /** false: one of the limits is used up, and neither count was increased. */
   admitted: boolean
   /** The clock of the store, in milliseconds since 1970. */
@@ -30,7 +30,7 @@ export interface RateLimitStore {
    *
    * @param now the clock of this process, in milliseconds since 1970; a shared store uses its own
    */
-  take(kind: ClientKind, client: string, first: Limit, second: Limit | null, now: number): Taken | Promise<Taken>
+  take(kind: ClientKind, client: string, first: Limit, second: Limit | null, now: number): LimitResult | Promise<LimitResult>
   /** Gives a request back to the window that ends at `resetAt`, unless that window has ended. */
   refund(kind: ClientKind, client: string, limit: Limit, resetAt: number): void | Promise<void>
   /** Makes a counter for @fastify/rate-limit. Default: it counts in this process. */
@@ -47,7 +47,7 @@ export interface CounterOptions {
   readonly renewal: 'none' | 'restart' | 'double'
 }
 
-export interface Counted {
+export interface WindowCount {
   readonly current: number
   /** Milliseconds until the window ends. */
   readonly ttl: number
@@ -60,7 +60,7 @@ export interface Counter {
    * @param key the client; the caller may have chosen it, with any length
    * @param now the clock of this process, in milliseconds since 1970; a shared store uses its own
    */
-  hit(key: string, windowMs: number, max: number, now: number): Counted | Promise<Counted>
+  hit(key: string, windowMs: number, max: number, now: number): WindowCount | Promise<WindowCount>
   /** Reads the window without counting. */
-  read(key: string, now: number): Counted | Promise<Counted>
+  read(key: string, now: number): WindowCount | Promise<WindowCount>
 }

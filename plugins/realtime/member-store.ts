@@ -21,7 +21,7 @@ export interface Place {
 export interface OwnMember extends Place, Member {}
 
 /** The result of an attempt to join. `full` has the plan, and the number of rooms with this one. */
-export type Joined = { readonly kind: 'joined' } | { readonly kind: 'gone' } | { readonly kind: 'crowded' } | {
+export type JoinResult = { readonly kind: 'joined' } | { readonly kind: 'gone' } | { readonly kind: 'crowded' } | {
   readonly kind: 'full',
   readonly plan: string,
   readonly needed: number
@@ -35,8 +35,8 @@ const lives =
 export function createMemberStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>, instance: string) {
   return {
     /** Adds the member, or replaces its state. `limitOf`: the number of rooms that a plan allows; null for no limit. */
-    async join ({ tenant, room, id, state }: OwnMember, maxMembers: number, limitOf: (plan: string) => number | null): Promise<Joined> {
-      return await dbFor(tenant).transaction().execute(async (transaction): Promise<Joined> => {
+    async join ({ tenant, room, id, state }: OwnMember, maxMembers: number, limitOf: (plan: string) => number | null): Promise<JoinResult> {
+      return await dbFor(tenant).transaction().execute(async (transaction): Promise<JoinResult> => {
         const { rows: [owner] } = await sql<
           { plan: string }
         >`select plan from tenantry.tenants where id = ${tenant} and status <> 'deleting' for no key update`.execute(transaction)

@@ -2,7 +2,7 @@
  * Watches that are about to begin. A watch begins after the positions of all changes that were committed before its request, so
  * that no later commit is missed.
  */
-import type { ChangeStore, Standing } from './store.js'
+import type { ChangeStore, ChangeState } from './store.js'
 import type { Watch } from './types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
@@ -71,7 +71,7 @@ export class Openings {
 }
 
 /** Whether changes that were committed before the request still lack positions. */
-function isBehind (opening: Opening, { oldest, newest }: Standing): boolean {
+function isBehind (opening: Opening, { oldest, newest }: ChangeState): boolean {
   opening.until ??= newest ?? 0
   return oldest !== null && oldest <= opening.until
 }

@@ -22,7 +22,7 @@ export interface PostgresBusParts {
   readonly log: FastifyBaseLogger
 }
 
-interface Begun {
+interface PendingStart {
   readonly resolve: () => void
   readonly reject: (error: unknown) => void
 }
@@ -37,9 +37,9 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
   let writing: Promise<void> | null = null
   let stop = () => {}
   let state: 'resting' | 'beginning' | 'hearing' = 'resting'
-  let begun: Begun[] = []
+  let begun: PendingStart[] = []
   const poller = createPoller({
-    poll: look,
+    poll,
     signal: ending.signal,
     log,
     messages: {
@@ -79,7 +79,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
     })
   }
 
-  async function look (): Promise<number> {
+  async function poll (): Promise<number> {
     if (state === 'beginning') await begin()
     if (state === 'resting') return Infinity
     const { rows } = await sql<{ tenant: Owner, instance: string, number: number, messages: string }>`

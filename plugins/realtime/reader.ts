@@ -55,11 +55,11 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reade
   let epoch: number | null = null
   /** The last tenant whose changes got positions, if more tenants wait. */
   let after = ''
-  /** The last look gave positions. The next one does so too without asking whether changes wait, since that reads deleted rows. */
+  /** The last poll assigned positions. The next one does so too without asking whether changes wait, since that reads deleted rows. */
   let isGiving = false
   let sends = 0
   const poller = createPoller({
-    poll: look,
+    poll,
     signal: ending.signal,
     log,
     messages: {
@@ -68,7 +68,7 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reade
     }
   })
 
-  async function look (): Promise<number> {
+  async function poll (): Promise<number> {
     if (groups.size === 0 && openings.size === 0) {
       stamp = null
       lags.clear()

@@ -60,7 +60,7 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
   const seconds = retentionSeconds + 3 * renewalMs / 1000
   let timer: NodeJS.Timeout | undefined
   const poller = createPoller({
-    poll: look,
+    poll,
     signal: ending.signal,
     log,
     messages: {
@@ -69,7 +69,7 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
     }
   })
 
-  async function look (): Promise<number> {
+  async function poll (): Promise<number> {
     if (pending.size === 0) return Infinity
     const batch = [...pending]
     try {

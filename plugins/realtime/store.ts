@@ -28,7 +28,7 @@ export interface Head {
 }
 
 /** The state of a tenant's changes. */
-export interface Standing {
+export interface ChangeState {
   readonly tenant: Owner
   readonly position: number
   /** Changes up to this position are no longer kept. */
@@ -52,7 +52,7 @@ export interface Batch {
 }
 
 /** The result of giving positions to some changes. */
-export interface Given {
+export interface PositionResult {
   readonly count: number
   /** The last tenant of the run; null if no tenant follows. */
   readonly last: string | null
@@ -223,9 +223,9 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
     return result
   }
 
-  async function assignWith (statement: Statement, stamp: number, from: string): Promise<Given> {
+  async function assignWith (statement: Statement, stamp: number, from: string): Promise<PositionResult> {
     const first = { statement: lock, values: [positionLock] }
-    const given = await json<Omit<Given, 'heads'> & { heads: Head[] | null }>(statement, [stamp, from], first)
+    const given = await json<Omit<PositionResult, 'heads'> & { heads: Head[] | null }>(statement, [stamp, from], first)
     const heads = given?.heads ?? []
     return {
       count: given?.count ?? 0,
@@ -271,8 +271,8 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
     },
 
     /** By tenant: the last position, and the range of changes without one. */
-    async standings (tenants: readonly string[]): Promise<Standing[]> {
-      return await json<Standing[]>(standings, [tenants], { statement: follow, values: [] }) ?? []
+    async standings (tenants: readonly string[]): Promise<ChangeState[]> {
+      return await json<ChangeState[]>(standings, [tenants], { statement: follow, values: [] }) ?? []
     },
 
     /**
@@ -283,7 +283,7 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
      * @param after  the run begins with the tenants after this one
      * @param stamp  the last stamp that the caller knows
      */
-    async assignPositions (after: string, stamp = 0): Promise<Given> {
+    async assignPositions (after: string, stamp = 0): Promise<PositionResult> {
       return await assignWith(assign, stamp, after)
     },
 

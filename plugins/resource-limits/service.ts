@@ -15,7 +15,7 @@ import { invalidInput } from '../../lib/validation/detail.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { createRuleSet, isFor, limitOf, refuseContradictions, type LimitedUser, type Rule, type RuleSet } from './rules.js'
-import { createLimitStore, type Counting, type Found } from './store.js'
+import { createLimitStore, type Counting, type RefusedCount } from './store.js'
 import { limitReached, noLimit, noSlots, resultOf, strictest, usedAt, verdictsOf, type CheckResult, type Slots } from './usage.js'
 
 const maxWeight = 67_108_864 // bytes, approximately, of all cached rules
@@ -150,7 +150,7 @@ export function createResourceLimits (
   }
 
   /** Why nothing could be counted although no rule refuses it. */
-  function capacityError ({ counters, slots }: Found, { amount, caps, at }: Counting): TenantryError | null {
+  function capacityError ({ counters, slots }: RefusedCount, { amount, caps, at }: Counting): TenantryError | null {
     if (slots === null) return counters < maxCounters ? null : noRoom(maxCounters)
     return [...caps].some(([period]) => usedAt(slots[period], period, at) + amount > Number.MAX_SAFE_INTEGER)
       ? amountRefused('must not increase the usage beyond')

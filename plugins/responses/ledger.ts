@@ -7,7 +7,7 @@ export interface LedgerOptions {
 }
 
 /** The bytes of one response. Call `release` once. */
-export interface Held {
+export interface ResponseBytes {
   release(): void
 }
 
@@ -40,7 +40,7 @@ export class Ledger {
     return ofAccount === 0 || (ofAccount + size <= this.maxBytes && this.total + size <= this.maxBytes * processShare)
   }
 
-  hold (account: string, connection: Socket, size: number): Held {
+  hold (account: string, connection: Socket, size: number): ResponseBytes {
     this.add(account, connection, size)
     return { release: () => this.add(account, connection, -size) }
   }

@@ -18,7 +18,7 @@ import { createTenantAudit } from '../audit/service.js'
 import { createAccessCounter } from './accesses.js'
 import { refuseBeyond, refuseBytes, refuseEarlier, refuseRotation } from './limits.js'
 import { createSecretStore, type ListedRow, type SecretRow, type SecretStore } from './store.js'
-import { createTenantValues, type Kept, type SecretValues } from './values.js'
+import { createTenantValues, type CachedValues, type SecretValues } from './values.js'
 
 export type { SecretValues } from './values.js'
 
@@ -135,7 +135,7 @@ export function createSecrets (
     audits.add(audit)
   }
 
-  async function kept (tenant: Owner): Promise<Kept> {
+  async function kept (tenant: Owner): Promise<CachedValues> {
     return await values.get(tenant)
   }
 

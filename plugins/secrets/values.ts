@@ -18,7 +18,7 @@ export interface EarlierValue {
   readonly until: number
 }
 
-export interface Kept {
+export interface CachedValues {
   /** The current values; another map after one has expired. */
   values: SecretValues
   /** Values before a rotation, each with its end in ms; the newest first. */
@@ -46,15 +46,15 @@ export interface ValuesOptions {
 
 export interface TenantValues {
   /** Synchronous if they are cached. */
-  get(tenant: Owner): Kept | Promise<Kept>
+  get(tenant: Owner): CachedValues | Promise<CachedValues>
   /** The cached values; reads nothing. */
-  peek(tenant: Owner): Kept | undefined
+  peek(tenant: Owner): CachedValues | undefined
   forget(tenant: Owner): void
   clear(): void
 }
 
 export function createTenantValues ({ maxTenants, store, cipher, log, now, age, onExpired }: ValuesOptions): TenantValues {
-  const cache = createAsyncCache<Kept, Owner>({
+  const cache = createAsyncCache<CachedValues, Owner>({
     max: maxTenants,
     maxAgeMs,
     load,
@@ -62,7 +62,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
     ...age !== undefined && { now: age }
   })
 
-  async function load (tenant: Owner): Promise<Kept> {
+  async function load (tenant: Owner): Promise<CachedValues> {
     const values = new Map<string, string | null>()
     const previous = new Map<string, EarlierValue[]>()
     const expiries = new Map<string, number>()
@@ -120,7 +120,7 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
   }
 
   /** Values expire by the clock, also while they are cached. */
-  function current (tenant: Owner, kept: Kept): Kept {
+  function current (tenant: Owner, kept: CachedValues): CachedValues {
     const time = now()
     if (time < kept.nextExpiry) return kept
     const values = new Map(kept.values)

@@ -1,6 +1,6 @@
 /** A cache of tenants. Unknown ids have a separate, small cache with a short lifetime, so that many of them evict only each other. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Found } from './tenant.js'
+import type { TenantLookup } from './tenant.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
@@ -16,23 +16,23 @@ const retryAfter = { 'retry-after': '1' } // s
 
 export interface TenantMemory {
   /** Synchronous if the id is cached. */
-  get(id: Owner): Found | Promise<Found>
+  get(id: Owner): TenantLookup | Promise<TenantLookup>
   /** Call it when the tenant of the id has changed. */
   forget(id: Owner): void
   clear(): void
 }
 
 /** @param max tenants at most; fewer if their settings take more than 10 KB each on average */
-export function createTenantMemory (find: (id: Owner) => Promise<Found>, max: number, now?: () => number): TenantMemory {
+export function createTenantMemory (find: (id: Owner) => Promise<TenantLookup>, max: number, now?: () => number): TenantMemory {
   // All loads start here, so that concurrent loads of an id share one.
-  const lookups = createAsyncCache<Found, Owner>({
+  const lookups = createAsyncCache<TenantLookup, Owner>({
     max: maxLookups,
     maxAgeMs: lookupAge,
     weight: { max: lookupWeight, of: weigh },
     load: (id) => find(id).catch(unmigrated),
     ...now !== undefined && { now }
   })
-  const known = createAsyncCache<Found, Owner>({
+  const known = createAsyncCache<TenantLookup, Owner>({
     max,
     weight: { max: Math.max(minWeight, max * shareOfTenant), of: weigh },
     async load (id) {
@@ -43,7 +43,7 @@ export function createTenantMemory (find: (id: Owner) => Promise<Found>, max: nu
     }
   })
 
-  function look (id: Owner): Found | Promise<Found> {
+  function look (id: Owner): TenantLookup | Promise<TenantLookup> {
     const found = lookups.get(id)
     return whenKnown(found, (looked) => looked.tenant === null ? looked : known.get(id))
   }
@@ -61,7 +61,7 @@ export function createTenantMemory (find: (id: Owner) => Promise<Found>, max: nu
   }
 }
 
-function weigh ({ characters }: Found): number {
+function weigh ({ characters }: TenantLookup): number {
   return bytesPerTenant + characters * bytesPerCharacter
 }
 

@@ -3,7 +3,7 @@ import type { Events } from '../../lib/database/events.js'
 import type { Erasure } from './erasure.js'
 import type { TenantMemory } from './memory.js'
 import type { TenantStore } from './store.js'
-import type { Found, Tenant } from './tenant.js'
+import type { TenantLookup, Tenant } from './tenant.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { catalogue, TenantryError } from '../../lib/errors.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
@@ -38,7 +38,7 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
     id: TenantId,
     issuedAt: number | null,
     by: ActingRequest,
-    { tenant, deletedAt }: Found
+    { tenant, deletedAt }: TenantLookup
   ): Tenant | null | Promise<Tenant | null> {
     if (tenant === null && (!makes || (deletedAt !== null && issuedAt === null))) return null
     refuseOlder(issuedAt, deletedAt)

@@ -1,7 +1,7 @@
 /** The SQL of tenants. */
 import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
 import type { SystemTables, TenantsTable } from '../../lib/database/system-tables.js'
-import type { Found, Tenant, TenantRecord } from './tenant.js'
+import type { TenantLookup, Tenant, TenantRecord } from './tenant.js'
 import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
 import { containsText } from '../../lib/database/search.js'
 import { parseJson } from '../../lib/json/parse.js'
@@ -28,7 +28,7 @@ export interface TenantList {
 }
 
 export interface TenantStore {
-  find(id: Owner): Promise<Found>
+  find(id: Owner): Promise<TenantLookup>
   list(list: TenantList): Promise<{ data: TenantRecord[], total: number }>
   read(id: TenantId): Promise<TenantRecord | null>
   /** null, without a write, if the id is taken. Waits for a concurrent write or removal of the tenant. */

@@ -22,7 +22,7 @@ export interface Tenant extends TenantRecord, ScopeTenant {
 }
 
 /** The database's data for an id. */
-export interface Found {
+export interface TenantLookup {
   readonly tenant: Tenant | null
   /** The time of the last deletion of a tenant with this id; null without one. */
   readonly deletedAt: Date | null

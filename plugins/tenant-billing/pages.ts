@@ -10,7 +10,7 @@ export const maxItems = 1000
 const maxCharacters = 5_242_880 // of the records of a response, as JSON; beyond it the response ends after the current page
 const maxPage = 10_000_000
 
-export interface Listed<Item> {
+export interface ProviderPage<Item> {
   readonly items: Item[]
   /** The position of the next records; absent at the end. */
   readonly nextCursor?: string
@@ -26,7 +26,7 @@ export async function listAll<Item extends { readonly id: string }> (
   resource: Resource,
   cursor: string | undefined,
   read: (page: number) => Promise<Page<Item>>
-): Promise<Listed<Item>> {
+): Promise<ProviderPage<Item>> {
   const first = cursor === undefined ? 1 : pageOfCursor(resource, cursor)
   const items = new Map<string, Item>()
   let characters = 0

@@ -11,7 +11,7 @@ import { writeAudit, type Actor, type AuditEntry } from '../../lib/database/audi
 import { failure, isFailure } from '../../lib/errors.js'
 import { currencies, type Currency } from './currencies.js'
 import { checkUrl, intervalOf, type NewCheckout, type NewProduct } from './input.js'
-import { listAll, pageSize, type Listed, type Resource } from './pages.js'
+import { listAll, pageSize, type ProviderPage, type Resource } from './pages.js'
 import {
   canceledOf,
   checkoutOf,
@@ -39,13 +39,13 @@ export interface Request extends IdempotencyKey {
  * payprov refuses, and the errors of calls to payprov.
  */
 export interface TenantBilling {
-  products(tenant: Owner, cursor?: string): Promise<Listed<Product>>
+  products(tenant: Owner, cursor?: string): Promise<ProviderPage<Product>>
   createProduct(tenant: Owner, product: NewProduct, request: Request): Promise<Product>
   /** Throws `notFound` if no product has the price. */
   createCheckout(tenant: Owner, checkout: NewCheckout, request: Request): Promise<Checkout>
-  customers(tenant: Owner, cursor?: string): Promise<Listed<Customer>>
+  customers(tenant: Owner, cursor?: string): Promise<ProviderPage<Customer>>
   customerState(tenant: Owner, id: string): Promise<CustomerState>
-  subscriptions(tenant: Owner, cursor?: string): Promise<Listed<Subscription>>
+  subscriptions(tenant: Owner, cursor?: string): Promise<ProviderPage<Subscription>>
   /** Repeated calls have the same result. */
   cancel(tenant: Owner, id: string, atPeriodEnd: boolean, request: Request): Promise<Canceled>
 }
@@ -82,7 +82,7 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
     resource: Resource,
     cursor: string | undefined,
     listing: Listing<Item>
-  ): Promise<Listed<Item>> {
+  ): Promise<ProviderPage<Item>> {
     return on(tenant, (account) => listAll(resource, cursor, (page) => read(account, (polar) => listing(polar, page))))
   }
 

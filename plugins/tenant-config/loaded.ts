@@ -9,7 +9,7 @@ import { createAsyncCache, type AsyncCache } from '../../lib/cache/async-cache.j
 const firstRetry = 500 // ms before the first retry of a document that could not be loaded
 const lastRetry = 30_000 // ms; each delay is twice the one before, up to this
 
-export interface Loaded {
+export interface LoadedDocuments {
   /** The routes in force. Not a promise if they are loaded. */
   get(tenant: Owner): TenantRoutes | Promise<TenantRoutes>
   /**
@@ -28,7 +28,7 @@ export interface LoadedOptions {
   readonly log: FastifyBaseLogger
 }
 
-export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded {
+export function createLoaded ({ max, load, events, log }: LoadedOptions): LoadedDocuments {
   const cache: AsyncCache<TenantRoutes, Owner> = createAsyncCache<TenantRoutes, Owner>({
     max,
     load: (tenant) => load(tenant, cache.peek(tenant)),

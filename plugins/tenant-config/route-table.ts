@@ -10,7 +10,7 @@ const maxParamLength = 2048 // characters, as for the server's own routes
 const origin = /^https?:\/\/[^/]+\/?/i // of an absolute URL, as proxies send it; it has no fragment
 const maxPathLength = 500 // characters, as in documents
 
-export interface Found<Value> {
+export interface RouteMatch<Value> {
   readonly value: Value
   readonly params: Readonly<Record<string, string>>
 }
@@ -64,7 +64,7 @@ export class RouteTable<Value> {
   }
 
   /** The route that matches the undecoded path, which has no query string. A text is matched before a parameter. */
-  find (method: string, path: string): Found<Value> | null {
+  find (method: string, path: string): RouteMatch<Value> | null {
     const text = textOf(path)
     if (text === null) return null
     const bounds = boundsOf(text)

@@ -1,7 +1,7 @@
 /** Serves the requests that match no route of the server: those to tenants' own routes. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { RouteReply } from '../../lib/http/route-reply.js'
-import type { Loaded } from './loaded.js'
+import type { LoadedDocuments } from './loaded.js'
 import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
@@ -26,7 +26,7 @@ declare module 'fastify' {
 }
 
 export interface TenantServing {
-  readonly loaded: Loaded
+  readonly loaded: LoadedDocuments
   readonly dashboardPermission: string | undefined
   readonly appUrl: string | undefined
 }

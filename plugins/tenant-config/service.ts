@@ -23,7 +23,7 @@ export interface Save {
   readonly usesSecrets: () => boolean | Promise<boolean>
 }
 
-export interface Saved {
+export interface SaveResult {
   /** The version of the saved document; after a dry run, the version in force. */
   readonly version: number
   /** The keys of secrets that the document reads. */
@@ -40,7 +40,7 @@ export interface ConfigService {
    * Throws `configInvalid` with every fault, and `routeConflict`. Throws `preconditionFailed` if the version in force does not meet
    * `match`, and `versionConflict` if another save happened in between.
    */
-  save(save: Save): Promise<Saved>
+  save(save: Save): Promise<SaveResult>
 }
 
 const nothing: SavedDocument = Object.freeze({ version: 0, document: Object.freeze({}), createdAt: new Date(0) })

@@ -14,7 +14,7 @@ import { methodOf } from '../../lib/compiler/route-parts.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
 import { placeWithin } from './placed-expression.js'
-import { RouteTable, type Found } from './route-table.js'
+import { RouteTable, type RouteMatch } from './route-table.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 export interface TenantRoute extends Origin {
@@ -40,7 +40,7 @@ export interface TenantRoutes {
   /** The workflows of the document, and the context for compiling workflows that the tenant sends. */
   readonly workflows: WorkflowDocument
   /** The route for a method and an undecoded path without query string. */
-  find(method: string, path: string): Found<TenantRoute> | null
+  find(method: string, path: string): RouteMatch<TenantRoute> | null
   /** The methods of the routes that match the path and that `counts` accepts. */
   methodsOf(path: string, counts: (route: TenantRoute) => boolean): Set<string>
 }

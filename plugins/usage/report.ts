@@ -1,5 +1,5 @@
 /** The response of `GET /billing/usage`. */
-import type { Standing } from './store.js'
+import type { CurrentUsage } from './store.js'
 import { Type, type Static } from 'typebox'
 import { Percentage, percentageOf } from '../../lib/plans/percentage.js'
 import { unlimited, type Plan } from '../../lib/plans/plans.js'
@@ -34,7 +34,7 @@ export const Report = named(
 )
 export type Report = Static<typeof Report>
 
-export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gauges }: Standing): Report {
+export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gauges }: CurrentUsage): Report {
   const maxStorage = allowed('storage_bytes', plan)
   return {
     tenantId,

@@ -80,7 +80,7 @@ export interface Instance {
 }
 
 /** The figures of `GET /billing/usage`. */
-export interface Standing {
+export interface CurrentUsage {
   readonly plan: string
   readonly storage: number
   readonly secrets: number
@@ -324,12 +324,12 @@ export function createUsageStore (
     },
 
     /** undefined if the tenant does not exist. */
-    async standing (tenant: Owner): Promise<Standing | undefined> {
+    async standing (tenant: Owner): Promise<CurrentUsage | undefined> {
       const open = (gauge: Gauge) =>
         sql`coalesce((
         select sum(g.value) from tenantry.usage_gauges g join tenantry.usage_instances i on i.id = g.instance_id
         where g.tenant_id = t.id and g.gauge = ${sql.lit(gauge)} and i.seen_at > clock_timestamp() - interval ${silence}), 0)::float8`
-      const { rows: [row] } = await sql<Omit<Standing, 'gauges'> & Record<Gauge, number>>`select t.plan,
+      const { rows: [row] } = await sql<Omit<CurrentUsage, 'gauges'> & Record<Gauge, number>>`select t.plan,
           coalesce((select amount from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = 'storage_bytes' and c.period = 'total'), 0)::float8 + ${
         reservedStorage(sql`t.id`)
       }::float8 as storage,

@@ -20,11 +20,11 @@ export interface Pass {
   readonly outcome: 'busy' | 'more' | 'done'
   /** Where the next pass begins. */
   readonly from: string
-  readonly refused: readonly Refused[]
+  readonly refused: readonly RefusedEvents[]
 }
 
 /** Deliveries that failed at once, because too many of the same line wait. */
-export interface Refused {
+export interface RefusedEvents {
   /** The owner of the webhooks; empty for the platform. */
   readonly owner: Owner
   /** See `source` of the table. */
@@ -62,7 +62,7 @@ export async function fanOut (db: Kysely<SystemTables>, subscribers: SubscriberD
   // server loaded a newer document first; the versions show that.
   const known = new Map<string, Subscribers>()
   for (const { tenant } of events) if (!known.has(tenant)) known.set(tenant, await subscribers.of(tenant))
-  let refused: readonly Refused[] = []
+  let refused: readonly RefusedEvents[] = []
   if (last === undefined) return { outcome: from === '' ? 'done' : 'more', from: '', refused }
 
   const done = await db.transaction().execute(async (transaction) => {
@@ -140,7 +140,7 @@ function of (subscribers: Subscribers | undefined, owner: Owner, type: string): 
 }
 
 /** Inserts the deliveries. The first of each subject is due at once unless an earlier one waits; the others follow it. */
-async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readonly Row[], now: Date): Promise<readonly Refused[]> {
+async function insertDeliveries (transaction: Kysely<SystemTables>, rows: readonly Row[], now: Date): Promise<readonly RefusedEvents[]> {
   if (rows.length === 0) return []
   const full = await fullLines(transaction, rows)
   const isRefused = ({ tenant, source }: Row) => full.some((line) => line.tenant === tenant && line.source === source)

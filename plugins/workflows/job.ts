@@ -61,7 +61,7 @@ export interface RunJob {
 }
 
 /** The end of a run, and the address of its callback. */
-interface Ended {
+interface EndedRun {
   readonly end: RunEnd
   readonly address: Address | null
 }
@@ -77,7 +77,7 @@ const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run
 export function createRunJob ({ engine, store, documents, tenants, plugins, steps, callers, end, log: ownLog }: RunJobParts): RunJob {
   const running = new Map<HeldRun, AbortController>()
 
-  async function attempted (run: TakenRun, attempt: number, signal: AbortSignal, log: FastifyBaseLogger): Promise<Ended> {
+  async function attempted (run: TakenRun, attempt: number, signal: AbortSignal, log: FastifyBaseLogger): Promise<EndedRun> {
     const { tenant: id } = run
     const tenant = id === '' ? null : await tenants.get(id)
     if (id !== '' && (tenant === null || tenant.status === 'deleting')) throw new Interrupted('the tenant was deleted')
@@ -144,7 +144,7 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       running.set(run, canceled)
       try {
         const over = AbortSignal.any([signal, canceled.signal])
-        const ended = await attempted(run, attempt, over, log).catch((error: unknown): Ended => {
+        const ended = await attempted(run, attempt, over, log).catch((error: unknown): EndedRun => {
           // Even the parts of the run cannot be read.
           if (attempt <= maxAttempts || over.aborted || error instanceof Interrupted) throw error
           log.error({ err: error }, 'a workflow was abandoned')

@@ -75,7 +75,7 @@ interface Row {
 }
 
 /** The result for a due time. A stale one stays due. */
-type Done = 'started' | 'passed' | 'stale'
+type StartResult = 'started' | 'passed' | 'stale'
 
 export function createSchedules ({ db, store, documents, tenants, workflows, start, log }: SchedulesParts): Schedules {
   let saved = false
@@ -108,14 +108,14 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
       .where('next_at', '<=', now).orderBy('next_at').orderBy('tenant_id').orderBy('workflow').limit(maxDue).offset(offset).execute()
   }
 
-  function failed ({ tenant, workflow }: Row, error: unknown): Done {
+  function failed ({ tenant, workflow }: Row, error: unknown): StartResult {
     if (isOutage(error)) throw error
     if (error instanceof NotDue) return 'passed'
     log.error({ err: error, tenant, workflow }, 'a scheduled workflow could not be started; retrying')
     return 'stale'
   }
 
-  async function startOne ({ tenant, workflow: id, schedule, at, lastRun }: Row, now: Date): Promise<Done> {
+  async function startOne ({ tenant, workflow: id, schedule, at, lastRun }: Row, now: Date): Promise<StartResult> {
     const named = await documents.find(tenant, id)
     const read = named?.schedule === undefined ? undefined : parseSchedule(named.schedule)
     // The row may belong to another version of the document, which another process has loaded.
@@ -123,7 +123,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
     const next = read.next(now)
     if (next === null) return 'stale'
     const due: DueTime = { tenant, workflow: id, at, next }
-    const skip = async (reason: string): Promise<Done> => {
+    const skip = async (reason: string): Promise<StartResult> => {
       await passDue(db, due)
       log.warn({ tenant, workflow: id, at }, `a scheduled workflow was not started: ${reason}`)
       return 'passed'

@@ -5,7 +5,7 @@ import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
 import type { KeyObject } from 'node:crypto'
 import { deepFreeze } from '../../../lib/json/plain-value.js'
 import { whenKnown } from '../../../lib/concurrency/when-known.js'
-import { heldAt, type Held } from '../claims.js'
+import { heldAt, type VerifiedClaims } from '../claims.js'
 import { tokenInvalid } from '../errors.js'
 import { mapClaims } from './claims.js'
 import { createJwks, type Jwks } from './jwks.js'
@@ -18,7 +18,7 @@ const renewEvery = 60_000 // ms between checks of the keys' age, since cached to
 export interface ExternalToken {
   readonly provider: string
   /** Its claims, at once if its key is known; throws, or rejects with, `tokenInvalid`, `tokenExpired` or `identityProviderUnavailable`. */
-  verify(): Held | Promise<Held>
+  verify(): VerifiedClaims | Promise<VerifiedClaims>
 }
 
 export interface Providers {
@@ -61,7 +61,7 @@ export function createProviders ({ providers, now, maxLifetime, log, onChange }:
     for (const { jwks } of byIssuer.values()) jwks.renew()
   }, renewEvery).unref()
 
-  function verify (token: ReadToken, provider: Provider): Held | Promise<Held> {
+  function verify (token: ReadToken, provider: Provider): VerifiedClaims | Promise<VerifiedClaims> {
     const { algorithm, kid } = requireFit(token, provider)
     const settle = (key: KeyObject) => {
       if (!isSigned(token.input, token.signature, key, algorithm)) throw tokenInvalid()

@@ -2,7 +2,7 @@
 import type { Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { test } from 'tap'
 import { entitlement, graceMs } from '../../../plugins/billing/entitlement.js'
-import { resolvePlan, type Held, type Memory } from '../../../plugins/billing/resolve-plan.js'
+import { resolvePlan, type TenantSubscription, type Memory } from '../../../plugins/billing/resolve-plan.js'
 import { confirmed, knownOf, knownSince, merged, type Known } from '../../../plugins/billing/snapshots.js'
 import { at, day, endOfMonth, productPlans, products, random, recordedMonth, shuffled, snapshotOf, start } from './month.js'
 
@@ -147,7 +147,7 @@ test("a subscription's status and period decide its entitlement", async (t) => {
   t.equal(graceMs, 7 * day)
 })
 
-function held (changes: Partial<Snapshot>, rest: Partial<Held> = {}): Held {
+function held (changes: Partial<Snapshot>, rest: Partial<TenantSubscription> = {}): TenantSubscription {
   const known = knownOf(snapshotOf(changes))
   const { plan, cycle } = productPlans(known.snapshot?.productIds ?? []) ?? { plan: null, cycle: null }
   return { ...known, provider: 'payprov', id: known.snapshot?.id ?? '', plan, cycle, ...rest }
@@ -196,7 +196,7 @@ test('the end of the last subscription leaves free, and a tenant without any kee
 })
 
 test('a tenant is evaluated again when time changes its state, and the provider is queried if it may know more', async (t) => {
-  const judged = (one: Held, days: number, memory: Partial<Memory> = {}, canAsk = always) => {
+  const judged = (one: TenantSubscription, days: number, memory: Partial<Memory> = {}, canAsk = always) => {
     const { dueAt, asks } = resolvePlan([one], { ...nothing, ...memory }, tiers, canAsk, at(days).getTime())
     return [(dueAt - start) / day, asks]
   }

@@ -1,6 +1,6 @@
 /** The contract of every store, whatever its clock. */
 import type { Test } from 'tap'
-import type { ClientKind, RateLimitStore, Taken } from '../../../plugins/rate-limit/store.js'
+import type { ClientKind, RateLimitStore, LimitResult } from '../../../plugins/rate-limit/store.js'
 import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
@@ -16,7 +16,7 @@ export async function take (
   client: string,
   limit: Limit,
   second: Limit | null = null
-): Promise<Taken> {
+): Promise<LimitResult> {
   return { ...await store.take(kind, client, limit, second, Date.now()) }
 }
 

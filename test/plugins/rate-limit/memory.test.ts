@@ -1,4 +1,4 @@
-import type { Taken } from '../../../plugins/rate-limit/store.js'
+import type { LimitResult } from '../../../plugins/rate-limit/store.js'
 import t from 'tap'
 import { createMemoryStore, type MemoryStore } from '../../../plugins/rate-limit/memory.js'
 import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
@@ -11,7 +11,7 @@ const plan = createLimit({ max: 2, windowMs: 60_000 }, 'plan')
 const own = (owner: string, bucket = 'GET /own') => createLimit({ max: 1000, windowMs: 60_000 }, bucket, { owner: tenantRef(owner) })
 
 /** The result for a request of a tenant, or of an address if the client is one. */
-function take (store: MemoryStore, client: string, limit: Limit, now: number, other: Limit | null = null): Taken {
+function take (store: MemoryStore, client: string, limit: Limit, now: number, other: Limit | null = null): LimitResult {
   const taken = store.take(client.includes('.') ? 'address' : 'tenant', client, limit, other, now)
   if (taken instanceof Promise) throw new Error('memory has no promises')
   return { ...taken }
