@@ -12,9 +12,9 @@ interface Reply {
 }
 
 /** Returns the names of headers that only one of them sends. Throws if the status or the body differs. */
-export async function checkAgreement (left: string, right: string, cases: readonly Case[]): Promise<string[]> {
+export async function checkAgreement (left: string, right: string, requests: readonly BenchRequest[]): Promise<string[]> {
   const headers = new Set<string>()
-  for (const request of [...cases.flatMap(({ requests }) => [...requests.slice(0, 3), ...requests.slice(-1)]), ...refusedRequests(cases)]) {
+  for (const request of requests) {
     const [one, other] = [await ask(left, request), await ask(right, request)]
     if (one.status !== other.status || !isDeepStrictEqual(one.body, other.body)) {
       throw new Error(`the servers disagree on ${request.method} ${request.path}\n${JSON.stringify(one)}\n${JSON.stringify(other)}`)
@@ -26,8 +26,13 @@ export async function checkAgreement (left: string, right: string, cases: readon
   return [...headers].sort()
 }
 
+/** Some measured requests of each case. */
+export function acceptedRequests (cases: readonly Case[]): BenchRequest[] {
+  return cases.flatMap(({ requests }) => [...requests.slice(0, 3), ...requests.slice(-1)])
+}
+
 /** No token, a wrong token, a row that does not exist, another tenant's row, and invalid input. */
-function refusedRequests (cases: readonly Case[]): BenchRequest[] {
+export function refusedRequests (cases: readonly Case[]): BenchRequest[] {
   const [read, list, insert] = cases.map(({ requests }) => requests[0])
   const foreign = cases[0]?.requests[1]
   if (read === undefined || list === undefined || insert === undefined || foreign === undefined) throw new Error('no requests')

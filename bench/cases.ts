@@ -13,8 +13,10 @@ export interface Case {
   readonly name: string
   /** Each connection sends all of them, starting at a different one. */
   readonly requests: readonly BenchRequest[]
-  /** The target ratio of requests a second, and of CPU. */
+  /** The target ratio to the hand-written server: of requests a second, and of CPU. */
   readonly target: { readonly throughput: number, readonly cpu?: number }
+  /** The same to node:http with pg. */
+  readonly targetOfRaw?: { readonly throughput: number }
   /** The case inserts rows, which are removed after each round. */
   readonly writes?: true
 }
@@ -35,7 +37,8 @@ export function createCases (database: Pick<BenchDatabase, 'ids'>): Case[] {
         ({ tenant, headers }, index) => ({ method: 'GET', path: `/articles/${database.ids.get(tenant)?.[index]}`, headers }),
         50
       ),
-      target: { throughput: 1 }
+      target: { throughput: 1 },
+      targetOfRaw: { throughput: 1 }
     },
     {
       name: 'list of 20 rows with total',
@@ -56,6 +59,7 @@ export function createCases (database: Pick<BenchDatabase, 'ids'>): Case[] {
         })
       }), 10),
       target: { throughput: 1 },
+      targetOfRaw: { throughput: 1 },
       writes: true
     },
     {

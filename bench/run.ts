@@ -1,6 +1,7 @@
 /**
- * `npm run bench`: compares tenantry with the hand-written server in one run, on the same PostgreSQL, table, pool and load. Then measures
- * the start of a thousand declared routes (bench/routes.ts). Rounds alternate between the servers; ratios are medians over the rounds.
+ * `npm run bench`: compares tenantry with the hand-written server, and with node:http and pg without a framework, in one run on the same
+ * PostgreSQL, table, pool and load. Then measures the start of a thousand declared routes (bench/routes.ts). Rounds alternate between the
+ * servers; ratios are medians over the rounds.
  * Options:
  *   --rounds N         rounds of each case (default 5)
  *   --seconds N        seconds of load on each server in a round (default 5)
@@ -11,13 +12,14 @@
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { testSecret } from '../test/helpers/tokens.js'
-import { checkAgreement } from './agreement.js'
+import { acceptedRequests, checkAgreement, refusedRequests } from './agreement.js'
 import { createCases, type Case } from './cases.js'
 import { rowCount, startDatabase, tenantCount, type BenchDatabase } from './database.js'
 import { markdownTable, medianOf, ratio, type Measurement } from './statistics.js'
 import { startLoad, startSubject, type Load, type Subject } from './subject.js'
 
 const baseName = 'hand-written'
+const rawName = 'node-http'
 const warmUpSeconds = 2
 
 const { values: options } = parseArgs({
@@ -43,11 +45,14 @@ try {
   subjects.push(base)
   const subject = await startSubject(options.subject, settings)
   subjects.push(subject)
+  const raw = await startSubject(rawName, settings)
+  subjects.push(raw)
   const cases = createCases(database)
-  const differing = await checkAgreement(base.url, subject.url, cases)
+  const differing = await checkAgreement(base.url, subject.url, [...acceptedRequests(cases), ...refusedRequests(cases)])
+  await checkAgreement(base.url, raw.url, acceptedRequests(cases))
   await database.reset()
-  const results = await measure(cases.filter(({ name }) => name.includes(options.case)), base, subject)
-  await print(results, base, subject, differing)
+  const results = await measure(cases.filter(({ name }) => name.includes(options.case)), { base, subject, raw })
+  await print(results, { base, subject, raw }, differing)
 } finally {
   for (const process of [...subjects, load]) await process.stop()
   await database.stop()
@@ -55,26 +60,26 @@ try {
 // A run of all cases also measures the start with declared routes.
 if (options.case === '' && options.subject === 'tenantry') await import('./routes.js')
 
-interface Result {
-  readonly measured: Case
-  readonly base: Measurement[]
-  readonly subject: Measurement[]
+interface Servers {
+  readonly base: Subject
+  readonly subject: Subject
+  readonly raw: Subject
 }
 
-async function measure (cases: readonly Case[], base: Subject, subject: Subject): Promise<Result[]> {
-  const results = cases.map((measured): Result => ({ measured, base: [], subject: [] }))
+type Result = { readonly measured: Case } & Readonly<Record<keyof Servers, Measurement[]>>
+
+async function measure (cases: readonly Case[], servers: Servers): Promise<Result[]> {
+  const results = cases.map((measured): Result => ({ measured, base: [], subject: [], raw: [] }))
+  const order: Array<keyof Servers> = ['base', 'subject', 'raw']
   for (const { measured } of results) {
-    for (const server of [base, subject]) await round(measured, server, database, load, warmUpSeconds)
+    for (const key of order) await round(measured, servers[key], database, load, warmUpSeconds)
   }
   for (let index = 0; index < Number(rounds); index++) {
     for (const result of results) {
-      // The servers take turns at going first, so that neither always gets the warmer machine.
-      const order = index % 2 === 0 ? [base, subject] : [subject, base]
-      for (const server of order) {
-        const list = server === base ? result.base : result.subject
-        list.push(await round(result.measured, server, database, load, Number(seconds)))
-      }
+      for (const key of order) result[key].push(await round(result.measured, servers[key], database, load, Number(seconds)))
     }
+    // The servers take turns at going first, so that none always gets the warmer machine.
+    order.push(...order.splice(0, 1))
     console.error(`round ${index + 1} of ${rounds}`)
   }
   return results
@@ -92,7 +97,7 @@ async function round (measured: Case, server: Subject, database: BenchDatabase, 
   return { ...report, cpu: (after.cpu - before.cpu) / report.count, databaseCpu }
 }
 
-async function print (results: readonly Result[], base: Subject, subject: Subject, differing: readonly string[]): Promise<void> {
+async function print (results: readonly Result[], { base, subject, raw }: Servers, differing: readonly string[]): Promise<void> {
   console.log(
     `PostgreSQL with ${rowCount} rows of ${tenantCount} tenants, ${connections} connections, ${rounds} rounds of ${seconds} s, Node ${process.version}, ${cpus().length} × ${
       cpus()[0]?.model
@@ -109,27 +114,41 @@ async function print (results: readonly Result[], base: Subject, subject: Subjec
   ]
   console.log(markdownTable(
     ['case', 'server', 'requests/s', 'p50 ms', 'p99 ms', 'server CPU µs/request', 'PostgreSQL CPU µs/request'],
-    results.flatMap(({ measured, ...rounds }) => [row(measured.name, base.name, rounds.base), row('', subject.name, rounds.subject)])
-  ))
-  console.log(`\nRatios of ${subject.name} to ${base.name}: the median of the rounds (lowest to highest).\n`)
-  console.log(markdownTable(
-    ['case', 'requests/s', 'target', 'CPU a request', 'target', 'p99'],
-    results.map(({ measured: { name, target }, ...rounds }) => [
-      name,
-      formatRatio(ratio(rounds.subject, rounds.base, 'requestsPerSecond')),
-      `≥ ${target.throughput.toFixed(1)}`,
-      formatRatio(ratio(rounds.subject, rounds.base, 'cpu')),
-      target.cpu === undefined ? '' : `≤ ${target.cpu.toFixed(1)}`,
-      formatRatio(ratio(rounds.subject, rounds.base, 'p99'))
+    results.flatMap(({ measured, ...rounds }) => [
+      row(measured.name, base.name, rounds.base),
+      row('', subject.name, rounds.subject),
+      row('', raw.name, rounds.raw)
     ])
   ))
-  const [baseUsage, subjectUsage] = [await base.usage(), await subject.usage()]
-  console.log(
-    `\nMemory after load: ${base.name} ${megabytes(baseUsage.rss)}, ${subject.name} ${megabytes(subjectUsage.rss)}, ratio ${
-      (subjectUsage.rss / baseUsage.rss).toFixed(2)
-    }`
-  )
-  if (differing.length > 0) console.log(`\nHeaders that only one of them sends: ${differing.join(', ')}`)
+  printRatios(results, subject, base, 'base', ({ target }) => target)
+  printRatios(results, subject, raw, 'raw', ({ targetOfRaw }) => targetOfRaw)
+  const usages = await Promise.all([base, subject, raw].map(async (server) => `${server.name} ${megabytes((await server.usage()).rss)}`))
+  console.log(`\nMemory after load: ${usages.join(', ')}`)
+  if (differing.length > 0) console.log(`\nHeaders that only one of ${base.name} and ${subject.name} sends: ${differing.join(', ')}`)
+}
+
+function printRatios (
+  results: readonly Result[],
+  subject: Subject,
+  other: Subject,
+  key: keyof Servers,
+  targetOf: (measured: Case) => Partial<Case['target']> | undefined
+): void {
+  console.log(`\nRatios of ${subject.name} to ${other.name}: the median of the rounds (lowest to highest).\n`)
+  console.log(markdownTable(
+    ['case', 'requests/s', 'target', 'CPU a request', 'target', 'p99'],
+    results.map((result) => {
+      const { throughput, cpu } = targetOf(result.measured) ?? {}
+      return [
+        result.measured.name,
+        formatRatio(ratio(result.subject, result[key], 'requestsPerSecond')),
+        throughput === undefined ? '' : `≥ ${throughput.toFixed(1)}`,
+        formatRatio(ratio(result.subject, result[key], 'cpu')),
+        cpu === undefined ? '' : `≤ ${cpu.toFixed(1)}`,
+        formatRatio(ratio(result.subject, result[key], 'p99'))
+      ]
+    })
+  ))
 }
 
 function formatRatio ({ median, low, high }: ReturnType<typeof ratio>): string {

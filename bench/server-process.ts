@@ -1,5 +1,5 @@
 /** The process of a measured server: it serves, and reports its resource usage to its parent over IPC. */
-import type { FastifyInstance } from 'fastify'
+import type { Server } from 'node:http'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 
 export interface ServerSettings {
@@ -18,10 +18,16 @@ export interface Usage {
 
 export type ServerMessage = { readonly kind: 'ready', readonly port: number } | ({ readonly kind: 'usage' } & Usage)
 
+/** An app of Fastify, or a server that listens in the same way. */
+export interface MeasuredServer {
+  readonly server: Pick<Server, 'address'>
+  listen(address: { readonly port: number, readonly host: string }): Promise<unknown>
+}
+
 const resolution = 10 // ms
 
 /** Starts the server that `create` returns, with the settings of the parent. The process ends with its parent. */
-export async function serve (create: (settings: ServerSettings) => Promise<FastifyInstance>): Promise<void> {
+export async function serve (create: (settings: ServerSettings) => Promise<MeasuredServer>): Promise<void> {
   const send = (message: ServerMessage): void => {
     process.send?.(message)
   }
