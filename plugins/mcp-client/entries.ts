@@ -83,7 +83,7 @@ export function createEntries (max: number): Entries {
       if (next === undefined) break
       open(next)
     }
-    makeRoom()
+    endIdle()
     for (const waiters of [...waiting.values()]) {
       for (const waiter of [...waiters]) {
         const entry = entries.get(waiter.key)
@@ -95,7 +95,7 @@ export function createEntries (max: number): Entries {
   }
 
   /** Ends idle connections for the waiting calls that may replace them, and marks busy connections to end after their calls. */
-  function makeRoom (): void {
+  function endIdle (): void {
     const marked = new Set<Entry>()
     let coming = ending.size
     for (const { owner } of claims(sharesOf(entries.values(), max).held)) {
