@@ -123,7 +123,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
 
   const isReachable = () => ping(scanner, pingMs).then(() => true, () => false)
 
-  async function look (): Promise<void> {
+  async function scanDue (): Promise<void> {
     if (isDown) {
       if (!await isReachable()) return
       isDown = false
@@ -136,7 +136,7 @@ export function createQuarantine ({ scanner, scans, objects, dbFor, emitter, now
   }
 
   function checkOnce (): void {
-    checking ??= look()
+    checking ??= scanDue()
       .catch((err: unknown) => log.warn({ err }, 'the files in quarantine could not be listed: retrying'))
       .finally(() => {
         checking = null

@@ -88,7 +88,7 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
   }
 
   /** Tests a server after a timeout: if it does not list its tools either, ends the connection. */
-  function look (): void {
+  function probe (): void {
     client.listTools({}, { timeout: listTimeout, cacheMode: 'refresh' }).catch((error: unknown) => {
       if (error instanceof sdk.SdkError && error.code === sdk.SdkErrorCode.RequestTimeout) return client.close()
     }).catch((err: unknown) => log.debug({ err, server: name }, 'an MCP server could not be closed'))
@@ -96,7 +96,7 @@ export async function connect (sdk: typeof Sdk, server: McpServer, log: FastifyB
 
   function errorOf (error: unknown): Error {
     if (error instanceof sdk.SdkError && error.code === sdk.SdkErrorCode.RequestTimeout) {
-      look()
+      probe()
       return failure('toolTimeout', { cause: error })
     }
     // Another process may serve the address by now, without this session.

@@ -36,9 +36,9 @@ const maxNamed = 20 // migrations, tables and notes in one message
 const apply = 'run "tenantry migrate" or send POST /migration/apply'
 
 export function createReadiness ({ engine, cache, log }: ReadinessDependencies): Readiness {
-  async function check (name: string, look: () => Promise<CheckResult>): Promise<ReadinessCheck> {
+  async function check (name: string, run: () => Promise<CheckResult>): Promise<ReadinessCheck> {
     try {
-      return { name, ...await look() }
+      return { name, ...await run() }
     } catch (error) {
       log.warn({ err: error, check: name }, 'a check before publishing failed')
       return { name, ok: false, message: "The check failed: see the server's log." }

@@ -49,7 +49,7 @@ export function createBacklogLimit ({ max, waiting }: BacklogLimitParts): Backlo
     return allowance
   }
 
-  async function look (tenant: Owner, allowance: Allowance, db?: Kysely<SystemTables>): Promise<void> {
+  async function countAgain (tenant: Owner, allowance: Allowance, db?: Kysely<SystemTables>): Promise<void> {
     const remaining = max - await waiting(tenant, max, db)
     allowance.left = Math.min(remaining, Math.max(Math.ceil(remaining / partOfRemaining), Math.ceil(max / partOfBound)))
     allowance.fullUntil = remaining > 0 ? 0 : performance.now() + fullMs
@@ -64,9 +64,9 @@ export function createBacklogLimit ({ max, waiting }: BacklogLimitParts): Backlo
           throw failure('queueFull', { headers: { 'retry-after': String(retryAfter) }, extras: { retryAfter } })
         }
         // Another caller's count may wait for the connection of this transaction.
-        if (db !== undefined) await look(tenant, allowance, db)
+        if (db !== undefined) await countAgain(tenant, allowance, db)
         else {
-          await (allowance.counting ??= look(tenant, allowance).finally(() => {
+          await (allowance.counting ??= countAgain(tenant, allowance).finally(() => {
             allowance.counting = null
           }))
         }

@@ -19,7 +19,7 @@ end
 redis.call('PEXPIRE', KEYS[1], string.format('%.0f', span))
 return { count, span }`)
 
-const look = redisScript(`
+const readScript = redisScript(`
 return { tonumber(redis.call('GET', KEYS[1]) or 0), math.max(0, redis.call('PTTL', KEYS[1])) }`)
 
 export function createRedisCounter (connection: RedisConnection, options: CounterOptions): Counter {
@@ -35,7 +35,7 @@ export function createRedisCounter (connection: RedisConnection, options: Counte
       )
     },
     read (key, now) {
-      return connection.run((redis) => look(redis, [keyOf(key)], []).then(toCounted), () => memory.read(key, now))
+      return connection.run((redis) => readScript(redis, [keyOf(key)], []).then(toCounted), () => memory.read(key, now))
     }
   }
 }

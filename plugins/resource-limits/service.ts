@@ -141,7 +141,7 @@ export function createResourceLimits (
     for (let attempt = 0; attempt < maxAttempts; attempt++) {
       const slots = fits ? await store.count(counting, claim) : null
       if (slots !== null) return slots
-      const found = await store.look(user, resource, metric)
+      const found = await store.read(user, resource, metric)
       if (found === null) return null
       const error = refusal(found.slots ?? noSlots) ?? capacityError(found, counting)
       if (error !== null) throw error
@@ -206,7 +206,7 @@ export function createResourceLimits (
       refuseAmount(amount)
       const rules = (await rulesOf(tenantRef(user.tenant))).matching(resource, metric, user.role)
       if (rules.length === 0) return noLimit
-      const found = await store.look(user, resource, metric)
+      const found = await store.read(user, resource, metric)
       return resultOf(strictest(verdictsOf(rules, user, found?.slots ?? noSlots, amount, now())))
     },
 

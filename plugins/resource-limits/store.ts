@@ -94,7 +94,7 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
     },
 
     /** null if the tenant has no limits, or no longer exists. */
-    async look ({ tenant, id }: LimitedUser, resource: string, metric: string): Promise<RefusedCount | null> {
+    async read ({ tenant, id }: LimitedUser, resource: string, metric: string): Promise<RefusedCount | null> {
       const text = await engine.text(lookStatement, [tenant, userKey(id), resource, metric], { tenant: tenantRef(tenant) })
       if (text === null) return null
       const [counters, ...values]: [number, ...(number | null)[]] = JSON.parse(text)

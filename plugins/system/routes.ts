@@ -118,9 +118,9 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
     optional(app, 'realtime')
   ]
   let plugins: Info['plugins'] = {}
-  const look: CachedProbeOptions = { everyMs: 0, onError: (err) => app.log.debug({ err }, 'a value is missing from /system/info') }
-  const databaseVersion = createCachedProbe(async () => await versionOf(app.db), look)
-  const instancesOf = createCachedProbe(async () => await app.usage.instances(maxInstances), look)
+  const probeOptions: CachedProbeOptions = { everyMs: 0, onError: (err) => app.log.debug({ err }, 'a value is missing from /system/info') }
+  const databaseVersion = createCachedProbe(async () => await versionOf(app.db), probeOptions)
+  const instancesOf = createCachedProbe(async () => await app.usage.instances(maxInstances), probeOptions)
   app.addHook('onReady', async () => {
     plugins = groupsOf(app, off)
   })

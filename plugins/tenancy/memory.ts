@@ -43,13 +43,13 @@ export function createTenantMemory (find: (id: Owner) => Promise<TenantLookup>, 
     }
   })
 
-  function look (id: Owner): TenantLookup | Promise<TenantLookup> {
+  function lookUp (id: Owner): TenantLookup | Promise<TenantLookup> {
     const found = lookups.get(id)
-    return whenKnown(found, (looked) => looked.tenant === null ? looked : known.get(id))
+    return whenKnown(found, (lookup) => lookup.tenant === null ? lookup : known.get(id))
   }
 
   return {
-    get: (id) => known.touch(id) ?? look(id),
+    get: (id) => known.touch(id) ?? lookUp(id),
     forget (id) {
       lookups.invalidate(id)
       known.invalidate(id)

@@ -16,7 +16,7 @@ import { tenantColumn } from '../../lib/database/sql.js'
 
 const maxDue = 100 // per check
 const maxStale = 1000
-const lookMs = 10_000
+const pollMs = 10_000
 
 /** A time of a schedule. */
 export interface DueTime {
@@ -149,14 +149,14 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
       let ended = false
       let timer: NodeJS.Timeout | undefined
       let reading: Promise<unknown> = Promise.resolve()
-      const look = (): void => {
+      const poll = (): void => {
         reading = startDue(new Date()).catch((err: unknown) =>
           log.debug({ err }, 'the schedules of workflows could not be read: retrying')
         ).finally(() => {
-          if (!ended) timer = setTimeout(look, lookMs).unref()
+          if (!ended) timer = setTimeout(poll, pollMs).unref()
         })
       }
-      look()
+      poll()
       return async () => {
         ended = true
         clearTimeout(timer)
