@@ -1,5 +1,6 @@
 /** The faults of a document, collected and reported in one error. */
 
+/** A fault of a document. */
 export interface Fault {
   /** JSON Pointer (RFC 6901) to the member; empty for the document as a whole. */
   readonly pointer: string

@@ -55,6 +55,7 @@ export interface Tokens {
   readonly canSign: boolean
   /** Whether there is a signing key for partial tokens: that of the option `jwt`. */
   readonly canSignPartial: boolean
+  /** The names of the external providers. */
   readonly providers: readonly string[]
 }
 

@@ -56,6 +56,7 @@ export interface Billing {
    * provider still tries to collect; else null. `tenantUnknown`
    */
   inForce(tenant: string): Promise<InForce | null>
+  /** Applies the provider's response. */
   record(provider: ProviderName, tenant: string, snapshots: readonly Snapshot[]): Promise<void>
   /** Asks the provider. `billingNotConfigured` without one, `tenantUnknown`, and the errors of its call. */
   sync(tenant: string): Promise<Subscription>

@@ -52,6 +52,7 @@ declare module 'fastify' {
 export interface AllowedOrigins {
   /** The platform's origins may connect for every tenant. */
   isPlatforms(origin: string): boolean
+  /** The tenant lists the origin. */
   isTenants(tenant: Owner, origin: string): Promise<boolean>
 }
 

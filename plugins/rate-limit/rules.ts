@@ -4,6 +4,7 @@ import { createHash } from 'node:crypto'
 
 /** The maximum number of requests of a client in a window. */
 export interface RateLimitRule {
+  /** Requests per window. */
   readonly max: number
   /** The window, in milliseconds. */
   readonly windowMs: number

@@ -57,6 +57,7 @@ export interface PlatformRoles {
   assign(user: UserKey, roleId: string, by: Actor): Promise<boolean>
   /** Throws `notFound` if the user does not have the role. */
   unassign(user: UserKey, roleId: string, by: Actor): Promise<void>
+  /** The user's assigned roles, by name. */
   rolesOf(user: UserKey): Promise<readonly RoleRow[]>
   /** The user's permissions, sorted; those of the default role if no role is assigned. */
   permissionsOf(user: UserKey): Promise<string[]>

@@ -30,6 +30,7 @@ export interface Use {
   readonly amount: number
 }
 
+/** The taken amount. */
 export interface Taken {
   /** Gives it back, once, if the work was not done. Never rejects; a failure is logged. */
   give(): Promise<void>
