@@ -16,6 +16,7 @@ import { endStatusOf, wasSent, whenEnded } from './plugin/request-end.js'
 import { serverOptions } from './plugin/when-stopping.js'
 import { securityRules } from './firestore/rules.js'
 import { openKeys, type KeyOptions } from './secrets/open-keys.js'
+import { limitPipelining } from './http/pipelining.js'
 import { requestIds } from './http/response-headers.js'
 import { buildSerializer, buildValidator } from './validation/fastify-compilers.js'
 import { loggerOptions, logAborted, RequestLog } from './log/request-log.js'
@@ -257,7 +258,8 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     ...serverOptions
   })
 
-  // The first hook, so that it also sees requests that later hooks reject.
+  app.addHook('onRequest', limitPipelining)
+  // Before the other hooks, so that it also sees requests that they reject.
   whenEnded(app, (request, reply, ms) => {
     // Fastify itself logs errors and responses that were sent.
     if (!wasSent(reply) && reply.raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
