@@ -59,7 +59,8 @@ async function readers (t: Test) {
     store,
     record,
     reader (own: ChangeStore) {
-      const reader = createReader({ store: own, tableOf: () => ({ table: tasks, excluded: new Set(), actions: null }), lost: () => {}, log: app.log })
+      const table = { table: tasks, excluded: new Set<string>(), actions: null }
+      const reader = createReader({ store: own, tableOf: () => table, lost: () => {}, log: app.log })
       reader.start()
       t.teardown(() => reader.stop())
       return reader
