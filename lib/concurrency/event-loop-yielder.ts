@@ -36,6 +36,9 @@ export interface Clock {
 const turn = 2 // ms of a round; the last piece of a turn may make it longer
 const longPiece = 4 // ms; a longer piece pauses for longer than its share, since each request that it holds up waits longer
 const pauseFactor = 4 // the account pauses this many times the length of a piece
+const share = 100 // ms of work within about a second; an account with more pauses `longerFactor` times as long
+const longerFactor = 3
+const windowMs = 1000
 const burst = 10 // ms of pauses that an account may owe and still work
 const msPerMegabyte = 1 // of garbage collection
 const maxPause = 250 // ms after one piece
@@ -50,6 +53,14 @@ const systemClock: Clock = {
   laterUnref: (work, ms) => setTimeout(work, ms).unref()
 }
 
+interface Account {
+  /** When it has paused enough for what it worked. */
+  freeAt: number
+  /** Milliseconds of its recent work, at `at`: they decay within about a second. */
+  worked: number
+  at: number
+}
+
 interface LatestRequest {
   readonly account: string
   at: number
@@ -59,8 +70,7 @@ export class Turns {
   readonly #clock: Clock
   /** Accounts whose work waits, in the order of their turns. */
   readonly #lines = new Map<string, (() => void)[]>()
-  /** When an account has paused enough for what it worked. */
-  readonly #freeAt = new Map<string, number>()
+  readonly #accounts = new Map<string, Account>()
   /** The two accounts with the latest requests. */
   #latest: LatestRequest | undefined
   #latestOfOthers: LatestRequest | undefined
@@ -80,7 +90,7 @@ export class Turns {
     this.#clock = clock
   }
 
-  /** Long work ran within the last second: each request must be reported with `heard`. */
+  /** Long work ran within the last second: each request must be reported with `noteRequest`. */
   get isActive (): boolean {
     return this.#active
   }
@@ -146,8 +156,13 @@ export class Turns {
     const length = now - start + allocated / 1_048_576 * msPerMegabyte
     this.#spent += length
     if (account === '' || !this.#isBeside(account, now)) return
-    const pause = Math.min(maxPause, pauseFactor * length * Math.max(1, length / longPiece))
-    this.#freeAt.set(account, now + this.#pauseOf(account, now) + pause)
+    const known = this.#accounts.get(account) ?? { freeAt: now, worked: 0, at: now }
+    this.#accounts.set(account, known)
+    known.worked = workedAt(known, now) + length
+    known.at = now
+    const factor = known.worked > share ? longerFactor * pauseFactor : pauseFactor
+    const pause = Math.min(maxPause, factor * length * Math.max(1, length / longPiece))
+    known.freeAt = Math.max(known.freeAt, now) + pause
   }
 
   #begin (): void {
@@ -213,7 +228,7 @@ export class Turns {
   }
 
   #pauseOf (account: string, now: number): number {
-    return Math.max(0, (this.#freeAt.get(account) ?? 0) - now)
+    return Math.max(0, (this.#accounts.get(account)?.freeAt ?? 0) - now)
   }
 
   /** Another account sends requests, which the account could delay. */
@@ -224,10 +239,16 @@ export class Turns {
 
   #calm (): void {
     const now = this.#clock.now()
-    for (const [account, time] of this.#freeAt) if (time <= now) this.#freeAt.delete(account)
-    this.#active = now - this.#lastWork < activeMs || this.#freeAt.size > 0 || this.#lines.size > 0
+    for (const [name, account] of this.#accounts) {
+      if (account.freeAt <= now && workedAt(account, now) < 1) this.#accounts.delete(name)
+    }
+    this.#active = now - this.#lastWork < activeMs || this.#accounts.size > 0 || this.#lines.size > 0
     if (this.#active) this.#clock.laterUnref(() => this.#calm(), activeMs)
   }
+}
+
+function workedAt ({ worked, at }: Account, now: number): number {
+  return worked * Math.exp((at - now) / windowMs)
 }
 
 /** The turns of the process. */

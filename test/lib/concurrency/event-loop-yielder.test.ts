@@ -64,6 +64,26 @@ t.test('an account with long work pauses while other accounts send requests', as
   t.ok(took <= 600, 'the account is not starved')
 })
 
+t.test('an account with long work all the time gets a tenth of the loop', async (t) => {
+  const paces = startPaces()
+  const starts: number[] = []
+  const all = work(paces.turns.yielder('tenant a'), 200, () => {
+    starts.push(paces.time)
+    paces.time += 4
+  })
+  for (let round = 0; starts.length < 200 && round < 100_000; round++) {
+    paces.time += 1
+    paces.turns.noteRequest('tenant a')
+    paces.turns.noteRequest('tenant b')
+    await paces.turn()
+  }
+  await all
+  const later = starts.filter((start) => start >= 1000)
+  const lasted = (later.at(-1) ?? Number.NaN) - 1000
+  t.ok(later.length * 4 / lasted <= 0.12, `${later.length} pieces of 4 ms in ${lasted} ms`)
+  t.ok(later.length * 4 / lasted >= 0.05, 'it is not starved')
+})
+
 t.test('an account does not pause if no other account sends requests', async (t) => {
   const paces = startPaces()
   const starts: number[] = []
