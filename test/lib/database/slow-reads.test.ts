@@ -208,20 +208,26 @@ test("in PostgreSQL a tenant's slow reads run one at a time, in transactions or 
   await lock.query('select pg_advisory_unlock(1)')
   await first
 
-  await lock.query('select pg_advisory_lock(1)')
-  const over = new AbortController()
-  const beside = (async () => {
-    while (!over.signal.aborted) await other()
-  })()
-  await other()
-  const slow = [inTransaction, alone, inTransaction, alone].map((run) => run())
-  while (await waiting() === 0);
-  for (let round = 0; round < 10; round++) await other()
-  t.equal(await waiting(), 1)
-  over.abort()
-  await beside
+  // A machine that stands still for 250 ms between two statements of the other tenant allows all of them: then once more.
+  let together = 0
+  for (let attempt = 0; attempt < 5 && together !== 1; attempt++) {
+    await lock.query('select pg_advisory_lock(1)')
+    const over = new AbortController()
+    const beside = (async () => {
+      while (!over.signal.aborted) await other()
+    })()
+    await other()
+    const slow = [inTransaction, alone, inTransaction, alone].map((run) => run())
+    while (await waiting() === 0);
+    for (let round = 0; round < 10; round++) await other()
+    together = await waiting()
+    over.abort()
+    await beside
+    await lock.query('select pg_advisory_unlock(1)')
+    await Promise.all(slow)
+  }
+  t.equal(together, 1)
   await lock.end()
-  await Promise.all(slow)
 })
 
 test('a read that became slow while it waited for a connection waits for its turn', async (t) => {
