@@ -6,9 +6,9 @@ import { default as formats } from 'ajv-formats'
 import { test } from 'tap'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { signToken } from '../helpers/tokens.js'
+import { seededRandom } from '../helpers/random.js'
 import { openBuiltIn, placed } from './built-in.js'
 import { caller, type Request } from './caller.js'
-import { generator } from './random.js'
 import { sampleOf } from './samples.js'
 
 const marker = 'marker-of-globex'
@@ -76,7 +76,7 @@ test('hostile input gets a documented response of every built-in endpoint, and n
   const { app, operations } = await openBuiltIn(t)
   const globex = caller(t, app, { token: signToken({ sub: 'gail', role: 'admin', tenant_id: 'globex' }) })
   t.equal((await globex('POST /tenant/rbac/roles', { body: { name: marker, permissions: ['a:b'] } })).status, 201)
-  const random = generator(seed)
+  const random = seededRandom(seed)
   const pick = <T>(list: readonly T[]): T => list[Math.floor(random() * list.length)]!
   const chance = (probability: number) => random() < probability
   const judge = createJudge()

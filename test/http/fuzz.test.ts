@@ -4,11 +4,11 @@
  */
 import { test } from 'tap'
 import { listen, testServer } from '../helpers/server.js'
+import { seededRandom } from '../helpers/random.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller, remoteCaller, type Request } from './caller.js'
 import { everyKind, routes, tables } from './document.js'
-import { generator } from './random.js'
 
 const seed = Number(process.env['TENANTRY_FUZZ_SEED'] ?? 20_261_121)
 const count = Number(process.env['TENANTRY_FUZZ_COUNT'] ?? 2000)
@@ -154,7 +154,7 @@ test('random requests cause no 500, no crash and no leak', async (t) => {
     )
   const before = await rows()
 
-  const random = generator(seed)
+  const random = seededRandom(seed)
   const below = (limit: number) => Math.floor(random() * limit)
   const pick = <T>(list: readonly T[]): T => list[below(list.length)]!
   const chance = (probability: number) => random() < probability

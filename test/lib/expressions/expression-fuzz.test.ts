@@ -11,6 +11,7 @@ import { compileExpression, expressionFunctions } from '../../../lib/expressions
 import { FaultList } from '../../../lib/schema/faults.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
 import { isFailure } from '../../../lib/errors.js'
+import { seededRandom } from '../../helpers/random.js'
 
 const expressions = 20_000
 const operators = [
@@ -40,16 +41,6 @@ const operators = [
 const macros = ['all', 'exists', 'exists_one', 'map', 'filter', 'bind', 'has', 'matches', 'duration']
 /** Signatures of the library that no expression can reach, since optional values are disabled. */
 const unreachable = /optional|OptionalNamespace|CelNamespace\)/
-
-function randomBy (seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6d2b79f5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
 
 /** Values that make an expression grow or scan the most, for texts of the given length. */
 function hostile (length: number): Record<string, unknown> {
@@ -395,7 +386,7 @@ t.test('every callable function has a meter', async (t) => {
 })
 
 t.test('no expression exceeds its budget', async (t) => {
-  const random = randomBy(20_261_122)
+  const random = seededRandom(20_261_122)
   const small = scopeOf(hostile(512))
   const large = scopeOf(hostile(262_144))
   const used = new Map<string, number>()

@@ -4,18 +4,9 @@ import { ConfigError } from '../../../lib/configuration/index.js'
 import { TenantryError } from '../../../lib/errors.js'
 import { readTenantDocument } from '../../../lib/tenant-document/index.js'
 import { check } from './documents.js'
+import { seededRandom } from '../../helpers/random.js'
 
 const runs = 3000
-
-/** mulberry32: the same documents in every run. */
-function random (seed: number): () => number {
-  return () => {
-    seed = (seed + 0x6D2B79F5) | 0
-    let mixed = Math.imul(seed ^ (seed >>> 15), 1 | seed)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
 
 const names = [
   'routes',
@@ -136,7 +127,7 @@ function documentOf (next: () => number): unknown {
 t.test('checking a document ends only with success, faults or conflicts', async (t) => {
   let accepted = 0
   for (let seed = 1; seed <= runs; seed++) {
-    const document = documentOf(random(seed))
+    const document = documentOf(seededRandom(seed))
     try {
       const result = await check(document)
       accepted++

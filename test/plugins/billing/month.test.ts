@@ -3,7 +3,8 @@ import { test, type Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
 import type { ProviderEvent } from '../../../plugins/billing/providers/provider.js'
 import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
-import { endOfMonth, random, recordedMonth, shuffled } from './month.js'
+import { seededRandom } from '../../helpers/random.js'
+import { endOfMonth, recordedMonth, shuffled } from './month.js'
 import { addTenant, audited, open, rowsOf, type Opened } from './tenants.js'
 
 /** A tenant's rows with another tenant's id, so that they can be compared. */
@@ -37,7 +38,7 @@ async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number)
     unclaimed: []
   })
   for (let seed = 0; seed < orders; seed++) {
-    const next = random(seed)
+    const next = seededRandom(seed)
     await live(`t-${seed}`, (month) => shuffled([...month, ...month], next))
     const found = await states(`t-${seed}`)
     t.equal((await audited(app)).filter((line) => line.startsWith(`t-${seed} billing.payment`)).length, 5, 'each payment is audited once')
@@ -50,8 +51,8 @@ async function sameInAnyOrder (t: Test, engine: DatabaseSection, orders: number)
   await billing.sync('t-order')
   const synced = await states('t-order')
   for (let seed = 0; seed < orders; seed++) {
-    const next = random(seed + 1000)
-    await live(`m-${seed}`, (month) => shuffled([...month, ...month].filter(({ id }) => random(Number(id.slice(4)) + seed)() < 0.6), next))
+    const next = seededRandom(seed + 1000)
+    await live(`m-${seed}`, (month) => shuffled([...month, ...month].filter(({ id }) => seededRandom(Number(id.slice(4)) + seed)() < 0.6), next))
     await billing.sync(`m-${seed}`)
     const found = await states(`m-${seed}`)
     if (JSON.stringify(found) !== JSON.stringify(synced)) {
@@ -80,7 +81,7 @@ test('concurrent deliveries to two servers end in the same rows', async (t) => {
     const month = recordedMonth(tenant)
     await Promise.all(
       [here, there].flatMap(({ billing }, index) =>
-        shuffled(month, random(seed * 2 + index)).map((event) => billing.receive('payprov', event))
+        shuffled(month, seededRandom(seed * 2 + index)).map((event) => billing.receive('payprov', event))
       )
     )
     // An event without a tenant may have been kept at the moment in which the other server learned its tenant.

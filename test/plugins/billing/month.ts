@@ -134,17 +134,6 @@ export function endOfMonth (month: readonly ProviderEvent[]): Snapshot[] {
   return [...last.values()].reverse()
 }
 
-/** Numbers from 0 to 1 that depend only on the seed (mulberry32). */
-export function random (seed: number): () => number {
-  let state = seed
-  return () => {
-    state = (state + 0x6D2B79F5) | 0
-    let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
-    mixed = (mixed + Math.imul(mixed ^ (mixed >>> 7), 61 | mixed)) ^ mixed
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 4_294_967_296
-  }
-}
-
 /** A random order; all orders are equally likely. */
 export function shuffled<Item> (items: readonly Item[], next: () => number): Item[] {
   return items.map((item) => ({ item, key: next() })).sort((one, other) => one.key - other.key).map(({ item }) => item)

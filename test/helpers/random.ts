@@ -1,7 +1,6 @@
-/** Random numbers for tests. */
-
-/** Mulberry32: small, and deterministic on every platform. */
-export function generator (state: number): () => number {
+/** Numbers from 0 to 1 that depend only on the seed: mulberry32. */
+export function seededRandom (seed: number): () => number {
+  let state = seed
   return () => {
     state = (state + 0x6d2b79f5) | 0
     let mixed = Math.imul(state ^ (state >>> 15), 1 | state)
