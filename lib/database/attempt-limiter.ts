@@ -5,7 +5,7 @@
 import type { Owner } from '../identity/tenant-ref.js'
 import type { SystemTables } from './system-tables.js'
 import { createHash } from 'node:crypto'
-import { sql, type Kysely } from 'kysely'
+import { sql, type Kysely, type RawBuilder } from 'kysely'
 import { removal, sweep } from './retention.js'
 import { failure } from '../errors.js'
 
@@ -47,6 +47,13 @@ export interface AttemptLimiter {
 
 /** @param now the clock, in milliseconds since 1970 */
 export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => number = Date.now): AttemptLimiter {
+  /** Whether the row of the subject meets the condition. */
+  async function exists (tenant: Owner, kind: string, subject: string, condition: RawBuilder<unknown>): Promise<boolean> {
+    const { rows } = await sql`select from tenantry.attempts
+      where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)} and ${condition}`.execute(db)
+    return rows.length > 0
+  }
+
   return {
     async consume ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
       const time = now()
@@ -70,9 +77,7 @@ export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => numbe
     },
 
     async isSpent ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {
-      const { rows } = await sql`select from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)}
-        and cardinality(tries) >= ${max} and tries[1] > ${new Date(now() - pauseMs)}`.execute(db)
-      return rows.length > 0
+      return await exists(tenant, kind, subject, sql`cardinality(tries) >= ${max} and tries[1] > ${new Date(now() - pauseMs)}`)
     },
 
     async reset ({ kind }, tenant, subject) {
@@ -95,13 +100,7 @@ export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => numbe
         where a.ends_at < excluded.ends_at - interval '1 day'`.execute(db)
     },
 
-    async isRemembered (kind, tenant, subject) {
-      const { rows } = await sql`select from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${
-        digest(subject)
-      }
-        and ends_at > ${new Date(now())}`.execute(db)
-      return rows.length > 0
-    },
+    isRemembered: (kind, tenant, subject) => exists(tenant, kind, subject, sql`ends_at > ${new Date(now())}`),
 
     sweep: () => sweep(db, 'tenantry.attempts.sweep', [removal('tenantry.attempts', sql`ends_at <= ${new Date(now())}`)])
   }
