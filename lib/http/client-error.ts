@@ -9,7 +9,7 @@ const nextId = requestIds()
 
 /** Connections whose bodies may take longer than Node's `requestTimeout`. */
 const unhurried = new WeakSet<Socket>()
-/** Connections whose bytes are no request: they end after the refusal. */
+/** Connections that sent invalid HTTP: they end after the refusal. */
 const refused = new WeakSet<Socket>()
 
 /** Lifts the time limit of the current request's body, since the caller checks its speed. Returns the function that ends this. */
@@ -24,7 +24,7 @@ export function allowSlowBody (socket: Socket): () => void {
 export function handleClientError (this: FastifyInstance, error: NodeJS.ErrnoException, socket: Socket): void {
   if (error.code === 'ECONNRESET' || socket.destroyed) return
   if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT' && unhurried.has(socket)) return
-  // More bytes that are no request may follow.
+  // More invalid bytes may follow.
   if (refused.has(socket)) return
   refused.add(socket)
   const requestId = nextId({ headers: {} })

@@ -1,4 +1,4 @@
-/** Counts the bytes of unread responses in memory, by tenant or address and by connection. */
+/** Counts bytes in memory, of unread responses or of arriving bodies, by tenant or address and by connection. */
 import type { Socket } from 'node:net'
 
 export interface LedgerOptions {
@@ -6,8 +6,8 @@ export interface LedgerOptions {
   readonly maxBytes: number
 }
 
-/** The bytes of one response. Call `release` once. */
-export interface ResponseBytes {
+/** The bytes of one response or body. Call `release` once. */
+export interface HeldBytes {
   release(): void
 }
 
@@ -24,14 +24,14 @@ export class Ledger {
     this.maxBytes = maxBytes
   }
 
-  /** Unread bytes of all accounts. */
+  /** The bytes of all accounts. */
   get bytes (): number {
     return this.total
   }
 
   /**
-   * Whether the response fits. If its account and connection have nothing else unread, it is always admitted. So each limit applies to
-   * the number of large responses, and not to the size of one.
+   * Whether the bytes fit. If their account and connection hold no others, they always do. So each limit applies to the number of
+   * large responses or bodies, and not to the size of one.
    */
   admits (account: string, connection: Socket, size: number): boolean {
     const ofConnection = this.byConnection.get(connection) ?? 0
@@ -40,7 +40,7 @@ export class Ledger {
     return ofAccount === 0 || (ofAccount + size <= this.maxBytes && this.total + size <= this.maxBytes * processShare)
   }
 
-  hold (account: string, connection: Socket, size: number): ResponseBytes {
+  hold (account: string, connection: Socket, size: number): HeldBytes {
     this.add(account, connection, size)
     return { release: () => this.add(account, connection, -size) }
   }
