@@ -53,7 +53,8 @@ await serve(async ({ connectionString, jwtSecret }) => {
     }
     if (name === undefined) throw new Refusal(404)
     if (collection === 'greetings') {
-      return { message: `Hello ${decodeURIComponent(name)}`, tenant, caller: { id: sub, role }, page: wholeOf(searchParams.get('page') ?? '1') }
+      const page = wholeOf(searchParams.get('page') ?? '1')
+      return { message: `Hello ${decodeURIComponent(name)}`, tenant, caller: { id: sub, role }, page }
     }
     if (collection !== 'articles') throw new Refusal(404)
     if (!uuid.test(name)) throw new Refusal(400)

@@ -61,7 +61,8 @@ interface Entry {
  */
 export function compileConnectors (document: ConnectorsDocument, context: ConnectorsContext): ConnectorSet {
   const entries = new Map<string, Entry>()
-  const inside: ConnectorContext = { ...context, overridableEnv: context.overridableEnv ?? new Set(), ofTenant: context.origin === 'tenant' }
+  const { overridableEnv = new Set(), origin } = context
+  const inside: ConnectorContext = { ...context, overridableEnv, ofTenant: origin === 'tenant' }
   for (const definition of builtIn) {
     const entry = builtInEntry(definition, document.credentials, inside, context.secretUses)
     const names = [definition.name, ...definition.aliases ?? []]

@@ -42,7 +42,10 @@ export interface TestAppOptions {
   /** The claims of `ask`. Default: it has no token. */
   readonly claims?: TokenClaims
   /** Options of `Fastify`. */
-  readonly server?: Pick<FastifyHttpOptions<Server>, 'clientErrorHandler' | 'forceCloseConnections' | 'http' | 'requestTimeout' | 'trustProxy'>
+  readonly server?: Pick<
+    FastifyHttpOptions<Server>,
+    'clientErrorHandler' | 'forceCloseConnections' | 'http' | 'requestTimeout' | 'trustProxy'
+  >
   /** Called with each line of the log, at `trace`. */
   readonly onLog?: (line: string) => void
   /** Called before the plugins are registered. */

@@ -20,11 +20,13 @@ const others = ['POST /mcp', 'GET /realtime/events', 'GET /ui']
 
 const nested = (depth: number): unknown => depth === 0 ? 1 : [nested(depth - 1)]
 const values: readonly unknown[] = [
-  null, 0, -1, 1.5, 1e308, true, '', ' ', 'x', 'x\0y', 'a\ud800', 'x'.repeat(70_000), [], {}, [null], [[]], { a: 1 }, nested(120), '__proto__',
-  'valueOf', '../../etc/passwd', '{{secret:x}}', '{{env.PATH}}', "' or 1=1 --", '2026-02-30', 'infinity', '9'.repeat(23), '%00', '\u202e',
-  { toString: 1 }, { length: 5 }, { then: 1 }, 2_147_483_648
+  null, 0, -1, 1.5, 1e308, true, '', ' ', 'x', 'x\0y', 'a\ud800', 'x'.repeat(70_000), [], {}, [null], [[]], { a: 1 }, nested(120),
+  '__proto__', 'valueOf', '../../etc/passwd', '{{secret:x}}', '{{env.PATH}}', "' or 1=1 --", '2026-02-30', 'infinity', '9'.repeat(23), '%00',
+  '\u202e', { toString: 1 }, { length: 5 }, { then: 1 }, 2_147_483_648
 ]
-const texts = ['1', '0', '-1', 'a', '', '2026-01-01', '2026-01-01T00:00:00Z', 'infinity', '\0', 'x'.repeat(3000), '{{x}}', '1e999', '%', '__proto__']
+const texts = [
+  '1', '0', '-1', 'a', '', '2026-01-01', '2026-01-01T00:00:00Z', 'infinity', '\0', 'x'.repeat(3000), '{{x}}', '1e999', '%', '__proto__'
+]
 const bytes: readonly Request[] = [
   { raw: '{"__proto__":{"a":1}}' },
   { raw: '{"a":' },
