@@ -33,11 +33,6 @@ const isOn = (name: keyof Config['plugins']) => ({ config }: Assembly) => config
 /** Logins need a server that signs its own tokens. */
 const hasLogins = ({ config: { jwt, plugins } }: Assembly) => plugins.login !== false && jwt !== undefined && canSign(jwt)
 
-/** The tables with a change feed. */
-function watchedTables ({ realtime: { enabled, tables }, plugins }: Config): Config['realtime']['tables'] {
-  return enabled === false || plugins.realtime === false ? {} : tables
-}
-
 const none = () => ({})
 
 function embeddingOptions (agent: Config['agent']) {
@@ -63,7 +58,6 @@ export const groups = {
     options: ({ config }) => ({
       ...config.database,
       tables: config.tables,
-      watched: watchedTables(config),
       migrate: config.migrate,
       firebase: config.firebase
     })

@@ -210,7 +210,12 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const vectorTable = agentSettings && vectorTableOf(agentSettings)
   return {
     ...name !== undefined && { name },
-    database: { ...database, ...roleTables !== undefined && { roleTables }, ...vectorTable !== undefined && { vectorTable } },
+    database: {
+      ...database,
+      ...roleTables !== undefined && { roleTables },
+      ...vectorTable !== undefined && { vectorTable },
+      ...realtime.enabled !== false && plugins.realtime !== false && realtime.tables !== undefined && { watched: realtime.tables }
+    },
     ...firebase !== undefined && { firebase },
     migrate: migrateOf(migrate, provider, env),
     tables: Object.fromEntries(tables.map(({ name, value }) => [name, value])),

@@ -1,5 +1,6 @@
 /** A checked document: with defaults, resolved aliases and settings, frozen. */
 import type { VectorTable } from '../database/document-tables.js'
+import type { WatchedTables } from '../database/migrations/change-triggers.js'
 import type { RoleTables } from '../database/role-tables.js'
 import type { AgentSettings } from './rules/agent.js'
 import type { BillingSettings } from './rules/billing.js'
@@ -43,6 +44,8 @@ export interface DatabaseConfig {
   readonly roleTables?: RoleTables
   /** The table of vectors, if `agent.embedding` uses pgvector. */
   readonly vectorTable?: VectorTable
+  /** The tables with a change feed, unless realtime is off. */
+  readonly watched?: WatchedTables
 }
 
 /** The store of documents beside the SQL database. */

@@ -164,6 +164,21 @@ t.test('migrate --print shows the changes, migrate applies them once, and a seco
   t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is missing'] })
 })
 
+t.test('migrate creates the triggers of watched tables, so that a server that does not migrate can watch them', async (t) => {
+  const { connectionString, query } = await postgresDatabase(t, { empty: true })
+  const document = { postgres: { connectionString }, tables: { notes }, realtime: { tables: { notes: {} } }, routes: [] }
+  const folder = t.testdir({
+    'tenantry.json': JSON.stringify(document),
+    'off.json': JSON.stringify({ ...document, realtime: { ...document.realtime, enabled: false } })
+  })
+  const triggers = () => query("select tgname from pg_trigger where tgrelid = 'notes'::regclass and tgname = 'tenantry_changes'")
+  t.equal((await here(['migrate', `${folder}/off.json`])).output.at(-1), nameAfterSystem('create_notes'))
+  t.equal((await triggers()).length, 0, 'realtime is off')
+  t.match((await here(['migrate', `${folder}/tenantry.json`])).output, [/record_changes_of_notes$/])
+  t.equal((await triggers()).length, 1)
+  t.strictSame(await here(['migrate', `${folder}/tenantry.json`]), { code: 0, output: [], errors: ['nothing is missing'] })
+})
+
 t.test('migrate prints security rules without a database', async (t) => {
   const folder = t.testdir({
     'tenantry.json': JSON.stringify({
