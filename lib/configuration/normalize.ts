@@ -208,13 +208,14 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   ) return undefined
   const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
   const vectorTable = agentSettings && vectorTableOf(agentSettings)
+  const hasFeed = realtime.enabled !== false && plugins.realtime !== false && Object.keys(realtime.tables ?? {}).length > 0
   return {
     ...name !== undefined && { name },
     database: {
       ...database,
       ...roleTables !== undefined && { roleTables },
       ...vectorTable !== undefined && { vectorTable },
-      ...realtime.enabled !== false && plugins.realtime !== false && realtime.tables !== undefined && { watched: realtime.tables }
+      ...hasFeed && { watched: realtime.tables }
     },
     ...firebase !== undefined && { firebase },
     migrate: migrateOf(migrate, provider, env),
