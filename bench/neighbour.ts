@@ -1,11 +1,12 @@
 /**
  * Measures the effect of the worst tenant on another one: the rate and the response times of the other's row route during each attack,
  * compared with quiet slices of the same run; and the slowest response of `/health`. In further slices the same attack hits a second
- * server with its own database, which has only the processors in common: they show the effect of the machine. The three kinds of slices
- * alternate. Long pauses of the caller mean that the machine is too busy for valid figures. Long pauses of the server show that an
- * attack blocks it. Run `node --import tsx bench/neighbour.ts` after a build. Options:
+ * server with its own database, which has only the processors in common. Their ratio is the floor: the effect of the machine, which no
+ * software can go below. The three kinds of slices take turns at going first. A p99 is the median of the slices' p99, so that one
+ * disturbed slice does not decide. Long pauses of the caller mean that the machine is too busy for valid figures. Long pauses of the
+ * server show that an attack blocks it. Run `node --import tsx bench/neighbour.ts` after a build. Options:
  *   --seconds N      duration of a slice (default 2)
- *   --slices N       slices of each kind for each attack (default 5)
+ *   --slices N       slices of each kind for each attack (default 7)
  *   --rate N         requests a second of the other tenant (default 200)
  *   --attacks LIST   which of expressions,slowReaders,manyKeys,saves,slowQueries,largeResponses,flood,all (default all of them)
  */
@@ -35,12 +36,12 @@ const names = Object.keys(attacks) as AttackName[]
 const { values: options } = parseArgs({
   options: {
     seconds: { type: 'string', default: '2' },
-    slices: { type: 'string', default: '5' },
+    slices: { type: 'string', default: '7' },
     rate: { type: 'string', default: '200' },
     attacks: { type: 'string', default: [...names, 'all'].join(',') }
   }
 })
-const [seconds = 2, slices = 5, rate = 200] = [options.seconds, options.slices, options.rate].map(Number)
+const [seconds = 2, slices = 7, rate = 200] = [options.seconds, options.slices, options.rate].map(Number)
 
 const calmMs = 100 // ms in which a calm server uses less than `calmCpu`
 const calmCpu = 10_000 // µs
@@ -64,14 +65,14 @@ try {
   console.log(
     markdownTable([
       'attack',
-      'quiet, requests/s',
-      'attacked, requests/s',
-      'ratio (target ≥ 0.8)',
+      'rate, attacked / quiet (target ≥ 0.8)',
       'quiet p99 ms',
       'attacked p99 ms',
       'ratio (target ≤ 2)',
-      'ratio beside a second server',
+      'floor: ratio beside a second server',
+      'above the floor: ratio / floor',
       '/health, longest ms (target < 50)',
+      'beside a second server',
       'longest pause of the server, ms',
       'of the caller, ms',
       'failures',
@@ -119,7 +120,9 @@ async function startSide (): Promise<Side> {
 async function compare (name: string): Promise<string[]> {
   const attackNames = name === 'all' ? names : names.filter((known) => known === name)
   if (attackNames.length === 0) throw new Error(`there is no attack ${name}`)
-  const [quiet, besideOther, attacked]: [CallerReport[], CallerReport[], CallerReport[]] = [[], [], []]
+  const quiet: CallerReport[] = []
+  const besideOther: CallerReport[] = []
+  const attacked: CallerReport[] = []
   const [answered, failures]: [Statuses, Statuses] = [{}, {}]
   const stalls: number[] = []
   const attackedSlice = async ({ server }: Side) => {
@@ -131,31 +134,42 @@ async function compare (name: string): Promise<string[]> {
     await calm(server)
     return { report, stall, responses }
   }
+  const kinds = [
+    async () => {
+      quiet.push(await slice(seconds))
+    },
+    async () => {
+      besideOther.push((await attackedSlice(apart)).report)
+    },
+    async () => {
+      const { report, stall, responses } = await attackedSlice(shared)
+      attacked.push(report)
+      stalls.push(stall)
+      add(failures, report.failures)
+      add(answered, responses)
+    }
+  ]
   for (let index = 0; index < slices; index++) {
-    quiet.push(await slice(seconds))
-    besideOther.push((await attackedSlice(apart)).report)
-    const { report, stall, responses } = await attackedSlice(shared)
-    attacked.push(report)
-    stalls.push(stall)
-    add(failures, report.failures)
-    add(answered, responses)
+    for (const kind of kinds) await kind()
+    kinds.push(...kinds.splice(0, 1))
   }
-  const rates = [quiet, attacked].map((reports) => median(reports.map((report) => report.rate)))
-  const [time, timeBesideOther, timeAttacked] = [quiet, besideOther, attacked].map((reports) =>
-    percentile(reports.flatMap((report) => report.times), 0.99)
-  )
-  const ratio = (base = Number.NaN, other = Number.NaN) => (other / base).toFixed(2)
-  const health = Math.max(...attacked.map((report) => report.health)).toFixed(0)
+  const rateOf = (reports: readonly CallerReport[]) => median(reports.map(({ rate }) => rate))
+  const p99 = (reports: readonly CallerReport[]) => median(reports.map(({ times }) => percentile(times, 0.99)))
+  const slowestHealth = (reports: readonly CallerReport[]) => Math.max(...reports.map(({ health }) => health))
+  const ratio = p99(attacked) / p99(quiet)
+  const floor = p99(besideOther) / p99(quiet)
   return [
     name,
-    ...rates.map((value) => value.toFixed(0)),
-    ratio(...rates),
-    ...[time, timeAttacked].map((value) => value?.toFixed(1) ?? ''),
-    ratio(time, timeAttacked),
-    ratio(time, timeBesideOther),
-    health,
+    (rateOf(attacked) / rateOf(quiet)).toFixed(2),
+    p99(quiet).toFixed(1),
+    p99(attacked).toFixed(1),
+    ratio.toFixed(2),
+    floor > 2 ? `${floor.toFixed(2)} (the target is out of reach)` : floor.toFixed(2),
+    (ratio / floor).toFixed(2),
+    slowestHealth(attacked).toFixed(0),
+    slowestHealth(besideOther).toFixed(0),
     Math.max(...stalls).toFixed(0),
-    Math.max(...attacked.map((report) => report.stall)).toFixed(0),
+    Math.max(...attacked.map(({ stall }) => stall)).toFixed(0),
     listed(failures),
     listed(answered)
   ]
