@@ -252,6 +252,8 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     ...serverOptions
   })
 
+  // Node would refuse unknown expectations with an empty 417. RFC 9110 (10.1.1) lets a server ignore them.
+  app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   app.addHook('onRequest', limitPipelining)
   // Before the other hooks, so that it also sees requests that they reject.
   whenEnded(app, (request, reply, ms) => {

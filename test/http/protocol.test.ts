@@ -201,6 +201,17 @@ test('HTTP', async (t) => {
     t.strictSame((await ask('GET /notes?title=fourth')).body.data, [], 'nothing is read after Connection: close')
   })
 
+  await t.test('unknown expectations are ignored', async (t) => {
+    const head = 'POST /notes HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: a\r\nConnection: close\r\nContent-Type: application/json\r\n'
+    const body = '{"title":"expected"}'
+    for (const value of ['tea', '200-ok', '1', '"']) {
+      const responses = await send(t, port, `${head}Expect: ${value}\r\nContent-Length: ${body.length}\r\n\r\n${body}`)
+      t.strictSame(responses.map(({ status }) => status), [201], value)
+    }
+    const refusal = await send(t, port, `${head.replace('/notes', '/nothing')}Expect: tea\r\nContent-Length: 0\r\n\r\n`)
+    t.strictSame(refusal.map(({ status }) => status), [404])
+  })
+
   await t.test('a body over the limit is rejected before it arrives', async (t) => {
     const head = 'POST /notes HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: a\r\nContent-Type: application/json\r\n'
     const declared = await send(t, port, `${head}Content-Length: 1048577\r\n\r\n{"title":"`)
