@@ -6,9 +6,11 @@ import type { ClientKind, RateLimitStore, LimitResult } from './store.js'
 import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { STATUS_CODES } from 'node:http'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { catalogue, TenantryError } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/address-key.js'
 import { whenKnown } from '../../lib/concurrency/when-known.js'
+import { createRefusalPace } from './refusal-pace.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
 declare module 'fastify' {
@@ -29,8 +31,8 @@ const beyondPlan = createLimit({ max: 30, windowMs: planWindow }, 'beyond the pl
 export interface RateLimiter {
   /**
    * Counts the request for its tenant, or for its address if no token or key proves the tenant. Throws `rateLimited` beyond
-   * the limit. Returns a promise only if the store is outside this process. If a request has several counts, the headers
-   * show the one with the fewest requests left.
+   * the limit. Returns a promise only if the store is outside this process, or if the refusal is delayed. If a request has several
+   * counts, the headers show the one with the fewest requests left.
    */
   check(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
   /** Like `check`, for a call of a route within this process. It sets no headers. */
@@ -61,6 +63,7 @@ export interface LimiterOptions {
 
 export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptions): RouteLimiter {
   let ceilings: Ceilings | undefined
+  const pace = createRefusalPace()
 
   function tenantOf (request: CountedCall): TenantId | undefined {
     const named = request.auth?.tenant_id
@@ -85,7 +88,15 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
     const client = tenant ?? addressKey(request.ip)
     return whenKnown(
       store.take(kind, client, first, second, now()),
-      (counted) => settle(request, reply, kind, client, first, second, counted)
+      (counted) => {
+        const refused = settle(request, reply, kind, client, first, second, counted)
+        if (refused === null) return
+        const delay = pace.next(kind, client)
+        if (delay === 0) throw refused
+        return sleep(delay).then(() => {
+          throw refused
+        })
+      }
     )
   }
 
@@ -145,6 +156,7 @@ function createCeilings (plans: Plans | null): Ceilings {
   }
 }
 
+/** Returns the refusal; null for an admitted request. */
 function settle (
   request: FastifyRequest,
   reply: FastifyReply,
@@ -153,13 +165,13 @@ function settle (
   first: Limit,
   second: Limit | null,
   taken: LimitResult
-): void {
+): TenantryError | null {
   const { admitted, now } = taken
   if (admitted && first.isConditional) refundLater(reply, reply.log, kind, client, first, taken)
   const shown = writeHeaders(request, reply, first, second, taken)
-  if (admitted) return
+  if (admitted) return null
   request.rateLimited = true
-  throw refusal(shown.rule, (shown === first ? taken.resetAt : taken.secondResetAt) - now)
+  return refusal(shown.rule, (shown === first ? taken.resetAt : taken.secondResetAt) - now)
 }
 
 /** Shows and returns the limit with fewer requests left. If both are equal, the one that ends later. */

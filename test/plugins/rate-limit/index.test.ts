@@ -57,6 +57,14 @@ async function statuses (app: FastifyInstance, url: string, count: number, heade
   return all
 }
 
+t.test('a flood gets a refusal for each request', async (t) => {
+  const app = await createApp(t, { default: { max: 1, windowMs: 60_000 } })
+  const flood = await Promise.all(Array.from({ length: 130 }, () => get(app, '/a', acme)))
+  t.same(flood.map(({ statusCode }) => statusCode), [200, ...new Array<number>(129).fill(429)])
+  t.match(flood.at(-1)?.headers, { 'x-ratelimit-remaining': 0, 'retry-after': '60' })
+  t.equal((await get(app, '/a', globex)).statusCode, 200)
+})
+
 t.test('responses show the limit, and the next one is 429 with Retry-After', async (t) => {
   const clock = { now: start }
   const app = await createApp(t, { default: { max: 2, windowMs: 10_000 } }, { clock })
