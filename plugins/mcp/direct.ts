@@ -33,14 +33,14 @@ export function createDirect (server: { readonly name: string, readonly version:
   }
 
   async function call (context: McpContext, isModern: boolean, name: string, input: unknown): Promise<string | null> {
-    const { sdk, tools, caller, signal } = context
+    const { sdk, tools, caller, response } = context
     const end = isModern ? `,${modernEnd}` : '}'
     const found = await tools.open(name, caller)
     if (found === null) throw unknownTool(sdk)
     const { tool: { outputSchema } } = found
     if (!isModern && outputSchema !== undefined && outputSchema['type'] !== 'object') return null
     try {
-      const output = await found.answer(input, { signal, maxBytes: maxResult })
+      const output = await found.answer(input, { response, maxBytes: maxResult })
       const { text, isJson } = output
       const content = `{"content":[{"type":"text","text":${JSON.stringify(textOf(output))}}]`
       if (!isJson || text === 'null' || text.startsWith('"')) return content + end

@@ -22,7 +22,7 @@ interface Resources {
   readonly templates: readonly Resource[]
 }
 
-export function addResources (server: Sdk.Server, { sdk, tools, documents, caller, signal }: McpContext): void {
+export function addResources (server: Sdk.Server, { sdk, tools, documents, caller, response }: McpContext): void {
   const listed = async () => resourcesOf(await tools.listed(caller))
   const page = (resources: readonly Resource[], cursor: string | undefined) =>
     pageAfter(sdk, resources, cursor, ({ tool }) => tool.name, ({ tool, uri }) => uri.length + tool.name.length + tool.description.length)
@@ -56,7 +56,7 @@ export function addResources (server: Sdk.Server, { sdk, tools, documents, calle
     const target = uri.length > maxUri ? undefined : await find(uri)
     if (target === undefined) throw new sdk.ResourceNotFoundError(uri)
     try {
-      const result = await tools.answer(target.name, target.input, caller, { signal, maxBytes: maxResult })
+      const result = await tools.answer(target.name, target.input, caller, { response, maxBytes: maxResult })
       return { contents: [{ uri, mimeType, text: textOf(result) }] }
     } catch (error) {
       if (error instanceof TenantryError && error.statusCode === 404) throw new sdk.ResourceNotFoundError(uri)

@@ -3,7 +3,6 @@ import type { FastifyInstance } from 'fastify'
 import type { McpService } from './service.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { Type } from 'typebox'
-import { leftOf } from '../../lib/http/caller-left.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { createGuard, type GuardOptions } from './guard.js'
@@ -48,7 +47,7 @@ export function mcpRoutes (app: FastifyInstance, service: McpService, { name, is
     onSend: guard.challenge
   }, async (request, reply) => {
     requireMessage(request.body)
-    const { status, headers, body } = await service.handle(request, () => leftOf(reply))
+    const { status, headers, body } = await service.handle(request, reply)
     return reply.code(status).headers(headers).serializer(asText).send(body)
   })
 

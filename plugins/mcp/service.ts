@@ -1,9 +1,10 @@
 /** Answers messages of MCP clients. */
 import type * as Sdk from '@modelcontextprotocol/server'
-import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
+import type { FastifyBaseLogger, FastifyReply, FastifyRequest } from 'fastify'
 import type { McpPrompt } from '../../lib/schema/mcp.js'
 import type { Tools } from '../tools/types.js'
 import type { DocumentSource } from './documents.js'
+import { leftOf } from '../../lib/http/caller-left.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { version } from '../../lib/version.js'
 import { depthOf } from '../tools/depth.js'
@@ -11,7 +12,7 @@ import { recogniser } from './common-message.js'
 import { createDirect, type McpResponse } from './direct.js'
 import { addPrompts } from './prompts.js'
 import { addResources } from './resources.js'
-import { addTools } from './tools.js'
+import { addTools, type McpContext } from './tools.js'
 
 const methodNotFound = -32601
 
@@ -32,13 +33,12 @@ export interface McpParts {
 }
 
 export interface McpService {
-  /** @param signal creates the signal, which aborts when the caller leaves */
-  handle(request: FastifyRequest, signal: () => AbortSignal): Promise<McpResponse>
+  handle(request: FastifyRequest, reply: FastifyReply): Promise<McpResponse>
   close(): Promise<void>
 }
 
 export function createMcp ({ sdk, tools, documents, url, name, instructions, prompts, log }: McpParts): McpService {
-  const callers = new WeakMap<Request, FastifyRequest>()
+  const replies = new WeakMap<Request, FastifyReply>()
   const info = { name, version }
   const options = {
     capabilities: { tools: {}, resources: {}, ...prompts.length > 0 && { prompts: {} } },
@@ -48,13 +48,16 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
   const recognise = recogniser(sdk)
   const direct = createDirect(info, sdk.SERVER_INFO_META_KEY)
 
+  const contextOf = ({ request, raw }: FastifyReply): McpContext => ({ sdk, tools, documents: documents(), caller: request, response: raw })
+
   // The library requires a server for each request.
   const handler = sdk.createMcpHandler(({ requestInfo }) => {
-    const caller = requestInfo && callers.get(requestInfo)
-    if (requestInfo === undefined || caller === undefined) throw new Error('an MCP server was requested outside a request')
+    const reply = requestInfo && replies.get(requestInfo)
+    if (reply === undefined) throw new Error('an MCP server was requested outside a request')
     const server = new sdk.Server(info, options)
-    addTools(server, { sdk, tools, documents: documents(), caller, signal: () => requestInfo.signal })
-    addResources(server, { sdk, tools, documents: documents(), caller, signal: () => requestInfo.signal })
+    const context = contextOf(reply)
+    addTools(server, context)
+    addResources(server, context)
     if (prompts.length > 0) addPrompts(server, sdk, prompts)
     return server
   }, {
@@ -63,21 +66,21 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
   })
 
   return {
-    async handle (request, signal) {
+    async handle (request, reply) {
       const { body, headers } = request
       // A subscription would hold a connection open, though tools change only with the tenant's document.
       if (isRecord(body) && body['method'] === 'subscriptions/listen') return refused(body['id'])
       // The caller may be another server of this package, within a tool call of its own.
       request.toolDepth = Math.max(request.toolDepth, depthOf(body))
       const common = recognise(body, headers)
-      const ready = common && await direct.respond(common, { sdk, tools, documents: documents(), caller: request, signal })
+      const ready = common && await direct.respond(common, contextOf(reply))
       if (ready !== null) return ready
       const message = new Request(`${url}/mcp`, {
         method: 'POST',
         headers: read.flatMap((name) => headers[name] === undefined ? [] : [[name, String(headers[name])]]),
-        signal: signal()
+        signal: leftOf(reply)
       })
-      callers.set(message, request)
+      replies.set(message, reply)
       const response = await handler.fetch(message, { parsedBody: body })
       const type = response.headers.get('content-type')
       return { status: response.status, headers: type === null ? {} : { 'content-type': type }, body: await response.text() }

@@ -1,6 +1,7 @@
 /** `tools/list` and `tools/call`. */
 import type * as Sdk from '@modelcontextprotocol/server'
 import type { FastifyRequest } from 'fastify'
+import type { ResponseEnd } from '../../lib/http/route-reply.js'
 import type { FoundTool, ListedTool, Tool, ToolResult, Tools } from '../tools/types.js'
 import type { DocumentSource } from './documents.js'
 import { TenantryError } from '../../lib/errors.js'
@@ -15,8 +16,8 @@ export interface McpContext {
   /** The documents that are resources; null without them. */
   readonly documents: DocumentSource | null
   readonly caller: FastifyRequest
-  /** Creates the signal, which aborts when the caller leaves. */
-  readonly signal: () => AbortSignal
+  /** The response to the message. */
+  readonly response: ResponseEnd
 }
 
 export function addTools (server: Sdk.Server, context: McpContext): void {
@@ -52,9 +53,9 @@ export function unknownTool (sdk: typeof Sdk): Error {
   return new sdk.ProtocolError(sdk.ProtocolErrorCode.InvalidParams, 'There is no tool with this name that you can call')
 }
 
-async function resultOf ({ caller, signal }: McpContext, found: FoundTool, input: unknown): Promise<Sdk.CallToolResult> {
+async function resultOf ({ caller, response }: McpContext, found: FoundTool, input: unknown): Promise<Sdk.CallToolResult> {
   try {
-    const result = await found.answer(input, { signal, maxBytes: maxResult })
+    const result = await found.answer(input, { response, maxBytes: maxResult })
     const content: Sdk.CallToolResult['content'] = [{ type: 'text', text: textOf(result) }]
     const value: unknown = result.isJson ? JSON.parse(result.text) : null
     return typeof value === 'string' || value === null ? { content } : { content, structuredContent: value }

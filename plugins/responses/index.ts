@@ -98,7 +98,7 @@ export default definePlugin<ResponsesOptions>({
       get unsentBytes () {
         return ledger.bytes
       },
-      run: (call, within, route, work) => largeRoutes.run(accountOf(call, trustsHeader), route, call, within, work)
+      run: (call, within, route, work) => largeRoutes.run(() => accountOf(call, trustsHeader), route, call, within, work)
     })
     // Pipelined responses on a lost connection get their `close` event from this module.
     whenEnded(app, () => {})
@@ -162,10 +162,12 @@ export default definePlugin<ResponsesOptions>({
   }
 })
 
-/** The largest number of bytes that the body can have in memory; 0 for a body that is read as a stream. */
-function bodySize ({ headers, routeOptions: { bodyLimit = 0, config } }: FastifyRequest): number {
-  const { 'content-length': length, 'transfer-encoding': encoding, 'content-type': type } = headers
-  if (length === undefined && encoding === undefined) return 0
+/** The largest number of bytes that the body can have in memory; 0 for a small body, and for one that is read as a stream. */
+function bodySize (request: FastifyRequest): number {
+  const { 'content-length': length, 'transfer-encoding': encoding, 'content-type': type } = request.headers
+  if (encoding === undefined && (length === undefined || Number(length) <= smallBody)) return 0
+  // Fastify creates `request.routeOptions` anew each time.
+  const { bodyLimit = 0, config } = request.routeOptions
   if (config.streamsBody === 'any' || (config.streamsBody === 'form' && type?.startsWith('multipart/') === true)) return 0
   return length === undefined ? bodyLimit : Math.min(Number(length), bodyLimit)
 }

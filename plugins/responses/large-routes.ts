@@ -51,12 +51,12 @@ export class LargeRoutes {
    *
    * @param route method and path
    */
-  async run (account: string, route: string, call: object, within: object, work: () => Promise<string>): Promise<string> {
-    const key = `${account} ${route}`
+  async run (account: () => string, route: string, call: object, within: object, work: () => Promise<string>): Promise<string> {
+    const key = () => `${account()} ${route}`
     const outer = this.places.get(within)
     if (outer !== undefined) this.places.set(call, outer)
-    if (outer !== undefined || !this.routes.has(key)) return this.remember(key, await work())
-    const free = await new Promise<() => void>((resolve, reject) => this.queue(account, resolve, reject))
+    if (outer !== undefined || this.isEmpty || !this.routes.has(key())) return this.remember(key, await work())
+    const free = await new Promise<() => void>((resolve, reject) => this.queue(account(), resolve, reject))
     this.places.set(call, free)
     try {
       return this.remember(key, await work())
@@ -83,9 +83,9 @@ export class LargeRoutes {
     for (const { gate } of this.lines.values()) gate.close()
   }
 
-  private remember (key: string, text: string): string {
-    if (text.length >= largeResponse) this.routes.set(key, remembered)
-    else if (!this.isEmpty) this.forget(key)
+  private remember (key: () => string, text: string): string {
+    if (text.length >= largeResponse) this.routes.set(key(), remembered)
+    else if (!this.isEmpty) this.forget(key())
     return text
   }
 

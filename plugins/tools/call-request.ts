@@ -2,6 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
+import type { CallBounds } from './call-route.js'
 import type { ToolRequest } from './input.js'
 import type { ToolCaller } from './types.js'
 import { EventEmitter } from 'node:events'
@@ -83,28 +84,47 @@ export class CallRequest implements RouteCall {
   }
 }
 
-export class CallReply implements RouteReply {
+/** The response of a call. It is its own `raw`, and creates nothing for listeners until there is one. */
+export class CallReply implements RouteReply, ResponseEnd {
   statusCode = 200
+  writableFinished = false
+  #isEnded = false
+  #listeners: EventEmitter | undefined
   readonly #headers = new Map<string, string>()
-  #raw: CallEnd | undefined
+  readonly #signal: AbortSignal | undefined
+  readonly #response: ResponseEnd | undefined
 
-  readonly #signal: () => AbortSignal | undefined
-
-  /** @param signal creates the signal, which aborts when the caller leaves */
-  constructor (signal: () => AbortSignal | undefined) {
+  constructor ({ signal, response }: Pick<CallBounds, 'signal' | 'response'>) {
     this.#signal = signal
+    this.#response = response
   }
 
-  /** Created only when the end of the call matters. */
   get raw (): ResponseEnd {
-    if (this.#raw === undefined) {
-      const raw = new CallEnd()
-      this.#raw = raw
-      const signal = this.#signal()
-      if (signal?.aborted === true) raw.end(false)
-      else signal?.addEventListener('abort', () => raw.end(false), { once: true })
+    return this
+  }
+
+  get destroyed (): boolean {
+    return this.#isEnded || this.#signal?.aborted === true || this.#response?.destroyed === true
+  }
+
+  once (event: 'close' | 'finish', listener: () => void): this {
+    if (this.#listeners === undefined) {
+      this.#listeners = new EventEmitter()
+      const leave = () => this.end(false)
+      this.#signal?.addEventListener('abort', leave, { once: true })
+      this.#response?.once('close', leave)
     }
-    return this.#raw
+    this.#listeners.once(event, listener)
+    return this
+  }
+
+  /** Ends the call: it is answered, or was given up. Later calls have no effect. */
+  end (isFinished: boolean): void {
+    if (this.#isEnded) return
+    this.#isEnded = true
+    this.writableFinished = isFinished
+    if (isFinished) this.#listeners?.emit('finish')
+    this.#listeners?.emit('close')
   }
 
   code (status: number): this {
@@ -132,25 +152,5 @@ export class CallReply implements RouteReply {
 
   send (): this {
     return this
-  }
-
-  /** Ends the call: it is answered, or was given up. Later calls have no effect. */
-  end (isFinished: boolean): void {
-    this.#raw?.end(isFinished)
-  }
-}
-
-class CallEnd extends EventEmitter implements ResponseEnd {
-  writableFinished = false
-  destroyed = false
-
-  end (isFinished: boolean): void {
-    if (this.destroyed) return
-    this.destroyed = true
-    if (isFinished) {
-      this.writableFinished = true
-      this.emit('finish')
-    }
-    this.emit('close')
   }
 }

@@ -1,9 +1,8 @@
 /** A way to call the route of a tool. */
 import type { ToolRequest } from './input.js'
-import type { ToolResult, ToolCaller, ToolRoute } from './types.js'
+import type { ToolCall, ToolResult, ToolCaller, ToolRoute } from './types.js'
 
-export interface CallBounds {
-  readonly signal: () => AbortSignal | undefined
+export interface CallBounds extends Pick<ToolCall, 'signal' | 'response'> {
   readonly maxBytes: number
   readonly timeoutMs: number
 }

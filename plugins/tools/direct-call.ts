@@ -23,17 +23,17 @@ export function createDirectCall (app: FastifyInstance): CallRoute {
     return responses()?.run(call, within, `${route.method} ${route.path}`, () => serve(call, reply)) ?? serve(call, reply)
   }
 
-  return async (route, request, caller, depth, { signal, maxBytes, timeoutMs }) => {
+  return async (route, request, caller, depth, bounds) => {
     if (route.serve === undefined) throw new Error('the router serves the route of the tool')
-    const reply = new CallReply(signal)
+    const reply = new CallReply(bounds)
     const call = new CallRequest(caller, route.method, request, depth)
-    const text = await within(serve(route, route.serve, caller, call, reply), reply, timeoutMs, (thrown) => {
+    const text = await within(serve(route, route.serve, caller, call, reply), reply, bounds.timeoutMs, (thrown) => {
       const error = reportError(thrown, call, route.path)
       reply.code(error.statusCode)
       return errorOf(error.statusCode, error.toBody(caller.id))
     })
     // The route itself bounds its result, as over HTTP. The text is therefore whole here.
-    if (Buffer.byteLength(text) > maxBytes) throw tooLarge(maxBytes)
+    if (Buffer.byteLength(text) > bounds.maxBytes) throw tooLarge(bounds.maxBytes)
     return resultOf(text, true)
   }
 }

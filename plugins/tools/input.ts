@@ -25,7 +25,7 @@ export interface ToolRequest {
 }
 
 /** Throws `validationFailed` for unknown members, and for values that a path cannot contain. The route validates the rest. */
-export function requestOf ({ segments, shape, params }: CompiledTool, input: unknown): ToolRequest {
+export function requestOf ({ path: parts, shape, params }: CompiledTool, input: unknown): ToolRequest {
   const given = input ?? {}
   if (!isRecord(given)) throw invalid({ path: '', message: 'must be an object', keyword: 'type' })
   for (const name in given) {
@@ -36,13 +36,11 @@ export function requestOf ({ segments, shape, params }: CompiledTool, input: unk
   // Has no prototype, since a parameter may have any name.
   const texts: Record<string, string> = Object.create(null)
   let path = ''
-  for (const [index, segment] of segments.entries()) {
-    if (index > 0) path += '/'
-    if (segment.startsWith(':')) {
-      const name = segment.slice(1)
-      const text = texts[name] = textOf(name, memberOf(given, name))
-      path += encodeURIComponent(text)
-    } else path += segment
+  for (const { text, param } of parts) {
+    path += text
+    if (param === null) continue
+    const value = texts[param] = textOf(param, memberOf(given, param))
+    path += encodeURIComponent(value)
   }
   const query: ToolRequest['query'] = Object.create(null)
   const url = shape.query.size === 0 ? path : path + queryOf(given, shape.query, query)

@@ -2,6 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { Nesting } from './nesting.js'
 import type { CallRoute } from './call-route.js'
+import { callerLeft } from '../../lib/database/failures.js'
 import { failure } from '../../lib/errors.js'
 import { resultOf, valueOf } from './tool-result.js'
 import { headersOf } from './call-request.js'
@@ -9,8 +10,7 @@ import { LocalRequest, LocalResponse } from './local-request.js'
 import { errorOf, tooLarge } from './tool-error.js'
 
 export function createRouterCall (app: FastifyInstance, nesting: Nesting): CallRoute {
-  return async (route, { url, payload }, caller, depth, { signal: signalOf, maxBytes, timeoutMs }) => {
-    const signal = signalOf()
+  return async (route, { url, payload }, caller, depth, { signal, response: outer, maxBytes, timeoutMs }) => {
     const { raw } = caller
     if (raw === undefined) throw failure('toolUnknown')
     const remoteAddress = raw.socket.remoteAddress ?? '127.0.0.1'
@@ -29,6 +29,7 @@ export function createRouterCall (app: FastifyInstance, nesting: Nesting): CallR
       end()
     }, timeoutMs)
     signal?.addEventListener('abort', end, { once: true })
+    outer?.once('close', end)
     try {
       app.routing(own, response)
       const text = (await response.body).toString()
@@ -39,6 +40,7 @@ export function createRouterCall (app: FastifyInstance, nesting: Nesting): CallR
     } catch (error) {
       if (isLate) throw failure('toolTimeout', { cause: error })
       signal?.throwIfAborted()
+      if (outer?.destroyed === true) throw callerLeft()
       throw error
     } finally {
       clearTimeout(timer)

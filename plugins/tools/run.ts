@@ -15,15 +15,11 @@ export type RunTool = (tool: CompiledTool, input: unknown, caller: ToolCaller, c
 export function createRun (app: FastifyInstance, nesting: Nesting): RunTool {
   const direct = createDirectCall(app)
   const throughRouter = createRouterCall(app, nesting)
-  return async (tool, input, caller, { signal, maxBytes = defaultBytes, timeoutMs = defaultTimeout }) => {
-    if (signal instanceof AbortSignal) signal.throwIfAborted()
+  return async (tool, input, caller, { signal, response, maxBytes = defaultBytes, timeoutMs = defaultTimeout }) => {
+    signal?.throwIfAborted()
     const request = requestOf(tool, input)
     const depth = depthWithin(caller)
     const call = tool.route.serve === undefined ? throughRouter : direct
-    return await call(tool.route, request, caller, depth, {
-      signal: () => typeof signal === 'function' ? signal() : signal,
-      maxBytes,
-      timeoutMs
-    })
+    return await call(tool.route, request, caller, depth, { signal, response, maxBytes, timeoutMs })
   }
 }

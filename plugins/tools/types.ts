@@ -1,7 +1,7 @@
 /** Tools: routes that language models and MCP clients call with the rights of their caller. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
-import type { RouteReply } from '../../lib/http/route-reply.js'
+import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { ToolDocumentation } from '../../lib/compiler/tool-shape.js'
 import type { JsonSchema } from '../../lib/expressions/types.js'
@@ -82,8 +82,10 @@ declare module '../../lib/tenant-document/tenant-documents.js' {
 export type FindTenantTools = (tenant: Owner) => TenantTools | null | Promise<TenantTools | null>
 
 export interface ToolCall {
-  /** The signal, or a function that creates it when a call needs it. */
-  readonly signal?: AbortSignal | (() => AbortSignal) | undefined
+  /** Ends the call. */
+  readonly signal?: AbortSignal | undefined
+  /** The response that the call contributes to. The call ends when that response closes. */
+  readonly response?: ResponseEnd | undefined
   /** The maximum bytes of a result. Beyond it, the call fails with `answerTooLarge`. Default: 65,536. */
   readonly maxBytes?: number | undefined
   /** Milliseconds for a call. Default: 30,000. */
