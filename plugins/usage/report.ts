@@ -5,7 +5,7 @@ import { Percentage, percentageOf } from '../../lib/plans/percentage.js'
 import { unlimited, type Plan } from '../../lib/plans/plans.js'
 import { bytesText } from './bytes-text.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { allowed } from './metrics.js'
+import { allowed, microPerUSD } from './metrics.js'
 
 const metric = {
   current: Type.Number(),
@@ -28,13 +28,14 @@ export const Report = named(
           limitFormatted: Type.String({ examples: ['5 GB', 'Unlimited'] })
         }, { description: 'The size in bytes.' })
       }),
-      tenantConfig: Type.Object({ secrets: Metric })
+      tenantConfig: Type.Object({ secrets: Metric }),
+      ai: Type.Object({ llmTokens: Metric, cost: Metric }, { description: 'Language models in this month (UTC); the cost is in USD.' })
     })
   })
 )
 export type Report = Static<typeof Report>
 
-export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gauges }: CurrentUsage): Report {
+export function reportOf (tenantId: string, plan: Plan, { storage, secrets, tokens, cost, gauges }: CurrentUsage): Report {
   const maxStorage = allowed('storage_bytes', plan)
   return {
     tenantId,
@@ -52,7 +53,8 @@ export function reportOf (tenantId: string, plan: Plan, { storage, secrets, gaug
           limitFormatted: maxStorage === null ? 'Unlimited' : bytesText(maxStorage)
         }
       },
-      tenantConfig: { secrets: metricOf(secrets, plan.limits.tenantConfig.maxSecrets) }
+      tenantConfig: { secrets: metricOf(secrets, plan.limits.tenantConfig.maxSecrets) },
+      ai: { llmTokens: metricOf(tokens, allowed('llm_tokens', plan)), cost: metricOf(cost / microPerUSD, plan.limits.ai.maxCostPerMonth) }
     }
   }
 }

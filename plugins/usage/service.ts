@@ -172,7 +172,7 @@ export function createUsage (
     },
     async report (tenant: Owner) {
       await ledger.flush()
-      const standing = await store.standing(tenant)
+      const standing = await store.standing(tenant, daysOf(monthOf(dayOf(now()))))
       if (standing === undefined) throw failure('tenantUnknown')
       return reportOf(tenant, plans.of(standing.plan), standing)
     },

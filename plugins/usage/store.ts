@@ -84,6 +84,10 @@ export interface CurrentUsage {
   readonly plan: string
   readonly storage: number
   readonly secrets: number
+  /** Tokens of language models in the month. */
+  readonly tokens: number
+  /** Of the tokens, in millionths of a USD. */
+  readonly cost: number
   readonly gauges: Readonly<Record<Gauge, number>>
 }
 
@@ -323,8 +327,11 @@ export function createUsageStore (
       return (counter, period) => amounts.get(`${counter} ${period}`) ?? 0
     },
 
-    /** undefined if the tenant does not exist. */
-    async standing (tenant: Owner): Promise<CurrentUsage | undefined> {
+    /** undefined if the tenant does not exist. `days`: those of the month. */
+    async standing (tenant: Owner, days: readonly string[]): Promise<CurrentUsage | undefined> {
+      const summed = (counter: Counter) =>
+        sql`coalesce((
+        select sum(amount) from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = ${sql.lit(counter)} and c.period = any(${days}::text[])), 0)::float8`
       const open = (gauge: Gauge) =>
         sql`coalesce((
         select sum(g.value) from tenantry.usage_gauges g join tenantry.usage_instances i on i.id = g.instance_id
@@ -333,12 +340,13 @@ export function createUsageStore (
           coalesce((select amount from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = 'storage_bytes' and c.period = 'total'), 0)::float8 + ${
         reservedStorage(sql`t.id`)
       }::float8 as storage,
+          ${summed('llm_tokens')} as tokens, ${summed('ai_cost')} as cost,
           (select count(*) from tenantry.secrets s where s.tenant_id = t.id and s.deleted_at is null)::float8 as secrets,
           ${open('connections')} as connections, ${open('rooms')} + ${joinedRooms} as rooms, ${open('entities_watched')} as entities_watched
         from tenantry.tenants t where t.id = ${tenant}`.execute(kyselyFor(tenant))
       if (row === undefined) return undefined
-      const { plan, storage, secrets, ...gauges } = row
-      return { plan, storage, secrets, gauges }
+      const { plan, storage, secrets, tokens, cost, ...gauges } = row
+      return { plan, storage, secrets, tokens, cost, gauges }
     }
   }
 }

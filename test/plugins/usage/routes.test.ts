@@ -54,6 +54,8 @@ test('each tenant gets its own summary, history and report', async (t) => {
   clock.forward(-86_400_000)
   t.match((await acme('GET /usage/history')).body, { history: { length: 29 } }, 'by a clock that was set back')
 
+  await (await app.usage.reserve('acme', 'ai_cost', 1_000_000)).settle(1_750_000)
+  await (await app.usage.reserve('globex', 'ai_cost', 1)).settle(1)
   await app.usage.take('acme', 'connections')
   await app.usage.take('acme', 'rooms')
   await app.usage.take('acme', 'rooms')
@@ -69,7 +71,8 @@ test('each tenant gets its own summary, history and report', async (t) => {
         rooms: { current: 2, limit: 7, percentage: 28.57 }
       },
       fileStorage: { storage: { current: 2.5 * MB, limit: 7 * MB, percentage: 35.71, currentFormatted: '2.5 MB', limitFormatted: '7 MB' } },
-      tenantConfig: { secrets: { current: 1, limit: 7, percentage: 14.29 } }
+      tenantConfig: { secrets: { current: 1, limit: 7, percentage: 14.29 } },
+      ai: { llmTokens: { current: 3, limit: 7, percentage: 42.86 }, cost: { current: 1.75, limit: 7, percentage: 25 } }
     }
   })
   t.match((await globex('GET /billing/usage')).body, {
