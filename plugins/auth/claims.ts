@@ -4,7 +4,7 @@ import { deepFreeze } from '../../lib/json/plain-value.js'
 import { isTenantId } from '../../lib/identity/tenant-ref.js'
 import { tokenExpired, tokenInvalid } from './errors.js'
 
-const clockTolerance = 5_000 // ms of tolerated clock difference between issuer and server
+const clockTolerance = 5_000 // ms by which the issuer's clock may be ahead of the server's
 
 /** Throws for a payload that no server would accept. */
 export function requireForm (payload: object): void {
@@ -56,7 +56,7 @@ export function heldAt (time: number, payload: unknown, maxLifetime: number): Ve
   if (!isClaims(payload)) throw tokenInvalid()
   const { exp, nbf = -Infinity, iat = -Infinity } = payload
   if (typeof exp !== 'number' || !Number.isFinite(exp) || typeof nbf !== 'number' || typeof iat !== 'number') throw tokenInvalid()
-  const until = exp * 1000 + clockTolerance
+  const until = exp * 1000
   if (time >= until) throw tokenExpired()
   if (time < Math.max(nbf, iat) * 1000 - clockTolerance) throw tokenInvalid()
   if (iat === -Infinity && maxLifetime !== Infinity) {
