@@ -120,7 +120,7 @@ export const groups = {
     })
   }),
   'mcp-client': group(() => import('../plugins/mcp-client/index.js'), {
-    enabled: ({ config: { agent } }) => (agent?.mcpServers ?? []).length > 0,
+    enabled: ({ config: { agent } }) => agent !== undefined,
     options: ({ config: { agent, plugins } }) => ({
       servers: agent?.mcpServers ?? [],
       maxProcesses: agent?.mcpMaxProcesses,

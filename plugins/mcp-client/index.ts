@@ -43,15 +43,11 @@ export default definePlugin<McpClientOptions>({
     const faults = new FaultList()
     checkMcpServers(servers, faults)
     faults.throwIfAny()
-    const sdk = await import('@modelcontextprotocol/client').catch((cause: unknown) => {
-      throw new Error(
-        'agent.mcpServers needs the package "@modelcontextprotocol/client": run "npm i @modelcontextprotocol/client@^2.4.0"',
-        { cause }
-      )
-    })
+    // Without servers the endpoints have empty lists, and need no package.
+    const sdk = servers.length === 0 ? undefined : await loadSdk()
     const { engine, log } = app
     const pool = createPool({
-      open: (server, signal) => connect(sdk, server, log, signal),
+      open: async (server, signal) => await connect(sdk ?? await loadSdk(), server, log, signal),
       maxProcesses,
       maxWait: Math.max(...servers.map(({ timeoutMs = defaultTimeout }) => timeoutMs), 0) + closeTime,
       now,
@@ -74,3 +70,12 @@ export default definePlugin<McpClientOptions>({
     return (group) => mcpClientRoutes(group, service)
   }
 })
+
+async function loadSdk () {
+  return await import('@modelcontextprotocol/client').catch((cause: unknown) => {
+    throw new Error(
+      'agent.mcpServers needs the package "@modelcontextprotocol/client": run "npm i @modelcontextprotocol/client@^2.4.0"',
+      { cause }
+    )
+  })
+}

@@ -15,6 +15,14 @@ async function folder (t: Test): Promise<string> {
   return path
 }
 
+test('without servers the lists are empty, and a call is a 404', async (t) => {
+  const { as } = await open(t, [])
+  const acme = as('acme')
+  t.match(await acme.get('/agent/mcp/servers'), { status: 200, body: { data: [], pagination: { limit: 20, offset: 0, total: 0 } } })
+  t.match(await acme.get('/agent/mcp/tools'), { status: 200, body: { tools: [] } })
+  t.match(await acme.execute('files.read', {}), { status: 404, body: { code: 'TENANTRY_NOT_FOUND' } })
+})
+
 test('tools of a program are listed and called', async (t) => {
   const path = await folder(t)
   await writeFile(join(path, 'note.txt'), 'a note')
