@@ -108,15 +108,17 @@ function limitWriting ({ raw: { socket }, server }: FastifyRequest, { raw }: Fas
 /** The file, if the caller may read it. From here on, the request counts for the file's tenant. */
 async function permitted (request: Download, service: FilesService): Promise<StoredFile> {
   const { bucket: name, '*': path } = request.params
-  const { tenant, id } = parseKey(path)
   const bucket = service.buckets.find(name)
-  if (bucket === undefined) throw failure('notFound')
   const { expires, signature } = request.query
+  const isSigned = expires !== undefined || signature !== undefined
+  // Callers without a token do not learn which buckets and keys there are.
+  if (bucket?.isPublic !== true && !isSigned && request.auth === null) throw tokenMissing()
+  if (bucket === undefined) throw failure('notFound')
+  const { tenant, id } = parseKey(path)
   const isAdmin = mayReadQuarantined(request, tenant)
-  if (expires !== undefined || signature !== undefined) {
+  if (isSigned) {
     if (!service.admitsDownload({ tenant, bucket: name, id }, expires ?? 0, signature ?? '')) throw failure('urlSignatureInvalid')
   } else if (!bucket.isPublic) {
-    if (request.auth === null) throw tokenMissing()
     if (request.tenant?.id !== tenant) throw failure('notFound')
     await requirePermissions(request, bucket.permissions)
   }

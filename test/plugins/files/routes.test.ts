@@ -165,6 +165,15 @@ test('a file can be deleted by its uploader, administrators and holders of files
   }
 })
 
+test('a download from a private bucket without a token is a 401 for any bucket and key', async (t) => {
+  const { app, as } = await open(t)
+  const { body: { url } } = await as('acme').upload([file('x')])
+  for (const path of [String(url), '/files/download/private/acme/x', '/files/download/private/x', '/files/download/other/acme/x']) {
+    t.match(await app.inject(path), { statusCode: 401 }, path)
+  }
+  t.match(await app.inject('/files/download/public/acme/x'), { statusCode: 404 })
+})
+
 test("another tenant's files do not exist", async (t) => {
   const { app, as } = await open(t)
   const { body: { id, url, key } } = await as('acme').upload([file('x'), { name: 'entityType', value: 'notes' }, {
