@@ -74,7 +74,7 @@ await serve(async ({ connectionString, jwtSecret }) => {
     reply.code(status).send({ error: title, message, code, requestId: request.id })
   })
   app.setNotFoundHandler(() => {
-    throw new HttpError(404, 'No route has this path', 'TENANTRY_NOT_FOUND')
+    throw new HttpError(404, 'Resource not found', 'TENANTRY_NOT_FOUND')
   })
 
   const onRequest = [authenticate, limitRate]

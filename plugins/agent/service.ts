@@ -143,7 +143,7 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
   async function * respond (input: ChatInput, signal: AbortSignal): AsyncGenerator<AgentEvent, void, undefined> {
     const { owner, conversationId, message, user } = input
     const { tenant } = owner
-    if (conversationId !== undefined && await store.find(owner, conversationId) === null) throw conversationUnknown()
+    if (conversationId !== undefined && await store.find(owner, conversationId) === null) throw failure('notFound')
     const id = conversationId ?? randomUUID()
     const history = conversationId === undefined ? [] : await store.messages(tenant, conversationId)
     const offered = input.tools ? await chatTools(tools(), settings.tools, input.request) : []
@@ -200,22 +200,18 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
 
     async read (owner, id) {
       const conversation = await store.find(owner, id)
-      if (conversation === null) throw conversationUnknown()
+      if (conversation === null) throw failure('notFound')
       return { ...conversation, history: await store.messages(owner.tenant, id) }
     },
 
     async delete (owner, id, actor) {
       const { tenant } = owner
       await dbFor(tenant).transaction().execute(async (writer) => {
-        if (!await store.remove(writer, owner, id)) throw conversationUnknown()
+        if (!await store.remove(writer, owner, id)) throw failure('notFound')
         await writeAudit(writer, { tenant, action: 'conversation.delete', actor, target: id, at: new Date(now()) })
       })
     }
   }
-}
-
-function conversationUnknown (): Error {
-  return failure('notFound', { message: 'There is no such conversation of this user' })
 }
 
 function titleOf (message: string): string {

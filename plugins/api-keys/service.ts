@@ -117,7 +117,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
       const time = now()
       const oldKeyValidUntil = await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         const row = await store.locked(transaction, tenant, id)
-        if (row === undefined) throw keyUnknown()
+        if (row === undefined) throw failure('notFound')
         requireGrant(held, row.scopes)
         const expires = row.expires_at?.getTime() ?? Infinity
         if (expires <= time) throw failure('conflict', { message: 'The API key has expired: create a new one' })
@@ -145,13 +145,9 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
 
     async delete (tenant, id, actor) {
       await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
-        if (!await store.delete(transaction, tenant, id)) throw keyUnknown()
+        if (!await store.delete(transaction, tenant, id)) throw failure('notFound')
         await writeAudit(transaction, { tenant, action: 'api_key.delete', actor, target: id, at: new Date(now()) })
       })
     }
   }
-}
-
-function keyUnknown (): Error {
-  return failure('notFound', { message: 'The tenant has no such API key' })
 }

@@ -29,6 +29,8 @@ export interface ConventionsOptions {
   readonly pagination?: Pagination | undefined
 }
 
+const noRoute = { path: '', message: 'neither the server nor the tenant of the caller has a route with this path', keyword: 'route' }
+
 export default definePlugin<ConventionsOptions>({
   name: 'conventions',
   observesRoutes: true,
@@ -42,7 +44,7 @@ export default definePlugin<ConventionsOptions>({
       const methods = paths.methodsOf(request.url)
       // Not a route: it would hide a tenant's own route on `/`, and conflict with one of the server.
       if (home !== undefined && methods.length === 0 && asksForHome(request)) return sendHome(reply, home)
-      throw methods.length > 0 ? methodNotAllowed(methods) : failure('notFound', { message: 'No route has this path' })
+      throw methods.length > 0 ? methodNotAllowed(methods) : failure('notFound', { extras: { details: [noRoute] } })
     })
     return undefined
   }

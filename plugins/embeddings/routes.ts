@@ -109,7 +109,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     }
   }, async (request) => {
     const state = await batches.state(tenantOf(request), request.params.id)
-    if (state === null) throw failure('notFound', { message: 'The tenant has no such batch' })
+    if (state === null) throw failure('notFound')
     return { ...state, failed: [...state.failed] }
   })
 
@@ -135,7 +135,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     schema: { tags, summary: 'Delete a document', params: DocumentParams, response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
     if (!await service.remove(tenantOf(request), request.params.id, actorOf(request))) {
-      throw failure('notFound', { message: 'The tenant has no such document' })
+      throw failure('notFound')
     }
     return { success: true }
   })

@@ -53,9 +53,9 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
   /** Throws `notFound` for a file that the caller may not know of. Throws `forbidden` for a file in a bucket that it may not use. */
   async function readable (request: FastifyRequest, id: string): Promise<StoredFile> {
     const file = await service.findStored(tenantOf(request), id)
-    if (file?.scan !== undefined && callerOf(request).role !== 'admin') throw fileUnknown()
+    if (file?.scan !== undefined && callerOf(request).role !== 'admin') throw failure('notFound')
     const bucket = file === null ? undefined : buckets.find(file.bucket)
-    if (file === null || bucket === undefined) throw fileUnknown()
+    if (file === null || bucket === undefined) throw failure('notFound')
     await requirePermissions(request, bucket.permissions)
     return file
   }
@@ -146,7 +146,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     bodyOf(
       await signed.confirm(tenantOf(request), request.params.fileId, uploaderOf(request), async (name) => {
         const bucket = buckets.find(name)
-        if (bucket === undefined) throw fileUnknown()
+        if (bucket === undefined) throw failure('notFound')
         await requirePermissions(request, bucket.permissions)
       })
     ))
@@ -170,7 +170,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     const { createdBy } = await readable(request, fileId)
     const { role, sub } = callerOf(request)
     if (role !== 'admin' && sub !== createdBy && !await hasPermission(request, 'files:delete')) throw insufficientPermissions()
-    if (!await removal.delete(tenantOf(request), fileId, actorOf(request))) throw fileUnknown()
+    if (!await removal.delete(tenantOf(request), fileId, actorOf(request))) throw failure('notFound')
     return { success: true }
   })
 
@@ -205,9 +205,9 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
   }, async (request) => {
     const { bucket, '*': key } = request.params
     const { tenant, id } = parseKey(key)
-    if (tenant !== tenantOf(request)) throw fileUnknown()
+    if (tenant !== tenantOf(request)) throw failure('notFound')
     const file = await readable(request, id)
-    if (file.bucket !== bucket) throw fileUnknown()
+    if (file.bucket !== bucket) throw failure('notFound')
     const { expiresIn } = request.query
     const { url, expiresAt } = await service.signDownload(file, disposition(file.name, false), headerOf(file.contentType), expiresIn)
     return { url, expiresAt: expiresAt.toISOString() }
@@ -224,8 +224,4 @@ async function holdsAll (request: FastifyRequest, permissions: readonly string[]
 /** URLs of stores are absolute. */
 function withPrefix (prefix: string, url: string): string {
   return url.startsWith('/') ? prefix + url : url
-}
-
-function fileUnknown (): Error {
-  return failure('notFound', { message: 'The tenant has no such file' })
 }

@@ -114,7 +114,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
 
   async function found (reader: Kysely<SystemTables>, id: string): Promise<RoleRow> {
     const role = await store.role(reader, id)
-    if (role === undefined) throw failure('notFound', { message: 'There is no such role' })
+    if (role === undefined) throw failure('notFound')
     return role
   }
 
@@ -194,7 +194,7 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
     deletePermission: (id, by) =>
       change(async (transaction) => {
         const gone = await store.deletePermission(transaction, id)
-        if (gone === undefined) throw failure('notFound', { message: 'There is no such permission' })
+        if (gone === undefined) throw failure('notFound')
         await writeAudit(transaction, entry('rbac.permission.delete', by, gone.name, { id, roles: gone.roles }))
       }),
 

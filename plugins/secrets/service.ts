@@ -8,7 +8,7 @@ import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import type { Plan, Plans } from '../../lib/plans/plans.js'
 import type { Emitter } from '../../lib/database/outbox.js'
 import { auditActions, type Actor } from '../../lib/database/audit.js'
-import { failure, type TenantryError } from '../../lib/errors.js'
+import { failure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { requireMatch, tagOf, type Precondition } from '../../lib/http/entity-tags.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -238,7 +238,7 @@ export function createSecrets (
       const validUntil = await change(tenant, match, async (own, plan, transaction) => {
         refuseRotation(plans, plan)
         const there = await own.find(tenant, key)
-        if (there === undefined || there.deletedAt !== null) throw secretUnknown()
+        if (there === undefined || there.deletedAt !== null) throw failure('notFound')
         const version = there.version + 1
         const expiresAt = await remainingExpiry(own, tenant, there, at)
         // An expired value is no longer accepted, even after a rotation.
@@ -262,7 +262,7 @@ export function createSecrets (
       await accesses.flush()
       const at = new Date(now())
       await change(tenant, match, async (own) => {
-        if (!await own.remove(tenant, key, at)) throw secretUnknown()
+        if (!await own.remove(tenant, key, at)) throw failure('notFound')
         await own.audit(tenant, key, 'delete', actor, at)
       })
     },
@@ -285,10 +285,6 @@ export function createSecrets (
       await Promise.all([accesses.close(), ...audits])
     }
   }
-}
-
-function secretUnknown (): TenantryError {
-  return failure('notFound', { message: 'The tenant has no such secret' })
 }
 
 function earlier (one: Date, other: Date | null): Date {

@@ -85,7 +85,7 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
         updated = { ...roleOf(before, name), ...changes }
         return Object.keys(changes).length === 0 ? before : withRole(before, updated)
       })
-      if (updated === undefined) throw roleUnknown(name)
+      if (updated === undefined) throw failure('notFound')
       return updated
     },
 
@@ -132,10 +132,6 @@ function withRole (config: RbacConfig, role: Role): RbacConfig {
 
 function roleOf ({ roles }: RbacConfig, name: string): Role {
   const role = roles.get(name)
-  if (role === undefined) throw roleUnknown(name)
+  if (role === undefined) throw failure('notFound')
   return role
-}
-
-function roleUnknown (name: string): Error {
-  return failure('notFound', { message: `The tenant has no role "${name}"` })
 }

@@ -86,7 +86,7 @@ export function createUserAdministration (
    */
   async function allowed (tenant: Owner, id: string, { role }: UserChanges, author: Author): Promise<User> {
     const user = await users.find(tenant, id)
-    if (user === null) throw userUnknown()
+    if (user === null) throw failure('notFound')
     if (author.claims.sub === id && author.claims.tenant_id === tenant) {
       throw failure('forbidden', { message: 'You cannot change or delete your own user: ask another administrator' })
     }
@@ -103,7 +103,7 @@ export function createUserAdministration (
     author: Author
   ): Promise<User> {
     const user = await adminStore.read(writer, { tenant, id })
-    if (user === null) throw userUnknown()
+    if (user === null) throw failure('notFound')
     if (user.role !== judged) throw failure('stateConflict', { message: 'The user was changed by another request: read it again' })
     const staysAdministrator = (role ?? user.role) === 'admin' && (status ?? user.status) === 'active'
     const isAdministrator = user.role === 'admin' && user.status === 'active'
@@ -156,7 +156,7 @@ export function createUserAdministration (
 
     async read (tenant, id) {
       const user = await users.find(tenant, id)
-      if (user === null) throw userUnknown()
+      if (user === null) throw failure('notFound')
       return user
     },
 
@@ -219,10 +219,6 @@ export function createUserAdministration (
       return { ...await sessions.begin(user, ['pwd']), user }
     }
   }
-}
-
-function userUnknown (): Error {
-  return failure('notFound', { message: 'The tenant has no such user' })
 }
 
 function taken (): Error {

@@ -64,7 +64,7 @@ export function createWebhooks ({ dbFor, subscribers, secrets, cipher, now, wake
       const at = new Date(now())
       await dbFor(tenant).transaction().execute(async (transaction) => {
         if (!await redeliver(transaction, tenant, id, at, new Date(at.getTime() + retryForMs))) {
-          throw failure('notFound', { message: 'There is no such delivery' })
+          throw failure('notFound')
         }
         await writeAudit(transaction, { tenant, action: 'webhook.redeliver', actor, target: id, at })
       })

@@ -104,8 +104,9 @@ test('HTTP', async (t) => {
     await notAllowed('PATCH /health?x=1', 'GET, HEAD')
     for (const method of ['PUT', 'OPTIONS', 'TRACE', 'PROPFIND']) refused(t, await ask(`${method} /nothing`), 404, 'NOT_FOUND', method)
     t.match([(await ask('GET /nothing')).body, (await ask('GET /notes/00000000-0000-4000-8000-000000000000')).body], [{
-      message: 'No route has this path'
-    }, { message: 'Resource not found' }])
+      message: 'Resource not found',
+      details: [{ keyword: 'route' }]
+    }, { message: 'Resource not found', details: undefined }])
     refused(
       t,
       await ask('POST /notes', { headers: { 'x-http-method-override': 'DELETE' } }),

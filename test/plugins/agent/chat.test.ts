@@ -79,7 +79,7 @@ t.test('a conversation belongs to its user', (t) =>
       t.equal((await caller.ask(`DELETE ${target}`)).status, 404, who)
       t.match(await caller.chat('hello', { conversationId }), {
         status: 404,
-        body: { code: 'TENANTRY_NOT_FOUND', message: 'There is no such conversation of this user' }
+        body: { code: 'TENANTRY_NOT_FOUND', message: 'Resource not found' }
       }, who)
       t.match((await caller.ask('GET /agent/conversations')).body, { data: [], pagination: { total: 0 } }, who)
     }

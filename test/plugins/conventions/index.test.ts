@@ -133,7 +133,7 @@ t.test('a body over the limit is 413, another media type 415, an unknown path 40
   t.equal(plain.json().code, 'TENANTRY_MEDIA_TYPE_UNSUPPORTED')
   const missing = await app.inject('/missing')
   t.equal(missing.statusCode, 404)
-  t.match(missing.json(), { error: 'Not Found', message: 'No route has this path', code: 'TENANTRY_NOT_FOUND' })
+  t.match(missing.json(), { error: 'Not Found', message: 'Resource not found', code: 'TENANTRY_NOT_FOUND', details: [{ keyword: 'route' }] })
 })
 
 t.test('other errors are a 500 without details, and are logged with their cause', async (t) => {
