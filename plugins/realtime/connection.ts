@@ -192,8 +192,8 @@ export function serveConnection (
         return
       }
       case 'auth': {
-        identify(credentialOf(message.token), request, reply).then((identity) => {
-          core.renew(open, identity)
+        identify(credentialOf(message.token), request, reply).then(async (identity) => {
+          await core.renew(open, identity)
           acknowledge()
         }).catch(failed)
         return

@@ -197,6 +197,8 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       }
       client.watches.set(id, watch)
       openWatches++
+      // The permissions may have changed while the watch waited, when no check found it yet.
+      if (permissions.length > 0) watch.isAllowed = await holds(client.identity, permissions)
       let start = 0
       try {
         await reader.open(watch, ({ position, floor }) => {
@@ -238,6 +240,10 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
         throw failure('tooManyAttempts', { message: `A connection can be in at most ${maxRoomsOfClient} rooms` })
       }
       await rooms.join(client, room, state ?? null)
+      // As for a watch.
+      if (join.length === 0 || await holds(client.identity, join)) return
+      await rooms.leave(client, [room])
+      throw failure('forbidden')
     },
 
     async leave (client: Client, room: string): Promise<void> {
@@ -251,12 +257,13 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       if (client.rooms.has(room)) rooms.publish(client.identity.tenant, { room, event, data }, client)
     },
 
-    /** Sets a new token for the connection. Throws `tenantMismatch` for a token of another tenant. */
-    renew (client: Client, identity: Identity): void {
+    /** Sets a new token for the connection, with its permissions. Rejects with `tenantMismatch` for a token of another tenant. */
+    async renew (client: Client, identity: Identity): Promise<void> {
       if (identity.tenant !== client.identity.tenant) {
         throw failure('tenantMismatch', { message: 'The token belongs to a different tenant than the connection' })
       }
       client.identity = identity
+      await recheck(client)
     },
 
     /** Checks the connections of the tenant, or all connections for the platform. */

@@ -42,6 +42,34 @@ test('a logout closes a connection, and a lost permission silences it', async (t
   t.equal((await connect(t, origin, { headers: { authorization: `Bearer ${token}` } }).closed).code, 4401, 'it cannot reconnect')
 })
 
+test('a renewed token without the permissions silences watches and leaves rooms, also those that are being opened', async (t) => {
+  const { connect: join, ask } = await open(t, {
+    realtime: { tables: { ...document.realtime?.tables }, rooms: { 'chat-*': { join: ['chat:read'] } } }
+  }, { engine: await postgresSection(t) })
+  const permissions = ['tasks:read', 'chat:read']
+  const [first, opening, other] = await Promise.all(Array.from({ length: 3 }, () => join('acme', { permissions })))
+  if (first === undefined || opening === undefined || other === undefined) return
+  t.match(await first.ask({ type: 'watch', table: 'tasks' }), { type: 'ack' })
+  t.match(await first.ask({ type: 'join', room: 'chat-1' }), { type: 'ack' })
+  t.match(await first.ask({ type: 'auth', token: tokenOf('acme', { permissions: [] }) }), { type: 'ack' })
+  const later = [opening.ask({ type: 'watch', table: 'tasks' }), opening.ask({ type: 'join', room: 'chat-1' })]
+  t.match(await opening.ask({ type: 'auth', token: tokenOf('acme', { permissions: [] }) }), { type: 'ack' })
+  await Promise.all(later)
+
+  t.match(await other.ask({ type: 'watch', table: 'tasks' }), { type: 'ack' })
+  t.match(await other.ask({ type: 'join', room: 'chat-1' }), { type: 'ack' })
+  t.ok(await other.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 1), 'they left the room')
+  t.equal((await ask('acme')('POST /tasks', { body: { number: 1, title: 'unseen' } })).status, 201)
+  t.match(await other.change(), { id: 1 })
+  for (const client of [first, opening]) {
+    await client.settle()
+    t.notOk(client.messages.some(({ type }) => type === 'change'), 'its watch is silent')
+  }
+  t.match(await first.ask({ type: 'auth', token: tokenOf('acme', { permissions }) }), { type: 'ack' })
+  t.equal((await ask('acme')('POST /tasks', { body: { number: 2, title: 'seen' } })).status, 201)
+  t.match(await first.change(), { id: 2 }, 'a token with the permissions ends the silence')
+})
+
 test('10,000 messages in a burst are all answered if the document allows so many', async (t) => {
   const { connect: join } = await open(t, { realtime: { ...document.realtime, maxMessagesPerSecond: 10_000 } }, {
     engine: await postgresSection(t)
