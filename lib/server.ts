@@ -10,16 +10,15 @@ import { platformConnectors, type ConnectorSet } from './connectors/index.js'
 import { handleClientError } from './http/client-error.js'
 import { handleUnroutedError } from './http/error-handler.js'
 import type { Home } from './http/home.js'
-import { group, type Group } from './plugin/group.js'
-import { sortPlugins } from './plugin/order.js'
-import { endStatusOf, wasSent, whenEnded } from './plugin/request-end.js'
-import { serverOptions } from './plugin/when-stopping.js'
+import { group, sortPlugins, type Group } from './plugin/group.js'
+import { logAbortedRequests } from './plugin/request-end.js'
+import { serverOptions } from './plugin/lifecycle.js'
 import { securityRules } from './firestore/rules.js'
 import { openKeys, type KeyOptions } from './secrets/open-keys.js'
 import { limitPipelining } from './http/pipelining.js'
 import { requestIds } from './http/response-headers.js'
 import { buildSerializer, buildValidator } from './validation/fastify-compilers.js'
-import { loggerOptions, logAborted, RequestLog } from './log/request-log.js'
+import { loggerOptions, RequestLog } from './log/request-log.js'
 import { version } from './version.js'
 
 export interface Assembly {
@@ -256,10 +255,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   app.addHook('onRequest', limitPipelining)
   // Before the other hooks, so that it also sees requests that they reject.
-  whenEnded(app, (request, reply, ms) => {
-    // Fastify itself logs errors and responses that were sent.
-    if (!wasSent(reply) && reply.raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
-  })
+  logAbortedRequests(app)
   const assembly = assemblyOf(config, env, options.deliverMail)
   app.register(fp(async () => {
     // Before the migrations: a start that is bound to fail leaves the database unchanged.

@@ -67,6 +67,8 @@ interface LatestRequest {
 }
 
 export class Turns {
+  /** Long work ran within the last second: each request must be reported with `noteRequest`. Only this class changes it. */
+  isActive = false
   readonly #clock: Clock
   /** Accounts whose work waits, in the order of their turns. */
   readonly #lines = new Map<string, (() => void)[]>()
@@ -83,16 +85,10 @@ export class Turns {
   #delayedSince = Infinity
   #piece: { readonly account: string, readonly start: number } | null = null
   #timerAt = Infinity
-  #active = false
   #lastWork = -Infinity
 
   constructor (clock: Clock = systemClock) {
     this.#clock = clock
-  }
-
-  /** Long work ran within the last second: each request must be reported with `noteRequest`. */
-  get isActive (): boolean {
-    return this.#active
   }
 
   noteRequest (account: string): void {
@@ -110,7 +106,7 @@ export class Turns {
    * account would delay those of the others.
    */
   connected (): void {
-    if (!this.#active) return
+    if (!this.isActive) return
     this.#begin()
     this.#connected = true
     this.#spent = turn
@@ -169,8 +165,8 @@ export class Turns {
     if (this.#begun) return
     this.#begun = true
     this.#lastWork = this.#clock.now()
-    if (!this.#active) {
-      this.#active = true
+    if (!this.isActive) {
+      this.isActive = true
       this.#clock.laterUnref(() => this.#calm(), activeMs)
     }
     this.#clock.nextRound(() => {
@@ -242,8 +238,8 @@ export class Turns {
     for (const [name, account] of this.#accounts) {
       if (account.freeAt <= now && workedAt(account, now) < 1) this.#accounts.delete(name)
     }
-    this.#active = now - this.#lastWork < activeMs || this.#accounts.size > 0 || this.#lines.size > 0
-    if (this.#active) this.#clock.laterUnref(() => this.#calm(), activeMs)
+    this.isActive = now - this.#lastWork < activeMs || this.#accounts.size > 0 || this.#lines.size > 0
+    if (this.isActive) this.#clock.laterUnref(() => this.#calm(), activeMs)
   }
 }
 

@@ -2,12 +2,12 @@
 import type { ClientConfig } from 'pg'
 import type { MigrationSession } from './migrations/apply.js'
 import { type SessionSettings, setSession, setTransaction, settingsOf } from './connections.js'
-import { type Step, encodeValues } from './wire-query.js'
+import type { Step } from './wire-query.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
 import { guardResults } from './result-stream.js'
 import { databaseUnavailable } from './failures.js'
-import { runRows, TransactionSession } from './session.js'
+import { encodeValues, runRows, TransactionSession } from './session.js'
 
 /** The key of the advisory lock: a number that other programs are unlikely to choose. */
 const lockKey = 7_236_815_402

@@ -119,7 +119,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
           place?.began()
           client.query(
             new TextExchange(steps, settings.silenceMs, (error, value) => {
-              release(client, isLostSetting(error))
+              release(client, error !== null && isLostSetting(error))
               slowReads.ended(tenant, statement.text, performance.now() - began, place)
               if (error === null) return resolve(value)
               if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()

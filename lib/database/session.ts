@@ -1,6 +1,7 @@
 /** Statements on one connection. */
 import type { ClientBase } from 'pg'
-import { type Parameter, encodeValues, RowsExchange, TextExchange, type RowsResult, type Step } from './wire-query.js'
+import { stringifyJson } from '../json/stringify.js'
+import { type Parameter, RowsExchange, TextExchange, type RowsResult, type Step } from './wire-query.js'
 import type { Isolation, Session, Statement } from './engine.js'
 import type { SlowReads } from './slow-reads.js'
 import { platformRows, setTransaction, tenantSetting, type SessionSettings } from './connections.js'
@@ -122,4 +123,44 @@ export class TransactionSession implements Session {
     this.prelude = []
     return steps
   }
+}
+
+/**
+ * Encodes one value: undefined and null are NULL, dates are ISO 8601 in UTC, arrays are PostgreSQL arrays (not JSON),
+ * other objects are JSON.
+ */
+function encodeValue (value: unknown): Parameter {
+  if (typeof value === 'string') return value
+  if (value === null || value === undefined) return null
+  if (typeof value !== 'object') return String(value)
+  if (value instanceof Buffer) return value
+  if (value instanceof Date) return value.toISOString()
+  if (Array.isArray(value)) return encodeArray(value)
+  return stringifyJson(value)
+}
+
+export function encodeValues (values: readonly unknown[]): Parameter[] {
+  const encoded = new Array<Parameter>(values.length)
+  for (let index = 0; index < values.length; index++) encoded[index] = encodeValue(values[index])
+  return encoded
+}
+
+function encodeArray (items: readonly unknown[]): string {
+  let text = '{'
+  for (let index = 0; index < items.length; index++) {
+    if (index > 0) text += ','
+    text += encodeItem(items[index])
+  }
+  return `${text}}`
+}
+
+const escaped = /["\\]/
+
+function encodeItem (item: unknown): string {
+  if (typeof item === 'number') return String(item)
+  if (Array.isArray(item)) return encodeArray(item)
+  const encoded = encodeValue(item)
+  if (encoded === null) return 'NULL'
+  const text = typeof encoded === 'string' ? encoded : `\\x${encoded.toString('hex')}`
+  return escaped.test(text) ? `"${text.replaceAll('\\', '\\\\').replaceAll('"', '\\"')}"` : `"${text}"`
 }

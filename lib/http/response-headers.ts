@@ -1,5 +1,5 @@
 /** Headers of every response, and the id of its request. */
-import type { FastifyReply } from 'fastify'
+import type { FastifyReply, onRequestHookHandler } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { randomBytes } from 'node:crypto'
 
@@ -11,9 +11,16 @@ export const securityHeaders = Object.freeze({
 })
 
 /** Without `includeSubDomains`: the server does not decide for other hosts. */
-export const strictTransport = 'max-age=31536000'
+const strictTransport = 'max-age=31536000'
 
 export const requestIdHeader = 'x-request-id'
+
+export const setCommonHeaders: onRequestHookHandler = (request, reply, done) => {
+  reply.headers(securityHeaders).header(requestIdHeader, request.id)
+  // Over TLS, or through a trusted proxy that reports it.
+  if (request.protocol === 'https') reply.header('strict-transport-security', strictTransport)
+  done()
+}
 
 /** Adds to `Vary`. Most responses have none before. */
 export function addVary (reply: FastifyReply, names: string): void {

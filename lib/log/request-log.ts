@@ -44,7 +44,7 @@ function leavesOutInfo (log: object): boolean {
   return 'isLevelEnabled' in log && typeof log.isLevelEnabled === 'function' && log.isLevelEnabled('info') === false
 }
 
-/** The line of a request whose response was not sent completely; Fastify does not report these. */
+/** The line of a request whose response was not sent completely. */
 export function logAborted (request: FastifyRequest, status: number, ms: number): void {
   request.log.info({ ...lineOf(request, { statusCode: status, elapsedTime: ms }), aborted: true }, 'request')
 }

@@ -7,7 +7,6 @@ import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, Registe
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import fp from 'fastify-plugin'
 import { equip } from '../http/equip.js'
-import { Dependencies, fastifyNameOf, pathOf, refuseLater, requirePlugin } from './dependencies.js'
 import { checkOptions, type OptionChecks } from './options.js'
 import { Type } from 'typebox'
 import { isRecord } from '../json/plain-value.js'
@@ -137,4 +136,80 @@ function compileLazily (app: FastifyInstance): void {
       return serializeExactly(serialize, data)
     }
   })
+}
+
+/** The import path of a plugin: "tenantry/plugins/audit" for `audit`. */
+function pathOf (name: string): string {
+  return `tenantry/plugins/${name}`
+}
+
+/** The name under which Fastify knows a plugin: "tenantry-audit" for `audit`. */
+export function fastifyNameOf (name: string): string {
+  return `tenantry-${name}`
+}
+
+/**
+ * The `dependencies` of a plugin's metadata. Fastify calls `forEach` to check them, but its error only names the plugins. The
+ * error of this list also gives the remedy.
+ */
+class Dependencies extends Array<string> {
+  readonly #plugin: string
+
+  constructor (plugin: string, names: readonly string[]) {
+    super()
+    this.#plugin = plugin
+    this.push(...names.map(fastifyNameOf))
+  }
+
+  override forEach (check: (name: string, index: number, all: string[]) => void): void {
+    for (const [index, name] of this.entries()) {
+      try {
+        check(name, index, this)
+      } catch (cause) {
+        throw missing(name.replace('tenantry-', ''), this.#plugin, cause)
+      }
+    }
+  }
+}
+
+/** Throws unless the plugin is registered in this context or above it. */
+export function requirePlugin (app: FastifyInstance, name: string, wanting: string): void {
+  if (!app.hasPlugin(fastifyNameOf(name))) throw missing(name, wanting)
+}
+
+/** Fails the start if the plugin is registered from now on, because `wanting` looks for it only once. */
+function refuseLater (app: FastifyInstance, name: string, wanting: string): void {
+  if (app.hasPlugin(fastifyNameOf(name))) return
+  app.addHook('onReady', async () => {
+    if (app.hasPlugin(fastifyNameOf(name))) {
+      throw new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}", which otherwise does not use it`)
+    }
+  })
+}
+
+function missing (name: string, wanting: string, cause?: unknown): Error {
+  return new Error(`register the plugin "${pathOf(name)}" before "${pathOf(wanting)}", which requires it`, { cause })
+}
+
+/** Returns a function for the decorator. It returns null until a plugin has added the decorator. */
+export function optional<Name extends keyof FastifyInstance & string> (
+  app: FastifyInstance,
+  name: Name
+): () => FastifyInstance[Name] | null {
+  let found: FastifyInstance[Name] | null = null
+  return () => {
+    if (found === null && app.hasDecorator(name)) found = app[name]
+    return found
+  }
+}
+
+/**
+ * Throws if the plugin that added the decorator `reader` belongs to a context above `app`. That plugin would not see the
+ * decorators that `plugin` adds to `app`.
+ */
+export function requireSameContext (app: FastifyInstance, reader: keyof FastifyInstance & string, plugin: string): void {
+  if (!app.hasDecorator(reader) || Object.hasOwn(app, reader)) return
+  throw new Error(
+    `register the plugin "${pathOf(plugin)}" in the context that has \`${reader}\`: plugins of a context do not see what is registered below it`
+  )
 }

@@ -1,4 +1,4 @@
-/** An entry in the table of a server's plugins, under its plugin's name. A server loads only the modules of the plugins that it uses. */
+/** The table of a server's plugins, and the order of their registration. A server loads only the modules of the plugins that it uses. */
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
 import { orderOf, type Order } from './define.js'
 
@@ -35,4 +35,33 @@ export function group<Options extends object, Assembly> (
       }
     }
   }
+}
+
+/**
+ * Sorts plugins so that each comes after the plugins that it needs or uses early, and endpoints come after all plugins that act
+ * on routes. Independent plugins keep their order. Throws an error that names the plugins of a circle.
+ */
+export function sortPlugins<Entry extends { readonly order: Order }> (entries: readonly Entry[]): Entry[] {
+  const sorted: Entry[] = []
+  const names = new Set(entries.map(({ order }) => order.name))
+  const observers = entries.filter(({ order }) => order.observesRoutes).map(({ order }) => order.name)
+  const done = new Set<string>()
+  let waiting = entries
+  while (waiting.length > 0) {
+    const next = waiting.find(({ order }) => earlier(order, observers).every((name) => !names.has(name) || done.has(name)))
+    if (next === undefined) throw new Error(`these plugins depend on each other: ${waiting.map(({ order }) => order.name).join(', ')}`)
+    sorted.push(next)
+    done.add(next.order.name)
+    waiting = waiting.filter((entry) => entry !== next)
+  }
+  return sorted
+}
+
+function earlier (
+  { name, dependencies, routeDependencies, after, hasEndpoints, observesRoutes }: Order,
+  observers: readonly string[]
+): string[] {
+  const own = [...dependencies, ...routeDependencies, ...after]
+  // Plugins that act on routes and also have endpoints do not wait for each other.
+  return hasEndpoints && !observesRoutes ? [...own, ...observers].filter((other) => other !== name) : own
 }

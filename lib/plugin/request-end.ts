@@ -5,6 +5,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import { logAborted } from '../log/request-log.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -59,6 +60,13 @@ export function whenEnded (app: FastifyInstance, listener: RequestEndListener): 
   })
 }
 
+/** Logs requests whose response was not sent completely. Fastify itself logs errors and responses that were sent. */
+export function logAbortedRequests (app: FastifyInstance): void {
+  whenEnded(app, (request, reply, ms) => {
+    if (!wasSent(reply) && reply.raw.errored === null) logAborted(request, endStatusOf(request, reply), ms)
+  })
+}
+
 /** The status of an ended request, even if the caller received no response. */
 export function endStatusOf (request: FastifyRequest, reply: FastifyReply): number {
   // `rateLimited` is undefined without the plugin rate-limit.
@@ -69,7 +77,7 @@ export function endStatusOf (request: FastifyRequest, reply: FastifyReply): numb
  * Whether the last byte of the response was handed to the system. The response to an injected request never leaves its socket,
  * which stays open.
  */
-export function wasSent ({ raw }: FastifyReply): boolean {
+function wasSent ({ raw }: FastifyReply): boolean {
   return raw.writableFinished || raw.socket?.destroyed === false
 }
 
@@ -92,4 +100,14 @@ function close (response: ServerResponse): void {
   if (response.socket !== null || response.destroyed) return
   response.destroy()
   response.emit('close')
+}
+
+const calls = new WeakSet<FastifyRequest>()
+
+export function markToolCall (request: FastifyRequest): void {
+  calls.add(request)
+}
+
+export function isToolCall (request: FastifyRequest): boolean {
+  return calls.has(request)
 }

@@ -1,11 +1,10 @@
 /** `If-Match` on declared writes. The current version is that of the `GET` route on the same path, read in the write's transaction. */
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
-import type { Guard } from './integrations.js'
 import { checksIfMatch, isolationOf, supportsIfMatch } from '../compiler/precondition.js'
 import { failure, isFailure } from '../errors.js'
 import { ifMatchOf, requireMatch, tagOfBody } from '../http/entity-tags.js'
-import { readIn, type Stores } from './queries.js'
+import { readIn, type Guard, type Stores } from './run.js'
 import { secretsFor, type SecretSource } from './secrets.js'
 import type { Access } from './services.js'
 import type { RouteCall } from './route-call.js'

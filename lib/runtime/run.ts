@@ -1,14 +1,23 @@
-/** Runs a compiled route's queries and calls and makes the response body. */
+/** Runs a compiled route's queries and calls, and makes the response body from their results. */
 import type { CompiledRoute } from '../compiler/route.js'
-import type { BoundQuery, Scope } from '../expressions/types.js'
-import type { Engine, Session } from '../database/engine.js'
+import type { BoundQuery, Scope, ResultKind, ResultForm, CompiledQuery, FirestoreQuery, RouteQuery } from '../expressions/types.js'
+import type { Engine, Session, Isolation } from '../database/engine.js'
 import type { DocumentSession, DocumentStore } from '../firestore/types.js'
 import type { CacheStore } from '../cache/store.js'
-import { isFailure } from '../errors.js'
+import type { FastifyBaseLogger } from 'fastify'
+import type { Once } from './idempotency.js'
+import type { Calls } from './services.js'
+import type { ReceivedForm } from './route-call.js'
+import { isFailure, failure } from '../errors.js'
 import { stringifyJson } from '../json/stringify.js'
-import { type RouteResult, runQueries, bodyOf, type Stores } from './queries.js'
-import { runIntegrations, type Caller } from './integrations.js'
 import { tenantOrNone, tenantOrPlatform } from '../identity/tenant-ref.js'
+import { formOf, maxResultBytes } from '../expressions/result.js'
+import { parseResult } from '../database/parse-result.js'
+import { isPlatformAdmin } from '../identity/platform-admin.js'
+import { withIndexLink } from '../firestore/failures.js'
+import { ColumnsError } from '../database/failures.js'
+import { expressionFaults, type PlaceOf } from '../expressions/fault-log.js'
+import { createYielder } from '../concurrency/event-loop-yielder.js'
 
 export interface Databases {
   readonly engine: Engine
@@ -137,4 +146,186 @@ function storesOf (session: Session, documents: DocumentSession | null): Stores 
 
 function reportCreated ({ text, form }: RouteResult, { created }: Caller): void {
   if (created !== undefined && form === 'record') created(text)
+}
+
+/** The stores for the queries of one request. */
+export interface Stores {
+  readonly sql: (bound: BoundQuery) => Promise<string | null>
+  /** null if Firestore is not configured; no route uses it then. */
+  readonly documents: DocumentSession | null
+}
+
+interface LastCall {
+  readonly key: string
+  readonly result: unknown
+}
+
+/** The JSON text of the queries or calls, and its form. */
+interface RouteResult {
+  readonly text: string
+  readonly form: ResultForm
+}
+
+/** The body of a read-only route, read from these stores. Rejects as the route does. */
+export async function readIn (stores: Stores, route: CompiledRoute, scope: Scope): Promise<string> {
+  route.copies?.response?.(scope, 0)
+  return bodyOf(route, await runQueries(route, scope, stores), scope)
+}
+
+/** `last`: the call whose result becomes the response if the route has no queries. */
+function bodyOf (route: CompiledRoute, { text, form }: RouteResult, scope: Scope, last: LastCall | null = null): string {
+  const { transform, response, copies } = route
+  if (transform === null) {
+    if (response === null) return text
+    if (response.kind === 'schema') return response.serialize(parseResult(text), form)
+    copies?.response?.(scope, route.integrations.length > 0 ? Infinity : text.length)
+    return response.serialize(scope)
+  }
+  const result = transform.apply(parseResult(text), scope, form)
+  if (response === null) return stringifyJson(result)
+  if (response.kind === 'schema') return response.serialize(result, form)
+  const computed = { ...scope, results: resultsOf(route, result, scope, last) }
+  // The length of a computed text is not known in advance.
+  copies?.response?.(computed, Infinity)
+  return response.serialize(computed)
+}
+
+/** The results that a mapping reads after a transform: the response under the key of its query or call, and the results outside it. */
+function resultsOf (route: CompiledRoute, result: unknown, { results }: Scope, last: LastCall | null): Record<string, unknown> {
+  const [first] = route.queries
+  if (first === undefined) return last === null ? results : { ...results, [last.key]: result }
+  if (route.queries.length === 1) return { ...results, [first.key]: result }
+  return Object.assign({ ...results }, result)
+}
+
+function runQueries (route: CompiledRoute, scope: Scope, stores: Stores): Promise<RouteResult> {
+  const [first] = route.queries
+  if (first === undefined) return Promise.resolve({ text: '{}', form: 'record' })
+  return route.queries.length === 1 ? resultOf(first, 0, 0, route, scope, stores) : runAllQueries(route, scope, stores)
+}
+
+/** Runs the queries in order; later queries can read `{{results.<key>}}` of earlier ones. */
+async function runAllQueries (route: CompiledRoute, scope: Scope, stores: Stores): Promise<RouteResult> {
+  const members: string[] = []
+  let length = 0
+  for (const [index, query] of route.queries.entries()) {
+    const { text } = await resultOf(query, index, length, route, scope, stores)
+    length += text.length
+    if (length > maxResultBytes) throw failure('answerTooLarge')
+    members.push(`${JSON.stringify(query.key)}:${text}`)
+  }
+  return { text: `{${members.join(',')}}`, form: 'record' }
+}
+
+/** `length`: characters of the results before this one. */
+async function resultOf (
+  query: RouteQuery,
+  index: number,
+  length: number,
+  route: CompiledRoute,
+  scope: Scope,
+  stores: Stores
+): Promise<RouteResult> {
+  route.copies?.queries[index]?.(scope, length)
+  const { text, resultKind } = query.store === 'sql' ? await rowsOf(query, scope, stores) : await documentsOf(query, scope, stores)
+  if (route.readsResults) scope.results[query.key] = parseResult(text)
+  return { text, form: formOf(resultKind) }
+}
+
+interface Result {
+  readonly text: string
+  readonly resultKind: ResultKind
+}
+
+async function rowsOf (query: CompiledQuery, scope: Scope, { sql }: Stores): Promise<Result> {
+  const bound = query.bind(scope)
+  let text
+  try {
+    text = found(query, await sql(bound))
+  } catch (error) {
+    throw atInputPointers(error, query, bound)
+  }
+  return { text: bound.finish === undefined ? text : bound.finish(text), resultKind: bound.resultKind }
+}
+
+async function documentsOf (query: FirestoreQuery, scope: Scope, { documents }: Stores): Promise<Result> {
+  if (documents === null) throw new Error('the plugin database has no Firestore')
+  const { operation, resultKind, finish } = query.bind(scope)
+  try {
+    const text = found(query, await documents.text(operation))
+    return { text: finish === undefined ? text : finish(text), resultKind }
+  } catch (error) {
+    throw scope.auth !== null && isPlatformAdmin(scope.auth) ? withIndexLink(error) : error
+  }
+}
+
+/** No row means "not found"; for an upsert, it means that another tenant owns the row. */
+function found (query: Pick<RouteQuery, 'missing'>, text: string | null): string {
+  if (text === null) throw failure(query.missing)
+  return text
+}
+
+/** The database knows only the columns. */
+export function atInputPointers (error: unknown, { table, resultKind, inputPointers }: CompiledQuery, bound: BoundQuery | null): unknown {
+  if (bound?.failure !== undefined) return bound.failure(error)
+  // For an array of records, the database does not report the record.
+  if (!(error instanceof ColumnsError) || error.table !== table || bound?.resultKind !== resultKind) return error
+  return error.at(inputPointers)
+}
+
+/** A check within the transaction of a write, before it writes. */
+export interface Guard {
+  readonly isolation: Isolation | undefined
+  /** Rejects with `preconditionFailed` if the current version is a different one. */
+  check(stores: Stores): Promise<void>
+}
+
+/** What the request needs besides its scope to run queries and calls. */
+interface Caller {
+  /** null if the plugin is not registered; no route makes calls then. */
+  readonly integrations: () => Calls | null
+  readonly log: FastifyBaseLogger
+  /** Locations in the document, for the log. */
+  readonly placeOf: PlaceOf
+  /** Whether the response still has a receiver. Absent if other requests may share it. */
+  readonly isWanted?: (() => boolean) | undefined
+  /** Set if the request has an idempotency key. */
+  readonly once?: Once | undefined
+  /** Set if the request has a precondition. */
+  readonly guard?: Guard | undefined
+  /** The files of a form. They become readable in the transaction of the route's writes. */
+  readonly form?: ReceivedForm | null | undefined
+  /** Receives the one record that the route created, as JSON text, before the response is sent. */
+  readonly created?: ((record: string) => void) | undefined
+}
+
+/**
+ * Runs the calls in order and puts their results in the scope; the result of a skipped call is null. Resolves with the last call
+ * that ran, or null. The first error of `integrations.run`, or `answerTooLarge`, rejects and stops the remaining calls.
+ */
+async function runIntegrations (
+  route: CompiledRoute,
+  scope: Scope,
+  { integrations, log, placeOf }: Caller
+): Promise<LastCall | null> {
+  let last: LastCall | null = null
+  for (const { key, condition, call, copies } of route.integrations) {
+    if (condition !== null) {
+      const yielder = createYielder(scope.tenant?.id)
+      if (yielder.shouldYield()) await yielder.yield()
+      const holds = condition(scope, expressionFaults(log, scope.tenant?.id ?? null, placeOf))
+      yielder.done()
+      if (!holds) {
+        scope.results[key] = null
+        continue
+      }
+    }
+    const runner = integrations()
+    if (runner === null) throw new Error('the plugin integrations is not registered')
+    copies?.(scope, Infinity)
+    const result = await runner.run(call, scope, { tenant: tenantOrPlatform(scope.tenant), log })
+    scope.results[key] = result
+    last = { key, result }
+  }
+  return last
 }

@@ -5,7 +5,7 @@ import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../cache/lru-options.js'
-import { whenKnown } from '../concurrency/when-known.js'
+import { whenKnown } from '../cache/async-cache.js'
 
 type SecretValues = Scope['secrets']
 

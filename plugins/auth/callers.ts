@@ -1,7 +1,7 @@
 /** Callers with API keys, and the permissions of roles. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
-import { whenKnown } from '../../lib/concurrency/when-known.js'
+import { whenKnown } from '../../lib/cache/async-cache.js'
 import { createHmac, hash, timingSafeEqual } from 'node:crypto'
 import { apiKeyUnknown } from './errors.js'
 import { unionOf, type PermissionSet } from './permissions.js'

@@ -4,7 +4,7 @@ import type { FastifyInstance } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { PermissionSet } from './permissions.js'
 import type { RevocationList } from './revocations.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

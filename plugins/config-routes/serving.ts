@@ -5,17 +5,21 @@ import type {} from '../realtime/types.js'
 import type {} from '../secrets/index.js'
 import type {} from '../webhooks/index.js'
 import type {} from '../workflows/index.js'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest, FastifyBaseLogger } from 'fastify'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { WebhookDeduplication } from './webhook-deduplication.js'
-import { optional } from '../../lib/plugin/optional.js'
+import type { Engine } from '../../lib/database/engine.js'
+import { optional } from '../../lib/plugin/define.js'
 import { createWarned } from '../../lib/runtime/secrets.js'
 import { hasPermission, requirePermissions } from '../auth/access.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { createInbound } from './inbound.js'
 import { runRouteWorkflow } from './workflow.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import multipart from '@fastify/multipart'
+import { formLimits } from '../files/form-limits.js'
 
 /** The services for HTTP requests. */
 export interface Serving extends RouteServices<FastifyRequest, FastifyReply> {
@@ -72,4 +76,62 @@ export function servingCalls (serving: Serving): RouteServices<RouteCall, RouteR
       throw new Error('a webhook accepts only signed requests')
     }
   }
+}
+
+const recheckAfter = 1000 // ms between checks of a database with pending migrations, or with tables that a route does not fit
+const retryAfter = { 'retry-after': String(recheckAfter / 1000) }
+
+export interface Readiness {
+  /**
+   * Answers a request at once if the database is migrated. Otherwise checks again, and rejects with `migrationPending` if
+   * migrations are still pending.
+   */
+  whenMigrated<Body>(handle: () => Promise<Body>): Promise<Body>
+  /**
+   * The error for a route that no longer fits the tables. Also rereads the tables: such a route runs no statement whose failure
+   * would show a later change.
+   */
+  schemaChanged(): TenantryError
+}
+
+const made = new WeakMap<Engine, Promise<Readiness>>()
+
+/** The readiness that all routes on an engine share. */
+export function readinessOf (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
+  const known = made.get(engine)
+  if (known !== undefined) return known
+  const readiness = createReadiness(engine, log)
+  made.set(engine, readiness)
+  return readiness
+}
+
+async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
+  let pending = (await engine.pendingMigrations()).length > 0
+  let lookedAt = Date.now()
+  let refreshedAt = 0
+
+  async function recheck (): Promise<void> {
+    if (Date.now() - lookedAt < recheckAfter) throw failure('migrationPending', { headers: retryAfter })
+    lookedAt = Date.now()
+    if ((await engine.pendingMigrations()).length > 0) throw failure('migrationPending', { headers: retryAfter })
+    await engine.refresh()
+    pending = false
+  }
+
+  return {
+    whenMigrated: (handle) => pending ? recheck().then(handle) : handle(),
+    schemaChanged () {
+      if (Date.now() - refreshedAt >= recheckAfter) {
+        refreshedAt = Date.now()
+        engine.refresh().catch((err: unknown) => log.warn({ err }, 'the schema of the database could not be read again'))
+      }
+      return failure('schemaChanged', { headers: retryAfter })
+    }
+  }
+}
+
+/** Accepts multipart bodies in this context; its routes parse them. */
+export async function acceptForms (app: FastifyInstance): Promise<void> {
+  app.decorateRequest('receivedForm', null)
+  await app.register(multipart, { limits: formLimits, throwFileSizeLimit: false })
 }

@@ -10,7 +10,7 @@ import { setTimeout as wait } from 'node:timers/promises'
 import { sql, type Kysely } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { failure } from '../../lib/errors.js'
-import { sweepHourly } from '../../lib/plugin/sweep.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 
 const leaseMs = 60_000 // ms until another process may take over a delivery whose row is not renewed

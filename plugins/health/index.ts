@@ -11,10 +11,9 @@ import type { FastifyInstance } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { errorSchemaId } from '../../lib/http/error-schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { definePlugin } from '../../lib/plugin/define.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { callback } from '../../lib/plugin/options.js'
 import { version } from '../../lib/version.js'
-import { optional } from '../../lib/plugin/optional.js'
 import { createCheck, type Check, type CheckOptions } from './check.js'
 
 const Result = (description: string) => Type.Optional(Type.Enum(['ok', 'failed'], { description }))

@@ -8,7 +8,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler, 
 import { idempotencyHeader, idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, text } from '../../lib/plugin/options.js'
-import { sweepHourly } from '../../lib/plugin/sweep.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { openKeys, type KeyOptions } from '../../lib/secrets/open-keys.js'
 import { isKept, keptOf, replayed, type Claim } from '../../lib/runtime/idempotency.js'

@@ -14,7 +14,7 @@ import { traceOf } from '../../lib/log/trace-context.js'
 import { actorOf } from '../auth/actor.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 import { createFindCall } from './connectors.js'
 import { tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
 

@@ -5,7 +5,7 @@ import type { Integrations } from './integrations.js'
 import type { Tokens } from './tokens.js'
 import { failure, isFailure, type ErrorName } from '../../lib/errors.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { untilAborted } from '../../lib/concurrency/until-aborted.js'
+import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 
 const maxTries = 3
 const firstWait = 250 // ms; each wait after it is twice as long

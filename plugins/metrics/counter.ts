@@ -2,7 +2,7 @@
 import type {} from './metrics.js'
 import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 
 type PromClient = typeof import('prom-client')
 

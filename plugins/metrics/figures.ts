@@ -8,7 +8,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { Counter, Gauge, type Registry } from 'prom-client'
 import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
 import { version } from '../../lib/version.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 import { everyTenant, type CacheStore } from '../../lib/cache/store.js'
 import { createJobList, type JobCounts } from '../queue/list.js'
 

@@ -4,8 +4,7 @@
  */
 import type {} from './metrics.js'
 import { defaultMetricTenants, maxMetricTenants } from '../../lib/schema/system.js'
-import { definePlugin } from '../../lib/plugin/define.js'
-import { requirePlugin } from '../../lib/plugin/dependencies.js'
+import { definePlugin, requirePlugin } from '../../lib/plugin/define.js'
 import { callback, flag, whole } from '../../lib/plugin/options.js'
 import { metricsRoutes } from './routes.js'
 

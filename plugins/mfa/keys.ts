@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { MfaStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 import { createSecretCipher, headerLength, keyIdOf, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake } from '../../lib/secrets/master-key.js'
 import { openKeys, type KeyOptions } from '../../lib/secrets/open-keys.js'

@@ -6,7 +6,7 @@ import { TenantryError } from '../../lib/errors.js'
 import { parsedInput, type ToolCall } from '../../lib/models/round.js'
 import { countTokens } from '../../lib/models/tokens.js'
 import { storableJson } from '../../lib/json/storable.js'
-import { untilAborted } from '../../lib/concurrency/until-aborted.js'
+import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 
 const maxCalls = 16 // of a round

@@ -2,7 +2,7 @@
 import type {} from './index.js'
 import type { FastifyInstance } from 'fastify'
 import { builtInPlans, type Plans } from '../../lib/plans/plans.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 
 export function plansOf (app: FastifyInstance): Plans {
   return optional(app, 'plans')() ?? builtInPlans

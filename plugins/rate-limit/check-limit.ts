@@ -1,7 +1,7 @@
 /** Rate limits that other plugins declare for their own work. */
 import type {} from './index.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 import { createLimit, type Limit } from './rules.js'
 
 /** Throws `rateLimited`, or rejects with it, if the address or tenant is over the limit. Without the plugin rate-limit nothing counts. */

@@ -5,19 +5,18 @@
 import type {} from '@fastify/rate-limit'
 import type {} from '../openapi/documentation.js'
 import type {} from '../tenancy/index.js'
-import type { FastifyInstance, onSendHookHandler, RouteOptions } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { RateLimitStore } from './store.js'
 import { catalogue } from '../../lib/errors.js'
 import { trustsTenantHeader } from '../../lib/http/account.js'
 import { openRedis } from '../../lib/redis/redis.js'
 import { guardRoutes } from '../../lib/http/guards.js'
-import { addStep } from '../../lib/plugin/pipeline.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, flag, membersOf, record } from '../../lib/plugin/options.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { plansOf } from '../plans/plans-of.js'
 import { registerRateLimit } from './fastify.js'
-import { decorateShown, createLimiter, type RateLimiter, type RouteLimiter } from './limiter.js'
+import { addAddressStep, addHeaderStep, addRouteStep, createLimiter, decorateRequests, type RateLimiter } from './limiter.js'
 import { createMemoryStore } from './memory.js'
 import { createRedisStore } from './redis.js'
 import { createLimit, createRules, type Limit, type RateLimitOptions, type RateLimitRule, type RouteRule } from './rules.js'
@@ -25,15 +24,9 @@ import { RateLimit as RateLimitSection } from '../../lib/schema/rate-limit.js'
 
 export type { RateLimitStore } from './store.js'
 
-const counted = Symbol('tenantry.rate-limit.counted')
-
 declare module 'fastify' {
   interface FastifyInstance {
     rateLimiter: RateLimiter
-  }
-  interface FastifyRequest {
-    /** The route's limit has counted the request, or is about to. */
-    [counted]: boolean
   }
   interface FastifyContextConfig {
     /** The route's own rule. false: no limit, not even the plan's. Default: `perEndpoint`, then `default`. */
@@ -74,9 +67,7 @@ export default definePlugin<RateLimitPluginOptions>({
       now
     })
     app.decorate('rateLimiter', limiter)
-    app.decorateRequest('rateLimited', false)
-    app.decorateRequest(counted, false)
-    decorateShown(app)
+    decorateRequests(app)
     await registerRateLimit(app, store, now)
 
     guardRoutes(app, 'rate-limit', (route) => {
@@ -121,43 +112,4 @@ async function openStore (app: FastifyInstance, redis: RateLimitPluginOptions['r
 
 function refusalStatus ({ statusCode = catalogue.rateLimited.status }: RateLimitRule): number {
   return statusCode
-}
-
-function addAddressStep (route: RouteOptions, limiter: RateLimiter, limit: Limit): void {
-  addStep(route, 'address-limit', (request, reply, done) => {
-    const pending = limiter.check(request, reply, limit)
-    if (pending === undefined) done()
-    else pending.then(() => done(), done)
-  })
-}
-
-function addRouteStep (route: RouteOptions, limiter: RouteLimiter, limit: Limit): void {
-  addStep(route, 'rate-limit', (request, reply, done) => {
-    request[counted] = true
-    const pending = limiter.checkRoute(request, reply, limit)
-    if (pending === undefined) done()
-    else pending.then(() => done(), done)
-  })
-  // A request that failed earlier, for example with an invalid token, shows the limit too.
-  const showAnyway: onSendHookHandler = (request, reply, payload, done) => {
-    const finish = () => {
-      limiter.mergeHeaders(request, reply)
-      done(null, payload)
-    }
-    if (request[counted] || request.rateLimited || reply.statusCode < 400) return finish()
-    request[counted] = true
-    const pending = limiter.countFailure(request, reply, limit)
-    if (pending === undefined) finish()
-    else pending.then(finish, done)
-  }
-  route.onSend = [route.onSend ?? [], showAnyway].flat()
-}
-
-/** For routes whose limit is counted later, or only for addresses. */
-function addHeaderStep (route: RouteOptions, limiter: RouteLimiter): void {
-  const merge: onSendHookHandler = (request, reply, payload, done) => {
-    limiter.mergeHeaders(request, reply)
-    done(null, payload)
-  }
-  route.onSend = [route.onSend ?? [], merge].flat()
 }

@@ -1,5 +1,5 @@
 /** Counts a request, writes the `X-RateLimit-*` headers, and refuses it beyond the limit. */
-import type { FastifyBaseLogger, FastifyReply, FastifyRequest, FastifyInstance } from 'fastify'
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify'
 import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { ClientKind, RateLimitStore, LimitResult } from './store.js'
@@ -9,8 +9,9 @@ import { STATUS_CODES } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { catalogue, TenantryError } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/address-key.js'
-import { whenKnown } from '../../lib/concurrency/when-known.js'
+import { whenKnown } from '../../lib/cache/async-cache.js'
 import { createRefusalPace } from './refusal-pace.js'
+import { addStep } from '../../lib/plugin/pipeline.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
 declare module 'fastify' {
@@ -229,6 +230,7 @@ const limitHeader = 'x-ratelimit-limit'
 const remainingHeader = 'x-ratelimit-remaining'
 const resetHeader = 'x-ratelimit-reset'
 
+const isCounted = Symbol('tenantry.rate-limit.counted')
 // Three numbers instead of an object: nothing is allocated for a request.
 const shownMax = Symbol('tenantry.rate-limit.shown-max')
 const shownLeft = Symbol('tenantry.rate-limit.shown-left')
@@ -236,6 +238,8 @@ const shownReset = Symbol('tenantry.rate-limit.shown-reset')
 
 declare module 'fastify' {
   interface FastifyRequest {
+    /** The route's limit has counted the request, or is about to. */
+    [isCounted]: boolean
     /** The values that this plugin wrote last. A reset of 0 means none. */
     [shownMax]: number
     [shownLeft]: number
@@ -243,7 +247,9 @@ declare module 'fastify' {
   }
 }
 
-export function decorateShown (app: FastifyInstance): void {
+export function decorateRequests (app: FastifyInstance): void {
+  app.decorateRequest('rateLimited', false)
+  app.decorateRequest(isCounted, false)
   app.decorateRequest(shownMax, 0)
   app.decorateRequest(shownLeft, 0)
   app.decorateRequest(shownReset, 0)
@@ -269,7 +275,7 @@ function showLimit (
  *
  * @param now in milliseconds since 1970
  */
-export function mergeHeaders (request: FastifyRequest, reply: FastifyReply, now: number): void {
+function mergeHeaders (request: FastifyRequest, reply: FastifyReply, now: number): void {
   const reset = reply.getHeader(resetHeader)
   const { [shownMax]: max, [shownLeft]: left, [shownReset]: ownReset } = request
   if (reset === undefined || reset === ownReset) return
@@ -286,4 +292,43 @@ function write (request: FastifyRequest, reply: FastifyReply, max: number, left:
   reply.header(limitHeader, max)
   reply.header(remainingHeader, left)
   reply.header(resetHeader, reset)
+}
+
+export function addAddressStep (route: RouteOptions, limiter: RateLimiter, limit: Limit): void {
+  addStep(route, 'address-limit', (request, reply, done) => {
+    const pending = limiter.check(request, reply, limit)
+    if (pending === undefined) done()
+    else pending.then(() => done(), done)
+  })
+}
+
+export function addRouteStep (route: RouteOptions, limiter: RouteLimiter, limit: Limit): void {
+  addStep(route, 'rate-limit', (request, reply, done) => {
+    request[isCounted] = true
+    const pending = limiter.checkRoute(request, reply, limit)
+    if (pending === undefined) done()
+    else pending.then(() => done(), done)
+  })
+  // A request that failed earlier, for example with an invalid token, shows the limit too.
+  const showAnyway: onSendHookHandler = (request, reply, payload, done) => {
+    const finish = () => {
+      limiter.mergeHeaders(request, reply)
+      done(null, payload)
+    }
+    if (request[isCounted] || request.rateLimited || reply.statusCode < 400) return finish()
+    request[isCounted] = true
+    const pending = limiter.countFailure(request, reply, limit)
+    if (pending === undefined) finish()
+    else pending.then(finish, done)
+  }
+  route.onSend = [route.onSend ?? [], showAnyway].flat()
+}
+
+/** For routes whose limit is counted later, or only for addresses. */
+export function addHeaderStep (route: RouteOptions, limiter: RouteLimiter): void {
+  const merge: onSendHookHandler = (request, reply, payload, done) => {
+    limiter.mergeHeaders(request, reply)
+    done(null, payload)
+  }
+  route.onSend = [route.onSend ?? [], merge].flat()
 }

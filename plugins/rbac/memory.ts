@@ -6,9 +6,8 @@ import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { RoleStore } from './store.js'
-import { createAsyncCache } from '../../lib/cache/async-cache.js'
+import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { isUserId } from '../../lib/identity/user-id.js'
-import { whenKnown } from '../../lib/concurrency/when-known.js'
 import { noPermissions, unionOf, type PermissionSet } from '../auth/permissions.js'
 
 const maxUsers = 100_000

@@ -15,7 +15,7 @@ import { periods } from './periods.js'
 import { gateActions, maxRules, Name, Rule, type LimitedUser } from './rules.js'
 import { ifMatchOf, IfMatchHeaders, notModified, withTag } from '../../lib/http/entity-tags.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 import { limitedUser, rulesTag, type ResourceLimits } from './service.js'
 
 const bodyLimit = 262_144 // bytes of all rules

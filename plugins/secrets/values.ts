@@ -2,9 +2,8 @@
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { EarlierRow, SealedRow, SecretStore } from './store.js'
-import { createAsyncCache } from '../../lib/cache/async-cache.js'
+import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { SecretUnreadable, type SecretCipher } from '../../lib/secrets/cipher.js'
-import { whenKnown } from '../../lib/concurrency/when-known.js'
 
 const maxAgeMs = 60_000
 const maxCharacters = 67_108_864 // of all cached values: 64 MB, or twice that for non-Latin text

@@ -8,8 +8,7 @@ import type { RevocationList } from '../auth/revocations.js'
 import type { ListOwner, Owners } from './owner.js'
 import type { ReadRevocations, RevocationStore } from './store.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
-import { createAsyncCache } from '../../lib/cache/async-cache.js'
-import { whenKnown } from '../../lib/concurrency/when-known.js'
+import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { isAfter, keptMark, sessionMark, sessionOf, subjectOf } from './sequence.js'
 
 const maxWeight = 67_108_864 // bytes, approximately, of all cached lists
@@ -39,7 +38,6 @@ export interface RevocationsParts {
 }
 
 export function createRevocations ({ maxTenants, store, owners, now }: RevocationsParts): Revocations {
-  let version = 1
   const lists = createAsyncCache<OwnedList, ListOwner>({
     max: maxTenants,
     weight: { max: maxWeight, of: ({ tokens, ends }) => bytesPerTenant + tokens.size * bytesPerToken + ends.size * bytesPerEnd },
@@ -57,23 +55,22 @@ export function createRevocations ({ maxTenants, store, owners, now }: Revocatio
     return session === null || !tokens.has(keptMark(claims.sub, session, sequence, 'base64url'))
   }
 
-  return {
-    get version () {
-      return version
-    },
-    refuses (claims, id) {
+  const revocations = {
+    version: 1,
+    refuses (claims: Claims, id: () => string) {
       const list = lists.get(owners.of(claims))
       return whenKnown(list, (read) => judge(read, claims, id))
     },
-    changed (tenant) {
+    changed (tenant: Owner) {
       for (const owner of owners.toldOf(tenant)) lists.invalidate(owner)
-      version++
+      revocations.version++
     },
     missed () {
       lists.clear()
-      version++
+      revocations.version++
     }
   }
+  return revocations
 }
 
 /** The session sequence that the end began, `<sequence> <until>`; null if no earlier token is alive any longer. */

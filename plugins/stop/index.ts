@@ -13,7 +13,7 @@ import { failure } from '../../lib/errors.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
 import { whenEnded } from '../../lib/plugin/request-end.js'
-import { serverOptions } from '../../lib/plugin/when-stopping.js'
+import { serverOptions } from '../../lib/plugin/lifecycle.js'
 import { Slots } from '../../lib/concurrency/slots.js'
 
 const lingering = 500 // ms for refusals to arrive, before idle connections are destroyed
@@ -22,7 +22,7 @@ const longestDelay = 300_000 // ms
 const noSlot = -1
 const slotInFlight = Symbol('tenantry.stop.slot')
 
-export { serverOptions, type Stopping } from '../../lib/plugin/when-stopping.js'
+export { serverOptions, type Stopping } from '../../lib/plugin/lifecycle.js'
 
 declare module 'fastify' {
   interface FastifyRequest {

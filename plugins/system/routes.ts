@@ -7,7 +7,7 @@ import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrenc
 import { version } from '../../lib/version.js'
 import { errorResponses } from '../conventions/index.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 import { builtInGroups, reservedPaths } from '../../lib/document/reserved.js'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const

@@ -1,14 +1,17 @@
-/** The two steps that set `request.tenant`. */
+/** The steps that set `request.tenant`: the tenant that a caller names, which exists or is created by its first request. */
 import type { FastifyRequest, onRequestHookHandler } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
-import type { ActingRequest } from '../auth/actor.js'
-import type { Provision } from './provisioning.js'
-import { failure } from '../../lib/errors.js'
-import { isTenantId, tenantIdOf, type TenantId } from '../../lib/identity/tenant-ref.js'
-import { hookWhenKnown } from '../../lib/concurrency/when-known.js'
+import type { Events } from '../../lib/database/events.js'
+import type { Erasure } from './erasure.js'
+import type { TenantStore } from './store.js'
+import { actorOf, type ActingRequest } from '../auth/actor.js'
+import { failure, catalogue, TenantryError } from '../../lib/errors.js'
+import { isTenantId, tenantIdOf, platformRef, type TenantId } from '../../lib/identity/tenant-ref.js'
+import { hookWhenKnown, whenKnown } from '../../lib/cache/async-cache.js'
 import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
 import { keyOf } from '../auth/callers.js'
-import { requireActive, type Tenant } from './tenant.js'
+import { requireActive, type Tenant, type TenantMemory, type TenantLookup } from './tenant.js'
+import { writeAudit } from '../../lib/database/audit.js'
 
 export interface ResolutionOptions {
   /** For verified ids: from a token, from a key, or from the gateway of `trustHeader`. */
@@ -35,7 +38,7 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
     const header = tenantHeader(request)
     if (auth !== null && claimed !== undefined) {
       if (header !== undefined && header !== claimed) throw failure('tenantMismatch')
-      return enter(request, provision(tenantIdOf(claimed), issuedAt(auth), request), done)
+      return enter(request, provision(tenantIdOf(claimed), auth, request), done)
     }
     if (header === undefined) return done()
     // The platform's administrators only name existing tenants, also through a gateway, so that a typing error creates no tenant.
@@ -83,7 +86,7 @@ export function createAdmission ({ provision, lookup, trustHeader }: ResolutionO
     const byPlatform = isPlatformAdmin(auth)
     if (claimed === undefined && !trustHeader && !byPlatform) throw failure('tenantMismatch', { message: nameless })
     const id = claimed ?? header ?? ''
-    const tenant = await (byPlatform ? lookup(id) : provision(tenantIdOf(id), claimed === undefined ? null : issuedAt(auth), request))
+    const tenant = await (byPlatform ? lookup(id) : provision(tenantIdOf(id), claimed === undefined ? null : auth, request))
     if (tenant === null) throw failure('tenantUnknown')
     requireActive(tenant)
     return tenant
@@ -102,7 +105,103 @@ function admit (request: FastifyRequest, tenant: Tenant | null): void {
 }
 
 /** Milliseconds since 1970. A token without an issue time counts as older than any deletion. A key ends with its tenant. */
-function issuedAt (auth: Claims): number | null {
+function issuedAtOf (auth: Claims): number | null {
   if (keyOf(auth) !== undefined) return null
   return typeof auth['iat'] === 'number' ? auth['iat'] * 1000 : -Infinity
+}
+
+/**
+ * Finds or creates the tenant; null if it does not exist and is not created. Throws, or rejects with, `tenantUnknown` if the token was
+ * issued before a tenant with the id was deleted. Synchronous if the tenant is cached. `by`: the request that names the tenant.
+ */
+type Provision = (id: TenantId, auth: Claims | null, by: ActingRequest) => Tenant | null | Promise<Tenant | null>
+
+export interface ProvisioningParts {
+  readonly store: TenantStore
+  readonly memory: TenantMemory
+  readonly events: Events
+  readonly erasure: Erasure
+  /** Whether missing tenants are created: `tenancy.provisioning` is `auto`. */
+  readonly makes: boolean
+}
+
+/**
+ * Creates the tenant, with the plan `free` and its id as its name. `issuedAt` is the token's issue time, in milliseconds since 1970. A
+ * token older than a deletion of the tenant can neither create it again nor enter a later tenant with the id. `iat` has whole
+ * seconds (RFC 7519, 4.1.6): a token of the second of the deletion counts as older. null means now, for a tenant's key or a
+ * gateway. Neither creates a deleted tenant again, since the sender may not know of the deletion.
+ */
+export function createProvisioning ({ store, memory, events, erasure, makes }: ProvisioningParts): Provision {
+  const running = new Map<string, Promise<void>>()
+
+  function settle (
+    id: TenantId,
+    auth: Claims | null,
+    by: ActingRequest,
+    { tenant, deletedAt }: TenantLookup
+  ): Tenant | null | Promise<Tenant | null> {
+    if (tenant !== null && deletedAt === null) return tenant
+    const issuedAt = auth === null ? null : issuedAtOf(auth)
+    if (tenant === null && (!makes || (deletedAt !== null && issuedAt === null))) return null
+    refuseOlder(issuedAt, deletedAt)
+    if (tenant !== null) return tenant
+    return make(id, issuedAt ?? Infinity, by, deletedAt !== null)
+  }
+
+  async function make (id: TenantId, issuedAt: number, by: ActingRequest, deleted: boolean): Promise<Tenant | null> {
+    for (let task = running.get(id); task !== undefined; task = running.get(id)) {
+      // A refusal of another caller's older token does not apply to this one.
+      if (await task.then(() => true, isUnlessOlder)) return await made(id, issuedAt)
+    }
+    const task = create(id, issuedAt, by, deleted).finally(() => running.delete(id))
+    running.set(id, task)
+    await task
+    return await made(id, issuedAt)
+  }
+
+  /** The tenant after an attempt, of this or another caller. */
+  async function made (id: TenantId, issuedAt: number): Promise<Tenant | null> {
+    const { tenant, deletedAt } = await memory.get(id)
+    refuseOlder(issuedAt, deletedAt)
+    return tenant
+  }
+
+  async function create (id: TenantId, issuedAt: number, by: ActingRequest, deleted: boolean): Promise<void> {
+    if (deleted) await erasure.sweep(id)
+    await events.change({ topic: 'tenant', tenant: id }, async (transaction) => {
+      if (await store.insert(transaction, { id, name: id, plan: 'free' }) === null) return
+      // The insert has waited for a concurrent deletion, whose time is now stored.
+      refuseOlder(issuedAt, await store.deletedAt(transaction, id))
+      await writeAudit(transaction, {
+        tenant: platformRef,
+        action: 'tenant.create',
+        actor: actorOf(by),
+        target: id,
+        details: { name: id, plan: 'free' },
+        at: new Date()
+      })
+    })
+  }
+
+  return (id, auth, by) => whenKnown(memory.get(id), (found) => settle(id, auth, by, found))
+}
+
+class TokenOlder extends TenantryError {
+  constructor (message: string) {
+    super(catalogue.tenantUnknown, { message })
+  }
+}
+
+function refuseOlder (issuedAt: number | null, deletedAt: Date | null): void {
+  if (deletedAt === null || issuedAt === null || issuedAt > deletedAt.getTime()) return
+  throw new TokenOlder(
+    issuedAt === -Infinity
+      ? 'A tenant with this id was deleted, and the token lacks the time of its creation: get a token with the claim "iat"'
+      : 'The token is older than the deletion of a tenant with this id: get a new token'
+  )
+}
+
+function isUnlessOlder (error: unknown): false {
+  if (error instanceof TokenOlder) return false
+  throw error
 }

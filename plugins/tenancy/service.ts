@@ -4,13 +4,12 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Events } from '../../lib/database/events.js'
 import type { Plans } from '../../lib/plans/plans.js'
 import type { Erasure } from './erasure.js'
-import type { TenantMemory } from './memory.js'
+import type { TenantMemory, Tenant, TenantRecord } from './tenant.js'
 import type { TenantChanges, TenantList, TenantStore } from './store.js'
-import type { Tenant, TenantRecord } from './tenant.js'
 import { noActor, writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import { whenKnown } from '../../lib/concurrency/when-known.js'
+import { whenKnown } from '../../lib/cache/async-cache.js'
 
 /** The type of `app.tenants`. Changes are written to the platform's audit log; the default actor is the server itself. */
 export interface Tenants {

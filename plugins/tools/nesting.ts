@@ -2,7 +2,7 @@
 import type { FastifyInstance } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { failure } from '../../lib/errors.js'
-import { markToolCall } from '../../lib/plugin/tool-call.js'
+import { markToolCall } from '../../lib/plugin/request-end.js'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -17,7 +17,7 @@ import type {
 } from './types.js'
 import { LRUCache } from 'lru-cache'
 import { failure, TenantryError } from '../../lib/errors.js'
-import { whenKnown } from '../../lib/concurrency/when-known.js'
+import { whenKnown } from '../../lib/cache/async-cache.js'
 import { requireCaller, requirePermissions, requireProvider } from '../auth/access.js'
 import { valueOf } from './tool-result.js'
 import { toolSet, type KeepTool, type ToolEntry, type ToolSet } from './tool-set.js'

@@ -2,6 +2,7 @@
  * The usage of requests, added in memory until it is written. Figures are kept with the creation time of their tenant, so
  * that a later tenant of the same id does not get them.
  */
+import type { Tenant } from '../tenancy/index.js'
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { maxAmount } from './metrics.js'
 import { dayMs } from '../../lib/time/spans.js'
@@ -42,6 +43,8 @@ export interface Counts {
 export const noFigures: Figures = { day: '', tenants: [], since: [], calls: [], bandwidth: [], freed: [] }
 
 export interface WaitingCounts {
+  /** Counts a request of the tenant, and the bytes of its bodies. */
+  request(tenant: Pick<Tenant, 'id' | 'createdAt'>, bytes: number): void
   /**
    * The entry to add to now; undefined if nothing is counted: for a deleted tenant, and while too many entries wait. If
    * `since` is null, the entry of any tenant of this id is used.
@@ -111,19 +114,27 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
     return figures
   }
 
+  function of (tenant: Owner, since: number | null): Counts | undefined {
+    const at = now()
+    if (at < start || at >= end) turn(at)
+    const counts = today.get(tenant)
+    if (counts === undefined) return make(tenant, since)
+    if (counts.since === since || since === null) return counts
+    // The tenant was deleted since then and its last requests end, or it was created again.
+    if (counts.since !== null && since < counts.since) return undefined
+    if (counts.since !== null) counts.calls = counts.bandwidth = counts.freed = 0
+    counts.since = since
+    return counts
+  }
+
   return {
-    of (tenant, since) {
-      const at = now()
-      if (at < start || at >= end) turn(at)
-      const counts = today.get(tenant)
-      if (counts === undefined) return make(tenant, since)
-      if (counts.since === since || since === null) return counts
-      // The tenant was deleted since then and its last requests end, or it was created again.
-      if (counts.since !== null && since < counts.since) return undefined
-      if (counts.since !== null) counts.calls = counts.bandwidth = counts.freed = 0
-      counts.since = since
-      return counts
+    request ({ id, createdAt }, bytes) {
+      const counts = of(id, createdAt.getTime())
+      if (counts === undefined) return
+      counts.calls = add(counts.calls, 1)
+      counts.bandwidth = add(counts.bandwidth, bytes)
     },
+    of,
     has (tenant) {
       const at = now()
       return at >= start && at < end && today.has(tenant)

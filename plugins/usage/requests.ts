@@ -15,8 +15,7 @@ import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type { UsageService } from './service.js'
 import { EventEmitter } from 'node:events'
 import { guardRoutes } from '../../lib/http/guards.js'
-import { whenEnded } from '../../lib/plugin/request-end.js'
-import { isToolCall } from '../../lib/plugin/tool-call.js'
+import { whenEnded, isToolCall } from '../../lib/plugin/request-end.js'
 
 declare module 'fastify' {
   interface FastifyRequest {

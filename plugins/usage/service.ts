@@ -128,12 +128,7 @@ export function createUsage (
       if (counter === 'api_calls') entry.calls = add(entry.calls, amount)
       else entry.bandwidth = add(entry.bandwidth, amount)
     },
-    request (tenant, bytes) {
-      const entry = counts.of(tenant.id, tenant.createdAt.getTime())
-      if (entry === undefined) return
-      entry.calls = add(entry.calls, 1)
-      entry.bandwidth = add(entry.bandwidth, bytes)
-    },
+    request: counts.request,
     reserve: reservations.reserve,
     reserveAll: reservations.reserveAll,
     async free (tenant: Owner, _counter, amount, within) {

@@ -14,7 +14,7 @@ import { signedHeaders } from '../../lib/connectors/sign.js'
 import { isFailure } from '../../lib/errors.js'
 import { SecretUnreadable, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { callbackPlace } from '../../lib/secrets/associated-data.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 import { nextAttempt } from './retry.js'
 
 const gone = 410 // the receiver wants no further deliveries (Standard Webhooks)

@@ -6,7 +6,7 @@ import { disconnectSignal, maxSyncMs } from './caller.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { runWorkflow } from './runner.js'
 import { SyncJournal } from './sync-journal.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 import { platformRef, tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 /** Responds with the result. */

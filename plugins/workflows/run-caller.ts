@@ -7,7 +7,7 @@ import type { Credential } from '../auth/credentials.js'
 import type { ToolCaller } from '../tools/types.js'
 import { failure } from '../../lib/errors.js'
 import { platformRef, tenantOrPlatform, type Owner } from '../../lib/identity/tenant-ref.js'
-import { optional } from '../../lib/plugin/optional.js'
+import { optional } from '../../lib/plugin/define.js'
 import { requireActive } from '../tenancy/tenant.js'
 import { contextHeadersOf } from '../tools/call-request.js'
 

@@ -9,7 +9,7 @@ import { formOf, maxResultBytes } from '../../lib/expressions/result.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { atInputPointers } from '../../lib/runtime/queries.js'
+import { atInputPointers } from '../../lib/runtime/run.js'
 import { overdue, within } from './step-time.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 

@@ -4,7 +4,7 @@ import type { CompleteAuthProvider } from '../../../lib/document/rules/auth-prov
 import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
 import type { KeyObject } from 'node:crypto'
 import { deepFreeze } from '../../../lib/json/plain-value.js'
-import { whenKnown } from '../../../lib/concurrency/when-known.js'
+import { whenKnown } from '../../../lib/cache/async-cache.js'
 import { heldAt, type VerifiedClaims } from '../claims.js'
 import { tokenInvalid } from '../errors.js'
 import { mapClaims } from './claims.js'

@@ -1,8 +1,7 @@
 /** The shape of plugins: dependencies, options, and endpoints in their own context. */
 import t, { type Test } from 'tap'
 import Fastify, { type FastifyInstance } from 'fastify'
-import { definePlugin } from '../../../lib/plugin/define.js'
-import { optional } from '../../../lib/plugin/optional.js'
+import { definePlugin, optional } from '../../../lib/plugin/define.js'
 import { callback, membersOf, oneOf, section, text, whole } from '../../../lib/plugin/options.js'
 import { RateLimit } from '../../../lib/schema/rate-limit.js'
 import { Pagination } from '../../../lib/schema/pagination.js'

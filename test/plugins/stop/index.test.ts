@@ -9,7 +9,7 @@ import conventions from '../../../plugins/conventions/index.js'
 import database from '../../../plugins/database/index.js'
 import queue from '../../../plugins/queue/index.js'
 import stop, { serverOptions, type StopOptions } from '../../../plugins/stop/index.js'
-import { whenStopping } from '../../../lib/plugin/when-stopping.js'
+import { whenStopping } from '../../../lib/plugin/lifecycle.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 
 interface Reply {

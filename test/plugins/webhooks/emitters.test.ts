@@ -3,7 +3,7 @@ import type { ProviderEvent, Snapshot } from '../../../plugins/billing/providers
 import t, { type Test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { builtInPlans } from '../../../lib/plans/plans.js'
-import { optional } from '../../../lib/plugin/optional.js'
+import { optional } from '../../../lib/plugin/define.js'
 import { createNotices } from '../../../plugins/usage/notices.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { testServer, type TestDocument } from '../../helpers/server.js'

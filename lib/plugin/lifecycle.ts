@@ -1,6 +1,9 @@
-/** Work that ends as soon as the app begins to stop, before any plugin closes. */
+/** Work beside the requests of an app: while it runs, and when it stops. */
 import type { FastifyInstance } from 'fastify'
-import { optional } from './optional.js'
+import type { Owner } from '../identity/tenant-ref.js'
+import { optional } from './define.js'
+import { everyHour } from '../database/retention.js'
+import { topics, type Events, type Topic } from '../database/events.js'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -39,4 +42,31 @@ export function whenStopping (app: FastifyInstance, work: () => Promise<void>): 
     begin()
   })
   app.addHook('onClose', async () => await ended)
+}
+
+/**
+ * Runs the removal every hour until the app closes. A failure is logged, and the next hour tries again.
+ *
+ * @param rows the rows that are removed, for the log: `old audit entries`
+ */
+export function sweepHourly (app: FastifyInstance, rows: string, remove: () => Promise<unknown>): void {
+  app.addHook(
+    'onClose',
+    everyHour(remove, (err) => app.log.warn({ err, rows }, 'old rows could not be removed; the next sweep tries again'))
+  )
+}
+
+/** One listener per topic, called with the tenant. `gap` is called when notices may have been lost and cached data may be stale. */
+export type Listeners = { readonly [Name in Topic]?: (tenant: Owner) => void } & { readonly gap?: () => void }
+
+/** Calls the listeners until the app closes. */
+export function listen (app: FastifyInstance, events: Pick<Events, 'on' | 'onGap'>, listeners: Listeners): void {
+  const ends = listeners.gap === undefined ? [] : [events.onGap(listeners.gap)]
+  for (const topic of topics) {
+    const listener = listeners[topic]
+    if (listener !== undefined) ends.push(events.on(topic, listener))
+  }
+  app.addHook('onClose', async () => {
+    for (const end of ends) end()
+  })
 }

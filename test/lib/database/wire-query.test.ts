@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import type { Engine, Statement } from '../../../lib/database/engine.js'
 import type { Test } from 'tap'
-import { maxCharacters, maxStatements } from '../../../lib/database/prepared-statements.js'
+import { maxCharacters, maxStatements } from '../../../lib/database/wire-query.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { nobody, onEachEngine, openEngine, rejection, run } from './open.js'
 

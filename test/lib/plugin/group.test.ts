@@ -1,6 +1,6 @@
 /** The order of registration that follows from declared dependencies. */
 import t from 'tap'
-import { sortPlugins } from '../../../lib/plugin/order.js'
+import { sortPlugins } from '../../../lib/plugin/group.js'
 import { groups } from '../../../lib/server.js'
 
 interface Declared {
