@@ -107,7 +107,7 @@ export function createAsyncCache<Value extends object, Key extends string = stri
   }
 }
 
-/** Calls `next` with the value: at once, or when the promise resolves. */
+/** Calls `next` with the value: at once if it is in memory, without a promise; otherwise when the promise resolves. */
 export function whenKnown<Value, Result> (
   value: Value | Promise<Value>,
   next: (value: Value) => Result | Promise<Result>

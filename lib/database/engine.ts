@@ -14,7 +14,7 @@ import type { SystemTables } from './system-tables.js'
 export interface Statement {
   readonly text: string
   /**
-   * The name under which a connection prepares a repeated statement (prepared-statements.ts). It begins with `t_` for a tenant's document:
+   * The name under which a connection prepares a repeated statement (wire-query.ts). It begins with `t_` for a tenant's document:
    * these have separate room, so that they cannot displace the platform's.
    */
   readonly name?: string

@@ -22,7 +22,7 @@ interface Row extends Record<string, unknown> {
   scopes: boolean
 }
 
-const text = `
+const functionsText = `
 select p.proname as name, p.pronargdefaults as defaults, coalesce(pg_get_function_result(p.oid), '') as returns, format_type(p.prorettype, null) as type, p.proretset as many,
   p.prorettype = 'record'::regtype as record, p.provolatile = 'v' as volatile, p.provariadic <> 0 as variadic, p.prosecdef as definer, has_function_privilege(p.oid, 'execute') as allowed,
   exists (select from unnest(p.proconfig) s where s like $2 || '=%') as scopes,
@@ -40,7 +40,7 @@ export async function readFunctions (
   schema: string
 ): Promise<ReadonlyMap<string, readonly DatabaseFunction[]>> {
   const byName = new Map<string, DatabaseFunction[]>()
-  for (const row of await session.rows<Row>({ text }, [schema, tenantSetting])) {
+  for (const row of await session.rows<Row>({ text: functionsText }, [schema, tenantSetting])) {
     byName.set(row.name, [...byName.get(row.name) ?? [], functionOf(row)])
   }
   return byName

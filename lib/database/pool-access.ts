@@ -222,6 +222,10 @@ export interface HangWatch {
   close(): void
 }
 
+/**
+ * Detects a database that accepts connections but does not respond: a frozen machine, a stalled disk, a network that drops packets. A slow
+ * statement is not such a sign. Therefore the server sends `select 1` on a separate connection if no statement ends.
+ */
 function createHangWatch ({ connection, isBusy, ended, onHang, onLongHang, onResponse }: HangWatchParts): HangWatch {
   const closed = new AbortController()
   let hangs = false

@@ -212,6 +212,11 @@ type Way = 'unnamed' | 'prepare' | 'ready'
 
 type Close = (name: string) => void
 
+/**
+ * The prepared statements of one connection. A prepared statement saves parsing and most of its planning, but uses memory in the
+ * server. Tenants who write their own routes bring more texts than a server has room for. Therefore a statement is prepared when
+ * it repeats, and the least recently used one is closed. Statements of tenants have separate room from the platform's.
+ */
 class PreparedStatements {
   readonly #platform = new StatementCache()
   readonly #tenants = new StatementCache()

@@ -102,12 +102,13 @@ function close (response: ServerResponse): void {
   response.emit('close')
 }
 
-const calls = new WeakSet<FastifyRequest>()
+/** Requests that run a tool for another request: they are part of that request, and do not count as API calls. */
+const toolCalls = new WeakSet<FastifyRequest>()
 
 export function markToolCall (request: FastifyRequest): void {
-  calls.add(request)
+  toolCalls.add(request)
 }
 
 export function isToolCall (request: FastifyRequest): boolean {
-  return calls.has(request)
+  return toolCalls.has(request)
 }
