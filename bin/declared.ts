@@ -3,7 +3,7 @@ import type { Config } from '../lib/configuration/index.js'
 import { unknownTables, type QueriedTables } from '../lib/queries/index.js'
 import { pointerTo } from '../lib/schema/faults.js'
 import { wantedTables, withDeclared } from '../lib/database/declared-tables.js'
-import { everyStep } from '../lib/workflows/every-step.js'
+import { everyStep } from '../lib/workflows/flow.js'
 
 export interface UndeclaredTable {
   readonly pointer: string

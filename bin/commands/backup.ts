@@ -41,7 +41,7 @@ lacks rows of the backup.
   options: { from: { type: 'string' }, 'pg-bin': { type: 'string' } },
 
   async run (call) {
-    const { restore } = await import('../../lib/backup/restore.js')
+    const { restore } = await import('../../lib/backup/backup.js')
     const place = folderOf(call, 'from')
     call.print(`${countText(await restore(await postgresOf(call), place))} restored from ${place.folder}`)
     call.note(keyNote)

@@ -1,6 +1,6 @@
 /** `tenantry migrate`: migrates the database to the schema of the server and the document. */
 import type { DatabaseConfig } from '../../lib/configuration/index.js'
-import type { MigrationProgress } from '../../lib/database/migrations/progress.js'
+import type { MigrationProgress } from '../../lib/database/migrations/migration.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { securityRules } from '../../lib/firestore/rules.js'
 import { UsageError, type Call, type Command } from '../command.js'

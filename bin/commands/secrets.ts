@@ -19,7 +19,7 @@ many secrets it encrypted again; ends with 1 and names the secret and the reason
     const env = environmentOf(config)
     const [{ createEngine }, { openKeys }, { createSecretCipher }, { rekeySecrets }] = await Promise.all([
       import('../../lib/database/index.js'),
-      import('../../lib/secrets/open-keys.js'),
+      import('../../lib/secrets/master-key.js'),
       import('../../lib/secrets/cipher.js'),
       import('../../lib/secrets/rekey.js')
     ])

@@ -7,7 +7,7 @@ import { fork, type ChildProcess } from 'node:child_process'
 import { extname } from 'node:path'
 import { ConfigError } from '../../lib/configuration/index.js'
 import { readDocument } from '../../lib/configuration/load.js'
-import { unreadable } from '../../lib/document/unreadable.js'
+import { unreadable } from '../../lib/document/dot-env.js'
 import { documentProcess, type DocumentResult } from './document-process.js'
 
 const readMs = 30_000 // for a module; one that waits forever would stop all reloads

@@ -1,10 +1,10 @@
-/** A connection to the database of a backup, with the environment of PostgreSQL's programs. */
+/** A connection to the database of a backup, and the environment of PostgreSQL's programs. */
 import type { PostgresOptions } from '../database/postgres.js'
-import type { Client } from 'pg'
-import { mkdtemp, rm } from 'node:fs/promises'
+import pg, { type Client } from 'pg'
+import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
-import { clientOf, programEnvironment } from './address.js'
+import { everyTenant, tenantSetting } from '../database/connections.js'
 
 export interface Session {
   readonly client: Client
@@ -32,4 +32,57 @@ export async function withSession<Result> (options: PostgresOptions, work: (sess
 async function majorOf (client: Client): Promise<number> {
   const { rows: [row] } = await client.query<{ number: string }>("select current_setting('server_version_num') as number")
   return Math.floor(Number(row?.number) / 10_000)
+}
+
+/** A direct client of the database: a pooler refuses the options that policies need. */
+function clientOf ({ connectionString, notifyConnectionString = connectionString, ssl }: PostgresOptions): pg.Client {
+  return new pg.Client({ connectionString: notifyConnectionString, ...ssl !== undefined && { ssl }, keepAlive: true })
+}
+
+/** @param folder  where certificates are written for the programs, readable by its owner only */
+async function programEnvironment (options: PostgresOptions, folder: string): Promise<NodeJS.ProcessEnv> {
+  const { host, port, user, database, password } = clientOf(options)
+  const others = Object.entries(process.env).filter(([name]) => !name.startsWith('PG'))
+  return {
+    ...Object.fromEntries(others),
+    PGHOST: host,
+    PGPORT: String(port),
+    ...user !== undefined && { PGUSER: user },
+    ...database !== undefined && { PGDATABASE: database },
+    ...typeof password === 'string' && { PGPASSWORD: password },
+    PGOPTIONS: `-c ${tenantSetting}=${everyTenant}`,
+    ...await tlsEnvironment(options, folder)
+  }
+}
+
+const parameters = { sslmode: 'PGSSLMODE', sslrootcert: 'PGSSLROOTCERT', sslcert: 'PGSSLCERT', sslkey: 'PGSSLKEY' }
+
+async function tlsEnvironment (
+  { connectionString, notifyConnectionString = connectionString, ssl }: PostgresOptions,
+  folder: string
+): Promise<Record<string, string>> {
+  if (ssl === undefined) {
+    const { searchParams } = new URL(notifyConnectionString)
+    return Object.fromEntries(
+      Object.entries(parameters).flatMap(([parameter, name]) => {
+        const value = searchParams.get(parameter)
+        // Only pg knows "no-verify".
+        return value === null ? [] : [[name, value === 'no-verify' ? 'require' : value]]
+      })
+    )
+  }
+  if (ssl === false) return { PGSSLMODE: 'disable' }
+  if (ssl === true) return { PGSSLMODE: 'verify-full', PGSSLROOTCERT: 'system' }
+  const files = { ca: 'PGSSLROOTCERT', cert: 'PGSSLCERT', key: 'PGSSLKEY' } as const
+  const found: Record<string, string> = {
+    PGSSLMODE: ssl.rejectUnauthorized === false ? 'require' : 'verify-full',
+    ...ssl.rejectUnauthorized !== false && { PGSSLROOTCERT: 'system' }
+  }
+  for (const [member, name] of Object.entries(files) as [keyof typeof files, string][]) {
+    const text = ssl[member]
+    if (text === undefined) continue
+    found[name] = join(folder, `${member}.pem`)
+    await writeFile(found[name], text, { mode: 0o600 })
+  }
+  return found
 }

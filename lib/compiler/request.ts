@@ -6,10 +6,9 @@ import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
 import { failure } from '../errors.js'
 import { isRecord } from '../json/plain-value.js'
 import { compileValidator, lazyValidator, errorDetails, type ErrorDetail, type PartValidator, type RequestPart } from '../validation/validator.js'
-import { CheckBudget } from './check-budget.js'
-import { bodyChecker, urlChecker, type PartChecker } from './part-check.js'
+import { CheckBudget, bodyChecker, urlChecker, type PartChecker } from './part-check.js'
 import { objectSchema, type FieldContext } from './request-field.js'
-import { splitList } from '../queries/url-value.js'
+import { splitList } from '../queries/request-value.js'
 
 /** The properties of a route that its request rules depend on. */
 export interface RequestRoute {

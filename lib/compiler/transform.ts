@@ -7,7 +7,7 @@ import { isFailure } from '../errors.js'
 import { isRecord } from '../json/plain-value.js'
 import type { ResultForm } from '../expressions/types.js'
 import { recordsOf } from '../expressions/result.js'
-import { Budget } from '../expressions/cel/budget.js'
+import { Budget } from '../expressions/cel/frame.js'
 import { compileExpression, type CompiledExpression } from '../expressions/expression.js'
 
 export interface CompiledTransform {

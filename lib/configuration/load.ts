@@ -8,9 +8,8 @@ import { dirname, extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
 import { isRecord } from '../json/plain-value.js'
 import { checkConfig, type CheckOptions } from './check.js'
-import { withDotEnv } from '../document/dot-env.js'
+import { withDotEnv, unreadable } from '../document/dot-env.js'
 import { parseJson } from '../document/json.js'
-import { unreadable } from '../document/unreadable.js'
 
 export interface LoadOptions {
   /** The environment, which overrides the `.env` beside the document. Default: the process's. */

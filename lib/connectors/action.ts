@@ -1,15 +1,16 @@
 /** A compiled action of a connector: from evaluated params to the parts of a request. */
-import type { TemplateContext } from '../expressions/reference.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { ActionDefinition } from './definition.js'
-import type { CompiledCall } from './types.js'
+import type { CompiledCall, OutboundResponseLike } from './types.js'
+import type { TSchema } from 'typebox'
+import { member, type TemplateContext } from '../expressions/reference.js'
 import { noScope } from '../expressions/no-scope.js'
-import { Budget } from '../expressions/cel/budget.js'
+import { Budget } from '../expressions/cel/frame.js'
 import { CopyBudget } from '../expressions/copies.js'
 import { compileExpression, type CompiledExpression } from '../expressions/expression.js'
 import { compileTemplate, compileValue } from '../expressions/template.js'
 import { settingsIn } from '../expressions/environment.js'
-import { pointerTo } from '../schema/faults.js'
+import { pointerTo, nearest, type FaultList } from '../schema/faults.js'
 import { failure } from '../errors.js'
 import { ExactNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
@@ -17,9 +18,11 @@ import { invalidInput } from '../validation/detail.js'
 import { compileAddress } from './address.js'
 import { compilePruned, queryOf, writeBody, type BodyText } from './body.js'
 import { faultOfHeader, faultOfName, setHeader } from './headers.js'
-import { readCheck, schemaCheck, type ParamsCheck } from './params.js'
-import { compileResult } from './result.js'
 import { signedHeaders } from './sign.js'
+import { hasTemplate, parsePath, TemplateSyntaxError } from '../expressions/template-parser.js'
+import { lazyValidator, errorDetails, validationError } from '../validation/validator.js'
+import { parseJson } from '../json/parse.js'
+import { jsonExcess } from '../json/bounds.js'
 
 /** The parts of a request that the action makes. */
 export interface ActionParts {
@@ -173,4 +176,110 @@ function withComputed (
     else result[name] = value
   }
   return result
+}
+
+interface ParamsCheck {
+  /** Adds a fault for everything that is wrong in the declared params for all values of their templates. */
+  readonly declared: (params: Readonly<Record<string, unknown>>, pointer: string, context: TemplateContext) => void
+  /** Throws `validationFailed`, with paths below `/params`. */
+  readonly evaluated: (params: Readonly<Record<string, unknown>>) => void
+}
+
+function schemaCheck (schema: TSchema): ParamsCheck {
+  const validate = lazyValidator(schema, 'body')
+  const errorsOf = (params: Readonly<Record<string, unknown>>) => validate(params) ?? []
+  return {
+    declared (params, pointer, { faults }) {
+      const errors = errorsOf(params).filter(({ instancePath, keyword, schemaPath }) => {
+        const value = valueAt(params, instancePath)
+        // A template is checked once its value is known.
+        if (instancePath === '') return true
+        if (typeof value === 'string') return !hasTemplate(value)
+        return !((keyword === 'anyOf' || schemaPath.includes('/anyOf/')) && holdsTemplate(value))
+      })
+      for (const { path, message } of errorDetails(errors, 'params')) faults.add(pointer + path.slice('/params'.length), message)
+    },
+    evaluated (params) {
+      const errors = errorsOf(params)
+      if (errors.length > 0) throw validationError(errors, 'params')
+    }
+  }
+}
+
+/** The check without a schema: an action accepts the params that its templates read; those in the address are required. */
+function readCheck (references: readonly Reference[], required: readonly Reference[]): ParamsCheck {
+  const names = new Set(namesIn(references))
+  // `{{params}}` accepts any params.
+  const any = references.some(({ source, path }) => source === 'params' && path.length === 0)
+  const needed = new Set(namesIn(required))
+  const check = (
+    params: Readonly<Record<string, unknown>>,
+    wrong: (name: string, message: string, keyword: string, suggestion?: string) => void
+  ) => {
+    for (const name of needed) if (!Object.hasOwn(params, name)) wrong(name, 'is required, because it is part of the URL', 'required')
+    if (any) return
+    for (const name of Object.keys(params)) {
+      if (!names.has(name)) wrong(name, 'is not used by any template of the action', 'additionalProperties', nearest(name, names))
+    }
+  }
+  return {
+    declared: (params, pointer, { faults }) =>
+      check(params, (name, message, _keyword, suggestion) => faults.add(pointerTo(pointer, name), message, suggestion)),
+    evaluated: (params) =>
+      check(params, (name, message, keyword) => {
+        throw invalidInput(pointerTo('/params', name.slice(0, 100)), message, keyword)
+      })
+  }
+}
+
+function namesIn (references: readonly Reference[]): string[] {
+  return references.flatMap(({ source, path: [name] }) => source === 'params' && name !== undefined ? [String(name)] : [])
+}
+
+function valueAt (value: unknown, pointer: string): unknown {
+  let found = value
+  for (const name of pointer.split('/').slice(1)) {
+    const key = name.replaceAll('~1', '/').replaceAll('~0', '~')
+    found = (isRecord(found) || Array.isArray(found)) && Object.hasOwn(found, key) ? Reflect.get(found, key) : undefined
+  }
+  return found
+}
+
+function holdsTemplate (value: unknown): boolean {
+  if (typeof value === 'string') return hasTemplate(value)
+  return typeof value === 'object' && value !== null && Object.values(value).some(holdsTemplate)
+}
+
+// Drops a byte order mark, which some services send.
+const utf8 = new TextDecoder()
+
+/** Compiles the path of the result: own members and items, or the whole response. Null after faults. */
+function compileResult (picked: string | undefined, pointer: string, faults: FaultList): CompiledCall['result'] | null {
+  if (picked === undefined) return valueOf
+  try {
+    const { source, path, call } = parsePath(picked)
+    if (call) throw new TemplateSyntaxError('expected the path of a member', 0)
+    return (response) => {
+      let value = valueOf(response)
+      for (const name of [source, ...path]) value = member(value, name)
+      return value ?? null
+    }
+  } catch (error) {
+    if (!(error instanceof TemplateSyntaxError)) throw error
+    faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
+    return null
+  }
+}
+
+function valueOf ({ headers, body }: OutboundResponseLike): unknown {
+  if (body.length === 0) return null
+  const text = utf8.decode(body)
+  if (!/^[^;]*[/+]json\s*(?:;|$)/i.test(headers['content-type'] ?? '')) return text
+  const excess = jsonExcess(text)
+  if (excess !== null) throw failure('providerAnswerTooComplex', { message: `The JSON in the provider's response ${excess}` })
+  try {
+    return parseJson(text)
+  } catch {
+    throw failure('providerFailed', { message: 'The response of the provider is not valid JSON' })
+  }
 }

@@ -1,4 +1,4 @@
-/** The tables that a document declares, in the form that the database should have. */
+/** The tables that a document declares or names, in the form that the database should have. */
 import type { ColumnDefinition, TableDefinition } from '../schema/table.js'
 import { sameColumns, tenantColumn, typeNames, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
 
@@ -156,3 +156,14 @@ function completed (existing: Table, wanted: WantedTable): Table {
     softDelete: existing.softDelete || wanted.softDelete
   })
 }
+
+export interface RoleTables {
+  readonly roles: string
+  readonly permissions: string
+  readonly userRoles: string
+}
+
+export const defaultRoleTables: RoleTables = Object.freeze({ roles: 'roles', permissions: 'permissions', userRoles: 'user_roles' })
+
+/** The permissions of roles, with a fixed name. */
+export const rolePermissions = 'role_permissions'

@@ -3,11 +3,10 @@ import type { Kysely } from 'kysely'
 import type { Actor } from './audit.js'
 import type { Catalogue } from './catalogue.js'
 import type { Events } from './events.js'
-import type { MigrationProgress } from './migrations/progress.js'
-import type { MigrationPlan } from './migrations/migration.js'
+import type { MigrationProgress, MigrationPlan } from './migrations/migration.js'
 import type { TenantRef } from '../identity/tenant-ref.js'
 import type { VectorTable } from './document-tables.js'
-import type { RoleTables } from './role-tables.js'
+import type { RoleTables } from './declared-tables.js'
 import type { SystemTables } from './system-tables.js'
 
 /** SQL with numbered placeholders. */

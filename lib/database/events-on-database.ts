@@ -1,11 +1,11 @@
 /** `app.events` on a database: a change and its notice share one transaction (PostgreSQL, "NOTIFY"). */
 import type { ClientConfig } from 'pg'
 import type { EngineLog } from './engine.js'
-import type { Change, Events, Notice } from './events.js'
 import type { SystemTables } from './system-tables.js'
+import type { Owner } from '../identity/tenant-ref.js'
+import { topics, type Change, type Events, type Notice, type Topic } from './events.js'
 import { randomBytes } from 'node:crypto'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { createEventListeners } from './event-listeners.js'
 import { decodeNotice, encodeNotice, isNoticed } from './notice.js'
 import { createNoticeConnection } from './notice-connection.js'
 
@@ -91,5 +91,52 @@ export function createEvents ({ writer, notices, notify, log }: EventsOptions): 
     onGap: listeners.onGap,
     listen: async () => connection?.open(),
     close: async () => connection?.close()
+  }
+}
+
+export interface EventListeners extends Pick<Events, 'on' | 'onGap'> {
+  notify(change: Change): void
+  /** Reports that notices may have been missed. */
+  notifyGap(): void
+}
+
+function createEventListeners (warn: (error: unknown, message: string) => void): EventListeners {
+  const changes = Object.fromEntries(topics.map((topic) => [topic, new Set()])) as Record<Topic, Set<Listener<Owner>>>
+  const gaps = new Set<Listener<void>>()
+
+  const failed = (error: unknown): void => warn(error, 'a listener for changes failed')
+
+  function call<Value> ({ listener }: Listener<Value>, value: Value): void {
+    try {
+      const result: unknown = listener(value)
+      // The type forbids async functions, but the compiler accepts them.
+      if (result instanceof Promise) result.catch(failed)
+    } catch (error) {
+      failed(error)
+    }
+  }
+
+  return {
+    on: (topic, listener) => add(changes[topic], listener),
+    onGap: (listener) => add(gaps, listener),
+    notify ({ topic, tenant }) {
+      for (const entry of changes[topic]) call(entry, tenant)
+    },
+    notifyGap () {
+      for (const entry of gaps) call(entry, undefined)
+    }
+  }
+}
+
+/** A separate entry for each call, so that a function that is added twice is removed twice. */
+interface Listener<Value> {
+  readonly listener: (value: Value) => void
+}
+
+function add<Value> (entries: Set<Listener<Value>>, listener: (value: Value) => void): () => void {
+  const entry = { listener }
+  entries.add(entry)
+  return () => {
+    entries.delete(entry)
   }
 }

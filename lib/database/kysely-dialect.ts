@@ -1,16 +1,11 @@
-/** kysely on the engine's pool: the same sessions, the same errors, one pool. */
+/** kysely on the engine: on its pool, and on the transaction of a session. The same sessions, the same errors. */
 import type { PoolClient } from 'pg'
 import type { SessionSettings } from './connections.js'
+import type { SystemTables } from './system-tables.js'
+import type { Session } from './engine.js'
 import {
-  PostgresAdapter,
-  PostgresIntrospector,
-  PostgresQueryCompiler,
-  type CompiledQuery,
-  type DatabaseConnection,
-  type Dialect,
-  type Driver,
-  type QueryResult,
-  type TransactionSettings
+  PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, Kysely, type CompiledQuery, type DatabaseConnection,
+  type Dialect, type Driver, type QueryResult, type TransactionSettings, type Transaction
 } from 'kysely'
 import { isLostSetting } from './failures.js'
 import { runRows, stepOf, type Preludes } from './session.js'
@@ -105,5 +100,58 @@ class PoolConnection implements DatabaseConnection {
       this.isLost ||= isLostSetting(error)
       throw this.options.translate(error)
     })
+  }
+}
+
+// kysely on the transaction of a session, so that stores of system tables can write in the transaction of a route.
+
+/** Runs the work in the session's transaction. The work must neither commit nor roll back. */
+export async function withinSession<T> (session: Session, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T> {
+  const db = new Kysely<SystemTables>({
+    dialect: {
+      createAdapter: () => new PostgresAdapter(),
+      createDriver: () => new SessionDriver(session),
+      createIntrospector: (kysely) => new PostgresIntrospector(kysely),
+      createQueryCompiler: () => new PostgresQueryCompiler()
+    }
+  })
+  return await db.transaction().execute(work)
+}
+
+/** The session begins and ends the transaction itself. */
+class SessionDriver implements Driver {
+  readonly #connection: DatabaseConnection
+
+  constructor (session: Session) {
+    this.#connection = new SessionConnection(session)
+  }
+
+  async acquireConnection (): Promise<DatabaseConnection> {
+    return this.#connection
+  }
+
+  async releaseConnection (): Promise<void> {}
+  async beginTransaction (): Promise<void> {}
+  async commitTransaction (): Promise<void> {}
+  async rollbackTransaction (): Promise<void> {}
+  async init (): Promise<void> {}
+  async destroy (): Promise<void> {}
+}
+
+class SessionConnection implements DatabaseConnection {
+  readonly #session: Session
+
+  constructor (session: Session) {
+    this.#session = session
+  }
+
+  async executeQuery<Row> ({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
+    const rows = await this.#session.rows({ text: sql }, parameters)
+    // kysely wrote the statement and knows the type of its rows.
+    return { rows: rows as Row[] }
+  }
+
+  async * streamQuery<Row> (): AsyncIterableIterator<QueryResult<Row>> {
+    throw new Error("streaming of a session's rows is not supported")
   }
 }

@@ -1,7 +1,11 @@
-/** The connection for notices, restored for as long as the engine is open. */
+/**
+ * The connection for notices, restored for as long as the engine is open. It is checked all the time: a network may lose notices
+ * silently.
+ */
 import type { EngineLog } from './engine.js'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { NoticeSession, NoticesLost, type NoticeSessionOptions } from './notice-session.js'
+import pg, { type ClientConfig } from 'pg'
+import { Socket } from 'node:net'
 
 export interface NoticeConnectionOptions extends Omit<NoticeSessionOptions, 'onHeard'> {
   /** Notices may have been missed. */
@@ -94,3 +98,174 @@ const pooler =
   'notices of changes by other servers do not arrive: postgres.connectionString seems to use a transaction pooler, which does not support ' +
   'LISTEN, or postgres.notifyConnectionString another database. Set postgres.notifyConnectionString to the URL of the database itself or of a ' +
   'session pooler. Until then this server reads its cached values again every few seconds, and is slower'
+
+/**
+ * One connection that listens for notices, until its loss. It is checked all the time: a network that drops packets would silently keep
+ * notices away.
+ */
+export interface NoticeTimes {
+  /** The time between a response and the next check of the connection, in milliseconds. */
+  readonly beatMs: number
+  /** The time for a response, for a notice to itself, and for a new connection's first packet, in milliseconds. */
+  readonly responseMs: number
+  /** The time between notices to itself through the pool, in milliseconds. */
+  readonly probeMs: number
+}
+
+interface NoticeSessionOptions {
+  readonly client: ClientConfig
+  /** Receives notices for all listeners. */
+  readonly channel: string
+  /** A channel for this server only. */
+  readonly ownChannel: string
+  /** Sends a notice through the pool's connections; its errors concern these connections, not this one. */
+  readonly notify: (channel: string, payload: string) => Promise<unknown>
+  readonly onPayload: (payload: string) => void
+  /** Called when notices arrive, after a test. */
+  readonly onHeard: () => void
+  readonly times: NoticeTimes
+}
+
+const connectMs = 5000 // ms to resolve the address, which may need several name servers
+const handshakeMs = 2000 // ms for TLS and the password, which need several round trips
+const probeAgainMs = 1000 // ms after a probe that the pool could not send
+
+/** The connection responds, but notices do not arrive on it. */
+class NoticesLost extends Error {}
+
+class NoticeSession {
+  /** Resolves with the reason when the connection is lost or closed. */
+  readonly lost: Promise<Error>
+  private readonly options: NoticeSessionOptions
+  private readonly socket = new Socket()
+  private readonly client: pg.Client
+  private readonly ended = new AbortController()
+  private lose: (reason: Error) => void = () => {}
+  private readonly expected = new Map<string, () => void>()
+  private listening = false
+  private probes = 0
+
+  constructor (options: NoticeSessionOptions) {
+    this.options = options
+    this.lost = new Promise((resolve) => {
+      this.lose = resolve
+    })
+    this.client = new pg.Client({
+      ...options.client,
+      keepAlive: true,
+      fallback_application_name: 'tenantry notices',
+      stream: () => this.socket
+    })
+    this.client.on('error', (error) => this.end(error))
+    this.client.on('end', () => this.end(new Error('Connection terminated')))
+    this.client.on('notification', ({ channel, payload = '' }) => {
+      if (channel === options.channel) options.onPayload(payload)
+      else this.expected.get(payload)?.()
+    })
+  }
+
+  /** Resolves when no later notice is missed; from then on the connection is watched. */
+  async listen (): Promise<void> {
+    const { channel, ownChannel, times } = this.options
+    const connecting = this.client.connect()
+    const reached = new Promise<void>((resolve) => {
+      this.socket.once('connect', resolve)
+    })
+    // A lost first packet would be sent again after a second, then after two more, and so on.
+    this.socket.once('connectionAttempt', () => {
+      within(reached, times.responseMs).catch((error: unknown) => this.end(error))
+    })
+    await within(Promise.race([connecting, reached]), connectMs)
+    await within(connecting, handshakeMs)
+    await within(this.client.query(`listen ${channel}; listen ${ownChannel}`), times.responseMs)
+    this.listening = true
+    this.watch().catch((error: unknown) => this.end(error))
+  }
+
+  /**
+   * Sends a notice as writes do, and resolves with true when it arrives. If it does not arrive, the connection is closed. Behind
+   * PgBouncer in transaction mode `listen` succeeds and no error follows: only this test shows that the server would serve old data.
+   * Resolves with false if the notice could not be sent.
+   */
+  async confirm (): Promise<boolean> {
+    const { notify, ownChannel, onHeard, times } = this.options
+    const token = String(++this.probes)
+    const arrived = new Promise<void>((resolve) => {
+      this.expected.set(token, resolve)
+    })
+    try {
+      const sent = await notify(ownChannel, token).then(() => true, () => false)
+      if (!sent) return false
+      if (!await settles(arrived, times.responseMs)) await this.missing(arrived)
+      onHeard()
+      return true
+    } catch (error) {
+      this.end(error)
+      return false
+    } finally {
+      this.expected.delete(token)
+    }
+  }
+
+  /** Repeated, since the pool's connections may lead elsewhere later. */
+  async keepConfirming (confirmed: boolean): Promise<void> {
+    for (;;) {
+      await this.pause(confirmed ? this.options.times.probeMs : probeAgainMs)
+      if (this.ended.signal.aborted) return
+      confirmed = await this.confirm()
+    }
+  }
+
+  /** Closes the connection in order, if that is still possible. */
+  async close (): Promise<void> {
+    if (this.listening && !this.ended.signal.aborted) await within(this.client.end(), this.options.times.responseMs).catch(() => {})
+    this.end(new Error('closed'))
+  }
+
+  end (reason: unknown): void {
+    if (this.ended.signal.aborted) return
+    this.ended.abort()
+    this.socket.destroy()
+    this.lose(reason instanceof Error ? reason : new Error(String(reason)))
+  }
+
+  /** From now on it keeps no process alive. */
+  unref (): void {
+    this.socket.unref()
+  }
+
+  /** A silent connection is lost. A connection that responds without the notice never delivers it. */
+  private async missing (arrived: Promise<void>): Promise<void> {
+    await within(this.client.query('select'), this.options.times.responseMs)
+    if (!await settles(arrived, 0)) throw new NoticesLost('a notification was sent and did not arrive')
+  }
+
+  private async watch (): Promise<void> {
+    const { channel, times } = this.options
+    for (;;) {
+      await this.pause(times.beatMs)
+      if (this.ended.signal.aborted) return
+      const question = this.client.query<{ listening: boolean }>('select $1 in (select pg_listening_channels()) as listening', [channel])
+      const { rows } = await within(question, times.responseMs)
+      if (rows[0]?.listening !== true) throw new NoticesLost('the session no longer listens')
+    }
+  }
+
+  private async pause (ms: number): Promise<void> {
+    await sleep(ms, undefined, { ref: false, signal: this.ended.signal }).catch(() => {})
+  }
+}
+
+async function settles (promise: Promise<void>, ms: number): Promise<boolean> {
+  return within(promise, ms).then(() => true, () => false)
+}
+
+async function within<T> (promise: Promise<T>, ms: number): Promise<T> {
+  let timer: NodeJS.Timeout | undefined
+  const late = new Promise<never>((_resolve, reject) => {
+    // A busy process checks the clock before it reads data that has arrived meanwhile.
+    timer = setTimeout(() => setImmediate(() => reject(new Error('Connection terminated: the database does not respond'))), ms)
+    timer.unref()
+  })
+  return Promise.race([promise, late]).finally(() => clearTimeout(timer))
+}

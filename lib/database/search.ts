@@ -1,4 +1,4 @@
-/** The condition of `search` in SQL, see lib/http/search.ts. */
+/** The condition of `search` in SQL, see lib/http/page.ts. */
 import { sql, type RawBuilder } from 'kysely'
 
 /** One of the columns contains the text, in any case, without wildcards such as the `%` of `like`. */

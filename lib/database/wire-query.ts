@@ -5,7 +5,7 @@
 import pg, { type Connection, type Submittable } from 'pg'
 import { Socket } from 'node:net'
 import { isStalePlan } from './failures.js'
-import { parseResult } from './parse-result.js'
+import { parseResult } from '../json/parse.js'
 
 /** A parameter in PostgreSQL's text format. */
 export type Parameter = string | Buffer | null

@@ -1,12 +1,10 @@
 /** The database of a document, and the source of its address. */
 import type { DatabaseConfig, FirebaseConfig } from './config.js'
-import type { Sections } from './sections.js'
 import { setting, type Env } from '../expressions/environment.js'
 import { FaultList } from '../schema/faults.js'
 import { read } from './reader.js'
-import { DatabaseProvider, Embedded, Postgres } from '../schema/database.js'
-import { filled } from './defaults.js'
-import { Firebase } from '../schema/firebase.js'
+import { DatabaseProvider, Embedded, Postgres, Firebase } from '../schema/database.js'
+import { filled, type Sections } from './sections.js'
 import { isPathSegment, pathSegmentRule, tenantsCollection } from '../firestore/paths.js'
 
 export type Provider = 'postgres' | 'supabase' | 'embedded'

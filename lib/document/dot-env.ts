@@ -1,9 +1,9 @@
-/** `.env`: settings of a folder. */
+/** `.env`: settings of a folder; and the error of an unreadable file. */
 import type { Env } from '../expressions/environment.js'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
-import { unreadable } from './unreadable.js'
+import { ConfigError } from '../schema/faults.js'
 
 /** The environment with the settings of the folder's `.env`; existing settings take precedence. */
 export async function withDotEnv (folder: string, env: Env): Promise<Env> {
@@ -39,4 +39,25 @@ function unreadableLine (text: string): number | null {
 function endOf (pattern: RegExp, text: string, position: number): number | null {
   pattern.lastIndex = position
   return pattern.test(text) ? pattern.lastIndex : null
+}
+
+/** A ConfigError that names the file and the reason: the system's error, or a text. */
+export function unreadable (file: string, reason: unknown): ConfigError {
+  const error = new ConfigError([{ pointer: '', location: file, message: typeof reason === 'string' ? reason : reasonOf(reason) }])
+  error.cause = reason
+  return error
+}
+
+function reasonOf (error: unknown): string {
+  const code = error instanceof Error && 'code' in error ? error.code : undefined
+  switch (code) {
+    case 'ENOENT':
+      return 'there is no such file'
+    case 'EISDIR':
+      return 'it is a folder'
+    case 'EACCES':
+      return 'this process has no permission to read it'
+    default:
+      return error instanceof Error ? error.message : String(error)
+  }
 }

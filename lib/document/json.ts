@@ -1,7 +1,7 @@
-/** JSON with comments and trailing commas, as plain data. */
+/** A document as plain data: JSON values only, from JSON with comments and trailing commas, or from a program. */
 import type { Node, ParseError } from 'jsonc-parser'
 import * as jsonc from 'jsonc-parser'
-import { ConfigError, type Fault } from '../schema/faults.js'
+import { ConfigError, pointerTo, type Fault, type FaultList } from '../schema/faults.js'
 
 /** The expected text at a fault, by jsonc-parser's name of the error. */
 const expectations: Readonly<Record<string, string>> = {
@@ -76,4 +76,61 @@ function valueOf (node: Node, repeated: (node: Node, name: string) => void): unk
 function position (text: string, offset: number): string {
   const before = text.slice(0, offset).split(/\r\n|\n|\r/)
   return `${before.length}:${(before.at(-1)?.length ?? 0) + 1}`
+}
+
+/** Nested levels; a document of routes needs about ten. */
+const maxDepth = 64
+
+/** Names that reach an object's prototype instead of a member. */
+const forbiddenNames: ReadonlySet<string> = new Set(['__proto__'])
+
+/**
+ * Copies a document: objects and arrays are fresh and plain, undefined members are left out. These are refused with a fault and left out:
+ * members that refer back to an object around them, are nested more than 64 levels deep or named `__proto__`, and values that JSON lacks
+ * (functions, dates, NaN, ...).
+ */
+export function toPlain (value: unknown, faults: FaultList, pointer = '', around: object[] = []): unknown {
+  if (value === null || typeof value === 'string' || typeof value === 'boolean') return value
+  if (typeof value === 'number') return Number.isFinite(value) ? value : refuse(pointer, `${value} is not a valid JSON number`, faults)
+  if (typeof value !== 'object') {
+    return refuse(pointer, `expected a JSON value, got ${value === undefined ? 'undefined' : `a ${typeof value}`}`, faults)
+  }
+  if (around.includes(value)) return refuse(pointer, 'the value contains itself', faults)
+  if (around.length === maxDepth) return refuse(pointer, `nested more than ${maxDepth} levels deep`, faults)
+  if (!Array.isArray(value) && !isPlain(value)) {
+    return refuse(pointer, `expected an object, array, string, number, boolean or null, got ${describeInstance(value)}`, faults)
+  }
+  around.push(value)
+  const copy = Array.isArray(value)
+    ? Array.from(value, (item: unknown, index) => toPlain(item, faults, pointerTo(pointer, index), around))
+    : plainObject(value, faults, pointer, around)
+  around.pop()
+  return copy
+}
+
+function plainObject (value: object, faults: FaultList, pointer: string, around: object[]): Record<string, unknown> {
+  const copy: Record<string, unknown> = {}
+  for (const [name, member] of Object.entries(value)) {
+    if (member === undefined) continue
+    const at = pointerTo(pointer, name)
+    if (forbiddenNames.has(name)) refuse(at, `"${name}" is not allowed as the name of a member`, faults)
+    else copy[name] = toPlain(member, faults, at, around)
+  }
+  return copy
+}
+
+/** An object made by `{}`, by JSON, or without a prototype, or a module's namespace. */
+function isPlain (value: object): boolean {
+  const prototype: unknown = Object.getPrototypeOf(value)
+  return prototype === null || prototype === Object.prototype
+}
+
+function describeInstance (value: object): string {
+  const { constructor } = value
+  return typeof constructor === 'function' && constructor.name !== '' ? `an instance of ${constructor.name}` : 'an instance of a class'
+}
+
+function refuse (pointer: string, message: string, faults: FaultList): undefined {
+  faults.add(pointer, message)
+  return undefined
 }

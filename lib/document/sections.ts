@@ -1,5 +1,6 @@
 /** The sections of a document that were read without a fault, with the types of their schemas. */
 import type { Static, TSchema } from 'typebox'
+import type { Filled } from '../schema/annotations.js'
 import { isRecord } from '../json/plain-value.js'
 import { pointerTo, type Fault } from '../schema/faults.js'
 
@@ -56,4 +57,20 @@ export class Sections {
   #sound<Schema extends TSchema> (value: unknown, _schema: Schema, pointer: string): value is Static<Schema> {
     return value !== undefined && !this.#faults.some((fault) => fault.pointer === pointer || fault.pointer.startsWith(`${pointer}/`))
   }
+}
+
+/** The section with all members that have a default in the schema. */
+export function filled<Section extends object, Member extends keyof Section & string> (
+  section: Section,
+  ...members: Member[]
+): Filled<Section, Member> {
+  if (!has(section, members)) throw new Error(`the schema lacks a default for one of ${members.join(', ')}`)
+  return section
+}
+
+function has<Section extends object, Member extends keyof Section> (
+  section: Section,
+  members: readonly Member[]
+): section is Filled<Section, Member> {
+  return members.every((member) => section[member] !== undefined)
 }

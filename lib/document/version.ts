@@ -1,8 +1,7 @@
 /** The version of a document: equal for all instances of one document. */
 import { createHash } from 'node:crypto'
 import { toJsonText } from '../json/stringify.js'
-import { kindOfName, tellsSecret } from '../log/names.js'
-import { redactTexts } from '../log/texts.js'
+import { kindOfName, tellsSecret, redactTexts } from '../log/redaction.js'
 import { isRecord } from '../json/plain-value.js'
 
 const length = 16 // characters in hexadecimal

@@ -1,7 +1,6 @@
 /** Inbound webhooks of a document as routes, which pass the same checks. */
 import type { Route } from '../schema/route.js'
-import type { SignatureMembers } from '../schema/route-webhook.js'
-import type { InboundWebhook, Webhook } from '../schema/webhook.js'
+import type { SignatureMembers, InboundWebhook, Webhook } from '../schema/webhook.js'
 import type { Entry } from './sections.js'
 import { FaultList, pointerTo, type Fault } from '../schema/faults.js'
 

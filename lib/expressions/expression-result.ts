@@ -1,6 +1,6 @@
 /** The result of an expression as a JSON value. */
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
-import { ExpressionLimit, type Budget } from './cel/budget.js'
+import { ExpressionLimit, type Budget } from './cel/frame.js'
 import { ExactNumber } from '../json/exact-number.js'
 import { CelType } from './cel/values.js'
 

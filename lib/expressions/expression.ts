@@ -10,7 +10,7 @@
 import type { TemplateContext } from './reference.js'
 import type { Reference, Scope } from './types.js'
 import { Environment, ParseError, TypeError as CelTypeError, type ASTNode } from '@marcbachmann/cel-js'
-import { Budget, ExpressionLimit } from './cel/budget.js'
+import { Budget, ExpressionLimit } from './cel/frame.js'
 import { compileCel, CompileFault, type CompiledCel } from './cel/compile.js'
 import { isTruthy } from './cel/values.js'
 import { failure } from '../errors.js'

@@ -1,8 +1,8 @@
-/** The account that a request's use of the process counts for. */
+/** The account of a request's budget and of its use of the process: its tenant, or its address. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { tenantAccount } from '../concurrency/event-loop-yielder.js'
-import { addressKey } from './address-key.js'
 import { tenantIdOf } from '../identity/tenant-ref.js'
+import { isIPv6 } from 'node:net'
 
 /** A request, or a call within this process. */
 export interface AccountCall extends Pick<FastifyRequest, 'auth' | 'ip'> {
@@ -18,4 +18,55 @@ export function accountOf ({ auth, tenant, ip }: AccountCall, trustsHeader: bool
 /** A trusted header names the tenant of a request. */
 export function trustsTenantHeader (app: FastifyInstance): boolean {
   return app.hasDecorator('tenancy') && app.tenancy.trustHeader
+}
+
+const mappedIPv4 = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i // the form of an IPv4 address on a server that listens on ::
+const withPort = /^(?:\[([^\]]*)\]|(\d+\.\d+\.\d+\.\d+))(?::\d+)?$/ // some proxies append a port, new for each connection
+const maxLength = 45 // characters of the longest address; a proxy may pass on any text of its client
+
+/**
+ * The address as a key. One caller controls a whole /64 of IPv6 (RFC 4291, 2.5.1), which therefore counts as one client. All notations of
+ * an IPv4 address are the same client.
+ */
+export function addressKey (address: string | undefined): string {
+  if (address === undefined) return 'unknown'
+  if (!address.includes(':')) return address.length > maxLength ? address.slice(0, maxLength) : address
+  const mapped = mappedIPv4.exec(address)?.[1]
+  if (mapped !== undefined) return mapped
+  const bare = withPort.exec(address)
+  if (bare !== null) return addressKey(bare[1] ?? bare[2])
+  if (!isIPv6(address)) return address.slice(0, maxLength)
+  const [a = 0, b = 0, c = 0, d = 0, e = 0, f = 0, g = 0, h = 0] = groupsOf(address)
+  // An IPv4-mapped address (RFC 4291, 2.5.5.2) in any of its forms: all of them lie in one /64.
+  if (a === 0 && b === 0 && c === 0 && d === 0 && e === 0 && f === 0xffff) return `${g >> 8}.${g & 255}.${h >> 8}.${h & 255}`
+  return `${a.toString(16)}:${b.toString(16)}:${c.toString(16)}:${d.toString(16)}::/64`
+}
+
+/** The eight numbers of an IPv6 address, without the zone. */
+function groupsOf (address: string): readonly number[] {
+  const zone = address.indexOf('%')
+  const bare = zone === -1 ? address : address.slice(0, zone)
+  const gap = bare.indexOf('::')
+  const groups: number[] = []
+  if (gap === -1) {
+    addGroups(groups, bare)
+    return groups
+  }
+  addGroups(groups, bare.slice(0, gap))
+  const tail: number[] = []
+  addGroups(tail, bare.slice(gap + 2))
+  while (groups.length + tail.length < 8) groups.push(0)
+  for (const group of tail) groups.push(group)
+  return groups
+}
+
+/** The numbers of a part without `::`; an IPv4 address at its end stands for two. */
+function addGroups (groups: number[], part: string): void {
+  if (part === '') return
+  for (const group of part.split(':')) {
+    if (group.includes('.')) {
+      const [a = 0, b = 0, c = 0, d = 0] = group.split('.').map(Number)
+      groups.push(a << 8 | b, c << 8 | d)
+    } else groups.push(Number.parseInt(group, 16))
+  }
 }

@@ -1,7 +1,9 @@
-/** Pages of built-in lists. */
+/** The parameters of built-in lists: pages, `search`, `from` and `to`. */
 import type { FastifyRequest } from 'fastify'
 import { named, namedAfter } from '../validation/named-schema.js'
 import { Type, type TSchema } from 'typebox'
+import { invalidInput } from '../validation/detail.js'
+import { dayMs } from '../time/spans.js'
 
 /** Sizes of pages, as in the document's `pagination`. */
 export interface Pagination {
@@ -62,4 +64,50 @@ export const PageInfo = named('Pagination', Type.Object({ limit: Type.Integer(),
 /** The response: a page, and the number of all entries. */
 export function ListOf<Item extends TSchema> (item: Item) {
   return namedAfter(item, 'Page', Type.Object({ data: Type.Array(item), pagination: PageInfo }))
+}
+
+const maxLength = 200 // characters
+
+/** The member of a query string; `names` describes the searched names. */
+export function searchQuery (names: string) {
+  return {
+    search: Type.Optional(
+      Type.String({
+        minLength: 1,
+        maxLength,
+        pattern: '^[^\\u0000]*$',
+        description: `Text that ${names} of the listed entries must contain, ignoring case.`
+      })
+    )
+  }
+}
+
+/** Whether one of the names contains the text; true without a text. For lists in memory. */
+export function isFound (search: string | undefined, ...names: readonly string[]): boolean {
+  if (search === undefined) return true
+  const sought = search.toLowerCase()
+  return names.some((name) => name.toLowerCase().includes(sought))
+}
+
+const lastTime = Date.parse('9999-12-31T23:59:59.999Z') // beyond it, and before the year 1, PostgreSQL cannot read JavaScript's dates
+const datePattern = /^\d{4}-\d{2}-\d{2}$/
+const dateTimePattern = /^\d{4}-\d{2}-\d{2}T\d{2}:\d{2}(?::\d{2}(?:\.\d{1,9})?)?(?:Z|[+-]\d{2}:\d{2})$/i
+
+/** The time of a text in milliseconds, not before 1970; a date is the beginning of that UTC day. Throws `validationFailed`. */
+export function timeOf (text: string, path: string): number {
+  if (datePattern.test(text) || dateTimePattern.test(text)) {
+    const day = text.slice(0, 10)
+    const midnight = new Date(`${day}T00:00:00Z`)
+    const time = Date.parse(text)
+    // JavaScript reads the 30th of February as the 2nd of March.
+    if (!Number.isNaN(midnight.getTime()) && midnight.toISOString().startsWith(day) && !Number.isNaN(time)) {
+      return Math.min(Math.max(time, 0), lastTime)
+    }
+  }
+  throw invalidInput(path, 'must be a date such as 2026-01-31, or a date and time with its zone such as 2026-01-31T12:00:00Z', 'format')
+}
+
+/** The exclusive end of a time range: a date includes the whole day. Throws `validationFailed`. */
+export function endOf (text: string, path: string): number {
+  return Math.min(timeOf(text, path) + (datePattern.test(text) ? dayMs : 0), lastTime)
 }

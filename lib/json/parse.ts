@@ -1,7 +1,8 @@
 /** Reads JSON with every digit of its numbers. */
 import { randomBytes } from 'node:crypto'
-import { endOfString } from './bounds.js'
+import { endOfString, storedExcess } from './bounds.js'
 import { isExact, maxNumberLength, numberOf, type Exact } from './exact-number.js'
+import { failure } from '../errors.js'
 
 /** Thrown by `parseSent`. */
 export class NumberTooLongError extends Error {
@@ -146,4 +147,11 @@ const exactRoots = new WeakSet<object>()
 /** Whether a value of `parseJson` contains a bigint or an ExactNumber. */
 export function holdsExact (value: unknown): boolean {
   return typeof value === 'object' && value !== null ? isExact(value) || exactRoots.has(value) : typeof value === 'bigint'
+}
+
+/** Like `parseJson`. Throws `answerTooLarge` for a text whose keys would block the event loop. */
+export function parseResult (text: string): unknown {
+  const excess = storedExcess(text)
+  if (excess !== null) throw failure('answerTooLarge', { message: `The JSON of the response ${excess}: request fewer records or fields` })
+  return parseJson(text)
 }

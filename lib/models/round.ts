@@ -7,9 +7,8 @@ import type {
   LanguageModelV3Usage,
   SharedV3ProviderMetadata
 } from '@ai-sdk/provider'
-import type { Tokens } from './prices.js'
 import { failure } from '../errors.js'
-import { countTokens } from './tokens.js'
+import { countTokens, type Tokens } from './tokens.js'
 
 type AssistantParts = Extract<LanguageModelV3Prompt[number], { role: 'assistant' }>['content']
 

@@ -1,16 +1,8 @@
 /**
- * An estimate of the tokens of texts, for reservations and for providers that report no usage. It is higher than what
- * providers count for ordinary texts, and never higher than the bytes of the text in UTF-8.
- *
- * | characters | tokens |
- * |---|---|
- * | letters of ASCII | 1 for each 4 of a word; a capital after a small letter begins a word |
- * | digits and other characters of ASCII | 1 each |
- * | white space | none for a space before a word, else 1 for each run |
- * | U+0080 to U+07FF | 1 each |
- * | all others | 2 for each unit of UTF-16 |
+ * An estimate of the tokens of texts, for reservations and for providers that report no usage; and the cost of model calls in millionths
+ * of a USD.
  */
-import type { ModelMessage } from './types.js'
+import type { ModelMessage, ModelInfo, ModelUsage } from './types.js'
 
 const lettersPerToken = 4
 const perMessage = 8 // tokens for the role and the structure of a message
@@ -65,4 +57,32 @@ function kindOf (unit: number): Kind {
 
 function isBlank (unit: number): boolean {
   return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d)
+}
+
+const microPerUSD = 1_000_000
+
+export interface Tokens {
+  readonly input: number
+  readonly output: number
+}
+
+/** A price in USD per million tokens equals millionths of a USD per token. 0 without a price. */
+export function costOf ({ input, output }: Tokens, price: ModelInfo['price']): number {
+  return price === null ? 0 : Math.min(Math.ceil(input * price.input + output * price.output), Number.MAX_SAFE_INTEGER)
+}
+
+export function usageOf ({ input, output }: Tokens, cost: number): ModelUsage {
+  return { inputTokens: input, outputTokens: output, totalTokens: input + output, cost: cost / microPerUSD }
+}
+
+export const noUsage: ModelUsage = Object.freeze({ inputTokens: 0, outputTokens: 0, totalTokens: 0, cost: 0 })
+
+export function addUsage (left: ModelUsage, right: ModelUsage): ModelUsage {
+  return {
+    inputTokens: left.inputTokens + right.inputTokens,
+    outputTokens: left.outputTokens + right.outputTokens,
+    totalTokens: left.totalTokens + right.totalTokens,
+    // Rounding keeps sums of millionths exact.
+    cost: Math.round((left.cost + right.cost) * microPerUSD) / microPerUSD
+  }
 }

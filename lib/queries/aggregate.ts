@@ -1,7 +1,6 @@
 /** Functions over the rows of a group: `sum`, `avg`, `min`, `max` and `count`. */
 import type { Column } from '../database/catalogue.js'
-import { isOrdered } from './comparable.js'
-import { itemType, kindOf } from './column-value.js'
+import { isOrdered, itemType, kindOf } from './column-value.js'
 
 export const aggregateNames = ['sum', 'avg', 'min', 'max', 'count'] as const
 export type AggregateName = typeof aggregateNames[number]

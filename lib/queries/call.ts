@@ -1,20 +1,24 @@
 /** `call`: an SQL function with arguments by name, in the scope of the request's tenant. */
 import type { Query } from '../schema/query.js'
-import type { Column, DatabaseFunction } from '../database/catalogue.js'
-import type { ResultKind, CompiledQuery, JsonSchema, Scope } from '../expressions/types.js'
-import type { QueryContext } from './context.js'
+import type { Column, DatabaseFunction, FunctionArgument } from '../database/catalogue.js'
+import type { ResultKind, CompiledQuery, JsonSchema, Scope, CompiledValue, Reference } from '../expressions/types.js'
+import { uniqueReferences, type QueryContext } from './context.js'
 import { failure, isFailure } from '../errors.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import { named } from '../validation/named-schema.js'
-import { boundedRowText, boundedText } from './result-size.js'
-import { type CallArgument, compileArguments } from './call-arguments.js'
-import { declaredFunction, missingFunction, resolveFunction, type ResolvedFunction } from './function.js'
-import { columnOf, quote } from './identifiers.js'
-import { compilePage, type Page, writePagination } from './page.js'
+import {
+  boundedRowText, boundedText, columnOf, quote, bindTenant, noInput, compileVariants, numberChooser, type Placeholders,
+  type Switch, type Binder
+} from './sql.js'
+import { declaredFunction, missingFunction, resolveFunction, unknownArgument, type ResolvedFunction } from './function.js'
+import { compilePage, writePagination, type Page } from './page.js'
 import { columnSchema } from './record-schema.js'
-import { bindTenant, noInput, type Placeholders, compileVariants, numberChooser, type Switch } from './sql.js'
 import { readsOf, unique, writesOf } from './table-use.js'
-import { uniqueReferences } from './unique-references.js'
+import { isStorable, unstorableText } from '../json/storable.js'
+import { noScope } from '../expressions/no-scope.js'
+import { compileValue } from '../expressions/template.js'
+import { describeType, encoderOf, itemType, kindOf, listEncoder, unfit, type Encoder } from './column-value.js'
+import { refuse, requestPath, isOfUrl } from './request-value.js'
 
 const none: CompiledQuery['writes'] = Object.freeze([])
 /** The member of a record for the values of a set of scalars. */
@@ -207,4 +211,67 @@ function raisedIn (error: unknown): unknown {
   const raised = isFailure(error, 'constraintViolated') && error.cause instanceof Error && 'state' in error.cause &&
     error.cause.state === 'P0001'
   return raised ? failure('functionRefused', { cause: error.cause }) : error
+}
+
+interface CallArgument {
+  readonly argument: FunctionArgument
+  readonly bind: Binder
+  /** Set for an argument with a default in the database: whether the request has a value for it. */
+  readonly presence?: Switch
+  readonly references: readonly Reference[]
+}
+
+/** Compiles the arguments; `known` are the function's own, undefined if the function is not known. */
+function compileArguments (
+  values: Readonly<Record<string, unknown>>,
+  known: readonly FunctionArgument[] | undefined,
+  pointer: string,
+  context: QueryContext
+): CallArgument[] {
+  const within: QueryContext = { ...context, secretsRefusedIn: 'the arguments of a function, which may return them' }
+  const names = known?.map(({ name }) => name) ?? []
+  const given = Object.entries(values).flatMap(([name, configured]): CallArgument[] => {
+    const at = pointerTo(pointer, name)
+    const before = context.faults.faults.length
+    const value = compileValue(configured, at, within)
+    const argument = known?.find((each) => each.name === name)
+    if (known !== undefined && argument === undefined) {
+      context.faults.add(at, unknownArgument(name), nearest(name, names))
+    }
+    return argument === undefined || context.faults.faults.length > before ? [] : [compileArgument(argument, value, at, context)]
+  })
+  for (const { name, hasDefault } of known ?? []) {
+    if (!Object.hasOwn(values, name) && !hasDefault) context.faults.add(pointer, `the function also needs the argument "${name}"`)
+  }
+  return given
+}
+
+function compileArgument (argument: FunctionArgument, value: CompiledValue, pointer: string, context: QueryContext): CallArgument {
+  const { name, type, hasDefault } = argument
+  const encode = encoderFor(type, value)
+  const message = `the argument "${name}" must be ${describeType({ type })}`
+  const path = requestPath(value, `/${name}`)
+  const { references } = value
+  if (value.constant) {
+    const constant = value.evaluate(noScope) ?? null
+    const encoded = constant === null ? null : encode(constant)
+    if (encoded === unfit) context.faults.add(pointer, message)
+    return { argument, bind: () => encoded, references }
+  }
+  const bind: Binder = (scope) => {
+    const given = value.evaluate(scope)
+    if (given === null) return null
+    if (given === undefined) throw refuse({ path, message: `the argument "${name}" has no value`, keyword: 'required' })
+    const encoded = encode(given)
+    if (encoded === unfit) {
+      throw refuse({ path, message: typeof given === 'string' && !isStorable(given) ? unstorableText : message, keyword: 'type' })
+    }
+    return encoded
+  }
+  return { argument, bind, references, ...hasDefault && { presence: (scope) => value.evaluate(scope) !== undefined } }
+}
+
+/** A list in a URL is a comma-separated string, a repeated parameter, or both. */
+function encoderFor (type: string, value: CompiledValue): Encoder {
+  return kindOf(type) === 'array' && isOfUrl(value) ? listEncoder({ type: itemType(type) }) : encoderOf({ type })
 }

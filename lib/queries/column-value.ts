@@ -1,10 +1,9 @@
-/** Converts JSON values to values of a column, and detects values that do not fit. */
+/** Values of columns: converts JSON values, detects values that do not fit, and says which types have an order and a text form. */
 import type { Column } from '../database/catalogue.js'
 import { ExactNumber, fitsInt64, isExact, isNumber, maxNumberLength } from '../json/exact-number.js'
 import { isStorable, isStorableJson } from '../json/storable.js'
 import { stringifyJson } from '../json/stringify.js'
-import { formOf, type TextForm } from './text-form.js'
-import { splitList } from './url-value.js'
+import { splitList } from './request-value.js'
 
 /** The value does not fit the column. */
 export const unfit = Symbol('unfit')
@@ -195,4 +194,88 @@ function arrayEncoder (encode: Encoder, depth = 0): Encoder {
     }
     return items
   }
+}
+
+/** PostgreSQL's built-in types without an order; statements that order by them fail. */
+const unordered: ReadonlySet<string> = new Set([
+  'json',
+  'jsonpath',
+  'xml',
+  'point',
+  'line',
+  'lseg',
+  'box',
+  'path',
+  'polygon',
+  'circle',
+  'xid',
+  'cid',
+  'aclitem',
+  'pg_snapshot',
+  'txid_snapshot'
+])
+
+/** Arrays are ordered by their items. */
+export function isOrdered (type: string): boolean {
+  return !unordered.has(kindOf(type) === 'array' ? itemType(type) : type)
+}
+
+/** The remedy, for the end of a message. */
+export function orderedInstead (type: string): string {
+  return type === 'json' ? ': make it jsonb' : ''
+}
+
+// The text form of other types. Texts that PostgreSQL accepts always pass. Most others are rejected here, so that the response can name
+// the field, which the database's error does not.
+
+/** The expected form of a type's texts. */
+interface TextForm {
+  readonly fits: (text: string) => boolean
+  /** For messages. */
+  readonly description: string
+}
+
+const day: TextForm = { fits: isMoment, description: 'a date, such as 2026-01-31' }
+const moment: TextForm = { fits: isMoment, description: 'a date and time, such as 2026-01-31T12:00:00Z' }
+
+const forms: Readonly<Record<string, TextForm>> = {
+  uuid: { fits: isUuid, description: 'a UUID' },
+  date: day,
+  'timestamp with time zone': moment,
+  'timestamp without time zone': moment
+}
+
+/** The form of a type's texts; undefined if any text is allowed. */
+export function formOf (type: string): TextForm | undefined {
+  return Object.hasOwn(forms, type) ? forms[type] : undefined
+}
+
+/** PostgreSQL accepts hyphens between any groups of four digits, no hyphens, and braces around the whole. */
+const uuid = /^(?:\{(?:[\da-f]{4}-?){7}[\da-f]{4}\}|(?:[\da-f]{4}-?){7}[\da-f]{4})$/i
+
+function isUuid (text: string): boolean {
+  return uuid.test(text)
+}
+
+/** PostgreSQL's special date and time values. */
+const words = /^\s*(?:[+-]?infinity|epoch|now|today|tomorrow|yesterday)\b/i
+const calendar = /^\s*(\d{4})-(\d\d?)-(\d\d?)(?:[t\s]+(\d\d?):(\d\d)(?::(\d\d))?)?/i
+
+/** Whether the calendar date exists. PostgreSQL accepts other notations too; all of them have digits. */
+function isMoment (text: string): boolean {
+  const match = calendar.exec(text)
+  if (match === null) return /\d/.test(text) || words.test(text)
+  const [year, month, date, hour = 0, minute = 0, second = 0] = match.slice(1).map((part) => part === undefined ? undefined : Number(part))
+  // 24:00 is the end of the day, and second 60 a leap second.
+  return hour <= 24 && minute <= 59 && second <= 60 && month! >= 1 && month! <= 12 && date! >= 1 &&
+    date! <= daysOf(year!, month!, /bc/i.test(text))
+}
+
+function daysOf (year: number, month: number, beforeChrist: boolean): number {
+  if (month === 2) return isLeap(beforeChrist ? year - 1 : year) ? 29 : 28
+  return month === 4 || month === 6 || month === 9 || month === 11 ? 30 : 31
+}
+
+function isLeap (year: number): boolean {
+  return year % 4 === 0 && (year % 100 !== 0 || year % 400 === 0)
 }

@@ -4,20 +4,18 @@
  */
 import type { Column } from '../database/catalogue.js'
 import type { Operator } from '../schema/query.js'
-import type { Comparison, ComparisonFilter, Condition } from './condition.js'
 import type { QueryContext } from './context.js'
 import type { Operand } from './operand.js'
 import { pointerTo } from '../schema/faults.js'
-import { isOrdered, orderedInstead } from './comparable.js'
+import {
+  isOrdered, orderedInstead, describeType, encodePattern, encoderOf, itemType, kindOf, listEncoder, unfit, type Encoder
+} from './column-value.js'
 import { isStorable, unstorableText } from '../json/storable.js'
-import { describeType, encodePattern, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
 import { noScope } from '../expressions/no-scope.js'
-import { compileFilterValue, type FilterValue } from './filter-value.js'
-import { columnOf } from './identifiers.js'
-import { refuse, requestPath } from './request-path.js'
-import type { Binder } from './sql.js'
+import { compileFilterValue, type Comparison, type ComparisonFilter, type Condition, type FilterValue } from './filter-value.js'
+import { columnOf, type Binder } from './sql.js'
+import { refuse, requestPath, isOfUrl, jsonTexts } from './request-value.js'
 import { encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './text-search.js'
-import { isOfUrl, jsonTexts } from './url-value.js'
 
 /** Operators with the column on the left, and the value, cast to the column's type, on the right. */
 const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const

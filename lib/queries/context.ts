@@ -3,6 +3,7 @@ import type { Catalogue, Column, Table } from '../database/catalogue.js'
 import type { Functions } from '../schema/function.js'
 import type { TableOperation } from '../schema/query.js'
 import type { TemplateContext } from '../expressions/template.js'
+import type { Reference } from '../expressions/types.js'
 import { nearest } from '../schema/faults.js'
 
 /** Columns by table, and fields by collection, that no response of the route shows: the route writes them from secrets. */
@@ -95,4 +96,14 @@ export function findColumn (table: Table, name: string, pointer: string, { fault
   const column = table.columns.get(name)
   if (column === undefined) faults.add(pointer, `the table "${table.name}" has no column "${name}"`, nearest(name, table.columns.keys()))
   return column
+}
+
+/** Removes duplicate references, keeping the order of their first use. */
+export function uniqueReferences (references: readonly Reference[]): Reference[] {
+  const known = new Map<string, Reference>()
+  for (const reference of references) {
+    const key = JSON.stringify([reference.source, ...reference.path])
+    if (!known.has(key)) known.set(key, reference)
+  }
+  return [...known.values()]
 }

@@ -7,7 +7,7 @@ import type { Scope } from '../expressions/types.js'
 import type { RowOrder } from './order.js'
 import { createHash } from 'node:crypto'
 import { isStorable } from '../json/storable.js'
-import { refuse } from './request-path.js'
+import { refuse } from './request-value.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
 /** Characters of a cursor: together with the rest of the URL they fit Node.js's 16 KB for headers. */

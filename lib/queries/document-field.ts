@@ -4,19 +4,16 @@
  */
 import type { Operator } from '../schema/query.js'
 import type { QueryContext } from './context.js'
-import type { Comparison, ComparisonFilter, Condition } from './condition.js'
-import type { Binder } from './sql.js'
 import { pointerTo } from '../schema/faults.js'
 import { stringifyJson } from '../json/stringify.js'
 import { encodePattern } from './column-value.js'
 import { compileComparison } from './comparison.js'
 import { noScope } from '../expressions/no-scope.js'
-import { compileFilterValue, type FilterValue } from './filter-value.js'
-import { columnOf } from './identifiers.js'
+import { compileFilterValue, type Comparison, type ComparisonFilter, type Condition, type FilterValue } from './filter-value.js'
+import { columnOf, type Binder } from './sql.js'
 import { operandOf } from './operand.js'
-import { refuse, requestPath } from './request-path.js'
+import { refuse, requestPath, isOfUrl, jsonTexts, splitList } from './request-value.js'
 import { encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './text-search.js'
-import { isOfUrl, jsonTexts, splitList } from './url-value.js'
 
 /** The id of a document, which is stored outside its fields. */
 export const idOperand = operandOf({ name: 'id', type: 'text', notNull: true, hasDefault: false, generated: false })

@@ -2,7 +2,6 @@
 import type { Filter, Operator } from '../schema/query.js'
 import type { DocumentFilter, FieldNames, FilterOperator } from '../firestore/types.js'
 import type { Reference, Scope } from '../expressions/types.js'
-import type { ComparisonFilter } from './condition.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../schema/faults.js'
 import { isPathSegment, isReserved } from '../firestore/paths.js'
@@ -11,11 +10,10 @@ import { stringifyJson } from '../json/stringify.js'
 import { type TypedFault, withNormalTypes } from '../json/typed-values.js'
 import { noScope } from '../expressions/no-scope.js'
 import { fieldNamesOf, listOf, takesList, wordOf } from './document-field.js'
-import { compileFilterValue, type FilterValue } from './filter-value.js'
+import { compileFilterValue, type ComparisonFilter, type FilterValue } from './filter-value.js'
 import { unfitFor } from './firestore-value.js'
-import { refuse, requestPath } from './request-path.js'
+import { refuse, requestPath, isOfUrl, jsonTexts } from './request-value.js'
 import { noInput } from './sql.js'
-import { isOfUrl, jsonTexts } from './url-value.js'
 
 /** The filter of one request: null matches nothing, undefined is omitted. */
 type EvaluatedFilter = DocumentFilter | null | undefined

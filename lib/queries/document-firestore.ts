@@ -12,7 +12,7 @@ import { fieldNamesOf } from './document-field.js'
 import { compileFirestoreFilters } from './document-filter.js'
 import { resultKinds, type DocumentInput, type DocumentParts } from './document-parts.js'
 import { unfitFields, unfitFor } from './firestore-value.js'
-import { refuse } from './request-path.js'
+import { refuse } from './request-value.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
 const maxBatch = 500 // documents

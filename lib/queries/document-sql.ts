@@ -7,18 +7,19 @@ import type { BoundQuery, Scope } from '../expressions/types.js'
 import type { QueryContext } from './context.js'
 import { type DocumentInput, type DocumentParts, resultKinds } from './document-parts.js'
 import { pointerTo } from '../schema/faults.js'
-import { boundedColumn, boundedRowText, boundedText } from './result-size.js'
+import {
+  boundedColumn, boundedRowText, boundedText, columnOf, noInput, compileVariants, numberChooser, type Binder,
+  type Input, type Placeholders, type Switch
+} from './sql.js'
 import { bindCursorPages } from './cursor-pages.js'
 import { compileFieldComparison, fieldOf } from './document-field.js'
 import { compileWrite, documentEvents } from './entity-events.js'
 import { type CompiledFilters, compileConditions, writeConditions } from './filter.js'
-import { columnOf } from './identifiers.js'
 import { direction } from './order.js'
 import { writePagination } from './page.js'
 import { writeAfter } from './read.js'
 import { markDocumentFiles } from './row-files.js'
 import { where } from './scope.js'
-import { type Binder, type Input, noInput, type Placeholders, compileVariants, numberChooser, type Switch } from './sql.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
 const documents = '"tenantry"."documents"'

@@ -1,18 +1,15 @@
 /** Document queries (`firebaseQueries`). The documents are in the SQL database or in Firestore, with the same semantics. */
 import type { DocumentQuery } from '../schema/query.js'
 import type { JsonSchema, RouteQuery } from '../expressions/types.js'
-import type { QueryContext } from './context.js'
 import { pointerTo } from '../schema/faults.js'
 import { cursorParameters } from './cursor-pages.js'
 import { compileDocumentCursors } from './document-cursor.js'
-import { compileDocumentData } from './document-data.js'
+import { compileDocumentData, compileId, resultKinds, checkMembers, compileInput, selectOf, type DocumentParts } from './document-parts.js'
 import { compileOnFirestore } from './document-firestore.js'
-import { compileId } from './document-id.js'
-import { resultKinds, checkMembers, compileInput, type DocumentParts, selectOf } from './document-parts.js'
 import { compileOnSql } from './document-sql.js'
-import { documentInput } from './input-schema.js'
+import { documentInput } from './record-schema.js'
 import { compilePage } from './page.js'
-import { uniqueReferences } from './unique-references.js'
+import { uniqueReferences, type QueryContext } from './context.js'
 
 /** The schema of a document: its id, and any other fields. */
 const documentSchema: JsonSchema = Object.freeze({

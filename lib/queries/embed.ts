@@ -1,18 +1,21 @@
-/** The SQL of a record's members: columns, and embedded tables as correlated subqueries that return JSON. */
+/** Embedded tables: their filters, order and limit, and the SQL of a record's members, in which they are correlated subqueries. */
 import type { QueryContext } from './context.js'
 import type { Table } from '../database/catalogue.js'
-import type { Pairs } from './relation.js'
-import { type EmbedLimit, type Field, type Selection, isEmbed } from './field.js'
+import type { Pairs, Relation } from './relation.js'
+import type { Embed } from '../schema/query.js'
+import type { Reference } from '../expressions/types.js'
+import { isEmbed, type EmbedLimit, type Field, type Selection, type EmbedRows } from './field.js'
 import { maxResultBytes } from '../expressions/result.js'
-import { tooLarge } from './result-size.js'
-import { writeConditions } from './filter.js'
-import { groupBy, type GroupOrder, groupOrder } from './groups.js'
-import { columnOf, quote, tableName } from './identifiers.js'
+import { tooLarge, columnOf, quote, tableName, type Placeholders, type Switch } from './sql.js'
+import { writeConditions, compileFilters, type CompiledFilters } from './filter.js'
+import { groupBy, groupOrder, compileGroupOrder, type GroupOrder } from './groups.js'
 import { keyColumns } from './row-key.js'
 import { rowConditions, where } from './scope.js'
-import type { Placeholders, Switch } from './sql.js'
+import { pointerTo } from '../schema/faults.js'
+import { compileOrder } from './order.js'
+import { compileCount } from './page.js'
 
-type Embed = Extract<Field, { kind: 'embed' }>
+type EmbedField = Extract<Field, { kind: 'embed' }>
 type Count = Extract<Field, { kind: 'count' }>
 
 /** The inputs of a record's SQL besides its fields. */
@@ -63,7 +66,7 @@ function member (field: Field, alias: string, rendering: Rendering): string {
   }
 }
 
-function embedded (field: Embed, outer: string, rendering: Rendering): string {
+function embedded (field: EmbedField, outer: string, rendering: Rendering): string {
   const { selection, relation, rows: { order, limit } } = field
   const { placeholders, embedLimit } = rendering
   const [row, inner] = [placeholders.alias(), placeholders.alias()]
@@ -107,7 +110,7 @@ export function innerConditions ({ fields }: Selection, alias: string, rendering
 /**
  * `from ... where ...`: the embedded rows of one outer row. They are the tenant's, not soft-deleted, and match the filters of the embed.
  */
-function rowsOf (field: Embed | Count, outer: string, inner: string, rendering: Rendering): string {
+function rowsOf (field: EmbedField | Count, outer: string, inner: string, rendering: Rendering): string {
   const { relation, rows: { filters } } = field
   const { schema, placeholders, on } = rendering
   const from = `from ${tableName(schema, relation.table)} ${inner}`
@@ -129,4 +132,75 @@ function equal (pairs: Pairs, left: string, right: string): string[] {
 function keyOrder (table: Table, alias: string): string {
   const columns = keyColumns(table)
   return columns.length === 0 ? '' : ` order by ${columns.map((column) => columnOf(alias, column)).join(', ')}`
+}
+
+const noFilters: CompiledFilters = { conditions: [], switches: [], references: [], pinned: new Set(), always: false }
+const maxLimit = 1000
+
+/** @param selection the selection of the rows; null if they are only counted */
+export function compileEmbedRows (
+  options: Embed | undefined,
+  inner: boolean,
+  relation: Relation,
+  selection: Selection | null,
+  pointer: string,
+  context: QueryContext
+): EmbedRows {
+  if (options === undefined) return { inner, filters: noFilters }
+  const { table, many } = relation
+  const isList = many && selection !== null
+  for (const member of ['order', 'limit'] as const) {
+    if (options[member] !== undefined && !isList) {
+      context.faults.add(pointerTo(pointer, member), `${many ? 'a count' : 'a single record'} has no \`${member}\``)
+    }
+  }
+  const filters = compileFilters(options.filters, table, pointerTo(pointer, 'filters'), context)
+  const order = isList && options.order !== undefined
+    ? compileRowOrder(options.order, selection, pointerTo(pointer, 'order'), context)
+    : undefined
+  const limit = isList ? compileLimit(options.limit, pointerTo(pointer, 'limit'), context) : undefined
+  return { inner, filters, ...order !== undefined && { order }, ...limit !== undefined && { limit } }
+}
+
+function compileRowOrder (
+  order: Embed['order'],
+  selection: Selection,
+  pointer: string,
+  context: QueryContext
+): (selection: Selection, alias: string) => string {
+  if (selection.grouped === true) return compileGroupOrder(order, selection, pointer, context)
+  const ofRows = compileOrder(order, selection.table, pointer, context)
+  return (_, alias) => ofRows.write(alias)
+}
+
+function compileLimit (limit: Embed['limit'], pointer: string, context: QueryContext): EmbedLimit | undefined {
+  if (limit === undefined) return undefined
+  const { read, references } = compileCount(limit, pointer, { ...context, secretsRefusedIn: 'the `limit` of an embed' })
+  return {
+    literal: typeof limit === 'number' ? Math.min(limit, maxLimit) : undefined,
+    bind: (scope) => {
+      const count = read(scope)
+      return count === undefined ? null : Math.min(count, maxLimit)
+    },
+    references
+  }
+}
+
+/** The references of a selection's embeds, and the switches of their optional filters. */
+export interface EmbedUses {
+  readonly switches: readonly Switch[]
+  readonly references: readonly Reference[]
+}
+
+export function embedUses ({ fields }: Selection): EmbedUses {
+  const switches: Switch[] = []
+  const references: Reference[] = []
+  for (const field of fields) {
+    if (field.kind !== 'embed' && field.kind !== 'count') continue
+    const { filters, limit } = field.rows
+    const within = field.kind === 'embed' ? embedUses(field.selection) : { switches: [], references: [] }
+    switches.push(...filters.switches, ...within.switches)
+    references.push(...filters.references, ...limit?.references ?? [], ...within.references)
+  }
+  return { switches, references }
 }

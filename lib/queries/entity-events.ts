@@ -7,9 +7,10 @@ import type { Scope } from '../expressions/types.js'
 import type { QueryContext, Withheld } from './context.js'
 import { literal } from '../database/sql.js'
 import { eventsTable, maxEventBytes } from '../database/outbox.js'
-import { columnOf, freeName, quote, tableName } from './identifiers.js'
+import {
+  columnOf, freeName, quote, tableName, Placeholders, compileVariants, type Binder, type Input, type Bound, type Switch
+} from './sql.js'
 import { keyColumns } from './row-key.js'
-import { type Binder, type Input, Placeholders, type Bound, compileVariants, type Switch } from './sql.js'
 import { withoutWithheld } from './withheld.js'
 
 export type EntityEvent = 'created' | 'updated' | 'deleted'

@@ -1,13 +1,26 @@
-/** The value of a filter: constant, or read from the request. An empty value matches nothing. */
-import type { CompiledValue, Scope } from '../expressions/types.js'
-import type { ComparisonFilter } from './condition.js'
+/** The parts of a filter: a configured comparison, its value, and the SQL condition that it compiles to. An empty value matches nothing. */
+import type { Filter } from '../schema/query.js'
+import type { Reference, CompiledValue, Scope } from '../expressions/types.js'
+import type { Placeholders, Switch } from './sql.js'
 import type { QueryContext } from './context.js'
 import { pointerTo } from '../schema/faults.js'
 import { noScope } from '../expressions/no-scope.js'
 import { compileReader } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
-import { isOfUrl, splitList } from './url-value.js'
-import type { Switch } from './sql.js'
+import { isOfUrl, splitList } from './request-value.js'
+
+/** A condition on the rows of one alias; undefined if the request omits all of its comparisons. */
+export type Condition = (alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>) => string | undefined
+
+/** A compiled comparison of a column, or of a field of a document. */
+export interface Comparison {
+  readonly condition: Condition
+  /** Present only if the filter is optional. */
+  readonly presence?: Switch
+  readonly references: readonly Reference[]
+}
+
+export type ComparisonFilter = Extract<Filter, { column: string }>
 
 export interface FilterValue {
   readonly value: CompiledValue

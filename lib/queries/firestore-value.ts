@@ -1,5 +1,5 @@
 /** Detects JSON that Firestore cannot store, or would not return unchanged. */
-import type { Detail } from './request-path.js'
+import type { Detail } from './request-value.js'
 import { pointerTo } from '../schema/faults.js'
 import { isReserved } from '../firestore/paths.js'
 import { ExactNumber, fitsInt64 } from '../json/exact-number.js'

@@ -3,7 +3,7 @@ import type { Order, Query } from '../schema/query.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import type { QueryContext } from './context.js'
 import { isGroupKey, type Selection } from './field.js'
-import { columnOf } from './identifiers.js'
+import { columnOf } from './sql.js'
 import { direction } from './order.js'
 
 /** ` group by 1, 2`: positions in the select list. Without group keys all rows form one group, even if there are none. */

@@ -1,10 +1,10 @@
 /** Compiles `insert` and `upsert` from the configured `data` or the body. */
-import { type Table, sameColumns, tenantColumn } from '../database/catalogue.js'
 import type { BoundQuery, Reference, Scope } from '../expressions/types.js'
-import { type FixedColumn, type InsertParts, type RowGroup, type Rows, writeInsert } from './insert.js'
 import type { CompiledOperation } from './operation.js'
 import type { Subject } from './subject.js'
-import { type InputRow, type WriteInput, compileInput, unwritable } from './write-input.js'
+import { sameColumns, tenantColumn, type Table } from '../database/catalogue.js'
+import { writeInsert, type FixedColumn, type InsertParts, type RowGroup, type Rows } from './insert.js'
+import { compileInput, unwritable, type InputRow, type WriteInput } from './write-input.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import { stringifyJson } from '../json/stringify.js'
 import { compileValue } from '../expressions/template.js'
@@ -12,12 +12,11 @@ import { unfit } from './column-value.js'
 import { findColumn } from './context.js'
 import { embedLimitOf } from './embed.js'
 import { compileWrite } from './entity-events.js'
-import { tenantKeys } from './foreign-keys.js'
+import { tenantKeys } from './write.js'
 import { encoderFor, misfitOf } from './json-value.js'
-import { refuse, requestPath } from './request-path.js'
+import { refuse, requestPath } from './request-value.js'
 import { asValues, keyValues } from './row-key.js'
-import { refuseSameKeys } from './same-key.js'
-import { type Binder, type Input, type Switch, writeOnce } from './sql.js'
+import { writeOnce, type Binder, type Input, type Switch } from './sql.js'
 
 /** PostgreSQL accepts 65,535 parameters; the statement itself needs a few. */
 const maxValues = 65_000
@@ -228,4 +227,42 @@ function rowsAsJson (rows: readonly InputRow[], { columns }: WriteInput): Input[
     }
     return record
   }))
+}
+
+// Rejects an upsert with two records for the same row. PostgreSQL would reject it too, but without the record or the key.
+
+/** Compares the values as sent; the database rejects values that only it considers equal. */
+function refuseSameKeys (
+  rows: readonly InputRow[],
+  conflict: readonly string[],
+  { columns, path }: WriteInput,
+  fixed: readonly FixedColumn[]
+): void {
+  const names = conflict.filter((name) => name !== tenantColumn && !fixed.some(({ column }) => column.name === name))
+  const indexes = names.map((name) => columns.findIndex(({ column }) => column.name === name))
+  const seen = new Map<string, number>()
+  for (const [index, { bound }] of rows.entries()) {
+    const values = indexes.map((each) => bound[each])
+    // A row without a value takes its default, and null equals nothing.
+    if (values.some((value) => value === undefined || value === null)) continue
+    const key = JSON.stringify(values.map((value, place) => comparable(value, columns[indexes[place]!]?.column.type)))
+    const first = seen.get(key)
+    if (first === undefined) {
+      seen.set(key, index)
+      continue
+    }
+    const message = names.length === 0
+      ? 'all records of the request have the same key from the route: send one record'
+      : `record ${first} of this request has the same ${names.join(', ')}: send each key once`
+    throw refuse(...(names.length === 0 ? [undefined] : names).map((name) => ({
+      path: name === undefined ? pointerTo(path, index) : pointerTo(path, index, name),
+      message,
+      keyword: 'uniqueItems'
+    })))
+  }
+}
+
+function comparable (value: unknown, type: string | undefined): string {
+  const text = typeof value === 'object' ? JSON.stringify(value) : String(value)
+  return type === 'uuid' ? text.toLowerCase().replace(/[{}-]/g, '') : text
 }

@@ -1,12 +1,10 @@
 /** `insert` and `upsert`: one row, or many at once. */
 import { type Column, tenantColumn } from '../database/catalogue.js'
-import type { Binder, Placeholders, Switch } from './sql.js'
 import type { InputRow, WriteInput } from './write-input.js'
-import { type Form, type Write, type Written, selectWritten } from './write.js'
+import { selectWritten, tenantKeys, type Form, type Write, type Written } from './write.js'
 import type { Withheld } from './context.js'
 import { returnMade, tableEvents, upsertKind } from './entity-events.js'
-import { tenantKeys } from './foreign-keys.js'
-import { columnOf, quote, tableName, castType } from './identifiers.js'
+import { columnOf, quote, tableName, castType, type Binder, type Placeholders, type Switch } from './sql.js'
 import { rowConditions, tenantPlaceholder, where } from './scope.js'
 
 /** A column that the query sets for every row: the key of an upsert. */

@@ -6,10 +6,10 @@ import type { QueryContext } from './context.js'
 import { pointerTo } from '../schema/faults.js'
 import { tenantColumn, type Table } from '../database/catalogue.js'
 import { compileValue } from '../expressions/template.js'
-import { isOrdered, orderedInstead } from './comparable.js'
-import { quote } from './identifiers.js'
+import { isOrdered, orderedInstead } from './column-value.js'
+import { quote } from './sql.js'
 import { findOperand, type Operand, operandOf } from './operand.js'
-import { refuse, requestPath } from './request-path.js'
+import { refuse, requestPath } from './request-value.js'
 
 export interface OrderKey {
   readonly operand: Operand

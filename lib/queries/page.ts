@@ -5,7 +5,7 @@ import { pointerTo } from '../schema/faults.js'
 import { compileValue } from '../expressions/template.js'
 import type { QueryContext } from './context.js'
 import { noScope } from '../expressions/no-scope.js'
-import { refuse, requestPath } from './request-path.js'
+import { refuse, requestPath } from './request-value.js'
 import type { Placeholders, Switch } from './sql.js'
 
 /**

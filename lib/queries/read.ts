@@ -3,13 +3,11 @@ import type { Table } from '../database/catalogue.js'
 import { type CompiledFilters, writeConditions } from './filter.js'
 import type { RowOrder } from './order.js'
 import type { Selection } from './field.js'
-import { boundedRowText, boundedText } from './result-size.js'
+import { boundedRowText, boundedText, tableName, type Placeholders, type Switch } from './sql.js'
 import { innerConditions, selectList, hasEmbeds } from './embed.js'
 import { groupBy, type GroupOrder } from './groups.js'
-import { tableName } from './identifiers.js'
 import { type Page, writePagination } from './page.js'
 import { rowConditions, where } from './scope.js'
-import type { Placeholders, Switch } from './sql.js'
 
 /** The parts of a statement that reads rows. */
 export interface ReadParts {

@@ -1,9 +1,17 @@
-/** The JSON Schema of a row, for `/doc`, with PostgreSQL's JSON form of each type. */
-import type { Column } from '../database/catalogue.js'
-import type { JsonSchema } from '../expressions/types.js'
+/** The JSON Schemas of a row and of a write's input, for `/doc`. */
+import type { JsonSchema, Reference } from '../expressions/types.js'
 import type { Field, Selection } from './field.js'
-import { groupName, named, rowName } from '../validation/named-schema.js'
+import type { DocumentQuery } from '../schema/query.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import type { Subject } from './subject.js'
+import { tenantColumn, type Column, type Table } from '../database/catalogue.js'
+import { groupName, named, rowName, inputName } from '../validation/named-schema.js'
 import { itemType, kindOf } from './column-value.js'
+import { FaultList } from '../schema/faults.js'
+import { isRecord } from '../json/plain-value.js'
+import { compileValue } from '../expressions/template.js'
+import { keyColumns } from './row-key.js'
+import { maxRows, unwritable } from './write-input.js'
 
 /** Formats of types that are strings in JSON. A timestamp without a time zone has none, because `date-time` requires a zone. */
 const formats: Readonly<Record<string, string>> = { uuid: 'uuid', 'timestamp with time zone': 'date-time', date: 'date' }
@@ -67,4 +75,122 @@ function valueSchema (type: string, labels: readonly string[] | undefined): Json
         ...(Object.hasOwn(formats, type) && { format: formats[type] })
       }
   }
+}
+
+export interface BodyInput {
+  /** null if the write does not read the body. */
+  readonly input: JsonSchema | null
+  /** The input may also be an array, with one record for each item. */
+  readonly bulk: boolean
+}
+
+interface Written {
+  readonly data: unknown
+  /** null for documents, which may have any field. */
+  readonly table: Table | null
+  /** Omitted: callers with access to these fields know them. */
+  readonly excluded: ReadonlySet<string>
+  /** A row is created: columns that are not nullable and have no default are required. */
+  readonly creates: boolean
+  /** Columns that the query itself sets. */
+  readonly fixed: ReadonlySet<string>
+  readonly bulk: boolean
+}
+
+const nothing: BodyInput = Object.freeze({ input: null, bulk: false })
+
+export function tableInput ({ query, table, excluded, context }: Subject): BodyInput {
+  const { operation, data, id, filters = [], single } = query
+  if (operation === 'select' || operation === 'delete') return nothing
+  const creates = operation !== 'update'
+  const bulk = creates && single !== true && !isRecord(data)
+  const key = id === undefined ? [] : keyColumns(table)
+  const values = operation === 'upsert' ? filters.flatMap((filter) => 'column' in filter ? [filter.column] : []) : []
+  const fixed = new Set([...key, ...values])
+  return { input: writtenSchema({ data, table, excluded, creates, fixed, bulk }, context), bulk }
+}
+
+export function documentInput ({ operation, data }: DocumentQuery, excluded: ReadonlySet<string>, context: TemplateContext): BodyInput {
+  if (operation === 'get' || operation === 'query' || operation === 'delete') return nothing
+  const creates = operation === 'create' || operation === 'add'
+  const bulk = creates && !isRecord(data)
+  return { input: writtenSchema({ data, table: null, excluded, creates, fixed: new Set(), bulk }, context), bulk }
+}
+
+function writtenSchema (written: Written, context: TemplateContext): JsonSchema | null {
+  const { data = '{{body}}', table, excluded, bulk } = written
+  if (isRecord(data)) {
+    return mergeAll(
+      Object.entries(data).filter(([name]) => !excluded.has(name)).flatMap(([name, value]) => {
+        const column = table?.columns.get(name)
+        return bodySchemas(
+          value,
+          column === undefined ? {} : columnSchema(column),
+          column !== undefined && isRequired(column, written),
+          context
+        )
+      })
+    )
+  }
+  const record = table === null ? { type: 'object', additionalProperties: true } : rowSchema(table, written)
+  return mergeAll(
+    bodySchemas(data, bulk ? { anyOf: [record, { type: 'array', items: record, maxItems: maxRows }] } : record, true, context)
+  )
+}
+
+/** The whole body is the row, so other members are rejected. */
+function rowSchema (table: Table, written: Written): JsonSchema {
+  const columns = [...table.columns.values()].filter((column) => unwritable(table, column) === undefined).filter(({ name }) =>
+    !written.excluded.has(name) && !(table.tenantScoped && name === tenantColumn)
+  )
+  const required = columns.filter((column) => isRequired(column, written)).map(({ name }) => name)
+  return named(inputName(table.name), {
+    type: 'object',
+    properties: Object.fromEntries(columns.map((column) => [column.name, columnSchema(column)])),
+    ...(required.length > 0 && { required }),
+    additionalProperties: false
+  })
+}
+
+function isRequired ({ name, notNull, hasDefault }: Column, { table, creates, fixed }: Written): boolean {
+  return creates && notNull && !hasDefault && !fixed.has(name) && !(table?.tenantScoped === true && name === tenantColumn)
+}
+
+/** The parts of the body that a configured value reads. A part that is the whole value has its schema; any other part may be anything. */
+function bodySchemas (value: unknown, schema: JsonSchema, required: boolean, context: TemplateContext): JsonSchema[] {
+  // The whole value has been checked already, so its faults are not reported again.
+  const { references } = compileValue(value, '', { ...context, faults: new FaultList() })
+  const exact = typeof value === 'string' && /^\{\{\s*body(?:\.[\w-]+)*\s*\}\}$/.test(value)
+  return references.filter(({ source }) => source === 'body').map(({ path }) => within(path, exact ? schema : {}, exact && required))
+}
+
+/** A body with this schema at the path. */
+function within (path: Reference['path'], schema: JsonSchema, required: boolean): JsonSchema {
+  const [name, ...rest] = path
+  if (name === undefined) return schema
+  // One item of an array says nothing about the other items.
+  if (typeof name === 'number') return {}
+  return { type: 'object', properties: { [name]: within(rest, schema, required) }, ...(required && { required: [name] }) }
+}
+
+function mergeAll (schemas: readonly JsonSchema[]): JsonSchema | null {
+  const [first, ...rest] = schemas
+  return first === undefined ? null : rest.reduce(merge, first)
+}
+
+/** A schema for both; an empty one is ignored. */
+function merge (left: JsonSchema, right: JsonSchema): JsonSchema {
+  const [properties, others] = [left['properties'], right['properties']]
+  if (!isRecord(properties) || !isRecord(others)) return Object.keys(left).length > 0 ? left : right
+  const merged: Record<string, unknown> = { ...properties }
+  for (const [name, schema] of Object.entries(others)) {
+    const known = merged[name]
+    merged[name] = isRecord(known) && isRecord(schema) ? merge(known, schema) : schema
+  }
+  const required = [...new Set([...namesIn(left['required']), ...namesIn(right['required'])])]
+  return { type: 'object', properties: merged, ...(required.length > 0 && { required }) }
+}
+
+function namesIn (required: unknown): readonly unknown[] {
+  return Array.isArray(required) ? required : []
 }

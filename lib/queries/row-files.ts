@@ -2,10 +2,9 @@
  * Files of deleted rows. The statement that deletes the rows sets the expiry of their files. Callers cannot read them from
  * then on, and the sweep of files removes them. `w` is the part of the statement with the deleted rows.
  */
-import type { Placeholders } from './sql.js'
 import { tenantColumn, type Table } from '../database/catalogue.js'
 import { literal } from '../database/sql.js'
-import { columnOf } from './identifiers.js'
+import { columnOf, type Placeholders } from './sql.js'
 import { keyColumns } from './row-key.js'
 
 /** `, f as (update ...)`; empty for a table without tenants or without a key. */

@@ -6,7 +6,7 @@ import { isRecord } from '../json/plain-value.js'
 import { compileComparison } from './comparison.js'
 import type { QueryContext } from './context.js'
 import { operandOf } from './operand.js'
-import type { Comparison } from './condition.js'
+import type { Comparison } from './filter-value.js'
 import type { CompiledFilters } from './filter.js'
 
 /** The columns that identify a row within its tenant: the primary key without `tenant_id`, which every query adds anyway. */

@@ -1,7 +1,6 @@
 /** The conditions on every row of every query: it belongs to the request's tenant, and is not soft-deleted. */
 import { tenantColumn, type Table } from '../database/catalogue.js'
-import { columnOf } from './identifiers.js'
-import { bindTenant, type Placeholders } from './sql.js'
+import { columnOf, bindTenant, type Placeholders } from './sql.js'
 
 /**
  * The conditions on a table's rows under an alias. `withDeleted` includes soft-deleted rows. They come before the query's own conditions:

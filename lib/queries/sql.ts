@@ -1,10 +1,11 @@
-/** The text of one statement, its placeholders, and the variants of the text. */
+/** The text of one statement: its names, its placeholders, its variants, and the limit of its result. */
 import type { Scope } from '../expressions/types.js'
 import type { Statement } from '../database/engine.js'
 import type { QueryContext } from './context.js'
+import type { Table } from '../database/catalogue.js'
 import { failure } from '../errors.js'
-import { castType } from './identifiers.js'
 import { createHash } from 'node:crypto'
+import { maxResultBytes } from '../expressions/result.js'
 
 /** The input of a write, read from the request and checked once before its values are bound. */
 export interface Input {
@@ -144,4 +145,68 @@ function bindAll (binders: readonly Binder[], scope: Scope, input: Input): unkno
   const values = new Array<unknown>(binders.length)
   for (let index = 0; index < binders.length; index++) values[index] = binders[index]!(scope, input)
   return values
+}
+
+/** PostgreSQL truncates longer names, and a member would get another name than the requested one. */
+export const maxNameBytes = 63
+
+/** A name as a quoted identifier: `we"ird` is `"we""ird"`. */
+export function quote (name: string): string {
+  return `"${name.replaceAll('"', '""')}"`
+}
+
+export function tableName (schema: string, table: Table): string {
+  return `${quote(schema)}.${quote(table.name)}`
+}
+
+/** A similar name that the table does not use for a column. */
+export function freeName ({ columns }: Table, wanted: string): string {
+  let name = wanted
+  while (columns.has(name)) name += '_'
+  return name
+}
+
+/** A column of the row of an alias. */
+export function columnOf (alias: string, name: string): string {
+  return `${alias}.${quote(name)}`
+}
+
+/** Whether a member of a response can have the name. */
+export function fitsName (name: string): boolean {
+  return name.length > 0 && !name.includes('\0') && Buffer.byteLength(name) <= maxNameBytes
+}
+
+/**
+ * A type to cast to. `format_type` gives some types a name that implies a length of 1, and a cast to that name would truncate the value.
+ */
+export function castType (type: string): string {
+  return type.replace(/^(character|bit)(?=$|\[\])/, (name) => name === 'bit' ? '"bit"' : 'bpchar')
+}
+
+// Limits the size of a statement's text. PostgreSQL enforces the limit before it sends anything. A JavaScript string cannot hold more
+// than 512 MB, and far smaller texts take memory and time from other requests. A larger text fails the statement, which also rolls back a
+// write.
+
+/** Wraps a `select` of one text whose subquery cannot be flattened, because it has an aggregate or a limit. */
+export function boundedText (select: string): string {
+  return `select ${boundedColumn('a.t')} from (${select}) a(t)`
+}
+
+/** Wraps any other `select`. Without `offset 0`, which is free, PostgreSQL would flatten the subquery and compute the text twice. */
+export function boundedRowText (select: string): string {
+  return boundedText(`${select} offset 0`)
+}
+
+/** A text column, if it is within the limit. */
+export function boundedColumn (column: string): string {
+  const size = `octet_length(${column})`
+  return `case when ${size} > ${maxResultBytes} then ${tooLarge(size)} else ${column} end`
+}
+
+/**
+ * An expression that fails during evaluation with SQLSTATE 2201G; the engines report it as `answerTooLarge`. `size` is a number
+ * from 0 that depends on the row, so that PostgreSQL does not evaluate the expression in advance.
+ */
+export function tooLarge (size: string): string {
+  return `width_bucket(0::float8, 0, 1, -${size})::text`
 }

@@ -1,11 +1,10 @@
 /** The operator `fts`: PostgreSQL's full-text search, with the syntax of `websearch_to_tsquery`, which accepts any text. */
-import type { ComparisonFilter } from './condition.js'
+import type { ComparisonFilter } from './filter-value.js'
 import type { QueryContext } from './context.js'
 import { literal } from '../database/sql.js'
 import { nearest, pointerTo } from '../schema/faults.js'
 import { isStorable } from '../json/storable.js'
-import { searchText } from './search-text.js'
-import { type Encoder, unfit } from './column-value.js'
+import { unfit, type Encoder } from './column-value.js'
 
 const maxLength = 1000 // characters of a search
 const standard = 'simple'
@@ -41,4 +40,12 @@ export function searchConfiguration (
 /** The condition that a text, or a tsvector, matches the search. It can use an index on the same expression. */
 export function writeSearch (configuration: string, value: string, isVector: boolean, search: string): string {
   return `${isVector ? value : `to_tsvector(${configuration}, ${value})`} @@ websearch_to_tsquery(${configuration}, ${search})`
+}
+
+/** Consecutive hyphens, each a negation: above 31 PostgreSQL fails with `tsquery stack too small`. */
+const negations = /-(?:[^\p{L}\p{N}"-]*-){15,}/gu
+
+/** Replaces many consecutive hyphens by one or none, with the same meaning: two negations cancel each other out. */
+export function searchText (text: string): string {
+  return text.replace(negations, (run) => run.replaceAll(/[^-]/g, '').length % 2 === 1 ? '-' : ' ')
 }

@@ -1,15 +1,133 @@
-/** `update` and `delete`. */
-import { type CompiledFilters, writeConditions } from './filter.js'
-import type { Placeholders, Switch } from './sql.js'
-import type { WriteInput } from './write-input.js'
-import { type Form, type Written, selectWritten } from './write.js'
+/** Compiles `update` and `delete` of the rows that the filters or the key select. */
+import type { Scope } from '../expressions/types.js'
+import type { CompiledOperation } from './operation.js'
+import type { Subject } from './subject.js'
 import type { Withheld } from './context.js'
-import { tableEvents } from './entity-events.js'
+import { pointerTo } from '../schema/faults.js'
+import { failure } from '../errors.js'
+import { embedLimitOf } from './embed.js'
+import { compileWrite, tableEvents } from './entity-events.js'
+import { tenantKeys, selectWritten, type Form, type Written } from './write.js'
+import { writeRecord, writeRecords } from './read.js'
+import { isOneRow, isUnique } from './row-key.js'
+import { noInput, quote, tableName, type Switch, type Placeholders } from './sql.js'
+import { compileInput, type WriteInput } from './write-input.js'
+import { writeConditions, type CompiledFilters } from './filter.js'
 import { markFiles } from './row-files.js'
-import { tenantKeys } from './foreign-keys.js'
-import { quote, tableName } from './identifiers.js'
 import { rowBinder } from './insert.js'
 import { rowConditions, where } from './scope.js'
+
+/** Compiles an `update`; undefined after faults. */
+export function compileUpdate (subject: Subject): CompiledOperation | undefined {
+  const { query, table, pointer, context, excluded, full, selection, accessSwitches, filters } = subject
+  const input = compileInput(query.data, table, pointer, context, { excluded, many: false, omit: 'some' })
+  if (!checkFilters(subject) || input === undefined) return undefined
+
+  const switches = input.columns.map((_, index): Switch => (_scope, { row }) => row[index] !== undefined)
+  const varying = switches.filter((_, index) => !input.always.has(input.columns[index]!.column.name))
+  const unique = isOneRow(filters, table)
+  const one = unique || query.single === true
+  const embedLimit = embedLimitOf(context.origin)
+  const variants = compileWrite(context.origin, [...accessSwitches, ...filters.switches, ...varying], (placeholders, on, events) => {
+    const written = { table, catalogue: context.catalogue, selection: selection(on), embedLimit }
+    const form = one ? { kind: 'record', unique } as const : { kind: 'records' } as const
+    const text = writeUpdate(
+      { written, input, switches, filters, form, ...events && { events: { withheld: context.withheld } } },
+      placeholders,
+      on
+    )
+    if (text !== undefined) return text
+    // Without columns to set, the rows are returned unchanged.
+    const parts = { table, schema: context.catalogue.schema, filters, full, selection, order: () => '', embedLimit }
+    return one ? writeRecord(parts, unique, placeholders, on) : writeRecords(parts, placeholders, on)
+  })
+  const resultKind = one ? 'record' : 'records'
+  return {
+    resultKind,
+    missing: 'notFound',
+    references: [...filters.references, ...input.references],
+    inputPointers: input.inputPointers,
+    tenantScoped: tenantKeys(table, context.catalogue).length > 0,
+    bind: (scope) => {
+      const [row] = input.read(scope).rows
+      const { statement, values } = variants(scope, { row: row!.bound, rows: '', count: 1 })
+      return { statement, values, resultKind }
+    }
+  }
+}
+
+/** Compiles a `delete`; undefined after faults. */
+export function compileDelete (subject: Subject): CompiledOperation | undefined {
+  const { table, pointer, context, filters } = subject
+  const soft = context.softDelete?.enabled === true
+  const allowHard = context.softDelete?.allowHardDelete === true
+  if (soft && !table.softDelete) {
+    const missing = [['deleted', 'boolean'], ['deleted_at', 'timestamptz']].filter(([name]) => !table.columns.has(name!))
+    const reason = missing.length > 0
+      ? `"${table.name}" lacks ${missing.map(([name, type]) => `the column "${name}" (${type})`).join(' and ')}`
+      : `the columns of "${table.name}" are not "deleted" (boolean) and "deleted_at" (timestamptz)`
+    context.faults.add(pointer, `the route's \`softDelete\` marks rows as deleted, but ${reason}`)
+    return undefined
+  }
+  if (!checkFilters(subject)) return undefined
+
+  const isSoft: Switch = (scope) => !asksForHard(scope)
+  const unique = isOneRow(filters, table)
+  const variants = compileWrite(
+    context.origin,
+    soft && allowHard ? [...filters.switches, isSoft] : filters.switches,
+    (placeholders, on, events) => {
+      const isHard = soft && allowHard && !on.has(isSoft)
+      const parts = { written: { table, catalogue: context.catalogue }, filters, ...events && { events: { withheld: context.withheld } } }
+      return writeDelete(
+        parts,
+        { soft: soft && !isHard, withFiles: context.deletesFiles === true, withDeleted: isHard, unique },
+        placeholders,
+        on
+      )
+    }
+  )
+  return {
+    resultKind: 'deletion',
+    missing: 'notFound',
+    references: filters.references,
+    bind: (scope) => {
+      if (soft && !allowHard && asksForHard(scope)) throw failure('forbidden', { message: 'This route does not allow hard=true' })
+      const { statement, values } = variants(scope, noInput)
+      return { statement, values, resultKind: 'deletion' }
+    }
+  }
+}
+
+/** `?hard=true`; it is a boolean if the route validates its query string. */
+function asksForHard ({ query }: Scope): boolean {
+  return query.hard === true || query.hard === 'true'
+}
+
+/**
+ * A caller must not change every row by omitting the value of an optional filter. `single`, which elsewhere returns one of the
+ * matching records, must not change the others unseen.
+ */
+function checkFilters ({ query, table, pointer, context, filters }: Subject): boolean {
+  const hasFilters = (query.filters ?? []).length > 0
+  if (query.single === true && query.id === undefined && hasFilters && !isUnique(filters, table)) {
+    const verb = query.operation === 'update' ? 'change' : 'delete'
+    context.faults.add(
+      pointerTo(pointer, 'single'),
+      `this \`${query.operation}\` would ${verb} all matching rows instead of one: set \`id\`, or \`eq\` filters on all columns of a primary or unique key that are not \`optional\``
+    )
+    return false
+  }
+  if (filters.always) return true
+  // A query without any filter has been reported already.
+  if (hasFilters) {
+    context.faults.add(
+      pointerTo(pointer, 'filters'),
+      `all filters of this \`${query.operation}\` are optional: without them it would affect all rows`
+    )
+  }
+  return false
+}
 
 export interface UpdateParts {
   readonly written: Omit<Written, 'keys'>
@@ -22,7 +140,7 @@ export interface UpdateParts {
 }
 
 /** Writes the statement for the columns whose switches are on; undefined if there are none. */
-export function writeUpdate (parts: UpdateParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string | undefined {
+function writeUpdate (parts: UpdateParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string | undefined {
   const { written: { table, catalogue }, input, switches } = parts
   const given = input.columns.flatMap(({ column }, index) =>
     input.always.has(column.name) || on.has(switches[index]!) ? [{ column, index }] : []
@@ -50,7 +168,7 @@ export interface DeleteForm {
 }
 
 /** Writes the statement that removes the rows, or marks them as deleted. */
-export function writeDelete (
+function writeDelete (
   parts: DeleteParts,
   { soft, withFiles, withDeleted, unique }: DeleteForm,
   placeholders: Placeholders,

@@ -9,7 +9,7 @@ import { compileValue } from '../expressions/template.js'
 import { type Encoder, unfit } from './column-value.js'
 import { noScope } from '../expressions/no-scope.js'
 import { encoderFor, jsonEncoderOf, misfitOf, writtenEncoderOf } from './json-value.js'
-import { type Detail, refuse, requestPath } from './request-path.js'
+import { refuse, requestPath, type Detail } from './request-value.js'
 
 /** The reason why no write may set the column, for the end of a message; undefined if writes may set it. */
 export function unwritable (table: Table, { name, generated }: Column): string | undefined {

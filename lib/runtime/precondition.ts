@@ -1,7 +1,7 @@
 /** `If-Match` on declared writes. The current version is that of the `GET` route on the same path, read in the write's transaction. */
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
-import { checksIfMatch, isolationOf, supportsIfMatch } from '../compiler/precondition.js'
+import { checksIfMatch, isolationOf, supportsIfMatch } from '../compiler/write-headers.js'
 import { failure, isFailure } from '../errors.js'
 import { ifMatchOf, requireMatch, tagOfBody } from '../http/entity-tags.js'
 import { readIn, type Guard, type Stores } from './run.js'

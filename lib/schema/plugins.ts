@@ -1,8 +1,38 @@
-/** Groups of built-in endpoints, on or off. */
+/** Groups of built-in endpoints, on or off, and their options. */
 import { Type, type Static, type TSchema } from 'typebox'
 import { Section } from './annotations.js'
-import { auditOptions } from './audit.js'
-import { systemOptions } from './system.js'
+
+export const defaultRetentionDays = 365
+export const maxRetentionDays = 36_500
+
+const auditOptions = {
+  retentionDays: Type.Optional(
+    Type.Integer({
+      minimum: 1,
+      maximum: maxRetentionDays,
+      description:
+        `The number of days for which the platform's entries are kept. The plan of a tenant sets the time for its entries. Default: ${defaultRetentionDays}.`
+    })
+  )
+}
+
+export const maxMetricTenants = 1000
+export const defaultMetricTenants = 100
+
+const systemOptions = {
+  metrics: Type.Optional(Section({
+    perTenant: Type.Optional(Type.Boolean({ default: false, description: 'Adds the tenant as a label to requests and their durations.' })),
+    maxTenants: Type.Optional(
+      Type.Integer({
+        minimum: 1,
+        maximum: maxMetricTenants,
+        default: defaultMetricTenants,
+        description:
+          'The number of tenants with their own label: the first tenants, until they are deleted. Other tenants share the label `(other)`.'
+      })
+    )
+  }, { description: 'Options of `GET /metrics`.' }))
+}
 
 const Group = <Properties extends Record<string, TSchema>>(endpoints: string, options: Properties) =>
   Type.Optional(Type.Union([

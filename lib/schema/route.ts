@@ -5,7 +5,7 @@ import { DocumentQuery, Query } from './query.js'
 import { Integrations } from './integration.js'
 import { RouteRateLimit } from './rate-limit.js'
 import { RouteResourceLimit } from './resource-limit.js'
-import { RouteWebhook } from './route-webhook.js'
+import { RouteWebhook } from './webhook.js'
 import { RouteWorkflow } from './workflow.js'
 import { Section } from './annotations.js'
 

@@ -1,5 +1,7 @@
-/** The master keys of secrets: the settings SECRETS_MASTER_KEY and SECRETS_PREVIOUS_KEYS. */
+/** The master keys of a server: the settings SECRETS_MASTER_KEY and SECRETS_PREVIOUS_KEYS, or a file beside an embedded database. */
 import { createSecretKey, hkdfSync, randomBytes, type KeyObject } from 'node:crypto'
+import { open, readFile, rename } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
 
 export const masterKeyLength = 32
 /** Bytes of a key's id. */
@@ -58,4 +60,97 @@ export function makeMasterKey (): { key: MasterKey, text: string } {
 
 export function masterKeys (current: MasterKey, previous: readonly MasterKey[] = []): MasterKeys {
   return { current, known: new Map([...previous, current].map((key) => [key.id, key])) }
+}
+
+const fileName = 'secrets.key'
+
+/** The path of the key of the database in this folder. */
+export function keyFile (folder: string): string {
+  return join(resolve(folder), fileName)
+}
+
+/** The key in the file; undefined without a file. Throws for an invalid file. */
+export async function readKeyFile (folder: string): Promise<MasterKey | undefined> {
+  const path = keyFile(folder)
+  let text: string
+  try {
+    text = await readFile(path, 'utf8')
+  } catch (error) {
+    if (error instanceof Error && 'code' in error && error.code === 'ENOENT') return undefined
+    throw error
+  }
+  return parseMasterKey(text, path)
+}
+
+/**
+ * Creates the file, readable by its owner only. The folder exists, and this process holds the lock of the database. The key is written to
+ * the disk before it is used.
+ */
+export async function createKeyFile (folder: string): Promise<MasterKey> {
+  const path = keyFile(folder)
+  const { key, text } = makeMasterKey()
+  const unfinished = `${path}.unfinished`
+  const file = await open(unfinished, 'w', 0o600)
+  try {
+    // A file of an interrupted start may have another mode.
+    await file.chmod(0o600)
+    await file.writeFile(`${text}\n`)
+    await file.sync()
+  } finally {
+    await file.close()
+  }
+  await rename(unfinished, path)
+  // Also flushes the name; on Windows, where a folder cannot be opened, the system does that.
+  const home = await open(folder, 'r').catch(() => undefined)
+  await home?.sync().finally(() => home.close())
+  return key
+}
+
+export interface KeyOptions {
+  /** The setting SECRETS_MASTER_KEY: 32 bytes in base64. */
+  readonly masterKey?: string | undefined
+  /** The setting SECRETS_PREVIOUS_KEYS: former keys of stored values, separated by commas. */
+  readonly previousKeys?: string | undefined
+  /** The folder of an embedded database, which has its own key (`engine.folder`); without one it is in memory. */
+  readonly folder?: string | undefined
+}
+
+export interface OpenedKeys {
+  readonly keys: MasterKeys
+  /** A note for the operator; undefined if there is nothing to add. */
+  readonly note?: string
+}
+
+/**
+ * The keys of the settings. Without SECRETS_MASTER_KEY, the embedded engine uses its own key, created if necessary; PostgreSQL throws an
+ * error that names the setting. Errors and notes contain no part of a key.
+ */
+export async function openKeys (
+  engine: 'postgres' | 'embedded',
+  { masterKey = '', previousKeys = '', folder }: KeyOptions
+): Promise<OpenedKeys> {
+  const previous = parseMasterKeys(previousKeys, 'SECRETS_PREVIOUS_KEYS')
+  const home = engine === 'embedded' ? folder : undefined
+  const own = home === undefined ? undefined : await readKeyFile(home)
+  if (masterKey !== '') {
+    // The values of a database that had its own key so far can still be read.
+    return { keys: masterKeys(parseMasterKey(masterKey, 'SECRETS_MASTER_KEY'), own === undefined ? previous : [own, ...previous]) }
+  }
+  if (engine === 'postgres') {
+    throw new Error(
+      `SECRETS_MASTER_KEY is missing: it encrypts the secrets of tenants. Set it (${howToMake}), or disable secrets with "plugins": { "secrets": false } in the document`
+    )
+  }
+  if (own !== undefined) return { keys: masterKeys(own, previous) }
+  if (home === undefined) {
+    return {
+      keys: masterKeys(makeMasterKey().key, previous),
+      note:
+        'SECRETS_MASTER_KEY is not set: secrets are encrypted with a key that is lost when this process ends, like its database in memory'
+    }
+  }
+  return {
+    keys: masterKeys(await createKeyFile(home), previous),
+    note: `SECRETS_MASTER_KEY is not set: a master key for secrets was made in ${keyFile(home)}. Keep it with the data: without it no secret can be read`
+  }
 }

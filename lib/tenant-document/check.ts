@@ -8,15 +8,13 @@ import { SecretUses } from '../expressions/secret-uses.js'
 import { tenantWebhookSources } from '../connectors/outbound-webhook.js'
 import { compileRoute } from '../compiler/route.js'
 import { FaultList, nearest, pointerTo } from '../schema/faults.js'
-import { checkOrigins } from '../document/rules/cors.js'
-import { checkRoutes } from '../document/rules/routes.js'
+import { checkOrigins } from '../document/rules/sections.js'
+import { checkRoutes, checkWorkflows, checkWebhooks } from '../document/rules/routes.js'
 import { toolOf } from '../document/rules/tools.js'
-import { checkWorkflows } from '../document/rules/workflows.js'
-import { checkWebhooks } from '../document/rules/webhooks.js'
 import { webhookRoutes } from '../document/webhook-routes.js'
-import { toPlain } from '../document/plain.js'
+import { toPlain } from '../document/json.js'
 import { readAs, type Reading } from '../document/reader.js'
-import { builtInGroups } from '../document/reserved.js'
+import { builtInGroups, parsePath, reservedBy } from '../document/reserved.js'
 import { unknownConnectors } from '../connectors/index.js'
 import { failure } from '../errors.js'
 import { Workflow } from '../schema/workflow.js'
@@ -24,11 +22,12 @@ import { createYielder, type Yielder } from '../concurrency/event-loop-yielder.j
 import { deepFreeze, isRecord } from '../json/plain-value.js'
 import { createWorkflowSet, type WorkflowContext, type WorkflowSet } from '../workflows/index.js'
 import { maxFaults, membersOf } from './bounds.js'
-import { conflictOf } from './conflicts.js'
 import { connectorsOf, routeContextOf, type TakenRoute, type TenantDocumentContext } from './context.js'
 import { compose, readingOf, readSections } from './read.js'
 import { TenantRoute, type TenantDocument, type TenantRateLimit } from './schema.js'
 import { secretParts } from './secret-parts.js'
+import findMyWay, { type HTTPMethod } from 'find-my-way'
+import { METHODS } from 'node:http'
 
 // The maximum segments of a path: the cost of building a router grows with their number times the number of routes.
 const maxSegments = 32
@@ -194,4 +193,46 @@ async function refuseConflicts (routes: readonly Entry<Route>[], taken: readonly
     ? first?.message
     : `${first?.message}; ${details.length - 1} more routes have paths of the server: see \`details\``
   throw failure('routeConflict', { ...message !== undefined && { message }, extras: { details: details.slice(0, maxFaults) } })
+}
+
+type Router = ReturnType<typeof findMyWay>
+
+/** Stands for any value of a parameter; no real path contains it. */
+const anything = '\u{10FFFD}'
+
+const routers = new WeakMap<readonly TakenRoute[], { readonly router: Router, readonly size: number }>()
+
+/**
+ * Finds the server's route that would match every request of the tenant's route: a route with the same path, or with a parameter
+ * or wildcard that covers it, ignoring case. The paths of built-in endpoints are reserved for every method, even if this server
+ * disables them. Returns a description of the route.
+ */
+function conflictOf (route: Route, taken: readonly TakenRoute[]): string | null {
+  const segments = parsePath(route.path)
+  if (typeof segments === 'string') return null
+  const reserved = reservedBy(
+    segments.map((segment) => segment.kind === 'text' ? { ...segment, text: segment.text.toLowerCase() } : segment)
+  )
+  if (reserved !== undefined) return `the built-in endpoint ${reserved.path}`
+  const path = `/${segments.map(({ kind, text }) => kind === 'text' ? text : anything).join('/')}`
+  const found = routerOf(taken).find(methodOf(route), path)
+  const own: unknown = found?.store
+  return typeof own === 'string' ? `the server's own route ${own}` : null
+}
+
+/** Uses find-my-way, Fastify's router, to match paths. If routes were added to the list, a new router is built. */
+function routerOf (taken: readonly TakenRoute[]): Router {
+  const known = routers.get(taken)
+  if (known?.size === taken.length) return known.router
+  const router = findMyWay({ caseSensitive: false, allowUnsafeRegex: true, maxParamLength: 2048 })
+  for (const { method, path } of taken) {
+    // The same path may be registered for several hosts or versions, and in upper and lower case.
+    if (isMethod(method) && router.findRoute(method, path) === null) router.on(method, path, () => {}, `${method} ${path}`)
+  }
+  routers.set(taken, { router, size: taken.length })
+  return router
+}
+
+function isMethod (method: string): method is HTTPMethod {
+  return METHODS.includes(method)
 }

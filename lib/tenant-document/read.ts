@@ -1,8 +1,8 @@
 /** Reads a tenant's document and adds its defaults. */
 import type { Route } from '../schema/route.js'
 import type { Workflow } from '../schema/workflow.js'
-import { FaultList } from '../schema/faults.js'
-import { withDefaultRule } from '../document/rules/rate-limit.js'
+import { FaultList, ConfigError } from '../schema/faults.js'
+import { withDefaultRule } from '../document/rules/sections.js'
 import { read, type Reading } from '../document/reader.js'
 import { TenantCors } from '../schema/cors.js'
 import { Credentials } from '../schema/credentials.js'
@@ -11,6 +11,7 @@ import { Webhooks } from '../schema/webhook.js'
 import { Sections } from '../document/sections.js'
 import { deepFreeze, isRecord } from '../json/plain-value.js'
 import { Settings, TenantCache, TenantDocument, TenantRateLimit } from './schema.js'
+import { failure } from '../errors.js'
 
 /**
  * Reads a document that was checked when it was saved, adds its defaults, and freezes it; its routes and workflows are taken
@@ -65,4 +66,17 @@ export function compose (sections: Sections, routes: Route[], workflows: Workflo
 /** The items need no check, because the saved document has been checked. */
 function isList<Item> (value: unknown): value is Item[] {
   return Array.isArray(value)
+}
+
+const maxDetails = 100
+
+/** Throws a ConfigError as `configInvalid`, with its faults as details, and any other error unchanged. */
+export function refuse (error: unknown): never {
+  if (!(error instanceof ConfigError)) throw error
+  const details = error.faults.slice(0, maxDetails).map(({ pointer, message, suggestion }) => ({
+    path: pointer,
+    message: suggestion === undefined ? message : `${message}; did you mean "${suggestion}"?`,
+    keyword: 'config'
+  }))
+  throw failure('configInvalid', { extras: { details } })
 }

@@ -1,4 +1,5 @@
 /** The parts that all schemes of signed webhooks share. */
+import type {} from 'fastify'
 import type { IncomingHttpHeaders } from 'node:http'
 import { createHash, timingSafeEqual } from 'node:crypto'
 import { failure, type TenantryError } from '../errors.js'
@@ -84,4 +85,11 @@ export function isRepeated (rawHeaders: readonly string[], names: readonly strin
 /** An own member of an event. */
 export function memberOf (payload: unknown, name: string): unknown {
   return typeof payload === 'object' && payload !== null && Object.hasOwn(payload, name) ? Reflect.get(payload, name) : undefined
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** The signature of a webhook was verified. */
+    signed: boolean
+  }
 }

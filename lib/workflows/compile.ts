@@ -13,11 +13,10 @@ import { compileTemplate } from '../expressions/template.js'
 import { hasTemplate } from '../expressions/template-parser.js'
 import { FaultList } from '../schema/faults.js'
 import { readSourcesOf, readStepsOf, templatesOf, type Enclosing, type WorkflowContext } from './context.js'
-import { flowOf } from './flow.js'
-import { mayUseTools } from './llm-step.js'
+import { flowOf, everyCompiled, everyStep } from './flow.js'
+import { mayUseTools } from './service-steps.js'
 import { queryOf } from './members.js'
 import { compileInOrder, type Compilation } from './steps.js'
-import { everyCompiled, everyStep } from './every-step.js'
 
 /**
  * Compiles a workflow; null after faults in the context's list, or if a partial catalogue lacks its tables. The first 50 faults of a

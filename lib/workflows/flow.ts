@@ -101,3 +101,21 @@ function isWithin (sought: Place, from: Place, seen = new Set<Place>()): boolean
   const inside = [...from.targets.values(), ...from.parallel]
   return inside.some((place) => place === sought || isWithin(sought, place, seen))
 }
+
+export function * everyStep (steps: readonly Step[]): Generator<Step> {
+  for (const step of steps) {
+    yield step
+    if (step.parallel !== undefined) yield * everyStep(step.parallel)
+  }
+}
+
+/** The same for compiled steps, including the targets of switches. */
+export function * everyCompiled (steps: Iterable<CompiledStep>): Generator<CompiledStep> {
+  for (const step of steps) {
+    yield step
+    if (step.kind === 'parallel') yield * everyCompiled(step.steps)
+    else if (step.kind === 'switch') {
+      yield * everyCompiled(new Set([...step.cases.values(), ...step.fallback === null ? [] : [step.fallback]]))
+    }
+  }
+}

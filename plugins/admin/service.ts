@@ -10,7 +10,7 @@ import { writeAudit, type AuditAction, type AuditEntry } from '../../lib/databas
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { tenantColumn, type Table } from '../../lib/database/catalogue.js'
 import { failure } from '../../lib/errors.js'
-import { parseResult } from '../../lib/database/parse-result.js'
+import { parseResult } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { actorOf, type ActingRequest } from '../auth/actor.js'
 import { writeAudited, type AuditedWrite } from '../audit/audited-write.js'

@@ -1,6 +1,6 @@
 /** The period of a summary: `from` and `to` of its query. */
 import { invalidInput } from '../../lib/validation/detail.js'
-import { endOf, timeOf } from '../../lib/http/time-range.js'
+import { endOf, timeOf } from '../../lib/http/page.js'
 import { dayMs, hourMs } from '../../lib/time/spans.js'
 
 export interface Range {

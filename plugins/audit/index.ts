@@ -1,6 +1,6 @@
 /** The audit log: `app.audit`, the endpoint `GET /audit`, and the removal of old entries. Other plugins write their entries without it. */
 import type {} from '../database/index.js'
-import { defaultRetentionDays, maxRetentionDays } from '../../lib/schema/audit.js'
+import { defaultRetentionDays, maxRetentionDays } from '../../lib/schema/plugins.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, whole } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'

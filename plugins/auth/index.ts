@@ -5,7 +5,7 @@ import type { FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions }
 import type { Claims } from '../../lib/expressions/types.js'
 import type { AuthProviders } from '../../lib/schema/auth-providers.js'
 import { FaultList } from '../../lib/schema/faults.js'
-import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/document/rules/auth-providers.js'
+import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/document/rules/auth.js'
 import { failure } from '../../lib/errors.js'
 import { addVary } from '../../lib/http/response-headers.js'
 import { isRecord } from '../../lib/json/plain-value.js'

@@ -2,7 +2,7 @@
 import type { Settable } from '../../lib/schema/annotations.js'
 import { createHmac, createPublicKey } from 'node:crypto'
 import { FaultList } from '../../lib/schema/faults.js'
-import { checkJwt } from '../../lib/document/rules/jwt.js'
+import { checkJwt } from '../../lib/document/rules/auth.js'
 import { maxPreviousSecrets, minSecretLength, type Jwt } from '../../lib/schema/jwt.js'
 
 /** The document's `jwt` section. */

@@ -25,7 +25,7 @@ import { webhookDeduplicationOf } from './webhook-deduplication.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
 import { keepSignedBodies } from './signed-body.js'
 import { compileDocument, type CompiledParts } from '../../lib/compiler/document.js'
-import { readsByPath } from '../../lib/compiler/precondition.js'
+import { readsByPath } from '../../lib/compiler/write-headers.js'
 
 /** The document's sections of the same names. */
 export interface ConfigRoutesOptions extends

@@ -1,6 +1,6 @@
 /** Bodies of webhooks, JSON or forms: kept as bytes until the signature is verified, then parsed. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { WebhookProvider } from '../../lib/webhooks/index.js'
+import type { WebhookProvider } from '../../lib/webhooks/schemes.js'
 import { failure } from '../../lib/errors.js'
 import { formOf, isForm } from '../../lib/webhooks/form.js'
 import { createJsonParser } from '../../lib/http/json-body.js'

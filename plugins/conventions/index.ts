@@ -5,13 +5,12 @@
 import type { Pagination } from '../../lib/http/page.js'
 import { Pagination as PaginationSection } from '../../lib/schema/pagination.js'
 import { failure } from '../../lib/errors.js'
-import { equip } from '../../lib/http/equip.js'
-import { asksForHome, sendHome, type Home } from '../../lib/http/home.js'
-import { methodNotAllowed, routePathsOf } from '../../lib/http/route-paths.js'
+import { equip, asksForHome, sendHome, type Home } from '../../lib/http/equip.js'
+import { methodNotAllowed, routePathsOf } from '../../lib/http/guards.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { flag, record, section } from '../../lib/plugin/options.js'
 
-export type { Home } from '../../lib/http/home.js'
+export type { Home } from '../../lib/http/equip.js'
 export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from '../../lib/http/error-schemas.js'
 
 export interface ConventionsOptions {

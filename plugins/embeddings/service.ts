@@ -9,7 +9,7 @@ import { randomUUID } from 'node:crypto'
 import { failure } from '../../lib/errors.js'
 import { storable } from '../../lib/json/storable.js'
 import { markCharged } from '../../lib/models/failures.js'
-import { addUsage, noUsage } from '../../lib/models/prices.js'
+import { addUsage, noUsage } from '../../lib/models/tokens.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 
 const textsPerCall = 256

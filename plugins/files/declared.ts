@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import type { FileRules } from '../../lib/files/rules.js'
 import type { DeclaredForm } from '../../lib/runtime/services.js'
 import type { ReceivedForm } from '../../lib/runtime/route-call.js'
-import type { StepRunner } from '../../lib/workflows/step-runners.js'
+import type { StepRunner } from '../../lib/workflows/service-steps.js'
 
 export type { DeclaredForm } from '../../lib/runtime/services.js'
 export type { ReceivedForm } from '../../lib/runtime/route-call.js'

@@ -5,7 +5,7 @@ import type { Removal } from './removal.js'
 import type { StoredFile, Uploader } from './types.js'
 import type { FileProperties, Received, Uploads, UploadTenant } from './uploads.js'
 import { createHash } from 'node:crypto'
-import { withinSession } from '../../lib/database/session-kysely.js'
+import { withinSession } from '../../lib/database/kysely-dialect.js'
 import { isFailure } from '../../lib/errors.js'
 
 /** A file with its bytes in the store. */

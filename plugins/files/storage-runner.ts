@@ -1,13 +1,14 @@
 /** Runs workflow steps of the kind `storage`. */
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { StepCall, StepRunner } from '../../lib/workflows/step-runners.js'
 import type { FilesService } from './service.js'
 import type { StoredFile, Uploader } from './types.js'
 import { addAbortSignal, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { failure, isFailure } from '../../lib/errors.js'
 import { longestSignatureSeconds } from '../../lib/schema/files.js'
-import { isStorageOperation, storageStep, type StorageOperation } from '../../lib/workflows/storage-step.js'
+import {
+  isStorageOperation, storageStep, type StepCall, type StepRunner, type StorageOperation
+} from '../../lib/workflows/service-steps.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { invalidInput } from '../../lib/validation/detail.js'

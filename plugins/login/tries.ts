@@ -5,7 +5,7 @@
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
 import { isFailure } from '../../lib/errors.js'
-import { addressKey } from '../../lib/http/address-key.js'
+import { addressKey } from '../../lib/http/account.js'
 
 const windowMs = 900_000 // 15 minutes
 

@@ -3,7 +3,7 @@
  * the database, the cache and the queue need these plugins.
  */
 import type {} from './metrics.js'
-import { defaultMetricTenants, maxMetricTenants } from '../../lib/schema/system.js'
+import { defaultMetricTenants, maxMetricTenants } from '../../lib/schema/plugins.js'
 import { definePlugin, requirePlugin } from '../../lib/plugin/define.js'
 import { callback, flag, whole } from '../../lib/plugin/options.js'
 import { metricsRoutes } from './routes.js'

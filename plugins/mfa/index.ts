@@ -2,7 +2,7 @@
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
-import type { KeyOptions } from '../../lib/secrets/open-keys.js'
+import type { KeyOptions } from '../../lib/secrets/master-key.js'
 import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { sweep } from '../../lib/database/retention.js'
 import { definePlugin } from '../../lib/plugin/define.js'

@@ -4,7 +4,7 @@ import type { ModelInfo, ModelUsage, ModelUser } from '../../lib/models/types.js
 import type { ResourceLimits, Taken } from '../resource-limits/service.js'
 import type { JointReservation } from '../usage/reservations.js'
 import type { Usage } from '../usage/service.js'
-import { costOf, usageOf, type Tokens } from '../../lib/models/prices.js'
+import { costOf, usageOf, type Tokens } from '../../lib/models/tokens.js'
 
 const resource = 'llm'
 

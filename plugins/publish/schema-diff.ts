@@ -4,7 +4,7 @@
  */
 import type { ColumnDefinition } from '../../lib/schema/table.js'
 import type { ErrorDetail } from '../../lib/validation/detail.js'
-import { formOf } from '../../lib/queries/text-form.js'
+import { formOf } from '../../lib/queries/column-value.js'
 import { meant, pointerTo } from '../../lib/schema/faults.js'
 import { tenantColumn, type Table } from '../../lib/database/catalogue.js'
 import { columnsProposal, tableProposal } from '../../lib/database/migrations/proposal.js'

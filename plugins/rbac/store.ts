@@ -2,7 +2,7 @@
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { rolePermissions, type RoleTables } from '../../lib/database/role-tables.js'
+import { rolePermissions, type RoleTables } from '../../lib/database/declared-tables.js'
 
 type Reader = Kysely<SystemTables>
 type Writer = Transaction<SystemTables>

@@ -1,17 +1,15 @@
 /** Removes a tenant's rows and documents from the application's tables and the server's own tables. Archives its audit entries. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Table } from '../../lib/database/catalogue.js'
+import type { Table, ForeignKey } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { DocumentStore } from '../../lib/firestore/types.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql, type Kysely } from 'kysely'
 import { archivedTenant } from '../../lib/database/audit.js'
 import { topics, type Events } from '../../lib/database/events.js'
 import { identifier } from '../../lib/database/sql.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { tenantOwnedTables } from '../../lib/database/tenant-owned-tables.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { unlimited, type Plans } from '../../lib/plans/plans.js'
-import { deletionOrder, referrersOf, type Referrer } from './deletion-order.js'
 
 const auditLog = 'tenantry.audit_log'
 const batchSize = 1000 // rows per statement; fewer if that takes too long
@@ -187,4 +185,115 @@ async function removable (table: string, work: () => Promise<number>): Promise<n
       cause: error
     })
   }
+}
+
+/**
+ * The system tables with rows of tenants, in the order in which the deletion of a tenant empties them. The entries of the audit
+ * log are archived instead. The list has every table with a column `tenant_id`, except tables whose names come from the document
+ * (role-tables.ts, document-tables.ts), which are emptied last. A test compares the list with the database.
+ */
+export const tenantOwnedTables = [
+  'tenantry.realtime_outbox',
+  'tenantry.realtime_recorded',
+  'tenantry.realtime_changes',
+  'tenantry.realtime_heads',
+  'tenantry.realtime_members',
+  'tenantry.realtime_messages',
+  'tenantry.webhook_deliveries',
+  'tenantry.webhook_events',
+  'tenantry.webhook_secrets',
+  'tenantry.webhook_receipts',
+  'tenantry.idempotency_keys',
+  'tenantry.usage_notices',
+  'tenantry.oauth_tokens',
+  'tenantry_queue.job',
+  'tenantry.workflow_schedules',
+  'tenantry.workflow_steps',
+  'tenantry.workflow_runs',
+  'tenantry.file_parts',
+  'tenantry.file_transforms',
+  'tenantry.files',
+  'tenantry.agent_batch_documents',
+  'tenantry.agent_batches',
+  'tenantry.agent_stale_vectors',
+  'tenantry.agent_chunks',
+  'tenantry.agent_documents',
+  'tenantry.conversation_messages',
+  'tenantry.conversations',
+  'tenantry.documents',
+  'tenantry.tenant_configs',
+  'tenantry.audit_log',
+  'tenantry.attempts',
+  'tenantry.user_mfa',
+  'tenantry.user_links',
+  'tenantry.refresh_tokens',
+  'tenantry.users',
+  'tenantry.revocations',
+  'tenantry.secret_earlier_values',
+  'tenantry.secrets',
+  'tenantry.api_keys',
+  'tenantry.tenant_roles',
+  'tenantry.tenant_rbac',
+  'tenantry.resource_usage',
+  'tenantry.resource_limits',
+  'tenantry.request_stats',
+  'tenantry.usage_reservations',
+  'tenantry.usage_requests',
+  'tenantry.usage_counters',
+  'tenantry.usage_gauges',
+  'tenantry.billing_events',
+  'tenantry.billing_subscriptions',
+  'tenantry.billing_tenants'
+] as const satisfies readonly (keyof SystemTables)[]
+
+interface Referrer extends ForeignKey {
+  readonly table: Table
+}
+
+/** Tables that refer to each other in a circle, or a single table. `circular`: whether there is a circle, also of one table. */
+export interface TableGroup {
+  readonly tables: readonly Table[]
+  readonly circular: boolean
+}
+
+/** The foreign keys that lead to each table. */
+function referrersOf (tables: readonly Table[]): ReadonlyMap<string, readonly Referrer[]> {
+  const referrers = new Map<string, Referrer[]>(tables.map(({ name }) => [name, []]))
+  for (const table of tables) {
+    for (const key of table.foreignKeys) referrers.get(key.referencedTable)?.push({ ...key, table })
+  }
+  return referrers
+}
+
+/**
+ * The tables in groups; no table refers to one of an earlier group. The groups are the strongly connected components of the graph of
+ * references, by Tarjan's algorithm (1972). A group comes after all groups that its edges reach: here, the tables that refer to it.
+ */
+function deletionOrder (tables: readonly Table[]): TableGroup[] {
+  const referrers = referrersOf(tables)
+  const groups: TableGroup[] = []
+  const visits = new Map<Table, { order: number, lowest: number }>()
+  const open: Table[] = []
+
+  function visit (table: Table): { order: number, lowest: number } {
+    const own = { order: visits.size, lowest: visits.size }
+    visits.set(table, own)
+    const place = open.push(table) - 1
+    for (const { table: referrer } of referrers.get(table.name) ?? []) {
+      const seen = visits.get(referrer)
+      if (seen === undefined) own.lowest = Math.min(own.lowest, visit(referrer).lowest)
+      else if (open.includes(referrer)) own.lowest = Math.min(own.lowest, seen.order)
+    }
+    if (own.lowest === own.order) {
+      const members = open.splice(place)
+      groups.push({
+        tables: members,
+        circular: members.length > 1 || table.foreignKeys.some(({ referencedTable }) => referencedTable === table.name)
+      })
+    }
+    return own
+  }
+
+  for (const table of tables) if (!visits.has(table)) visit(table)
+  return groups
 }

@@ -1,5 +1,5 @@
 /** The place of an expression in the tenant's document. */
-import type { PlaceOf } from '../../lib/expressions/fault-log.js'
+import type { PlaceOf } from '../../lib/expressions/condition.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { placeOf as placeInWebhook } from '../../lib/document/webhook-routes.js'

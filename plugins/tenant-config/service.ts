@@ -2,7 +2,7 @@
 import type { Actor } from '../../lib/database/audit.js'
 import type { ConfigStore, SavedDocument, Version } from './store.js'
 import { failure } from '../../lib/errors.js'
-import { refuse } from '../../lib/tenant-document/refuse.js'
+import { refuse } from '../../lib/tenant-document/read.js'
 import { requireMatch, type Precondition } from '../../lib/http/entity-tags.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'

@@ -1,8 +1,7 @@
 /** The response of `GET /billing/usage`. */
 import type { CurrentUsage } from './store.js'
 import { Type, type Static } from 'typebox'
-import { Percentage, percentageOf } from '../../lib/plans/percentage.js'
-import { unlimited, type Plan } from '../../lib/plans/plans.js'
+import { Percentage, percentageOf, unlimited, type Plan } from '../../lib/plans/plans.js'
 import { bytesText } from './bytes-text.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { allowed, microPerUSD } from './metrics.js'

@@ -6,7 +6,7 @@
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Readable } from 'node:stream'
-import type {} from '../../lib/webhooks/signed-request.js'
+import type {} from '../../lib/webhooks/scheme.js'
 import type {} from '../auth/index.js'
 import type {} from '../rate-limit/index.js'
 import type {} from '../tenancy/index.js'

@@ -3,13 +3,12 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import { randomBytes } from 'node:crypto'
 import { noActor, writeAudit } from '../../lib/database/audit.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
-import { webhookSecretPlace } from '../../lib/secrets/associated-data.js'
+import { webhookSecretPlace, type SecretCipher } from '../../lib/secrets/cipher.js'
 
 const bytes = 32
 const maxKept = 1000

@@ -1,5 +1,5 @@
 /** Calls of steps that cost money: a call that may have been charged is never repeated, not even after a crash. */
-import type { StepCall } from '../../lib/workflows/step-runners.js'
+import type { StepCall } from '../../lib/workflows/service-steps.js'
 import { failure } from '../../lib/errors.js'
 import { isCharged, markCharged } from '../../lib/models/failures.js'
 

@@ -9,7 +9,7 @@ import { routeSources } from '../../lib/compiler/route-parts.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { compileWorkflow, definitionOf } from '../../lib/workflows/index.js'
-import { everyStep } from '../../lib/workflows/every-step.js'
+import { everyStep } from '../../lib/workflows/flow.js'
 import { readDefinition } from './serialization.js'
 
 const maxCharacters = 2_097_152 // of the definitions whose compiled workflows are cached, at up to about 30 bytes per character

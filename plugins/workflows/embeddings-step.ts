@@ -1,11 +1,10 @@
 /** Runs steps of the type `embeddings`: the result is the response of the endpoint without `success`. */
 import type { Embeddings, NewDocument, Search } from '../embeddings/types.js'
-import type { StepRunner } from '../../lib/workflows/step-runners.js'
 import { noActor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { isCharged } from '../../lib/models/failures.js'
 import { lazyValidator, validationError, type PartValidator } from '../../lib/validation/validator.js'
-import { embeddingOperations, embeddingsStep } from '../../lib/workflows/embeddings-step.js'
+import { embeddingOperations, embeddingsStep, type StepRunner } from '../../lib/workflows/service-steps.js'
 import { checkDocument, checkFilter } from '../embeddings/bounds.js'
 import { Document, SearchBody, Texts } from '../embeddings/schemas.js'
 import { chargedOnce } from './charged-call.js'

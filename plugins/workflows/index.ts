@@ -13,7 +13,7 @@ import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../webhooks/index.js'
 import type { FileRules } from '../../lib/files/rules.js'
-import type { StepRunners } from '../../lib/workflows/step-runners.js'
+import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import { checkConfig, type Config, type ConfigInput, type Env } from '../../lib/configuration/index.js'
 import { platformConnectors, type ConnectorSet } from '../../lib/connectors/index.js'
 import { definePlugin, optional, type EndpointOptions } from '../../lib/plugin/define.js'
@@ -33,7 +33,7 @@ import { createRunStore, sweepRuns } from './store.js'
 
 export type { Documents, TenantWorkflows, WorkflowDocument } from './documents.js'
 export type { NewRun, WorkflowRuns } from './service.js'
-export type { StepCall, StepRunner, StepRunners } from '../../lib/workflows/step-runners.js'
+export type { StepCall, StepRunner, StepRunners } from '../../lib/workflows/service-steps.js'
 export type { ListedRun, ReadRun, RunStatus, StoredStep, Viewer } from './store.js'
 
 declare module 'fastify' {

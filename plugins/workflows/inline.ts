@@ -8,8 +8,7 @@ import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { readAs } from '../../lib/document/reader.js'
 import { Workflow } from '../../lib/schema/workflow.js'
 import { requireBounds } from '../../lib/tenant-document/bounds.js'
-import { readingOf } from '../../lib/tenant-document/read.js'
-import { refuse } from '../../lib/tenant-document/refuse.js'
+import { readingOf, refuse } from '../../lib/tenant-document/read.js'
 
 const Inline = Section({
   id: Type.Optional(Workflow.properties.id),

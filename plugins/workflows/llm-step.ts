@@ -1,13 +1,12 @@
 /** Runs steps of the type `llm`: the result is the text of the response, or the object with `responseFormat`. */
 import type { ChatCall, ModelMessage, Models, ModelTool } from '../../lib/models/types.js'
 import type { McpServers } from '../mcp-client/types.js'
-import type { StepCall, StepRunner } from '../../lib/workflows/step-runners.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { isCharged } from '../../lib/models/failures.js'
 import { limitedTools } from '../../lib/models/limited-tools.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { toJsonText } from '../../lib/json/stringify.js'
-import { llmStep } from '../../lib/workflows/llm-step.js'
+import { llmStep, type StepCall, type StepRunner } from '../../lib/workflows/service-steps.js'
 import { chargedOnce } from './charged-call.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 

@@ -1,9 +1,8 @@
 /** Runs steps of the type `realtime`. Sends the message to the members of the room, at most once per attempt. The result is null. */
 import type { Realtime } from '../realtime/types.js'
-import type { StepRunner } from '../../lib/workflows/step-runners.js'
 import { toText } from '../../lib/expressions/template.js'
 import { failure } from '../../lib/errors.js'
-import { realtimeStep } from '../../lib/workflows/realtime-step.js'
+import { realtimeStep, type StepRunner } from '../../lib/workflows/service-steps.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 export function createRealtimeStep ({ publish }: Pick<Realtime, 'publish'>): StepRunner {

@@ -1,7 +1,7 @@
 /** The caller of a run, for the tools of its steps. Each use checks the caller again, like a new request with the same token or key. */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import type { ScopeTenant } from '../../lib/expressions/types.js'
-import type { StepCall } from '../../lib/workflows/step-runners.js'
+import type { StepCall } from '../../lib/workflows/service-steps.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { Credential } from '../auth/credentials.js'
 import type { ToolCaller } from '../tools/types.js'

@@ -1,11 +1,11 @@
 /** The parts of the app that a run of a workflow needs. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { PlaceOf } from '../../lib/expressions/fault-log.js'
+import type { PlaceOf } from '../../lib/expressions/condition.js'
 import type { CacheStore } from '../../lib/cache/store.js'
 import type { Integrations } from '../integrations/integrations.js'
 import type { Clock } from './clock.js'
 import type { Journal } from './journal.js'
-import type { StepRunners } from '../../lib/workflows/step-runners.js'
+import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import type { RunCaller } from './run-caller.js'
 
 export interface RunContext {

@@ -1,6 +1,6 @@
 /** A value outside a column's bounds is rejected with its field, before the database sees it. */
 import { test } from 'tap'
-import { fitsNumeric } from '../../lib/queries/column-bounds.js'
+import { fitsNumeric } from '../../lib/queries/json-value.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { testServer, type TestDocument } from '../helpers/server.js'
 import { caller, refused } from './caller.js'

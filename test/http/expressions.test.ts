@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import { Writable } from 'node:stream'
 import { test } from 'tap'
-import { maxSteps } from '../../lib/expressions/cel/budget.js'
+import { maxSteps } from '../../lib/expressions/cel/frame.js'
 import { remote } from '../helpers/remote.js'
 import { createWorld, save, type Routes } from './tenants/world.js'
 

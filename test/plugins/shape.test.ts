@@ -4,7 +4,7 @@ import t from 'tap'
 import Fastify, { type FastifyPluginAsync, type RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
 import manifest from '../../package.json' with { type: 'json' }
-import { defaultRoleTables } from '../../lib/database/role-tables.js'
+import { defaultRoleTables } from '../../lib/database/declared-tables.js'
 import { orderOf } from '../../lib/plugin/define.js'
 import cache from '../../plugins/cache/index.js'
 import database from '../../plugins/database/index.js'

@@ -4,11 +4,9 @@ import type { Session } from '../engine.js'
 import { auditStatement, type Actor } from '../audit.js'
 import { failure, isFailure, TenantryError } from '../../errors.js'
 import { fullTextOf, isOutage, sqlStateOf } from '../failures.js'
-import type { PlannedMigration } from './migration.js'
-import type { MigrationProgress } from './progress.js'
+import type { PlannedMigration, MigrationProgress } from './migration.js'
 import { planNext, type PlanOptions } from './plan.js'
-import { settingsOf, type MigrationStep } from './steps.js'
-import { madeBy } from './system-steps.js'
+import { settingsOf, madeBy, type MigrationStep } from './steps.js'
 import { platformRef } from '../../identity/tenant-ref.js'
 
 const firstPauseMs = 100 // ms between attempts to get a lock; requests that queued behind the last attempt go first

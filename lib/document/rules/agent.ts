@@ -1,10 +1,10 @@
-/** Checks of the section `agent` beyond its schema: keys, addresses, and the declared models. */
-import type { FaultList } from '../../schema/faults.js'
-import type { Agent, Embedding, Llm, Model } from '../../schema/agent.js'
+/** Checks of the sections `agent` and `mcp` beyond their schemas. */
+import type { Agent, Embedding, Llm, Model, McpServer } from '../../schema/agent.js'
+import type { Mcp } from '../../schema/mcp.js'
+import { nearest, type FaultList } from '../../schema/faults.js'
 import { secretKeyForm } from '../../expressions/template-parser.js'
 import { defaultDimensions, type VectorTable } from '../../database/document-tables.js'
 import { resolveEnvironment, type Env } from '../../expressions/environment.js'
-import { checkMcpServers, checkProcesses } from './mcp-servers.js'
 
 /** The checked section: settings in keys are resolved, and `models` includes the models of `llm` and `embedding`. */
 export interface AgentSettings extends Agent {
@@ -107,4 +107,64 @@ function isPlainAddress (text: string): boolean {
   if (!URL.canParse(text)) return false
   const { username, password, search, hash } = new URL(text)
   return username === '' && password === '' && search === '' && hash === ''
+}
+
+const defaultMax = 8 // processes, by the schema
+
+export function checkMcpServers (servers: readonly McpServer[], faults: FaultList): void {
+  for (const [index, { name, command, args, env, shared, url, headers }] of servers.entries()) {
+    const at = `/agent/mcpServers/${index}`
+    if (servers.findIndex((server) => server.name === name) < index) faults.add(`${at}/name`, 'duplicate name')
+    if ((command === undefined) === (url === undefined)) {
+      faults.add(at, 'expected either `command`, for a program to start, or `url`')
+    }
+    for (const [member, value] of Object.entries({ args, env, shared: shared || undefined })) {
+      if (value !== undefined && command === undefined && url !== undefined) {
+        faults.add(`${at}/${member}`, 'belongs to `command`, but this server has a `url`')
+      }
+    }
+    if (headers !== undefined && url === undefined) faults.add(`${at}/headers`, 'belongs to `url`, but this server has a `command`')
+    if (url !== undefined && !isAddress(url)) faults.add(`${at}/url`, 'expected a URL such as `https://host/mcp`, without user name and password')
+  }
+}
+
+/** A process for all tenants may be in use all the time. */
+function checkProcesses (servers: readonly McpServer[], max = defaultMax, faults: FaultList): void {
+  const programs = servers.filter(({ command }) => command !== undefined)
+  const shared = programs.filter((server) => server.shared === true).length
+  if (shared < programs.length && shared >= max) {
+    faults.add(
+      '/agent/mcpMaxProcesses',
+      `expected more than ${shared}: ${shared} servers are \`shared\`, and the others also need processes`
+    )
+  }
+}
+
+function isAddress (text: string): boolean {
+  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return false
+  const { username, password, hash } = new URL(text)
+  return username === '' && password === '' && hash === ''
+}
+
+/** An argument within the text of a prompt. */
+export const placeholder = /\{\{\s*([A-Za-z0-9_-]{1,64})\s*\}\}/g
+
+export function checkMcp ({ url, prompts = [] }: Mcp, faults: FaultList): void {
+  if (!isOrigin(url)) faults.add('/mcp/url', 'expected a URL without a path, in lower case: `https://api.example.com`')
+  for (const [index, { name, text, arguments: args = [] }] of prompts.entries()) {
+    const at = `/mcp/prompts/${index}`
+    if (prompts.findIndex((other) => other.name === name) < index) faults.add(`${at}/name`, 'duplicate name')
+    const names = args.map((argument) => argument.name)
+    for (const [position, argument] of names.entries()) {
+      if (names.indexOf(argument) < position) faults.add(`${at}/arguments/${position}/name`, 'duplicate name')
+    }
+    const unknown = new Set(
+      Array.from(text.matchAll(placeholder), ([, argument = '']) => argument).filter((argument) => !names.includes(argument))
+    )
+    for (const argument of unknown) faults.add(`${at}/text`, `the prompt has no argument "${argument}"`, nearest(argument, names))
+  }
+}
+
+function isOrigin (text: string): boolean {
+  return /^https?:\/\//.test(text) && URL.canParse(text) && new URL(text).origin === text
 }

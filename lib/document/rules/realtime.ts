@@ -3,7 +3,7 @@ import type { Catalogue } from '../../database/catalogue.js'
 import type { Realtime } from '../../schema/realtime.js'
 import { isWatchable } from '../../database/migrations/change-triggers.js'
 import { nearest, pointerTo, type FaultList } from '../../schema/faults.js'
-import { checkRedisUrl } from './redis.js'
+import { checkRedisUrl } from './sections.js'
 
 /** A name of a room, or the beginning of names with `*` at its end. */
 const roomPattern = /^[\w.:@/-]{0,127}(?:[\w.:@/-]|\*)$/

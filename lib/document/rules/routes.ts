@@ -1,11 +1,16 @@
-/** Checks of routes beyond their schema. */
+/** Checks of routes, webhooks and workflows beyond their schemas. */
 import type { Route } from '../../schema/route.js'
 import type { Entry } from '../sections.js'
+import type { TemplateContext } from '../../expressions/reference.js'
+import type { SecretUses } from '../../expressions/secret-uses.js'
+import type { InboundWebhook, Webhook } from '../../schema/webhook.js'
+import type { Schedule, Workflow } from '../../schema/workflow.js'
 import { nearest, type FaultList } from '../../schema/faults.js'
-import { parsePath, shapeOf, type Segment } from '../path.js'
-import { isTurnedOff, reservedBy } from '../reserved.js'
+import { parsePath, shapeOf, isTurnedOff, reservedBy, type Segment } from '../reserved.js'
 import { Plugins } from '../../schema/plugins.js'
 import { checkTools } from './tools.js'
+import { compileOutboundWebhook } from '../../connectors/outbound-webhook.js'
+import { leastMinutes, leastTenantMinutes, parseSchedule } from '../../time/schedule.js'
 
 export interface RoutesContext {
   readonly faults: FaultList
@@ -133,5 +138,65 @@ function checkAccess (route: Route, pointer: string, { faults, jwt, providers }:
         'tokens cannot be verified: the document needs a section `jwt`, or the environment the setting JWT_SECRET'
       )
     }
+  }
+}
+
+/** Names appear in the log of deliveries. `sent`: the plugin that sends is on. */
+export function checkWebhooks (
+  webhooks: readonly Webhook[],
+  context: TemplateContext & { readonly secretUses?: SecretUses | undefined },
+  { origin, sent }: { origin: 'platform' | 'tenant', sent: boolean }
+): void {
+  const known = new Map<string, string>()
+  for (const [index, webhook] of webhooks.entries()) {
+    const pointer = `/webhooks/${index}`
+    refuseSameName(webhook.name, pointer, known, context.faults)
+    if (!('url' in webhook)) {
+      checkInbound(webhook, pointer, context.faults)
+      continue
+    }
+    compileOutboundWebhook(webhook, pointer, { ...context, uses: context.secretUses?.of(pointer) }, origin)
+    if (!sent) context.faults.add(pointer, 'this server does not send webhooks')
+  }
+}
+
+function refuseSameName (name: string, pointer: string, known: Map<string, string>, faults: FaultList): void {
+  const before = known.get(name)
+  if (before === undefined) known.set(name, pointer)
+  else faults.add(`${pointer}/name`, `the webhook ${before} already has this name`)
+}
+
+function checkInbound ({ actions, workflow }: InboundWebhook, pointer: string, faults: FaultList): void {
+  if (actions === undefined && workflow === undefined) faults.add(pointer, 'the webhook has no effect: expected `actions` or `workflow`')
+}
+
+const maxSchedules = { platform: 100, tenant: 20 } // of one document
+
+/** Workflows have distinct ids, and schedules have times. */
+export function checkWorkflows (
+  workflows: readonly Entry<Workflow>[],
+  faults: FaultList,
+  origin: keyof typeof maxSchedules = 'platform'
+): void {
+  const seen = new Map<string, string>()
+  let schedules = 0
+  for (const { pointer, value: { id, schedule } } of workflows) {
+    const first = seen.get(id)
+    if (first === undefined) seen.set(id, pointer)
+    else faults.add(`${pointer}/id`, `the workflow at ${first} already has the id "${id}"`)
+    if (schedule === undefined) continue
+    schedules++
+    if (schedules === maxSchedules[origin] + 1) {
+      faults.add(`${pointer}/schedule`, `a document can have at most ${maxSchedules[origin]} workflows with a schedule`)
+    } else if (schedules <= maxSchedules[origin]) checkSchedule(schedule, `${pointer}/schedule`, origin, faults)
+  }
+}
+
+function checkSchedule (schedule: Schedule, pointer: string, origin: keyof typeof maxSchedules, faults: FaultList): void {
+  const read = parseSchedule(schedule)
+  if ('reason' in read) return faults.add(`${pointer}/${read.at}`, read.reason)
+  const least = leastMinutes(schedule.cron)
+  if (origin === 'tenant' && least < leastTenantMinutes) {
+    faults.add(`${pointer}/cron`, `runs of a tenant must be at least ${leastTenantMinutes} minutes apart, but these are ${least}`)
   }
 }

@@ -3,7 +3,7 @@ import type { Route } from '../../schema/route.js'
 import type { Entry } from '../sections.js'
 import { createHash } from 'node:crypto'
 import { nearest, type FaultList } from '../../schema/faults.js'
-import { parsePath } from '../path.js'
+import { parsePath } from '../reserved.js'
 
 export interface ToolDeclaration {
   readonly name: string

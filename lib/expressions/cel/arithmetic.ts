@@ -1,6 +1,6 @@
 /** `+`, `-`, `*`, `/`, `%` and the unary minus. */
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
-import type { Budget } from './budget.js'
+import type { Budget } from './frame.js'
 import { ExactNumber } from '../../json/exact-number.js'
 import { isList, kindOf, NotComputable } from './values.js'
 

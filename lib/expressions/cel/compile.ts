@@ -4,19 +4,16 @@
  */
 import type { ASTNode } from '@marcbachmann/cel-js'
 import type { ExpressionReader, Paths } from '../expression-variables.js'
-import type { Frame, Part, Run } from './frame.js'
-import type { Budget } from './budget.js'
+import type { Frame, Part, Run, Budget } from './frame.js'
 import { toJson } from '../expression-result.js'
 import { toText } from '../template.js'
 import { calculate, negate, sum } from './arithmetic.js'
-import { access, hasMember, isIn, listOf, mapOf } from './containers.js'
-import { bind, map, quantifiers } from './macros.js'
+import { access, hasMember, isIn, listOf, mapOf, bind, map, quantifiers } from './containers.js'
 import { durationOf, timeFunctions, timeMethods } from './times.js'
-import { compare, google, isEqual, isTruthy, kindOf, NotComputable, types } from './values.js'
+import { compare, google, isEqual, isTruthy, kindOf, NotComputable, types, text, type Functions } from './values.js'
 import { bytesMethods, conversions } from './conversions.js'
 import { stringMethods } from './strings.js'
 import { checkPattern } from '../linear-pattern.js'
-import { text, type Functions } from './operand.js'
 
 /** `name(...)` */
 export const functions: Functions = { ...conversions, ...timeFunctions }

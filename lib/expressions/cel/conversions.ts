@@ -1,12 +1,11 @@
 /** Functions that convert values, and the size of values. */
 import { UnsignedInt } from '@marcbachmann/cel-js/evaluator'
-import type { Budget } from './budget.js'
+import type { Budget } from './frame.js'
 import { ExactNumber } from '../../json/exact-number.js'
 import { parseJson } from '../../json/parse.js'
 import { maxInt, minInt, unsigned } from './arithmetic.js'
-import { bytes, int, refuse, text, type Functions } from './operand.js'
+import { bytes, int, refuse, text, isList, isMap, keysOf, NotComputable, typeOf, type Functions } from './values.js'
 import { sizeOf } from './strings.js'
-import { isList, isMap, keysOf, NotComputable, typeOf } from './values.js'
 
 const truths: ReadonlyMap<string, boolean> = new Map([
   ...['1', 't', 'true', 'TRUE', 'True'].map((name) => [name, true] as const),

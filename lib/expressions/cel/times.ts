@@ -1,9 +1,8 @@
 /** Timestamps and durations, and their parts in a time zone. */
 import { evaluate, EvaluationError } from '@marcbachmann/cel-js'
 import { Duration } from '@marcbachmann/cel-js/evaluator'
-import type { Budget } from './budget.js'
-import { refuse, text, type Functions, type Implementation } from './operand.js'
-import { NotComputable } from './values.js'
+import type { Budget } from './frame.js'
+import { refuse, text, NotComputable, type Functions, type Implementation } from './values.js'
 
 const earliest = -62_135_596_800_000 // year 1
 const latest = 253_402_300_799_999 // year 9999

@@ -1,6 +1,6 @@
 /** The values of an expression: their kinds, their equality and their order. */
+import type { Budget } from './frame.js'
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
-import type { Budget } from './budget.js'
 import { equalNumbers, ExactNumber } from '../../json/exact-number.js'
 
 export type Kind = 'null' | 'bool' | 'int' | 'uint' | 'double' | 'string' | 'bytes' | 'list' | 'map' | 'timestamp' | 'duration' | 'type'
@@ -167,4 +167,26 @@ function nanosecondsOf ({ seconds, nanos }: Duration): bigint {
 function order<Value extends string | number | bigint | boolean> (left: Value, right: Value): number {
   if (left < right) return -1
   return left > right ? 1 : left >= right ? 0 : NaN
+}
+
+/** A function of an expression. It charges its work and its result in advance. */
+export type Implementation = (budget: Budget, first: unknown, second: unknown, third: unknown) => unknown
+
+/** Functions by name and number of operands, such as `contains/2`; the first operand of a method is its receiver. */
+export type Functions = Readonly<Record<string, Implementation>>
+
+export function text (value: unknown): string {
+  return typeof value === 'string' ? value : refuse(value, 'string')
+}
+
+export function bytes (value: unknown): Uint8Array {
+  return value instanceof Uint8Array ? value : refuse(value, 'bytes')
+}
+
+export function int (value: unknown): bigint {
+  return typeof value === 'bigint' ? value : refuse(value, 'int')
+}
+
+export function refuse (value: unknown, expected: string): never {
+  throw new NotComputable(`expected ${expected}, got ${kindOf(value)}`)
 }

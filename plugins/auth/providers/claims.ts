@@ -1,6 +1,6 @@
 /** The claims of an external token that the document accepts. */
 import type { Claims } from '../../../lib/expressions/types.js'
-import type { CompleteAuthProvider } from '../../../lib/document/rules/auth-providers.js'
+import type { CompleteAuthProvider } from '../../../lib/document/rules/auth.js'
 import { isRecord } from '../../../lib/json/plain-value.js'
 import { isTenantId } from '../../../lib/identity/tenant-ref.js'
 import { tokenInvalid } from '../errors.js'

@@ -4,7 +4,7 @@
  */
 import type { Scope } from '../../../lib/expressions/types.js'
 import t from 'tap'
-import { Budget, ExpressionLimit, maxBytes, maxSteps } from '../../../lib/expressions/cel/budget.js'
+import { Budget, ExpressionLimit, maxBytes, maxSteps } from '../../../lib/expressions/cel/frame.js'
 import { functions, methods } from '../../../lib/expressions/cel/compile.js'
 import { NotComputable } from '../../../lib/expressions/cel/values.js'
 import { compileExpression, expressionFunctions } from '../../../lib/expressions/expression.js'

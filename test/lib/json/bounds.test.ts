@@ -1,5 +1,5 @@
 import t from 'tap'
-import { parseResult } from '../../../lib/database/parse-result.js'
+import { parseResult } from '../../../lib/json/parse.js'
 import { jsonExcess, maxJsonItems, maxJsonKeys, maxJsonMembers, maxStoredKeys, parseBounded, storedExcess } from '../../../lib/json/bounds.js'
 
 const members = (count: number, prefix = 'key') => `{${Array.from({ length: count }, (_, index) => `"${prefix}${index}":1`).join(',')}}`

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { percentageOf } from '../../../lib/plans/percentage.js'
+import { percentageOf } from '../../../lib/plans/plans.js'
 
 t.test('usage is a percentage of the limit, with two decimals', async (t) => {
   t.equal(percentageOf(1, 3), 33.33)

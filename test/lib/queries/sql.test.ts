@@ -5,7 +5,7 @@ import { test } from 'tap'
 import { compile, compileDocument, scopeOf } from './helpers.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
-/** The wrapper of every statement with a possibly large text (`lib/queries/result-size.ts`); the cases below leave it out. */
+/** The wrapper of every statement with a possibly large text (`lib/queries/sql.ts`); the cases below leave it out. */
 function withinBound (sql: string): string {
   const { before, inner } =
     /^(?<before>with w as .*? |)select case when octet_length\(a\.t\) > 16777216 then width_bucket\(0::float8, 0, 1, -octet_length\(a\.t\)\)::text else a\.t end from \((?<inner>select .*?)(?: offset 0)?\) a\(t\)$/

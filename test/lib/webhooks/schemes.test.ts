@@ -1,12 +1,10 @@
-import type { Delivery, Scheme } from '../../../lib/webhooks/index.js'
 import crypto, { createHash, createHmac } from 'node:crypto'
 import { syncBuiltinESMExports } from 'node:module'
 import { Webhook } from 'standardwebhooks'
 import t from 'tap'
 import { isFailure } from '../../../lib/errors.js'
-import { custom, isRepeated, schemes } from '../../../lib/webhooks/index.js'
+import { custom, isRepeated, schemes, challengeOf, type Delivery, type Scheme } from '../../../lib/webhooks/schemes.js'
 import { formOf } from '../../../lib/webhooks/form.js'
-import { challengeOf } from '../../../lib/webhooks/slack.js'
 
 type Headers = Delivery['headers']
 

@@ -1,7 +1,7 @@
 /** The platform's roles: their permissions, users, servers and lifetime. */
 import { test, type Test } from 'tap'
 import { sql } from 'kysely'
-import { defaultRoleTables } from '../../../lib/database/role-tables.js'
+import { defaultRoleTables } from '../../../lib/database/declared-tables.js'
 import conventions from '../../../plugins/conventions/index.js'
 import { openEngine, run } from '../../lib/database/open.js'
 import { until } from '../../helpers/instances.js'

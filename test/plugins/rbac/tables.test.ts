@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import { checkConfig } from '../../../lib/configuration/index.js'
 import { createEngine } from '../../../lib/database/index.js'
-import { defaultRoleTables } from '../../../lib/database/role-tables.js'
+import { defaultRoleTables } from '../../../lib/database/declared-tables.js'
 import { faultsOf } from '../../lib/configuration/documents.js'
 import { nobody, openEngine, rejection } from '../../lib/database/open.js'
 import { postgresDatabase } from '../../helpers/postgres.js'

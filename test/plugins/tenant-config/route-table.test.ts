@@ -1,7 +1,7 @@
 /** The match of a tenant's routes: the same as by Fastify's router. */
 import createRouter from 'find-my-way'
 import { test } from 'tap'
-import { parsePath, shapeOf } from '../../../lib/document/path.js'
+import { parsePath, shapeOf } from '../../../lib/document/reserved.js'
 import { RouteTable } from '../../../plugins/tenant-config/route-table.js'
 
 const words = ['a', 'b', 'ab', 'A', 'list', 'list-1', '~x', ':p', ':q', ':id', ':constructor']

@@ -5,7 +5,7 @@
  * dependent rows in the same transaction. The migration fails if the name belongs to a table with another purpose.
  */
 import type { SystemMigration } from './system-migration.js'
-import { rolePermissions, type RoleTables } from '../../role-tables.js'
+import { rolePermissions, type RoleTables } from '../../declared-tables.js'
 import { identifier } from '../../sql.js'
 import { noSecurity, policyStatements } from '../policies.js'
 

@@ -3,7 +3,7 @@ import type { Reference, Scope } from '../../../lib/expressions/types.js'
 import t from 'tap'
 import { FaultList } from '../../../lib/schema/faults.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
-import { compileCacheKey, type CacheTarget } from '../../../lib/compiler/cache-key.js'
+import { compileCacheKey, type CacheTarget } from '../../../lib/compiler/route-cache.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 

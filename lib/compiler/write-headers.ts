@@ -1,10 +1,19 @@
-/** Declared writes that support the header If-Match, and the isolation of their transactions. */
+/** The request headers of declared writes: Idempotency-Key, and If-Match with the isolation of its transaction. */
+import type { CompiledRoute } from './route.js'
 import type { Route } from '../schema/route.js'
 import type { Isolation } from '../database/engine.js'
 import type { Precondition } from '../http/entity-tags.js'
-import type { CompiledRoute } from './route.js'
 import type { RouteQuery } from '../expressions/types.js'
 import { methodOf } from './route-parts.js'
+
+type Parts = Pick<CompiledRoute, 'method' | 'webhook' | 'workflow' | 'realtime'> & {
+  readonly writes: readonly unknown[],
+  readonly integrations: readonly unknown[]
+}
+
+export function takesIdempotencyKey ({ method, webhook, writes, integrations, workflow, realtime }: Parts): boolean {
+  return method === 'POST' && webhook === null && (writes.length > 0 || integrations.length > 0 || workflow !== null || realtime !== null)
+}
 
 type Access = Pick<CompiledRoute, 'method' | 'requireAuth' | 'authProvider' | 'publicTenant' | 'webhook' | 'workflow'>
 type StoreUse = { readonly store: RouteQuery['store'] }

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { addressKey } from '../../../lib/http/address-key.js'
+import { addressKey } from '../../../lib/http/account.js'
 
 t.test('an IPv4 address is its own key, in every notation', async (t) => {
   t.equal(addressKey('10.1.2.3'), '10.1.2.3')

@@ -1,5 +1,29 @@
-/** Values of URL strings whose type neither a column nor a rule of the route determines. */
+/**
+ * Values of requests: the errors that point to them, and those of URL strings, whose type neither a column nor a rule of the route
+ * determines.
+ */
 import type { CompiledValue } from '../expressions/types.js'
+import { pointerTo } from '../schema/faults.js'
+import { failure, type TenantryError } from '../errors.js'
+
+export interface Detail {
+  /** JSON Pointer into the request, such as `/body/title`. */
+  readonly path: string
+  readonly message: string
+  readonly keyword: string
+}
+
+export function refuse (...details: readonly Detail[]): TenantryError {
+  return failure('validationFailed', { extras: { details } })
+}
+
+/** The pointer of a value, if it comes from one place in the request; else the fallback. */
+export function requestPath ({ references }: CompiledValue, fallback: string): string {
+  const [reference] = references
+  if (reference === undefined || references.length > 1) return fallback
+  const { source, path } = reference
+  return source === 'body' || source === 'params' || source === 'query' || source === 'headers' ? pointerTo('', source, ...path) : fallback
+}
 
 /** Whether the value is one template that reads the path, the query string or a header. */
 export function isOfUrl ({ references, within }: CompiledValue): boolean {

@@ -2,7 +2,7 @@ import { test } from 'tap'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { randomBytes } from 'node:crypto'
-import { openKeys } from '../../../lib/secrets/open-keys.js'
+import { openKeys } from '../../../lib/secrets/master-key.js'
 
 const masterKey = randomBytes(32).toString('base64')
 const other = randomBytes(32).toString('base64')
