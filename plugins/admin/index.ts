@@ -5,7 +5,7 @@
 import type {} from '../auth/index.js'
 import type {} from '../../lib/cache/store.js'
 import type {} from '../database/index.js'
-import type {} from '../files/declared.js'
+import type {} from '../files/types.js'
 import type {} from '../webhooks/index.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { adminRoutes } from './routes.js'

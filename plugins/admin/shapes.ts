@@ -11,7 +11,7 @@ import { compileQuery } from '../../lib/queries/index.js'
 import { FaultList, type Fault } from '../../lib/schema/faults.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { viewOf, type Reach } from './views.js'
+import { viewOf, type Reach } from './tables.js'
 
 const maxShapes = 500 // of all callers
 const maxKeptText = 16_384 // characters of SQL; longer ones are compiled each time

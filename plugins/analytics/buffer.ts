@@ -6,8 +6,7 @@ import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import { hourMs } from '../../lib/time/spans.js'
 import { TenantryError } from '../../lib/errors.js'
-import { bucketOf } from './histogram.js'
-import { otherRoutes, RouteLines, type Line } from './lines.js'
+import { bucketOf, otherRoutes, RouteLines, type Line } from './lines.js'
 
 const maxWaiting = 20_000 // waiting sums; further requests are not counted while the database is unreachable
 const maxOfTenant = 200 // waiting sums of one tenant and hour; others are under `otherRoutes`

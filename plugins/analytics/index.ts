@@ -20,7 +20,7 @@ import { createAnalytics, type Analytics } from './service.js'
 import { createStatsStore } from './store.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
-export type { Range } from './range.js'
+export type { Range } from './service.js'
 export type { Analytics } from './service.js'
 export type { Figures } from './store.js'
 

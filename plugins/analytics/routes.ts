@@ -4,7 +4,7 @@ import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
 import { Type, type Static } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
-import { rangeOf } from './range.js'
+import { rangeOf } from './service.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { maxRoutes } from './store.js'
 

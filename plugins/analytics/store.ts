@@ -7,8 +7,7 @@ import { sql, type Kysely, type RawBuilder } from 'kysely'
 import { maxRetentionDays } from '../../lib/schema/analytics.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { dayMs } from '../../lib/time/spans.js'
-import { durationOf } from './histogram.js'
-import { otherRoutes } from './lines.js'
+import { durationOf, otherRoutes } from './lines.js'
 
 /** The rows of an hour with the name of a route; beyond, new ones are added to `otherRoutes`. */
 const maxRows = { tenant: 200, platform: 2000 }

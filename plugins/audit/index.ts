@@ -7,7 +7,7 @@ import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { plansOf } from '../plans/plans-of.js'
 import { auditRoutes } from './routes.js'
 import { createAudit, type Audit } from './service.js'
-import { sweepAudit } from './sweep.js'
+import { sweepAudit } from './store.js'
 
 export { auditActions, noActor } from '../../lib/database/audit.js'
 export { actorOf } from '../auth/actor.js'

@@ -2,14 +2,13 @@
 import type { Claims } from '../../lib/expressions/types.js'
 import type { IncomingHttpHeaders } from 'node:http'
 import type { OwnKeys } from './own-key.js'
-import type { Sources } from './sources.js'
 import { isDeepStrictEqual } from 'node:util'
 import { tenantIdOf, type TenantId } from '../../lib/identity/tenant-ref.js'
 import { isOfPlatformKey, keyOf, keyTextOf, platformClaims, platformKeyId } from './callers.js'
 import { heldAt } from './claims.js'
 import { apiKeyUnknown, tokenInvalid } from './errors.js'
 import { fromProvider, ownProvider } from './providers/claims.js'
-import { noRevocations, tokenId } from './revocations.js'
+import { noRevocations, tokenId, type Sources } from './sources.js'
 import { bearerToken, type TokenStore } from './tokens.js'
 
 /** Plain JSON. */

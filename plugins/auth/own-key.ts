@@ -1,8 +1,7 @@
 /** The server's own keys: @fastify/jwt signs and verifies their tokens. The claims are checked elsewhere. */
 import type { JWT, SignOptions } from '@fastify/jwt'
-import { keyIdOf, type JwtOptions, type Keys } from './keys.js'
+import { keyIdOf, verifierOf, verifyWithAny, type JwtOptions, type Keys, type Algorithm, type Decoded } from './keys.js'
 import { createPartialTokens, type PartialTokens } from './partial.js'
-import { verifierOf, verifyWithAny, type Algorithm, type Decoded } from './verifiers.js'
 
 export interface OwnKeys {
   readonly algorithm: Algorithm

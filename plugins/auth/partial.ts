@@ -4,10 +4,9 @@
  */
 import type { JWT } from '@fastify/jwt'
 import type { Claims } from '../../lib/expressions/types.js'
-import type { Keys } from './keys.js'
 import { createPrivateKey, hkdfSync, randomUUID } from 'node:crypto'
 import { heldAt, requireForm } from './claims.js'
-import { verifierOf, verifyWithAny } from './verifiers.js'
+import { verifierOf, verifyWithAny, type Keys } from './keys.js'
 
 /** The life of a partial token in seconds. */
 export const partialLifetime = 300

@@ -1,5 +1,6 @@
 /** Permissions: `resource:action`, `resource:*` for every action of a resource, and `*` for all. */
 import { Type } from 'typebox'
+import { failure } from '../../lib/errors.js'
 
 /** A valid permission in a tenant's roles and keys. */
 export const Permission = Type.String({
@@ -36,5 +37,16 @@ export function unionOf (sets: readonly PermissionSet[]): PermissionSet {
     * values () {
       for (const set of sets) yield * set.values()
     }
+  }
+}
+
+/** Throws `grantExceeds` with the missing permission, unless all are held. Administrators hold everything. */
+export function requireGrant (held: PermissionSet, permissions: Iterable<string>): void {
+  for (const permission of permissions) {
+    if (grants(held, permission)) continue
+    throw failure('grantExceeds', {
+      message: `You do not have the permission "${permission}", so you cannot grant it`,
+      extras: { permission }
+    })
   }
 }

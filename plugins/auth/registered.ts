@@ -1,8 +1,7 @@
 /** Finds the key of an app's own registration of @fastify/jwt, by signing and verifying tokens. */
 import type { JWT } from '@fastify/jwt'
-import type { Keys } from './keys.js'
+import type { Keys, Algorithm } from './keys.js'
 import type { Registered } from './own-key.js'
-import type { Algorithm } from './verifiers.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 
 const probe = { sub: 'probe' }

@@ -3,8 +3,8 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { PermissionSet } from './permissions.js'
-import type { RevocationList } from './revocations.js'
 import { optional } from '../../lib/plugin/define.js'
+import { hash } from 'node:crypto'
 
 declare module 'fastify' {
   interface FastifyInstance {
@@ -54,3 +54,22 @@ export function sourcesOf (app: FastifyInstance): Sources {
 }
 
 export const noSources: Sources = { revocations: () => null, apiKeys: () => null, roles: () => [] }
+
+export interface RevocationList {
+  /** Changes with every received revocation. A checked token is checked again only then. */
+  readonly version: number
+  /**
+   * Whether the token was revoked. A rejection is the caller's response.
+   *
+   * @param id creates the token's id, see `tokenId`
+   */
+  refuses(claims: Claims, id: () => string): boolean | Promise<boolean>
+}
+
+/** A list without revoked tokens. */
+export const noRevocations: RevocationList = { version: 0, refuses: () => false }
+
+/** For a token: base64url of SHA-256 of the signed part, since another text can have the same signature. */
+export function tokenId (token: string): string {
+  return hash('sha256', token.slice(0, Math.max(0, token.lastIndexOf('.'))), 'base64url')
+}

@@ -12,9 +12,8 @@ import { whenKnown } from '../../lib/cache/async-cache.js'
 import { heldAt, requireForm, requireLifetime, type VerifiedClaims } from './claims.js'
 import { tokenInvalid } from './errors.js'
 import { ownProvider } from './providers/claims.js'
-import { readToken } from './providers/token.js'
-import { noRevocations, tokenId } from './revocations.js'
-import { noSources, type Sources } from './sources.js'
+import { readToken } from './providers/signature.js'
+import { noRevocations, tokenId, noSources, type Sources } from './sources.js'
 import { tokenMissing } from './access.js'
 
 const defaultExpiresIn = 3600 // s

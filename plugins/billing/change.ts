@@ -2,22 +2,21 @@
  * Changes the billing state of a tenant: in one transaction that locks the tenant and then evaluates the tenant's plan again. Two servers
  * with concurrent events of one tenant change it one after the other.
  */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Plans } from '../../lib/plans/plans.js'
 import type { Cycle, ProviderEvent, ProviderName, Snapshot } from './providers/provider.js'
-import type { Emitter } from '../../lib/database/outbox.js'
-import type { OutboundEvent } from '../../lib/database/outbox.js'
+import type { Emitter, OutboundEvent } from '../../lib/database/outbox.js'
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { noActor, writeAudit, type AuditEntry } from '../../lib/database/audit.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
-import { heardSnapshot } from './bounds.js'
-import { createTenantMutex } from './tenant-mutex.js'
+import { heardSnapshot, confirmed, knownOf, knownSince, merged, type Known } from './snapshots.js'
 import { resolvePlan, type TenantSubscription, type Judgement, type Memory } from './resolve-plan.js'
-import { confirmed, knownOf, knownSince, merged, type Known } from './snapshots.js'
 import { noteEvent, readView, removeOldest, removeSubscription, writeMemory, writePlan, writeSubscription, type View } from './store.js'
 import { customerOf, takeOrphans } from './orphan-events.js'
+import { databaseBusy } from '../../lib/database/failures.js'
+import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
 
 export interface ChangeParts {
   readonly db: Kysely<SystemTables>
@@ -312,4 +311,27 @@ function kindOf (known: TenantSubscription | undefined, { snapshot }: TenantSubs
 /** JSON values with sorted members. */
 function same (one: unknown, other: unknown): boolean {
   return JSON.stringify(one) === JSON.stringify(other)
+}
+
+const waitMs = 5000 // for the turn
+
+/** Runs the work in the tenant's turn. Rejects with `databaseBusy` after a timeout. */
+export type TenantMutex = <T>(tenant: Owner, work: () => Promise<T>) => Promise<T>
+
+/**
+ * One piece of work at a time for each tenant, on this server. Work that locks a tenant in the database goes through here: otherwise many
+ * would wait for one another with a connection each, and leave none to the other tenants.
+ */
+function createTenantMutex (): TenantMutex {
+  const lines = new Map<string, { readonly gate: FairSemaphore, length: number }>()
+  return async (tenant, work) => {
+    const line = lines.get(tenant) ?? { gate: new FairSemaphore(1, waitMs, false), length: 0 }
+    lines.set(tenant, line)
+    line.length++
+    try {
+      return await line.gate.run(tenant, databaseBusy, work)
+    } finally {
+      if (--line.length === 0) lines.delete(tenant)
+    }
+  }
 }

@@ -1,8 +1,7 @@
-/** The plan that a tenant's subscriptions give it, and the time of the next evaluation. Pure. */
-import type { Cycle, ProviderName } from './providers/provider.js'
+/** The plan that a tenant's subscriptions give it, and when that changes by time alone. Pure. */
+import type { Cycle, ProviderName, Snapshot } from './providers/provider.js'
 import type { Known } from './snapshots.js'
-import { entitlement } from './entitlement.js'
-import { hourMs } from '../../lib/time/spans.js'
+import { hourMs, dayMs } from '../../lib/time/spans.js'
 
 /** The plan of a tenant without running subscriptions. */
 export const lowestPlan = 'free'
@@ -113,4 +112,55 @@ function endOf ({ snapshot: { endedAt, periodEnd } }: Reported): number {
 function nextAsk (now: number, pulledAt: number | null, triedAt: number | null): number {
   if (triedAt === null) return now
   return Math.max(now, triedAt + (triedAt > (pulledAt ?? -Infinity) ? pauses.failed : pauses.answered))
+}
+
+/** The time for which a missing payment, or a renewal without an event, leaves the plan unchanged. */
+export const graceMs = 7 * dayMs
+
+/** Times in ms since 1970. */
+export interface Entitlement {
+  readonly entitled: boolean
+  /** The period is over, and its renewal is unknown. */
+  readonly overdue: boolean
+  /** The time of the next change without an event; Infinity: never. */
+  readonly changesAt: number
+  /** The time at which it changed without an event, so that the provider should be asked; null without such a change. */
+  readonly changedAt: number | null
+}
+
+const none: Entitlement = Object.freeze({ entitled: false, overdue: false, changesAt: Infinity, changedAt: null })
+
+/** At `now`, in ms since 1970. */
+export function entitlement (snapshot: Snapshot, now: number): Entitlement {
+  const { status, cancelAtPeriodEnd, endedAt, pastDueSince, periodStart, periodEnd } = snapshot
+  const end = periodEnd.getTime()
+  // A scheduled end applies, also after later events.
+  switch (endedAt !== null && gives(status) ? 'canceled' : status) {
+    case 'active':
+    case 'trialing':
+      if (now < end) return running(end)
+      if (cancelAtPeriodEnd) return { ...none, changedAt: end }
+      return now < end + graceMs
+        ? { entitled: true, overdue: true, changesAt: end + graceMs, changedAt: end }
+        : { ...none, changedAt: end + graceMs }
+    case 'past_due': {
+      const last = (pastDueSince ?? periodStart).getTime() + graceMs
+      return now < last ? running(last) : { ...none, changedAt: last }
+    }
+    case 'canceled': {
+      const last = (endedAt ?? periodEnd).getTime()
+      return now < last ? running(last) : none
+    }
+    case 'unpaid':
+    case 'incomplete':
+      return none
+  }
+}
+
+function gives (status: Snapshot['status']): boolean {
+  return status === 'active' || status === 'trialing' || status === 'past_due'
+}
+
+function running (changesAt: number): Entitlement {
+  return { entitled: true, overdue: false, changesAt, changedAt: null }
 }

@@ -2,7 +2,7 @@
  * The state of one subscription, from events in any order. `merged` is commutative, associative and idempotent: the same events give the
  * same state, in any order, late or repeated.
  */
-import type { Snapshot } from './providers/provider.js'
+import type { Snapshot, ProviderEvent } from './providers/provider.js'
 
 export interface Known {
   /** The received state with the greatest `asOf`; null if only payments are known. */
@@ -95,4 +95,27 @@ function withMethod (snapshot: Snapshot | null, one: Known, other: Known): Pick<
 function later (one: Date | null, other: Date | null): Date | null {
   if (one === null || other === null) return one ?? other
   return one.getTime() >= other.getTime() ? one : other
+}
+
+/** The tolerated lead of a provider's clock, as with signatures. */
+const ahead = 300_000 // ms
+
+/** @param now the time of receipt, in ms since 1970 */
+export function heardSnapshot (snapshot: Snapshot, now: number): Snapshot {
+  const { asOf, pastDueSince } = snapshot
+  return {
+    ...snapshot,
+    asOf: notAfter(asOf, now + ahead),
+    pastDueSince: pastDueSince === null ? null : notAfter(pastDueSince, now + ahead)
+  }
+}
+
+/** @param now the time of receipt, in ms since 1970 */
+export function heardEvent (event: ProviderEvent, now: number): ProviderEvent {
+  const { at, snapshot } = event
+  return { ...event, at: notAfter(at, now + ahead), snapshot: snapshot === null ? null : heardSnapshot(snapshot, now) }
+}
+
+function notAfter (date: Date, time: number): Date {
+  return date.getTime() > time ? new Date(time) : date
 }

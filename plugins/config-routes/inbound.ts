@@ -11,11 +11,12 @@ import type { Warned } from '../../lib/runtime/secrets.js'
 import { createHash, createHmac } from 'node:crypto'
 import { hasTemplate } from '../../lib/expressions/template-parser.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { isRepeated, challengeOf } from '../../lib/webhooks/schemes.js'
+import { isRepeated, challengeOf, type WebhookProvider } from '../../lib/webhooks/schemes.js'
 import { countFailedSignature } from '../rate-limit/check-limit.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
-import { createReadBody, requireReadable } from './signed-body.js'
 import { tenantOrPlatform, platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { formOf, isForm } from '../../lib/webhooks/form.js'
+import { createJsonParser } from '../../lib/http/json-body.js'
 
 const contentType = 'application/json; charset=utf-8'
 const received = '{"received":true}'
@@ -133,4 +134,60 @@ function pathOf (path: string, params: unknown): string {
   const text = path.split('/').map((segment) => segment.startsWith(':') ? encodeURIComponent(String(given[segment.slice(1)])) : segment)
     .join('/')
   return text.length <= maxPath ? text : `sha256:${createHash('sha256').update(text).digest('base64url')}`
+}
+
+/** Keeps the bodies of webhook routes in this context as bytes. Other routes get parsed JSON, as elsewhere. */
+export function keepSignedBodies (app: FastifyInstance, isWebhook: (request: FastifyRequest) => boolean): void {
+  const parseJson = createJsonParser(app)
+  if (!app.hasRequestDecorator('signed')) app.decorateRequest('signed', false)
+  app.removeAllContentTypeParsers()
+  app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    if (isWebhook(request)) done(null, body)
+    else parseJson(request, body, done)
+  })
+  app.addContentTypeParser('*', { parseAs: 'buffer' }, (request, body: Buffer, done) => {
+    if (isWebhook(request)) done(null, body)
+    else done(failure('mediaTypeUnsupported'))
+  })
+}
+
+/** Throws `mediaTypeUnsupported` for a body that is compressed, is not UTF-8, or is neither JSON nor a form. */
+function requireReadable ({ headers }: FastifyRequest, body: Buffer): void {
+  const { 'content-encoding': coding, 'content-type': type } = headers
+  if (coding !== undefined && coding.toLowerCase() !== 'identity') {
+    throw failure('mediaTypeUnsupported', { message: 'Send the body without Content-Encoding' })
+  }
+  if (type === undefined && body.length === 0) return
+  if (!isForm(type) && !isJson(type)) {
+    throw failure('mediaTypeUnsupported', { message: 'Send the body as application/json or application/x-www-form-urlencoded' })
+  }
+  const charset = /;\s*charset\s*=\s*"?([^";\s]*)/i.exec(type ?? '')?.[1]
+  if (charset !== undefined && !/^(?:utf-?8|us-ascii)$/i.test(charset)) {
+    throw failure('mediaTypeUnsupported', { message: 'Send the body in UTF-8' })
+  }
+}
+
+export type ReadBody = (request: FastifyRequest, body: Buffer, provider: WebhookProvider) => Promise<unknown>
+
+/** Parses a signed body. Rejects with `badRequest` if the body does not match its Content-Type. */
+function createReadBody (app: FastifyInstance): ReadBody {
+  const parseJson = createJsonParser(app)
+  const json = async (request: FastifyRequest, body: Buffer) =>
+    await new Promise<unknown>((resolve, reject) => {
+      parseJson(request, body, (error, value) => error === null ? resolve(value) : reject(error))
+    })
+  return async (request, body, provider) => {
+    const type = request.headers['content-type']
+    if (type === undefined) return undefined
+    if (!isForm(type)) return await json(request, body)
+    const form = formOf(body)
+    if (form === null) throw failure('badRequest', { message: 'The form is not valid UTF-8, or has more than 1000 fields' })
+    const { payload } = form
+    // Set to send forms, GitHub and Slack put JSON into the field `payload`; Slack's interactions always do.
+    return (provider === 'github' || provider === 'slack') && typeof payload === 'string' ? await json(request, Buffer.from(payload)) : form
+  }
+}
+
+function isJson (type: string | undefined): boolean {
+  return /^\s*application\/(?:[\w.!#$&^-]+\+)?json\s*(?:;|$)/i.test(type ?? '')
 }

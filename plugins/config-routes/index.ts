@@ -23,7 +23,7 @@ import { list, record } from '../../lib/plugin/options.js'
 import { acceptForms, readinessOf, servingCalls, servingOf, type Serving } from './serving.js'
 import { webhookDeduplicationOf } from './webhook-deduplication.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
-import { keepSignedBodies } from './signed-body.js'
+import { keepSignedBodies } from './inbound.js'
 import { compileDocument, type CompiledParts } from '../../lib/compiler/document.js'
 import { readsByPath } from '../../lib/compiler/write-headers.js'
 

@@ -19,7 +19,7 @@ import { createInbound } from './inbound.js'
 import { runRouteWorkflow } from './workflow.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import multipart from '@fastify/multipart'
-import { formLimits } from '../files/form-limits.js'
+import { formLimits } from '../files/buckets.js'
 
 /** The services for HTTP requests. */
 export interface Serving extends RouteServices<FastifyRequest, FastifyReply> {

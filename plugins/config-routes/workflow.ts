@@ -13,9 +13,9 @@ import { describesResponse, workflowResult, type CompiledRouteWorkflow } from '.
 import { parseResult } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { limitedUser, type ResourceLimits } from '../resource-limits/service.js'
-import { disconnectSignal, maxSyncMs } from '../workflows/caller.js'
+import { disconnectSignal, maxSyncMs } from '../workflows/in-request.js'
 import { runWorkflow } from '../workflows/runner.js'
-import { SyncJournal } from '../workflows/sync-journal.js'
+import { SyncJournal } from '../workflows/journal.js'
 import { tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 
 /** The parts of the app that workflows need. */

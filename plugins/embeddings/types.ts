@@ -74,3 +74,9 @@ export interface Embeddings {
   /** Resolves if the vector store can be reached. */
   check(): Promise<void>
 }
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    embeddings: Embeddings
+  }
+}

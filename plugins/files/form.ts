@@ -9,7 +9,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
 import { watchForm } from './body.js'
-import { formLimits } from './form-limits.js'
+import { formLimits } from './buckets.js'
 import { describe, type UploadFields } from './input.js'
 
 const fieldNames = ['entityType', 'entityId', 'public', 'bucket', 'metadata'] as const

@@ -1,9 +1,13 @@
 /** The stream that every upload passes. It counts, hashes and checks the bytes before they reach the store. */
-import type { SizeLimit } from './limits.js'
-import type { StorageHold } from './storage-hold.js'
+import type { SizeLimit } from './buckets.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Reservation, Usage } from '../usage/index.js'
 import { Transform, type TransformCallback } from 'node:stream'
 import { contentTypeOf, headLength } from './content-type.js'
 import { createDigest, type Digest } from './digest.js'
+import { isFailure } from '../../lib/errors.js'
 
 export interface IntakeOptions {
   readonly limit: SizeLimit
@@ -81,5 +85,64 @@ export class Intake extends Transform {
   #refuse (error: Error, callback: TransformCallback): void {
     this.refusal = error
     callback(error)
+  }
+}
+
+const firstStep = 1_048_576 // bytes, if the size is unknown
+const longestStep = 67_108_864 // bytes
+
+export interface StorageHold {
+  /** Reserves until the total is at least this many bytes. Rejects with `planLimit`. */
+  need(bytes: number): Promise<void>
+  readonly reserved: number
+  /** Books the bytes when the transaction commits. */
+  settle(bytes: number, within: Kysely<SystemTables>): Promise<void>
+  /** Releases all reservations. */
+  release(): Promise<void>
+}
+
+/**
+ * @param usage  null if usage is not metered
+ * @param isKnown  whether the size is known: then reserves no more than needed
+ * @param maxBytes  the maximum to reserve ahead
+ */
+export function holdStorage (usage: Pick<Usage, 'reserve'> | null, tenant: Owner, isKnown: boolean, maxBytes: number): StorageHold {
+  const reservations: Reservation[] = []
+  let reserved = usage === null ? Infinity : 0
+  let isReleased = false
+
+  async function take (amount: number): Promise<void> {
+    if (usage === null) return
+    const reservation = await usage.reserve(tenant, 'storage_bytes', amount)
+    // The sender left during the reservation.
+    if (isReleased) return await reservation.release()
+    reservations.push(reservation)
+    reserved += amount
+  }
+
+  return {
+    get reserved () {
+      return reserved
+    },
+    async need (bytes) {
+      const missing = bytes - reserved
+      if (missing <= 0) return
+      const ahead = isKnown ? missing : Math.max(missing, Math.min(Math.max(firstStep, reserved), longestStep, maxBytes - reserved))
+      try {
+        await take(ahead)
+      } catch (error) {
+        if (ahead === missing || !isFailure(error, 'planLimit')) throw error
+        await take(missing)
+      }
+    },
+    async settle (bytes, within) {
+      const [first, ...others] = reservations
+      await first?.settle(bytes, within)
+      for (const other of others) await other.settle(0, within)
+    },
+    async release () {
+      isReleased = true
+      await Promise.all(reservations.map((reservation) => reservation.release()))
+    }
   }
 }

@@ -6,7 +6,7 @@ import type { ObjectStore } from '../../lib/files/store.js'
 import { randomUUID } from 'node:crypto'
 import { PassThrough, type Readable } from 'node:stream'
 import { failure, isFailure } from '../../lib/errors.js'
-import { keyOf } from './keys.js'
+import { keyOf } from './store.js'
 
 export type FileParts = ReturnType<typeof createFileParts>
 

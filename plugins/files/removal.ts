@@ -4,10 +4,9 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { Actor } from '../../lib/database/audit.js'
 import type { FilesTable } from '../../lib/database/files-table.js'
 import type { FileParts } from './parts.js'
-import type { ExpiredFile } from './store.js'
 import type { Transforms } from './transforms.js'
 import type { UploadParts } from './uploads.js'
-import { keyOf, uploadKeyOf } from './keys.js'
+import { keyOf, uploadKeyOf, type ExpiredFile } from './store.js'
 import { writeDeleted } from './traces.js'
 
 const perPage = 100 // rows in one read

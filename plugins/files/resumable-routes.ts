@@ -10,8 +10,8 @@ import { requirePermissions } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { reading } from './body.js'
 import { describe } from './input.js'
+import { uploaderOf, uploadTenantOf } from './uploads.js'
 import { newUpload, type ResumableCall } from './resumable.js'
-import { uploaderOf, uploadTenantOf } from './uploader.js'
 
 const tags = ['Files']
 const config = {

@@ -14,7 +14,7 @@ import { Readable as ReadableStream, type Readable } from 'node:stream'
 import { failure, TenantryError, type ErrorName } from '../../lib/errors.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { Intake } from './intake.js'
-import { keyOf } from './keys.js'
+import { keyOf } from './store.js'
 import { writeCreated } from './traces.js'
 import { expiryOf, requireType, transfer, type FileProperties, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 

@@ -16,9 +16,10 @@ import { tenantOf } from '../tenancy/required.js'
 import { bytesOf, lengthOf, reading } from './body.js'
 import { headerOf } from './content-type.js'
 import { disposition, downloadRoutes, parseKey } from './download.js'
-import { formLimits } from './form-limits.js'
+import { formLimits } from './buckets.js'
 import { receiveForm } from './form.js'
 import { describe } from './input.js'
+import { uploaderOf, uploadTenantOf } from './uploads.js'
 import {
   Announcement,
   ContentQuery,
@@ -34,7 +35,6 @@ import {
   UploadForm
 } from './schemas.js'
 import { resumableRoutes } from './resumable-routes.js'
-import { uploaderOf, uploadTenantOf } from './uploader.js'
 import { tenantRef } from '../../lib/identity/tenant-ref.js'
 
 const tags = ['Files']

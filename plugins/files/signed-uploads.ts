@@ -5,16 +5,16 @@
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Removal } from './removal.js'
 import type { FileScan, StoredFile, Uploader } from './types.js'
-import type { Signer } from './signature.js'
 import type { Buckets } from './buckets.js'
-import { randomUUID } from 'node:crypto'
+import type { MasterKey, MasterKeys } from '../../lib/secrets/master-key.js'
+import { randomUUID, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
 import { Writable, type Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { Intake } from './intake.js'
 import { writeCreated } from './traces.js'
-import { keyOf, uploadKeyOf } from './keys.js'
+import { keyOf, uploadKeyOf } from './store.js'
 import { expiryOf, requireType, transfer, type FileProperties, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 
 const receivingMs = dayMs // for an upload in progress
@@ -178,4 +178,51 @@ function wrongSize (size: number): TenantryError {
 
 function nowhere (): Writable {
   return new Writable({ write: (_chunk, _encoding, callback) => callback() })
+}
+
+const info = 'service-file-urls'
+const keyLength = 32 // bytes
+
+/** The request that a URL permits. */
+export interface Grant {
+  readonly method: 'GET' | 'PUT'
+  readonly tenant: Owner
+  readonly bucket: string
+  /** The id of the file. */
+  readonly id: string
+  /** Bytes of an upload. */
+  readonly size?: number
+  /** Seconds since 1970. */
+  readonly expires: number
+}
+
+export interface Signer {
+  sign(grant: Grant): string
+  /** Whether the signature is valid. The caller checks the expiry. */
+  verify(grant: Grant, signature: string): boolean
+}
+
+export function createSigner ({ current, known }: MasterKeys): Signer {
+  const own = derive(current)
+  const all = Array.from(known.values(), derive)
+  return {
+    sign: (grant) => signatureOf(own, grant),
+    verify (grant, signature) {
+      // Compares the texts, not the bytes: several base64url texts can encode the same bytes.
+      const given = Buffer.from(signature)
+      return all.some((key) => {
+        const right = Buffer.from(signatureOf(key, grant))
+        return given.length === right.length && timingSafeEqual(given, right)
+      })
+    }
+  }
+}
+
+function derive ({ key }: MasterKey): Buffer {
+  return Buffer.from(hkdfSync('sha256', key, '', info, keyLength))
+}
+
+/** No part contains a line break. */
+function signatureOf (key: Buffer, { method, tenant, bucket, id, size, expires }: Grant): string {
+  return createHmac('sha256', key).update([method, tenant, bucket, id, size ?? '', expires].join('\n')).digest('base64url')
 }

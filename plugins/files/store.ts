@@ -1,9 +1,9 @@
-/** The SQL of files. */
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
+/** The SQL of files, and the keys of their objects. */
 import type { FilesTable, FileStatus } from '../../lib/database/files-table.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import type { Entity, StoredFile } from './types.js'
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
@@ -217,4 +217,14 @@ export function fileOf (row: Row): StoredFile {
     createdAt: row.created_at,
     ...row.status === 'quarantined' && { scan: { status: row.scan_result ?? 'waiting', signature: row.scan_signature } }
   }
+}
+
+/** The object key of a file. */
+export function keyOf (tenant: Owner, id: string): string {
+  return `${tenant}/${id}`
+}
+
+/** The object key of bytes that a client sent directly to the store, before they are confirmed. */
+export function uploadKeyOf (tenant: Owner, id: string): string {
+  return `${keyOf(tenant, id)}-upload`
 }

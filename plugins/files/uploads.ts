@@ -11,20 +11,20 @@ import type { ObjectStore } from '../../lib/files/store.js'
 import type { Plans } from '../../lib/plans/plans.js'
 import type { Usage } from '../usage/index.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
-import type { Bucket } from './buckets.js'
 import type { Quarantine } from './quarantine.js'
-import type { FileStore, Writer } from './store.js'
 import type { Entity, StoredFile, Uploader } from './types.js'
 import { randomUUID } from 'node:crypto'
 import { pipeline } from 'node:stream/promises'
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { dayMs } from '../../lib/time/spans.js'
-import { Intake } from './intake.js'
-import { keyOf } from './keys.js'
-import { sizeLimit, type PartLimit } from './limits.js'
-import { holdStorage, type StorageHold } from './storage-hold.js'
+import { callerOf } from '../auth/access.js'
+import { actorOf } from '../auth/actor.js'
+import { tenantOf } from '../tenancy/required.js'
+import { Intake, holdStorage, type StorageHold } from './intake.js'
+import { keyOf, type FileStore, type Writer } from './store.js'
+import { sizeLimit, type Bucket, type PartLimit } from './buckets.js'
 import { writeCreated } from './traces.js'
 
 const maxOfTenant = 100 // uploads at a time, in each process
@@ -287,4 +287,13 @@ export function requireType (bucket: Bucket, contentType: string): void {
 
 function typeRefused (owner: string, contentType: string): Error {
   return failure('fileTypeRefused', { message: `${owner} does not accept files of the type ${contentType}` })
+}
+
+export function uploaderOf (request: FastifyRequest): Uploader {
+  return { sub: callerOf(request).sub, actor: actorOf(request) }
+}
+
+export function uploadTenantOf (request: FastifyRequest): UploadTenant {
+  const id = tenantOf(request)
+  return { id, plan: request.tenant?.plan ?? '' }
 }

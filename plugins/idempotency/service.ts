@@ -1,5 +1,5 @@
 /** `app.idempotency`: repeated requests with one key run once. */
-import type {} from '../files/declared.js'
+import type {} from '../files/types.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'

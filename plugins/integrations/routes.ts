@@ -3,9 +3,10 @@ import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
+import type {} from './integrations.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Scope } from '../../lib/expressions/types.js'
-import type {} from './integrations.js'
+import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 import { Type, type Static } from 'typebox'
 import { writeAudit } from '../../lib/database/audit.js'
 import { secretKeysOf } from '../../lib/expressions/reference.js'
@@ -15,8 +16,9 @@ import { actorOf } from '../auth/actor.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
 import { optional } from '../../lib/plugin/define.js'
-import { createFindCall } from './connectors.js'
 import { tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
+import { FaultList } from '../../lib/schema/faults.js'
+import { failure } from '../../lib/errors.js'
 
 const Name = (description: string) => Type.String({ minLength: 1, maxLength: 64, description })
 const Params = Type.Object({ type: Name('The name or alias of a connector.'), action: Name("The name of one of the connector's actions.") })
@@ -88,4 +90,64 @@ async function scopeOf (
     fullAccess: false,
     trace: traceOf(headers)
   }
+}
+
+const maxNamed = 100 // of the names in an error
+const maxName = 64 // characters of a name from the caller
+
+export interface CallTarget {
+  readonly type: string
+  readonly action: string
+}
+
+export type FindCall = (wanted: CallTarget, platform: ConnectorSet, own: ConnectorSet | null, scope: Scope) => CompiledCall
+
+/** A call is compiled once for a document: its params are the body of the request. */
+function createFindCall (): FindCall {
+  const compiled = new WeakMap<ConnectorSet, Map<string, CompiledCall | null>>()
+
+  function callOf (set: ConnectorSet, { type, action }: CallTarget): CompiledCall | null {
+    if (!isKnown(set, { type, action })) return null
+    const calls = compiled.get(set) ?? new Map<string, CompiledCall | null>()
+    compiled.set(set, calls)
+    const key = `${type} ${action}`
+    const known = calls.get(key)
+    if (known !== undefined) return known
+    // The body is a value without templates.
+    const call = set.call({ type, action, params: '{{body}}' }, '', { faults: new FaultList(), sources: new Set(['body']), env: {} })
+    calls.set(key, call)
+    return call
+  }
+
+  return (wanted, platform, own, scope) => {
+    const sets = own === null ? [platform] : [own, platform]
+    if (!sets.some((set) => set.has(wanted.type))) throw unknown('integration', wanted.type, sets.flatMap(({ names }) => names))
+    if (!sets.some((set) => isKnown(set, wanted))) throw unknown('action', wanted.action, sets.flatMap((set) => set.actions(wanted.type)))
+    const ownCall = own === null ? null : callOf(own, wanted)
+    if (ownCall !== null) return ownCall
+    const call = callOf(platform, wanted)
+    if (call === null) {
+      throw failure('credentialsRequired', { message: `The integration ${wanted.type} has no credentials: the document declares none` })
+    }
+    // The platform's connectors serve calls that the platform declares, unless all credentials are the tenant's own.
+    if (own !== null && !call.ownedBy(scope)) {
+      throw failure('forbidden', {
+        message:
+          `The credentials of the integration ${wanted.type} belong to the platform: declare the connector in the tenant's document, or store tenant secrets that replace all of its credentials`
+      })
+    }
+    return call
+  }
+}
+
+function isKnown (set: ConnectorSet, { type, action }: CallTarget): boolean {
+  return set.actions(type).includes(action)
+}
+
+function unknown (what: string, name: string, names: readonly string[]): Error {
+  const known = [...new Set(names)].slice(0, maxNamed)
+  return failure('notFound', {
+    message: `There is no ${what} "${name.slice(0, maxName)}": expected one of ${known.join(', ')}`,
+    extras: { known }
+  })
 }

@@ -2,12 +2,15 @@
  * One-time links: their tokens and the SQL. A token is `lt_<tenant>.<random>`; the database has its hash. An address has one link of a
  * kind: a newer one replaces it.
  */
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { FastifyRequest } from 'fastify'
+import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { hash, randomBytes } from 'node:crypto'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { linkMinutes, type MailKind } from '../../lib/document/mail-template.js'
+import { failure } from '../../lib/errors.js'
+import { isReachable } from '../tenancy/named-tenant.js'
 
 const tokenBytes = 32
 const form = /^lt_([A-Za-z0-9_-]{0,64})\.[A-Za-z0-9_-]{43}$/
@@ -42,7 +45,7 @@ export interface Invitation extends Link {
 }
 
 /** null for an invalid text. */
-export function readLinkToken (text: string): LinkToken | null {
+function readLinkToken (text: string): LinkToken | null {
   const [, tenant] = form.exec(text) ?? []
   return tenant === undefined ? null : { tenant: tenantRef(tenant), hash: hashOf(text) }
 }
@@ -115,4 +118,11 @@ export function createLinks (db: Database, dbFor: (tenant: Owner) => Database, n
 
 function hashOf (token: string): Buffer {
   return hash('sha256', token, 'buffer')
+}
+
+/** Throws `linkInvalid` for an invalid text, and for one of an unknown tenant or of another one than the header names. */
+export async function reachableLink (request: FastifyRequest, text: string): Promise<LinkToken> {
+  const token = readLinkToken(text)
+  if (token === null || !await isReachable(request, token.tenant)) throw failure('linkInvalid')
+  return token
 }

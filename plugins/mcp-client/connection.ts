@@ -6,7 +6,7 @@ import type { ToolResult } from './types.js'
 import { failure } from '../../lib/errors.js'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import { version } from '../../lib/version.js'
-import { depthMember } from '../tools/depth.js'
+import { depthMember } from '../tools/nesting.js'
 import { ChildTransport } from './child.js'
 import { compileTool, type RemoteTool } from './remote-tool.js'
 

@@ -2,11 +2,12 @@
 import type { FastifyInstance } from 'fastify'
 import type { McpServers } from './types.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
-import { pageOf, slice } from '../../lib/http/page.js'
+import { pageOf, slice, ListOf, pageQuery } from '../../lib/http/page.js'
 import { actorOf } from '../auth/actor.js'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { tenantOf } from '../tenancy/required.js'
-import { ExecuteResponse, ExecuteBody, ServerList, ServerQuery, ToolList } from './schemas.js'
+import { Type, type Static } from 'typebox'
+import { named } from '../../lib/validation/named-schema.js'
 
 const tags = ['MCP']
 const config = { access: 'user' } as const
@@ -61,3 +62,49 @@ export function mcpClientRoutes (app: FastifyInstance, service: McpServers): voi
     return { content: [...content], ...result }
   })
 }
+
+const closed = { additionalProperties: false } as const
+
+const ServerQuery = Type.Object(pageQuery('Servers'), closed)
+type ServerQuery = Static<typeof ServerQuery>
+const ServerList = ListOf(named(
+  'McpServer',
+  Type.Object({
+    name: Type.String(),
+    transport: Type.Enum(['stdio', 'http']),
+    status: Type.Enum(['up', 'down', 'idle'], {
+      description:
+        'The status of the server for the tenant. `idle`: it starts with the next call. `down`: it failed and is started again later.'
+    }),
+    tools: Type.Integer({ description: 'The number of tools listed last; 0 if they were never listed.' })
+  })
+))
+
+const ToolList = Type.Object({
+  tools: Type.Array(named(
+    'McpTool',
+    Type.Object({
+      server: Type.String(),
+      name: Type.String(),
+      description: Type.String({ description: 'The description of the tool, as reported by the server.' }),
+      inputSchema: Type.Unknown({ description: 'The JSON Schema of `args`.' })
+    })
+  ))
+})
+
+const ExecuteBody = Type.Object({
+  server: Type.String({ minLength: 1, maxLength: 64 }),
+  tool: Type.String({ minLength: 1, maxLength: 200 }),
+  args: Type.Optional(
+    Type.Unknown({ description: "The arguments of the tool, as an object that matches the tool's schema. Default: `{}`." })
+  )
+}, closed)
+type ExecuteBody = Static<typeof ExecuteBody>
+
+const ExecuteResponse = Type.Object({
+  content: Type.Array(Type.Unknown(), {
+    description: 'The parts of the result, of the type `text`, `image`, `audio`, `resource_link` or `resource`.'
+  }),
+  isError: Type.Boolean({ description: 'True if the tool reported a failure.' }),
+  structuredContent: Type.Optional(Type.Unknown())
+})

@@ -59,3 +59,9 @@ export interface McpServers extends ToolSource {
   /** Rejects with `notFound`, `validationFailed`, `toolsNested`, `toolFailed` and `toolTimeout`. */
   execute(execution: Execution): Promise<ToolResult>
 }
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    mcpServers: McpServers
+  }
+}

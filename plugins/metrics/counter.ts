@@ -1,5 +1,4 @@
 /** Metrics of other plugins, which count nothing without the plugin metrics. */
-import type {} from './metrics.js'
 import type { FastifyInstance } from 'fastify'
 import type { Registry } from 'prom-client'
 import { optional } from '../../lib/plugin/define.js'
@@ -25,4 +24,11 @@ export function createCounter<Label extends string> (
     count = (labels) => counter.inc(labels)
   })
   return (labels) => count?.(labels)
+}
+
+declare module 'fastify' {
+  interface FastifyInstance {
+    /** The figures of `GET /metrics`: prom-client's registry. */
+    metrics: Registry
+  }
 }

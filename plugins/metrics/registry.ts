@@ -1,11 +1,16 @@
 /** prom-client's registry with the figures of the app. */
 import type {} from '../database/index.js'
+import type {} from '../queue/index.js'
 import type { FastifyInstance } from 'fastify'
-import type { CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
-import { Registry, collectDefaultMetrics } from 'prom-client'
-import { addFigures } from './figures.js'
-import { countRequests } from './requests.js'
-import { createTenantSeries } from './tenants.js'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
+import { Registry, collectDefaultMetrics, Counter, Gauge } from 'prom-client'
+import { countRequests, createTenantSeries } from './requests.js'
+import { version } from '../../lib/version.js'
+import { optional } from '../../lib/plugin/define.js'
+import { everyTenant, type CacheStore } from '../../lib/cache/store.js'
+import { createJobList, type JobCounts } from '../queue/list.js'
 
 const left = [
   // Gauges with the names of counters, and two that read Node's internals; `nodejs_active_resources` has the same figures.
@@ -60,4 +65,93 @@ function presentIn (app: FastifyInstance) {
       .execute()
     return found.map(({ id }) => id)
   }
+}
+
+export function addFigures (app: FastifyInstance, registry: Registry, options: CachedProbeOptions): void {
+  const registers = [registry]
+  const [engine, cache, queue] = [optional(app, 'engine')(), optional(app, 'cache')(), optional(app, 'queue')()]
+
+  new Gauge({ name: 'tenantry_info', help: 'The server. The value is 1.', labelNames: ['version', 'engine'], registers })
+    .set({ version, engine: engine?.kind ?? 'none' }, 1)
+
+  if (engine !== null) {
+    addGauge('tenantry_database_connections', 'Connections of this process to the database.', ['state'], (gauge) => {
+      const { total, idle } = engine.status()
+      gauge.set({ state: 'idle' }, idle)
+      gauge.set({ state: 'used' }, total - idle)
+    })
+    addGauge(
+      'tenantry_database_pending_requests',
+      'Statements and transactions of this process that wait for a connection.',
+      [],
+      (gauge) => {
+        gauge.set(engine.status().waiting)
+      }
+    )
+  }
+  if (cache !== null) addCache(cache)
+  if (queue !== null) addQueue(app.db)
+
+  function addGauge<Label extends string> (
+    name: string,
+    help: string,
+    labelNames: Label[],
+    collect: (gauge: Gauge<Label>) => void | Promise<void>
+  ): void {
+    const gauge: Gauge<Label> = new Gauge({ name, help, labelNames, registers, collect: () => collect(gauge) })
+  }
+
+  function addCache (cache: CacheStore): void {
+    const probe = createCachedProbe(async () => await cache.stats(everyTenant), options)
+    const requests: Counter<'result'> = new Counter({
+      name: 'tenantry_cache_requests_total',
+      help: 'Look-ups of this process in the cache.',
+      labelNames: ['result'],
+      registers,
+      async collect () {
+        const stats = await probe()
+        // The previous figure stays until there is a new one.
+        if (stats === null) return
+        requests.reset()
+        requests.inc({ result: 'hit' }, stats.hits)
+        requests.inc({ result: 'miss' }, stats.misses)
+      }
+    })
+    addGauge('tenantry_cache_items', 'Items in the cache, of all tenants.', [], async (gauge) => set(gauge, (await probe())?.items))
+    addGauge('tenantry_cache_bytes', 'Bytes that the items of the cache take.', [], async (gauge) => set(gauge, (await probe())?.bytes))
+  }
+
+  function addQueue (db: Kysely<SystemTables>): void {
+    const list = createJobList(db)
+    const probe = createCachedProbe(() => list.counts(), options)
+    addGauge(
+      'tenantry_queue_jobs',
+      'Background jobs in the database, of all processes, each figure up to 100,000.',
+      ['task', 'state'],
+      async (gauge) => {
+        const names = await probe() ?? []
+        gauge.reset()
+        for (const { name, states } of names) for (const [state, jobs] of Object.entries(states)) gauge.set({ task: name, state }, jobs)
+      }
+    )
+    addGauge(
+      'tenantry_queue_oldest_waiting_seconds',
+      'Age of the oldest job that is due and not running, in seconds since it was sent; 0 without one.',
+      [],
+      async (gauge) => {
+        const names = await probe()
+        set(gauge, names === null ? undefined : oldestOf(names))
+      }
+    )
+  }
+}
+
+/** An unknown figure is left out. */
+function set (gauge: Gauge<never>, value: number | undefined): void {
+  if (value === undefined) gauge.remove()
+  else gauge.set(value)
+}
+
+function oldestOf (names: readonly JobCounts[]): number {
+  return Math.max(0, ...names.map(({ oldestWaiting }) => oldestWaiting ?? 0))
 }

@@ -2,14 +2,14 @@
  * Counts requests and their durations: by method, route and status, and optionally by tenant. A request is counted once, when its response
  * has been sent or its connection has ended. Callers cannot create series: paths are the patterns of their routes.
  */
+import type {} from '../tenancy/index.js'
+import type {} from '../tenant-config/serve.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type {} from '../tenancy/index.js'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
-import type {} from '../tenant-config/serve.js'
-import type { TenantSeries } from './tenants.js'
 import { Histogram, type Registry } from 'prom-client'
 import { endStatusOf, whenEnded } from '../../lib/plugin/request-end.js'
+import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
 
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] // s
 
@@ -51,4 +51,55 @@ export function countRequests (app: FastifyInstance, registry: Registry, tenants
     const tenant: Owner | undefined = request.tenant?.id
     if (tenant !== undefined) tenants?.observe(tenant, seconds)
   })
+}
+
+const tenantBuckets = [0.1, 0.5, 1, 5] // s; few, since each is a series of every tenant
+
+/** Tenants beyond the bound. No tenant has this id. */
+const others = '(other)'
+
+/** Requests by tenant: the first tenants have their own series, the others share one until one of those is deleted. */
+interface TenantSeries {
+  observe(tenant: Owner, seconds: number): void
+}
+
+export interface TenantSeriesOptions extends CachedProbeOptions {
+  readonly registry: Registry
+  /** The highest number of tenants. */
+  readonly max: number
+  /** Which of these tenants exist. */
+  readonly present: (tenants: readonly string[]) => Promise<readonly string[]>
+}
+
+export function createTenantSeries ({ registry, max, present, ...options }: TenantSeriesOptions): TenantSeries {
+  const known = new Set<Owner>()
+  // Asked when the series are written down, and so whatever was missed of deletions by then.
+  const probe = createCachedProbe(async () => {
+    if (known.size === 0) return
+    const there = new Set<string>(await present([...known]))
+    for (const tenant of known) if (!there.has(tenant)) drop(tenant)
+  }, options)
+
+  const durations = new Histogram({
+    name: 'tenantry_tenant_request_duration_seconds',
+    help: 'Requests by tenant, and the time until their response was sent.',
+    labelNames: ['tenant'],
+    buckets: tenantBuckets,
+    registers: [registry],
+    collect: async () => {
+      await probe()
+    }
+  })
+
+  function drop (tenant: Owner): void {
+    known.delete(tenant)
+    durations.remove({ tenant })
+  }
+
+  return {
+    observe (tenant, seconds) {
+      if (known.size < max) known.add(tenant)
+      durations.observe({ tenant: known.has(tenant) ? tenant : others }, seconds)
+    }
+  }
 }

@@ -1,6 +1,6 @@
 /** `GET /metrics`. */
 import type {} from '../auth/index.js'
-import type {} from './metrics.js'
+import type {} from './counter.js'
 import type {} from '../openapi/index.js'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'

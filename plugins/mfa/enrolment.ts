@@ -1,6 +1,5 @@
 /** The otpauth URI for an authenticator app, and its QR code. */
-import { grouped } from './codes.js'
-import { digits, stepSeconds } from './totp.js'
+import { grouped, digits, stepSeconds } from './codes.js'
 
 // Encoded characters. With both at their longest, the QR code is of version 17, which phones can read from a screen.
 const maxIssuer = 96

@@ -2,13 +2,12 @@
 import type { EmbeddingModelV3 } from '@ai-sdk/provider'
 import type { Embedding } from '../../lib/schema/agent.js'
 import type { EmbedCall, Embedded, ModelInfo, ModelUsage } from '../../lib/models/types.js'
-import type { CallParts } from './call-parts.js'
 import { failure } from '../../lib/errors.js'
 import { isCharged, markCharged } from '../../lib/models/failures.js'
 import { storable } from '../../lib/json/storable.js'
 import { addUsage, noUsage, countTokens } from '../../lib/models/tokens.js'
 import { maxText } from '../../lib/models/prompt.js'
-import { failedCall } from './failed-call.js'
+import { failedCall, type CallParts } from './call-parts.js'
 import { tenantRef } from '../../lib/identity/tenant-ref.js'
 
 const maxTexts = 2048 // of a call

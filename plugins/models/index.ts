@@ -5,7 +5,7 @@
  */
 import type {} from './models.js'
 import type {} from '../files/index.js'
-import type {} from '../mcp-client/mcp-servers.js'
+import type {} from '../mcp-client/types.js'
 import type {} from '../resource-limits/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tools/index.js'

@@ -1,9 +1,10 @@
 /** The two pools of connections: to tenants' addresses, behind the egress rule, and to trusted services. */
 import type { EgressRule } from '../../lib/http/egress.js'
-import type { Agent } from 'undici'
+import type { Agent, buildConnector } from 'undici'
 import { setMaxListeners } from 'node:events'
-import { createGuard, type Guard } from './connect.js'
-import { lookUpListed, lookUpUnlisted, type Lookup } from './lookup.js'
+import { isIP } from 'node:net'
+import { failure } from '../../lib/errors.js'
+import { promises as dns } from 'node:dns'
 
 const connectMs = 5000
 const keepMs = 4000 // an idle connection
@@ -49,4 +50,119 @@ export function createPools (rule: EgressRule, lookup: Lookup | undefined): Pool
       connections.abort()
     }
   }
+}
+
+const maxAddresses = 3 // of a name that are tried
+const firstMs = 2000 // for each that is followed by another
+const lastMs = 5000
+
+type Connector = buildConnector.connector
+type Socket = Extract<Parameters<buildConnector.Callback>, [null, unknown]>[1]
+
+/**
+ * Connections to allowed addresses. The egress rule is checked when a connection is made, for the address of that connection: a later
+ * change of the name has no effect.
+ */
+export interface GuardOptions {
+  /** undici's. */
+  readonly build: typeof buildConnector
+  readonly rule: EgressRule
+  /** For names that the rule lists, and for all others. */
+  readonly listed: Lookup
+  readonly unlisted: Lookup
+  /** Ends connections, including those being established. */
+  readonly signal: AbortSignal
+}
+
+/** `open`: its open connections. */
+interface Guard {
+  readonly connector: Connector
+  readonly open: number
+}
+
+/** A connector that fails with `addressRefused` if the rule refuses any address of the host. */
+function createGuard ({ build, rule, listed, unlisted, signal }: GuardOptions): Guard {
+  const first = build({ timeout: firstMs, signal })
+  const last = build({ timeout: lastMs, signal })
+  let open = 0
+
+  /** The allowed addresses. */
+  async function addressesOf (hostname: string, port: number): Promise<readonly string[]> {
+    if (isIP(hostname) !== 0) {
+      if (!rule.permits(hostname, port)) throw failure('addressRefused')
+      return [hostname]
+    }
+    const host = hostname.toLowerCase().replace(/\.$/, '')
+    if (rule.lists(host, port)) return (await listed(host)).slice(0, maxAddresses)
+    if (host === 'localhost' || host.endsWith('.localhost')) throw failure('addressRefused')
+    const addresses = await unlisted(host)
+    // A private address among public ones is no accident: the choice between them would be chance.
+    if (!addresses.every((address) => rule.permits(address, port))) throw failure('addressRefused')
+    return addresses.slice(0, maxAddresses)
+  }
+
+  async function connect (options: buildConnector.Options): Promise<Socket> {
+    const addresses = await addressesOf(options.hostname, Number(options.port) || (options.protocol === 'https:' ? 443 : 80))
+    let error: unknown = new Error('the name has no address')
+    for (const [index, hostname] of addresses.entries()) {
+      try {
+        // The name stays unchanged for the certificate: undici takes it from `host`.
+        return await attempt(index === addresses.length - 1 ? last : first, { ...options, hostname })
+      } catch (failed) {
+        error = failed
+      }
+    }
+    throw error
+  }
+
+  return {
+    connector (options, callback) {
+      connect(options).then((socket) => {
+        open++
+        socket.once('close', () => {
+          open--
+        })
+        callback(null, socket)
+      }, (error: unknown) => callback(error instanceof Error ? error : new Error('no connection'), null))
+    },
+    get open () {
+      return open
+    }
+  }
+}
+
+function attempt (connector: Connector, options: buildConnector.Options): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    connector(options, (...[error, socket]) => {
+      if (error === null) resolve(socket)
+      else reject(error)
+    })
+  })
+}
+
+/** All addresses of a name, as digits; rejects without any. */
+export type Lookup = (hostname: string) => Promise<readonly string[]>
+
+const maxMs = 4000 // for all replies together
+
+/**
+ * Asks the name servers without a thread of the process. A tenant's names can have servers that never reply, and the system's resolver,
+ * which runs few lookups at a time, also serves the database's connections.
+ */
+async function lookUpUnlisted (hostname: string): Promise<string[]> {
+  const resolver = new dns.Resolver({ timeout: 1500, tries: 2 })
+  const timer = setTimeout(() => resolver.cancel(), maxMs)
+  try {
+    const [four, six] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
+    const found = [...four.status === 'fulfilled' ? four.value : [], ...six.status === 'fulfilled' ? six.value : []]
+    if (found.length === 0 && four.status === 'rejected') throw four.reason
+    return found
+  } finally {
+    clearTimeout(timer)
+  }
+}
+
+/** The system's resolver, which knows the names of the server's network. */
+async function lookUpListed (hostname: string): Promise<string[]> {
+  return (await dns.lookup(hostname, { all: true })).map(({ address }) => address)
 }

@@ -7,11 +7,10 @@ import { Success } from '../../lib/http/schemas.js'
 import { anonymousActor } from '../auth/actor.js'
 import { callerOf, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { reachableLink } from '../mail/reachable-link.js'
-import { triesPerHour, triesPerMinute } from '../rate-limit/unauthenticated-limits.js'
+import { reachableLink } from '../mail/links.js'
+import { triesPerHour, triesPerMinute } from '../rate-limit/check-limit.js'
 import { decorateNamedTenant, findNamedTenant, NamedTenantHeader, requireNamedTenant } from '../tenancy/named-tenant.js'
-import { LinkPassword, LinkTokenText } from '../users/link-body.js'
-import { Email, Password } from '../users/user.js'
+import { LinkPassword, LinkTokenText, Email, Password } from '../users/user.js'
 
 const bodyLimit = 32_768 // bytes: two of the longest passwords as `\uXXXX`
 const closed = { additionalProperties: false } as const

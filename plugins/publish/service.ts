@@ -1,7 +1,7 @@
 /** Publishes rows for administrators of the platform. If columns are missing, the response names them. */
 import type { AuditEntry } from '../../lib/database/audit.js'
 import type { CompiledQuery, Scope, ScopeTenant } from '../../lib/expressions/types.js'
-import type { Table } from '../../lib/database/catalogue.js'
+import type { Table, Catalogue } from '../../lib/database/catalogue.js'
 import type { Engine } from '../../lib/database/engine.js'
 import type { CacheStore } from '../../lib/cache/store.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
@@ -18,9 +18,9 @@ import { invalidInput, type ErrorDetail } from '../../lib/validation/detail.js'
 import { actorOf, type ActingRequest } from '../auth/actor.js'
 import { writeAudited } from '../audit/audited-write.js'
 import { atInputPointers } from '../../lib/runtime/run.js'
-import { liveTables, nameUse } from './live-catalog.js'
 import { columnFaults, columnsSql, missingColumn, shown, tableFault, tableSql, takenFault, tenantFault } from './schema-diff.js'
-import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { tenantOrPlatform, platformRef } from '../../lib/identity/tenant-ref.js'
+import { readCatalogue } from '../../lib/database/catalogue-reader.js'
 
 /** A platform administrator, and the tenant of X-Tenant-ID. */
 export interface Publisher extends ActingRequest {
@@ -246,4 +246,31 @@ function viewFault ({ name }: Table): TenantryError {
 
 function refusal (details: readonly ErrorDetail[], extras: Readonly<Record<string, unknown>> = {}): TenantryError {
   return failure('validationFailed', { extras: { details: details.slice(0, maxDetails), ...extras } })
+}
+
+/** The tables that the database has now: the engine's own catalogue also includes declared tables that are not created yet. */
+async function liveTables (engine: Pick<Engine, 'catalogue' | 'transaction'>): Promise<Catalogue['tables']> {
+  const { catalogue } = await engine.transaction({ tenant: platformRef }, (session) => readCatalogue(session, engine.catalogue.schema))
+  return catalogue.tables
+}
+
+/** Conflicts of a new table with that name. */
+export interface NameUse {
+  /** The schema exists. */
+  readonly schema: boolean
+  /** Another object has the name: a partition, an index, a sequence, a type. */
+  readonly taken: boolean
+}
+
+// Array types rename themselves.
+const nameUseText = `select n.oid is not null as schema,
+  exists (select from pg_class where relnamespace = n.oid and relname = $2) or exists (select from pg_type where typnamespace = n.oid and typname = $2 and typcategory <> 'A') as taken
+from (values ($1::text)) asked (name) left join pg_namespace n on n.nspname = asked.name`
+
+async function nameUse (engine: Pick<Engine, 'catalogue' | 'transaction'>, name: string): Promise<NameUse> {
+  const [found] = await engine.transaction(
+    { tenant: platformRef },
+    (session) => session.rows<{ schema: boolean, taken: boolean }>({ text: nameUseText }, [engine.catalogue.schema, name])
+  )
+  return { schema: found?.schema === true, taken: found?.taken === true }
 }

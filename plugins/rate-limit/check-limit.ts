@@ -2,7 +2,7 @@
 import type {} from './index.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { optional } from '../../lib/plugin/define.js'
-import { createLimit, type Limit } from './rules.js'
+import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 
 /** Throws `rateLimited`, or rejects with it, if the address or tenant is over the limit. Without the plugin rate-limit nothing counts. */
 export async function checkLimit (request: FastifyRequest, reply: FastifyReply, limit: Limit): Promise<void> {
@@ -16,3 +16,9 @@ const failedSignatures = createLimit({ max: 60, windowMs: 60_000 }, 'failed sign
 export async function countFailedSignature (request: FastifyRequest, reply: FastifyReply): Promise<void> {
   await checkLimit(request, reply, failedSignatures)
 }
+
+const minute = 60_000 // ms
+
+/** Limits per address for endpoints where callers without a token can guess passwords, tokens and addresses. */
+export const triesPerMinute: RateLimitRule = { max: 60, windowMs: minute }
+export const triesPerHour: RateLimitRule = { max: 60, windowMs: 60 * minute }

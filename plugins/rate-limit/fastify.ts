@@ -9,7 +9,7 @@ import type { FastifyRateLimitStore, RateLimitOptions } from '@fastify/rate-limi
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { refuseEarlierRoutes } from '../../lib/http/guards.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { createMemoryCounter } from './memory-counter.js'
+import { createMemoryCounter } from './memory.js'
 import type { WindowCount, Counter, CounterOptions, RateLimitStore } from './store.js'
 
 const defaultCache = 5000 // clients of a count, as @fastify/rate-limit documents

@@ -1,9 +1,9 @@
-/** Counts in this process. */
-import type { Limit } from './rules.js'
-import type { ClientKind, RateLimitStore } from './store.js'
-import { createMemoryCounter } from './memory-counter.js'
-import { OwnedWindows, Windows, type Window } from './windows.js'
-import { platformRef } from '../../lib/identity/tenant-ref.js'
+/** Counts in this process: those of this plugin, and those of @fastify/rate-limit. */
+import type { ClientKind, RateLimitStore, Counter, CounterOptions } from './store.js'
+import { boundedKey, type Limit } from './rules.js'
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { LRUCache } from 'lru-cache'
+import { lruOptions } from '../../lib/cache/lru-options.js'
 
 const defaultMaxWindows = 100_000 // about 10 MB
 const ownerShare = 50 // tenants whose documents' windows fill the shared limit; a single tenant gets at most this share
@@ -59,4 +59,107 @@ export function createMemoryStore (maxWindows = defaultMaxWindows): MemoryStore 
 /** The callers of a tenant's own routes: the tenant, whose callers share a count, and addresses. */
 function ownClient (kind: ClientKind, client: string): string {
   return kind === 'tenant' ? '' : client
+}
+
+export function createMemoryCounter ({ cache, renewal }: CounterOptions): Counter {
+  const windows = new Windows(cache)
+  return {
+    hit (key, windowMs, max, now) {
+      const window = windows.open(boundedKey(key), '')
+      if (now >= window.resetAt) {
+        window.count = 0
+        window.resetAt = now + windowMs
+      }
+      window.count++
+      const beyond = window.count - max
+      if (beyond > 0 && renewal !== 'none') {
+        const factor = renewal === 'double' ? 2 ** (beyond - 1) : 1
+        window.resetAt = now + Math.min(windowMs * factor, Number.MAX_SAFE_INTEGER - now)
+      }
+      return { current: window.count, ttl: window.resetAt - now }
+    },
+    read (key, now) {
+      const window = windows.find(boundedKey(key), '')
+      return window === undefined || now >= window.resetAt ? { current: 0, ttl: 0 } : { current: window.count, ttl: window.resetAt - now }
+    }
+  }
+}
+
+interface Window {
+  count: number
+  /** In milliseconds since 1970. */
+  resetAt: number
+}
+
+/** Evicts the least recently used windows first. */
+class Windows {
+  readonly #windows: LRUCache<string, Window>
+
+  constructor (max: number) {
+    this.#windows = new LRUCache(lruOptions(max))
+  }
+
+  /** Includes windows that have ended. */
+  get size (): number {
+    return this.#windows.size
+  }
+
+  /** The current window. It is new after the old one's end, and after the clock was set back by more than a window. */
+  running (client: string, limit: Limit, now: number): Window {
+    const { bucket, rule: { windowMs } } = limit
+    const window = this.open(client, bucket)
+    if (now >= window.resetAt || window.resetAt - now > windowMs) {
+      window.count = 0
+      window.resetAt = now + windowMs
+    }
+    return window
+  }
+
+  /** The window, ended or not; a new one has an end in the past. */
+  open (client: string, bucket: string): Window {
+    const key = keyOf(client, bucket)
+    let window = this.#windows.get(key)
+    if (window === undefined) this.#windows.set(key, window = { count: 0, resetAt: 0 })
+    return window
+  }
+
+  find (client: string, bucket: string): Window | undefined {
+    return this.#windows.get(keyOf(client, bucket))
+  }
+}
+
+/** Windows of many owners. An owner's own windows are evicted first, then the least recently used owners. */
+class OwnedWindows {
+  readonly #owners: LRUCache<Owner, Windows>
+  readonly #maxOfOwner: number
+
+  constructor (max: number, maxOfOwner: number) {
+    this.#owners = new LRUCache({ maxSize: max })
+    this.#maxOfOwner = maxOfOwner
+  }
+
+  get size (): number {
+    return this.#owners.calculatedSize
+  }
+
+  running (owner: Owner, client: string, limit: Limit, now: number): Window {
+    const windows = this.#owners.get(owner) ?? new Windows(this.#maxOfOwner)
+    const before = windows.size
+    const window = windows.running(client, limit, now)
+    if (windows.size !== before) {
+      // The cache would keep the earlier size of a value.
+      this.#owners.delete(owner)
+      this.#owners.set(owner, windows, { size: windows.size })
+    }
+    return window
+  }
+
+  find (owner: Owner, client: string, bucket: string): Window | undefined {
+    return this.#owners.get(owner)?.find(client, bucket)
+  }
+}
+
+/** Addresses and tenants' ids have no space. */
+function keyOf (client: string, bucket: string): string {
+  return `${client} ${bucket}`
 }

@@ -11,13 +11,12 @@ import { listen, sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, whole } from '../../lib/plugin/options.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { createRevocations } from './list.js'
-import { createOwners } from './owner.js'
-import { createRefreshStore } from './refresh-store.js'
+import { createOwners, createRevocationStore } from './store.js'
+import { createRefreshStore } from './refresh-tokens.js'
 import { sessionRoutes } from './routes.js'
 import { createSessions, type Sessions } from './service.js'
-import { createRevocationStore } from './store.js'
 
-export type { SessionUser } from './refresh-store.js'
+export type { SessionUser } from './refresh-tokens.js'
 export type { BegunSession, EndUser, SessionClaims, Sessions } from './service.js'
 
 const maxTenants = 10_000 // with cached lists, if the plugin tenancy does not set a number

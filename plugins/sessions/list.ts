@@ -4,9 +4,8 @@
  */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
-import type { RevocationList } from '../auth/revocations.js'
-import type { ListOwner, Owners } from './owner.js'
-import type { ReadRevocations, RevocationStore } from './store.js'
+import type { RevocationList } from '../auth/sources.js'
+import type { ListOwner, Owners, ReadRevocations, RevocationStore } from './store.js'
 import { sqlStateOf } from '../../lib/database/failures.js'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { isAfter, keptMark, sessionMark, sessionOf, subjectOf } from './sequence.js'

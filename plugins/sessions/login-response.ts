@@ -1,6 +1,6 @@
 /** The response of a login, also of other endpoints that begin a session. */
 import type { FastifyReply } from 'fastify'
-import type { SessionUser } from './refresh-store.js'
+import type { SessionUser } from './refresh-tokens.js'
 import type { BegunSession } from './service.js'
 import { Type } from 'typebox'
 import { named } from '../../lib/validation/named-schema.js'

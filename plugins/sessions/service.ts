@@ -6,17 +6,19 @@ import type { Claims } from '../../lib/expressions/types.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Auth } from '../auth/index.js'
-import type { ListOwner, Owners } from './owner.js'
-import type { RefreshStore, SessionUser } from './refresh-store.js'
-import type { RevocationStore } from './store.js'
+import type { ListOwner, Owners, RevocationStore } from './store.js'
 import { hash, randomUUID } from 'node:crypto'
 import { noActor, writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { tokenInvalid } from '../auth/errors.js'
 import { partialLifetime } from '../auth/partial.js'
-import { endOf, futureIssue, later, tolerance } from './claim-times.js'
-import { createRefreshToken, hashOf, readRefreshToken, textOf, type RefreshToken } from './refresh-token.js'
-import { isAfter, isUuid, keptMark, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf } from './sequence.js'
+import {
+  endOf, futureIssue, later, tolerance, isAfter, isUuid, keptMark, sequenceClaim, sessionClaim, sessionMark, sessionOf,
+  subjectOf
+} from './sequence.js'
+import {
+  createRefreshToken, hashOf, readRefreshToken, textOf, type RefreshStore, type SessionUser, type RefreshToken
+} from './refresh-tokens.js'
 
 export const maxTokens = 50 // of one user that end one by one; one more ends everything of the user
 export const maxRows = 20_000 // of one owner; one more ends everything of the owner's users

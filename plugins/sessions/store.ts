@@ -3,9 +3,8 @@
  * With an empty `token` it ends everything of a user until then, and with an empty `subject` everything of the owner's users.
  * The column `tenant_id` names the list of the row: see `Owners`.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { ListOwner } from './owner.js'
+import { platformRef, tenantOfToken, type Owner } from '../../lib/identity/tenant-ref.js'
 import { sql, type Kysely, type Transaction } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { removal, sweep } from '../../lib/database/retention.js'
@@ -146,4 +145,29 @@ function base64url (text: string | null): string | null {
 
 function milliseconds (column: ReturnType<typeof sql>) {
   return sql`(extract(epoch from ${column}) * 1000)::bigint`
+}
+
+// Chooses the list that records an ended token: that of the user's tenant, of the platform (empty), or of an identity provider. Anyone
+// can have any number of accounts at a provider. With a separate list their number cannot end the sessions of the platform's own users.
+
+export type ListOwner = Owner | `:${string}`
+
+export interface Owners {
+  of(user: { readonly sub: string, readonly tenant_id?: string | undefined }): ListOwner
+  /** The lists that a notice for the tenant may concern: the empty tenant stands for all lists without one. */
+  toldOf(tenant: Owner): readonly ListOwner[]
+}
+
+/** @param providers the names of the external providers, which precede the `sub` of their users */
+export function createOwners (providers: readonly string[]): Owners {
+  const byProvider = new Map(providers.map((name) => [name, `:${name}` as const]))
+  const others = [platformRef, ...byProvider.values()]
+  return {
+    of (user) {
+      const tenant = tenantOfToken(user)
+      if (tenant !== platformRef) return tenant
+      return byProvider.get(user.sub.slice(0, Math.max(0, user.sub.indexOf(':')))) ?? platformRef
+    },
+    toldOf: (tenant) => tenant === platformRef ? others : [tenant]
+  }
 }

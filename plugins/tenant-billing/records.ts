@@ -4,7 +4,7 @@
  */
 import { Type, type Static, type TSchema } from 'typebox'
 import { named } from '../../lib/validation/named-schema.js'
-import { documented } from '../billing/providers/documented.js'
+import { documented } from '../billing/providers/call.js'
 
 const Text = (description: string) => Type.String({ description })
 const TextOrNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })

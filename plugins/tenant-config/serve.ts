@@ -2,7 +2,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import type { LoadedDocuments } from './loaded.js'
-import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { failure } from '../../lib/errors.js'
@@ -13,8 +12,8 @@ import { webhookDeduplicationOf } from '../config-routes/webhook-deduplication.j
 import type { RouteServices } from '../../lib/runtime/services.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { RouteRequest } from '../../lib/runtime/route-request.js'
-import { keepSignedBodies } from '../config-routes/signed-body.js'
-import { placedExpression } from './placed-expression.js'
+import { keepSignedBodies } from '../config-routes/inbound.js'
+import { placedExpression, type TenantRoute, type TenantRoutes } from './tenant-routes.js'
 
 declare module 'fastify' {
   interface FastifyRequest {

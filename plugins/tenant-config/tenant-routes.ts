@@ -8,14 +8,16 @@ import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { PlaceOf } from '../../lib/expressions/condition.js'
 import type { Origin } from '../../lib/runtime/services.js'
 import type { WorkflowDocument } from '../workflows/documents.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
 import { readsByPath } from '../../lib/compiler/write-headers.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
-import { placeWithin } from './placed-expression.js'
 import { RouteTable, type RouteMatch } from './route-table.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { isRecord } from '../../lib/json/plain-value.js'
+import { placeOf as placeInWebhook } from '../../lib/document/webhook-routes.js'
 
 export interface TenantRoute extends Origin {
   readonly declared: Route
@@ -157,4 +159,19 @@ class Mounted implements TenantRoute {
   #shown (): CompiledRoute | null {
     return this.used ? this.compiled() : this.#compile(this.declared, this.#catalogue())
   }
+}
+
+/** Routes with the same text share their compiled form, whose places are relative to the route. `pointer`: the route's place. */
+function placeWithin (pointer: string, place: string): string {
+  // A workflow that the route names by `ref` has an absolute place.
+  return place.startsWith('/workflows/') ? place : placeInWebhook(pointer + place)
+}
+
+export function placedExpression (error: unknown, placeOf: PlaceOf): unknown {
+  if (!isFailure(error, 'expressionLimit')) return error
+  const { details } = error.extras
+  const [detail] = Array.isArray(details) ? details : []
+  if (!isRecord(detail) || typeof detail['path'] !== 'string') return error
+  const path = placeOf(detail['path'])
+  return failure('expressionLimit', { message: error.message.replace(detail['path'], path), extras: { details: [{ ...detail, path }] } })
 }

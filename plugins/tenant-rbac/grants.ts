@@ -2,8 +2,7 @@
  * The permissions that a change of roles gives to users. Its author must hold them. Inactive roles count too, since another
  * administrator may activate them later.
  */
-import { grants, type PermissionSet } from '../auth/permissions.js'
-import { requireGrant } from '../auth/grants.js'
+import { grants, requireGrant, type PermissionSet } from '../auth/permissions.js'
 import { withParents, type Role, type RbacConfig } from './roles.js'
 
 /** Throws `grantExceeds` if the change gives a user a permission that its author does not hold. */

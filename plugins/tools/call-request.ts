@@ -2,10 +2,14 @@
 import type { FastifyRequest } from 'fastify'
 import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
-import type { CallBounds } from './call-route.js'
 import type { ToolRequest } from './input.js'
-import type { ToolCaller } from './types.js'
+import type { ToolCall, ToolCaller } from './types.js'
 import { EventEmitter } from 'node:events'
+
+export interface CallBounds extends Pick<ToolCall, 'signal' | 'response'> {
+  readonly maxBytes: number
+  readonly timeoutMs: number
+}
 
 const credentials = ['authorization', 'x-api-key'] as const
 /** The headers of the tenant, the address and the trace. */

@@ -1,5 +1,5 @@
 /** Converts the input of a tool to the request of its route. */
-import type { CompiledTool } from './compiled.js'
+import type { CompiledTool } from './tool-set.js'
 import type { ErrorDetail } from '../../lib/validation/detail.js'
 import { bodyMember } from '../../lib/document/rules/tools.js'
 import { failure, type TenantryError } from '../../lib/errors.js'

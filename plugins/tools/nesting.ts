@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import { failure } from '../../lib/errors.js'
 import { markToolCall } from '../../lib/plugin/request-end.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 
 declare module 'fastify' {
   interface FastifyRequest {
@@ -43,4 +44,16 @@ export function trackNesting (app: FastifyInstance): Nesting {
       depths.set(call, depth)
     }
   }
+}
+
+export const depthMember = 'tenantry/toolDepth'
+
+const max = 100
+
+/** 0 for a message without a depth. A caller that sets one only reduces its own nested calls. */
+export function depthOf (message: unknown): number {
+  const params = isRecord(message) ? message['params'] : undefined
+  const meta = isRecord(params) ? params['_meta'] : undefined
+  const depth = isRecord(meta) ? meta[depthMember] : undefined
+  return typeof depth === 'number' && Number.isSafeInteger(depth) && depth >= 0 ? Math.min(depth, max) : 0
 }

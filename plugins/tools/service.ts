@@ -1,7 +1,6 @@
 /** `app.tools`. */
 import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
 import type { ModelTool } from '../../lib/models/types.js'
-import type { CompiledTool } from './compiled.js'
 import type { RunTool } from './run.js'
 import type {
   FoundTool,
@@ -20,7 +19,7 @@ import { failure, TenantryError } from '../../lib/errors.js'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { requireCaller, requirePermissions, requireProvider } from '../auth/access.js'
 import { valueOf } from './tool-result.js'
-import { toolSet, type KeepTool, type ToolEntry, type ToolSet } from './tool-set.js'
+import { toolSet, type CompiledTool, type KeepTool, type ToolEntry, type ToolSet } from './tool-set.js'
 
 const maxSets = 1000 // tenants with sorted tools; the least recently used leave first
 const maxCharacters = 32_000_000 // of the cached schemas of tenants' tools

@@ -1,8 +1,9 @@
-/** The text of a response, for callers of tools. */
+/** The results of tool calls: the text of a response, or an error. */
 import type { ToolResult } from './types.js'
 import { isExact } from '../../lib/json/exact-number.js'
 import { mayHoldExact, parseJson } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { failure, TenantryError } from '../../lib/errors.js'
 
 /** @param isTrusted whether this server wrote the text as JSON */
 export function resultOf (text: string, isTrusted: boolean): ToolResult {
@@ -25,4 +26,24 @@ function withoutExact (value: unknown): unknown {
   if (isExact(value)) return String(value)
   if (Array.isArray(value)) return value.map(withoutExact)
   return isRecord(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withoutExact(member)])) : value
+}
+
+const maxDetails = 5 // of a validation error, in one message
+const maxMessage = 1000 // characters
+
+export function tooLarge (maxBytes: number): Error {
+  return failure('answerTooLarge', { message: `The result has more than ${maxBytes} bytes: request fewer records or fields` })
+}
+
+/** The route's own error. Its message says which values are wrong. */
+export function errorOf (status: number, body: unknown): TenantryError {
+  const { code, error, message, details } = isRecord(body) ? body : {}
+  if (typeof code !== 'string' || typeof message !== 'string' || typeof error !== 'string') {
+    return failure('toolFailed', { message: `The tool failed with the status ${status}` })
+  }
+  const faults = Array.isArray(details)
+    ? details.filter(isRecord).slice(0, maxDetails).map((detail) => `${String(detail['path'])} ${String(detail['message'])}`.trim())
+    : []
+  const whole = [message, ...faults].join('; ')
+  return new TenantryError({ code, status, title: error, message }, { message: whole.slice(0, maxMessage) })
 }

@@ -1,7 +1,6 @@
 /** The counted metrics, and the limits of a plan. */
 import type { TenantryError } from '../../lib/errors.js'
 import { bytesPerMB, planLimit, unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
-import { bytesText } from './bytes-text.js'
 
 /** Sums of requests, added in memory. */
 export type Counted = 'api_calls' | 'bandwidth_bytes'
@@ -72,4 +71,18 @@ export function refusal (plans: Plans, metric: Reserved | Gauge, plan: Plan, nee
 export function refuseAmount (amount: number, least: 0 | 1): void {
   if (Number.isSafeInteger(amount) && amount >= least) return
   throw new TypeError(`an amount must be an integer from ${least} to ${maxAmount}: got ${String(amount)}`)
+}
+
+const units = ['B', 'KB', 'MB', 'GB', 'TB', 'PB'] as const
+
+/** In the largest unit with a value of 1 or more, by powers of 1,024; at most two decimals. */
+export function bytesText (bytes: number): string {
+  let value = bytes
+  let index = 0
+  // A value that rounds to 1,024 of a unit is 1 of the next.
+  while (index < units.length - 1 && Number(value.toFixed(2)) >= 1024) {
+    value /= 1024
+    index++
+  }
+  return `${Number(value.toFixed(2))} ${units[index] ?? ''}`
 }

@@ -2,9 +2,8 @@
 import type { CurrentUsage } from './store.js'
 import { Type, type Static } from 'typebox'
 import { Percentage, percentageOf, unlimited, type Plan } from '../../lib/plans/plans.js'
-import { bytesText } from './bytes-text.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { allowed, microPerUSD } from './metrics.js'
+import { allowed, bytesText, microPerUSD } from './metrics.js'
 
 const metric = {
   current: Type.Number(),

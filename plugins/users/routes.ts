@@ -9,12 +9,11 @@ import { named } from '../../lib/validation/named-schema.js'
 import { actorOf, anonymousActor } from '../auth/actor.js'
 import { callerOf, holdings } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { reachableLink } from '../mail/reachable-link.js'
-import { triesPerMinute } from '../rate-limit/unauthenticated-limits.js'
+import { reachableLink } from '../mail/links.js'
+import { triesPerMinute } from '../rate-limit/check-limit.js'
 import { LoginSession, sendSession } from '../sessions/login-response.js'
 import { tenantOf } from '../tenancy/required.js'
-import { LinkPassword } from './link-body.js'
-import { Email, maxEmailLength, Role, type User } from './user.js'
+import { LinkPassword, Email, maxEmailLength, Role, type User } from './user.js'
 
 const bodyLimit = 16_384 // bytes: the longest password, written as `\uXXXX`, and a token
 const closed = { additionalProperties: false } as const

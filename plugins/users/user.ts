@@ -3,6 +3,8 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { Type, type Static } from 'typebox'
 import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/secrets/passwords.js'
 import { lazyValidator, errorDetails, type ErrorDetail } from '../../lib/validation/validator.js'
+import { named } from '../../lib/validation/named-schema.js'
+import { maxLinkTokenLength } from '../mail/links.js'
 
 /** A user with a password: (tenant, id). */
 export interface User {
@@ -54,3 +56,15 @@ const check = lazyValidator(Identity, 'body')
 export function identityFaults (identity: Static<typeof Identity>): readonly ErrorDetail[] {
   return errorDetails(check(identity) ?? [], 'body')
 }
+
+/** The body of a page that a mail links to: the token of the link, and the password that the user chooses. */
+export const LinkTokenText = Type.String({
+  minLength: 1,
+  maxLength: maxLinkTokenLength,
+  description: 'The token of the link in the mail: the fragment `#token=…`.'
+})
+
+export const LinkPassword = named(
+  'LinkPassword',
+  Type.Object({ token: LinkTokenText, password: Password }, { additionalProperties: false })
+)

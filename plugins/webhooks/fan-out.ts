@@ -7,7 +7,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { SubscriberDirectory, Subscribers } from './subscribers.js'
 import { createHash } from 'node:crypto'
 import { sql, type Kysely } from 'kysely'
-import { retryForMs } from './retry.js'
+import { retryForMs } from './send.js'
 
 const maxTenants = 100 // per pass
 const maxEach = 50 // events of each, while many tenants wait;

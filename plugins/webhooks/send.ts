@@ -1,12 +1,12 @@
 /** One attempt to deliver: the address, the signature and the meaning of the response. */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { FastifyInstance } from 'fastify'
 import type {} from '../outbound/index.js'
 import type {} from '../secrets/index.js'
+import type { FastifyInstance } from 'fastify'
 import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import type { SubscriberDirectory } from './subscribers.js'
 import type { SigningSecrets } from './secret.js'
 import type { Attempt, Ending } from './store.js'
+import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { faultOfUrl, type CompiledOutboundWebhook } from '../../lib/connectors/outbound-webhook.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import { secretKeysOf } from '../../lib/expressions/reference.js'
@@ -14,7 +14,6 @@ import { signedHeaders } from '../../lib/connectors/sign.js'
 import { isFailure } from '../../lib/errors.js'
 import { SecretUnreadable, callbackPlace, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { optional } from '../../lib/plugin/define.js'
-import { nextAttempt } from './retry.js'
 
 const gone = 410 // the receiver wants no further deliveries (Standard Webhooks)
 
@@ -127,4 +126,25 @@ function reasonOf (error: unknown, timeoutMs: number): string | null {
 function textOf (value: CompiledValue, scope: Scope): string | null {
   const text = value.evaluate(scope)
   return typeof text === 'string' && text !== '' && !text.includes('{{') ? text : null
+}
+
+/** How long a delivery is retried. */
+export const retryForMs = 86_400_000
+
+const firstMs = 5000
+const longestMs = 3_600_000
+const longestUncalledMs = 300_000
+
+/**
+ * The time of the next attempt: five seconds after the first, then twice as long each time, at most an hour; the last attempt
+ * is at the end of the period. null: there is no further attempt.
+ *
+ * @param attempts the number of attempts so far, 1 or more
+ * @param called whether the receiver was called. If not, others of its deliveries failed just before, and the delay stays short, so
+ * that they do not wait long once the receiver is back
+ */
+function nextAttempt (attempts: number, now: Date, giveUpAt: Date, called = true): Date | null {
+  if (now >= giveUpAt) return null
+  const wait = Math.min(called ? longestMs : longestUncalledMs, firstMs * 2 ** Math.min(attempts - 1, 20))
+  return new Date(Math.min(now.getTime() + wait, giveUpAt.getTime()))
 }

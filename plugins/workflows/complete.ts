@@ -10,8 +10,7 @@ import type { HeldRun, RunEnd, RunStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
-import { Interrupted } from './journal.js'
-import { throughOutages } from './outage.js'
+import { Interrupted, throughOutages } from './journal.js'
 
 const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,144
 

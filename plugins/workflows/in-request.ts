@@ -2,12 +2,13 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'
-import { disconnectSignal, maxSyncMs } from './caller.js'
+import type { RouteReply } from '../../lib/http/route-reply.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { runWorkflow } from './runner.js'
-import { SyncJournal } from './sync-journal.js'
+import { SyncJournal } from './journal.js'
 import { optional } from '../../lib/plugin/define.js'
 import { platformRef, tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { failure } from '../../lib/errors.js'
 
 /** Responds with the result. */
 export type RunInRequest = (workflow: CompiledWorkflow, scope: Scope, request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>
@@ -46,4 +47,15 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
       if (events) webhooks?.wake()
     }
   }
+}
+
+export const maxSyncMs = 300_000 // for a run within a request, after which no further step begins
+
+/** Aborts when the caller has left, since the result is no longer needed. */
+export function disconnectSignal ({ raw }: Pick<RouteReply, 'raw'>): AbortSignal {
+  const gone = new AbortController()
+  raw.once('close', () => {
+    if (!raw.writableFinished) gone.abort(failure('stopping', { message: 'The caller disconnected' }))
+  })
+  return gone.signal
 }

@@ -1,6 +1,11 @@
 /** The journal of a run: the interface between running steps (runner.ts) and storing their results. */
-import type { ResultForm } from '../../lib/expressions/types.js'
-import type { BoundQuery } from '../../lib/expressions/types.js'
+import type { ResultForm, BoundQuery } from '../../lib/expressions/types.js'
+import type { TenantRef } from '../../lib/identity/tenant-ref.js'
+import type { CompiledWorkflow } from '../../lib/workflows/types.js'
+import type { Engine, SessionOptions } from '../../lib/database/engine.js'
+import { randomUUID } from 'node:crypto'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { isOutage } from '../../lib/database/failures.js'
 
 export interface StepOutcome {
   readonly status: 'completed' | 'failed' | 'skipped'
@@ -50,4 +55,58 @@ export interface Journal {
  */
 export class Interrupted extends Error {
   override readonly name = 'WorkflowInterrupted'
+}
+
+export class SyncJournal implements Journal {
+  readonly runId = randomUUID()
+  readonly isRepeated = false
+  readonly #engine: Engine
+  readonly #options: SessionOptions
+  readonly #timed: boolean
+  readonly #text: RunText
+  readonly #sent = new Set<string>()
+
+  constructor (workflow: CompiledWorkflow, engine: Engine, tenant: TenantRef) {
+    this.#engine = engine
+    this.#options = { tenant }
+    this.#timed = workflow.timed
+    this.#text = (bound) => engine.text(bound.statement, bound.values, this.#options)
+  }
+
+  outcome (): undefined {}
+
+  started (): void {}
+
+  /** A step with a timeout is a transaction, so that its writes can be rolled back. */
+  database (_step: string, run: (text: RunText) => Promise<StepOutcome>): Promise<StepOutcome> {
+    if (!this.#timed) return run(this.#text)
+    return this.#engine.transaction(this.#options, (session) => run((bound: BoundQuery) => session.text(bound.statement, bound.values)))
+  }
+
+  finished (): void {}
+
+  wasSent (step: string): boolean {
+    return this.#sent.has(step)
+  }
+
+  sent (step: string, isSent: boolean): void {
+    if (isSent) this.#sent.add(step)
+    else this.#sent.delete(step)
+  }
+}
+
+const pauseMs = 1000
+
+/**
+ * Repeats the work while the database is unreachable, or while that causes errors. Rejects with other errors, and if the signal is aborted.
+ */
+export async function throughOutages<Result> (work: () => Promise<Result>, signal: AbortSignal): Promise<Result> {
+  for (;;) {
+    try {
+      return await work()
+    } catch (error) {
+      if (signal.aborted || !(isOutage(error) || isOutage(Object(error).cause))) throw error
+    }
+    await sleep(pauseMs, undefined, { signal }).catch(() => {})
+  }
 }

@@ -3,10 +3,10 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { PlaceOf } from '../../lib/expressions/condition.js'
 import type { CacheStore } from '../../lib/cache/store.js'
 import type { Integrations } from '../integrations/integrations.js'
-import type { Clock } from './clock.js'
 import type { Journal } from './journal.js'
 import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import type { RunCaller } from './run-caller.js'
+import { setTimeout } from 'node:timers/promises'
 
 export interface RunContext {
   readonly journal: Journal
@@ -33,4 +33,17 @@ export interface RunContext {
   readonly stepMs?: number | undefined
   /** Milliseconds after which the run rejects with `TurnOver` before its next step, if it has completed one. Default: no limit. */
   readonly turnMs?: number | undefined
+}
+
+export interface Clock {
+  /** Milliseconds since 1970. */
+  now(): number
+  /** Resolves after this number of milliseconds; rejects if the signal is aborted earlier. */
+  sleep(ms: number, signal: AbortSignal): Promise<void>
+}
+
+export const systemClock: Clock = {
+  // The process's monotonic clock: setting the machine's clock does not change timeouts of steps.
+  now: () => Math.round(performance.timeOrigin + performance.now()),
+  sleep: (ms, signal) => setTimeout(ms, undefined, { signal })
 }

@@ -4,7 +4,6 @@
  */
 import type { CompiledWorkflow, CompiledStep, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
 import type { Scope } from '../../lib/expressions/types.js'
-import type { RunContext } from './run-context.js'
 import type { ResultForm } from '../../lib/expressions/types.js'
 import { maxResultBytes } from '../../lib/expressions/result.js'
 import { toText } from '../../lib/expressions/template.js'
@@ -12,7 +11,7 @@ import { failure, isFailure, catalogue, TenantryError } from '../../lib/errors.j
 import { parseResult } from '../../lib/json/parse.js'
 import { expressionFaults, type Condition, type ReportFault } from '../../lib/expressions/condition.js'
 import { createYielder, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { systemClock, type Clock } from './clock.js'
+import { systemClock, type RunContext, type Clock } from './run-context.js'
 import { Interrupted, type StepOutcome, type StepError } from './journal.js'
 import { overdue } from './step-time.js'
 import { runStep, type StepContext } from './steps.js'

@@ -1,5 +1,5 @@
 /** The time limit of one attempt of a step. */
-import type { Clock } from './clock.js'
+import type { Clock } from './run-context.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 
 /** The error of a step that took longer. */

@@ -1,9 +1,8 @@
 /** One attempt of a step: a statement, a call to another service, or a step that another plugin runs. */
 import type { BoundQuery, Scope } from '../../lib/expressions/types.js'
 import type { DatabaseStep, IntegrationStep, RunnerStep } from '../../lib/workflows/types.js'
-import type { Clock } from './clock.js'
+import type { Clock, RunContext } from './run-context.js'
 import type { RunCaller } from './run-caller.js'
-import type { RunContext } from './run-context.js'
 import type { RunText, StepOutcome } from './journal.js'
 import { formOf, maxResultBytes } from '../../lib/expressions/result.js'
 import { failure, isFailure } from '../../lib/errors.js'

@@ -9,8 +9,7 @@ import { heldAt, type VerifiedClaims } from '../claims.js'
 import { tokenInvalid } from '../errors.js'
 import { mapClaims } from './claims.js'
 import { createJwks, type Jwks } from './jwks.js'
-import { isSigned } from './signature.js'
-import { readToken, type ReadToken } from './token.js'
+import { isSigned, readToken, type ReadToken } from './signature.js'
 
 const renewEvery = 60_000 // ms between checks of the keys' age, since cached tokens do not trigger any
 

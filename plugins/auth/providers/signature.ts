@@ -1,6 +1,7 @@
 /** Signatures of external tokens (RFC 7518, 3; RFC 8037): the fitting key of an algorithm, and the verification. */
 import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
 import { constants, verify, type KeyObject } from 'node:crypto'
+import { isRecord } from '../../../lib/json/plain-value.js'
 
 const minModulusLength = 2048 // bits (RFC 7518, 3.3)
 const maxModulusLength = 8192 // bits; a signature of a longer key takes a millisecond to verify
@@ -47,5 +48,31 @@ export function isSigned (text: string, signature: Buffer, key: KeyObject, algor
     return verify(hash, Buffer.from(text), { key, ...options }, signature)
   } catch {
     return false
+  }
+}
+
+const parts = /^([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)\.([A-Za-z0-9_-]+)$/
+
+export interface ReadToken {
+  readonly header: Readonly<Record<string, unknown>>
+  readonly payload: Readonly<Record<string, unknown>>
+  /** The signed part. */
+  readonly input: string
+  readonly signature: Buffer
+}
+
+/** null for an invalid token. */
+export function readToken (token: string): ReadToken | null {
+  const [, header = '', payload = '', signature = ''] = parts.exec(token) ?? []
+  const read = { header: decoded(header), payload: decoded(payload) }
+  if (!isRecord(read.header) || !isRecord(read.payload)) return null
+  return { header: read.header, payload: read.payload, input: `${header}.${payload}`, signature: Buffer.from(signature, 'base64url') }
+}
+
+function decoded (part: string): unknown {
+  try {
+    return JSON.parse(Buffer.from(part, 'base64url').toString())
+  } catch {
+    return undefined
   }
 }

@@ -5,6 +5,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { failure, isFailure, TenantryError } from '../../../lib/errors.js'
 import { jsonExcess } from '../../../lib/json/bounds.js'
+import { Type, type Static, type TSchema } from 'typebox'
+import { lazyValidator } from '../../../lib/validation/validator.js'
 
 const tryTime = 5000 // ms for one try
 const callTime = 10_000 // ms for a call with its retries, unless the caller sets another time
@@ -189,4 +191,31 @@ function failureOf (error: unknown, isTimedOut: boolean, { keyOwner }: CallOptio
 function busy (error: ProviderFault): TenantryError {
   const retryAfter = Math.max(1, error.retryAfter ?? defaultRetryAfter)
   return failure('providerBusy', { cause: error, extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+}
+
+/** An id, or the name of a kind, that fits the database and paths: visible ASCII characters. */
+export const Id = (maxLength: number) => Type.String({ maxLength, pattern: '^[\\x21-\\x7e]+$' })
+
+/** A time of RFC 3339. `Date` parses all of them except leap seconds, which are refused. */
+export const Time = Type.String({
+  format: 'date-time',
+  maxLength: 64,
+  pattern: '^[0-9-]{10}T[0-9]{2}:[0-9]{2}:[0-5][0-9](?:\\.[0-9]+)?(?:Z|[+-][0-9]{2}:[0-9]{2})$'
+})
+
+/** Creates the reader of a documented value; further members are ignored. Throws a ProviderFault that names the first fault. */
+export function documented<S extends TSchema> (name: string, schema: S): (value: unknown) => Static<S> {
+  const validate = lazyValidator(schema, 'body')
+  const errorsOf = (value: unknown): string | null => {
+    const errors = validate(value)
+    return errors === null ? null : `${errors[0]?.instancePath ?? ''} ${errors[0]?.message ?? ''}`
+  }
+  return (value) => {
+    if (isOf<Static<S>>(value, errorsOf)) return value
+    throw new ProviderFault('unreadable', { message: `the response is not ${name}: ${errorsOf(value) ?? ''}` })
+  }
+}
+
+function isOf<T> (value: unknown, errorsOf: (value: unknown) => string | null): value is T {
+  return errorsOf(value) === null
 }

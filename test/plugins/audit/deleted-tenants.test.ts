@@ -1,7 +1,7 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { builtInPlans } from '../../../lib/plans/plans.js'
-import { sweepAudit } from '../../../plugins/audit/sweep.js'
+import { sweepAudit } from '../../../plugins/audit/store.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'

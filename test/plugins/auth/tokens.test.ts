@@ -3,7 +3,7 @@ import { createHmac } from 'node:crypto'
 import t from 'tap'
 import { createTokens } from './make-tokens.js'
 import type { JwtOptions } from '../../../plugins/auth/keys.js'
-import type { RevocationList } from '../../../plugins/auth/revocations.js'
+import type { RevocationList } from '../../../plugins/auth/sources.js'
 import { keyPair, signToken, testSecret } from '../../helpers/tokens.js'
 
 const invalid = { code: 'TENANTRY_TOKEN_INVALID', statusCode: 401, message: 'Invalid or expired token' }

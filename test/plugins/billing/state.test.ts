@@ -1,8 +1,7 @@
 /** The pure functions of billing: merging snapshots of a subscription, its entitlement, and the choice of the current one. */
 import type { Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { test } from 'tap'
-import { entitlement, graceMs } from '../../../plugins/billing/entitlement.js'
-import { resolvePlan, type TenantSubscription, type Memory } from '../../../plugins/billing/resolve-plan.js'
+import { entitlement, graceMs, resolvePlan, type TenantSubscription, type Memory } from '../../../plugins/billing/resolve-plan.js'
 import { confirmed, knownOf, knownSince, merged, type Known } from '../../../plugins/billing/snapshots.js'
 import { seededRandom } from '../../helpers/random.js'
 import { at, day, endOfMonth, productPlans, products, recordedMonth, shuffled, snapshotOf, start } from './month.js'

@@ -1,6 +1,6 @@
 import { Registry } from 'prom-client'
 import t from 'tap'
-import { createTenantSeries } from '../../../plugins/metrics/tenants.js'
+import { createTenantSeries } from '../../../plugins/metrics/requests.js'
 import { samplesOf } from './exposition.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 

@@ -4,7 +4,7 @@ import { forEachEngine } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { refused } from '../../http/caller.js'
 import { builtInPlans } from '../../../lib/plans/plans.js'
-import { sweepAudit } from '../../../plugins/audit/sweep.js'
+import { sweepAudit } from '../../../plugins/audit/store.js'
 import { sweepSecrets } from '../../../plugins/secrets/sweep.js'
 import { day, fakeClock, open, valuesOf } from './app.js'
 

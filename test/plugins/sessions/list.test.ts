@@ -1,8 +1,7 @@
 /** A process's list of ended tokens, and events while it is being read. */
-import type { ReadRevocations } from '../../../plugins/sessions/store.js'
 import { test } from 'tap'
 import { createRevocations } from '../../../plugins/sessions/list.js'
-import { createOwners } from '../../../plugins/sessions/owner.js'
+import { createOwners, type ReadRevocations } from '../../../plugins/sessions/store.js'
 import { subjectOf } from '../../../plugins/sessions/sequence.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 

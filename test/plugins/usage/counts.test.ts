@@ -1,7 +1,6 @@
 import { test } from 'tap'
-import { bytesText } from '../../../plugins/usage/bytes-text.js'
+import { bytesText, allowed, refuseAmount } from '../../../plugins/usage/metrics.js'
 import { add, createCounts, noFigures } from '../../../plugins/usage/counts.js'
-import { allowed, refuseAmount } from '../../../plugins/usage/metrics.js'
 import { dayOf, daysOf, monthOf } from '../../../plugins/usage/periods.js'
 import { createPlans } from '../../../lib/plans/plans.js'
 import { fakeClock, smallPlans } from './app.js'

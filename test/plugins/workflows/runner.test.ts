@@ -1,5 +1,5 @@
 /** Retries, timeouts and steps of other plugins: on a bare Fastify with the workflows plugin, and on the runner with the test's clock. */
-import type { Clock } from '../../../plugins/workflows/clock.js'
+import type { Clock } from '../../../plugins/workflows/run-context.js'
 import type { StepCall, StepRunners } from '../../../lib/workflows/service-steps.js'
 import type { Step } from '../../../lib/schema/workflow.js'
 import type { Scope } from '../../../lib/expressions/types.js'

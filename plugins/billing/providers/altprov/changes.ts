@@ -2,21 +2,12 @@
 import type Stripe from 'stripe'
 import type { CallTime } from '../call.js'
 import type { Snapshot } from '../provider.js'
-import type { ProviderResponse, AltprovClient } from './client.js'
+import { checkId, keyOf, type ProviderResponse, type AltprovClient } from './client.js'
 import { failure } from '../../../../lib/errors.js'
 import {
-  readReleased,
-  readSchedule,
-  type AltprovDiscounts,
-  type AltprovItem,
-  type AltprovPhase,
-  type AltprovPrice,
-  type AltprovSchedule,
-  type AltprovSubscription
+  readReleased, readSchedule, readPrice, readPrices, readProduct, type AltprovDiscounts, type AltprovItem,
+  type AltprovPhase, type AltprovPrice, type AltprovSchedule, type AltprovSubscription
 } from './documented.js'
-import { checkId } from './id.js'
-import { keyOf } from './key.js'
-import { priceOf } from './price.js'
 import { idOf, isCanceling, snapshotOf, subscriptionOf } from './snapshot.js'
 
 /** Members of a snapshot that are ids unless they are expanded. */
@@ -204,4 +195,34 @@ function isSome<T> (list: T[] | null | undefined): list is T[] {
 function onePeriod ({ recurring }: AltprovPrice): { interval: 'day' | 'week' | 'month' | 'year', interval_count: number } {
   if (recurring === null) throw failure('providerFailed', { cause: new Error('ALTPROV_PRODUCT_MAP names a price that is not recurring') })
   return recurring
+}
+
+/**
+ * The price of that id, or of the product of that id: its default price, else its only active recurring one. Throws `notFound` if neither
+ * exists, `providerFailed` if the product's price is ambiguous.
+ */
+export async function priceOf (client: AltprovClient, time: CallTime, product: string): Promise<AltprovPrice> {
+  checkId(product)
+  if (/^(price|plan)_/.test(product)) {
+    return (await client.call(time, readPrice, async (stripe) => await stripe.prices.retrieve(product))).body
+  }
+  const { body: { default_price: standard } } = await client.call(
+    time,
+    readProduct,
+    async (stripe) => await stripe.products.retrieve(product, { expand: ['default_price'] })
+  )
+  if (standard?.recurring) return standard
+  const { body: { data: [only, ...others] } } = await client.call(
+    time,
+    readPrices,
+    async (stripe) => await stripe.prices.list({ product, active: true, type: 'recurring', limit: 2 })
+  )
+  if (only !== undefined && others.length === 0) return only
+  throw failure('providerFailed', {
+    cause: new Error(
+      `ALTPROV_PRODUCT_MAP names the product ${product}, which has ${
+        only === undefined ? 'no' : 'more than one'
+      } active recurring price and no default one: name the price`
+    )
+  })
 }

@@ -3,8 +3,13 @@
  * response and redirects, which the SDK does not; only `callProvider` retries.
  */
 import type Stripe from 'stripe'
-import { callProvider, ProviderFault, type CallTime } from '../call.js'
-import { send, type ResponseHead } from './send.js'
+import {
+  callProvider, ProviderFault, readText, cleanReason, kindOfStatus, requireBounded, retryAfterOf, type CallTime,
+  type FaultKind
+} from '../call.js'
+import { parseBounded } from '../../../../lib/json/bounds.js'
+import { failure } from '../../../../lib/errors.js'
+import { createHash } from 'node:crypto'
 
 export type AltprovPackage = typeof Stripe
 
@@ -49,7 +54,7 @@ export function createAltprovClient (Package: AltprovPackage, apiKey: string, ba
       if (head.at === null) throw new ProviderFault('unreadable', { message: 'the response of altprov lacks the time' })
       return { body, at: head.at, isReplay: head.isReplay }
     } catch (error) {
-      throw faultOf(error, stripe)
+      throw causeOf(error, stripe)
     }
   }
   return {
@@ -80,8 +85,83 @@ function addressOf (baseUrl: string): { host: string, port: string, protocol: 'h
 }
 
 /** The SDK wraps errors of `send`; any other error of the SDK means an undocumented response. */
-function faultOf (error: unknown, { errors }: Stripe): unknown {
+function causeOf (error: unknown, { errors }: Stripe): unknown {
   if (error instanceof ProviderFault) return error
   if (error instanceof errors.StripeConnectionError) return error.detail
   return new ProviderFault('unreadable', { message: 'the SDK cannot parse the response of altprov' })
+}
+
+interface ResponseHead {
+  at: Date | null
+  isReplay: boolean
+}
+
+export interface Sender {
+  readonly apiKey: string
+  readonly signal: AbortSignal
+  readonly head: ResponseHead
+}
+
+/** The body of a success, read to its end. Throws a ProviderFault for other responses. */
+export async function send (url: string, request: RequestInit | undefined, { apiKey, signal, head }: Sender): Promise<Response> {
+  const begun = performance.now()
+  const response = await fetch(url, { ...request, signal, redirect: 'manual' })
+  head.at = timeOf(response.headers.get('date'), performance.now() - begun)
+  head.isReplay = response.headers.get('idempotent-replayed') === 'true'
+  const text = await readText(response)
+  // Without the headers: the SDK would print a notice from one of them.
+  if (response.ok) return new Response(requireBounded(text))
+  throw faultOf(response, text, `${request?.method ?? 'GET'} ${new URL(url).pathname}`, apiKey)
+}
+
+/**
+ * The `Date` of a response, minus its duration: a slow response shows the state at the time of the request, and must not seem newer than an
+ * event in between.
+ */
+export function timeOf (date: string | null, took: number): Date | null {
+  const sent = Date.parse(date ?? '')
+  return Number.isNaN(sent) ? null : new Date(sent - Math.floor(took / 1000) * 1000)
+}
+
+function faultOf (response: Response, text: string, call: string, apiKey: string): ProviderFault {
+  const { code, message } = refusalOf(text)
+  const reason = message === undefined ? undefined : cleanReason(message, apiKey)
+  return new ProviderFault(kindOf(response.status, code), {
+    message: `altprov responded with ${response.status} to ${call} (${response.headers.get('request-id') ?? 'no request id'})${
+      reason === undefined ? '' : `: ${reason}`
+    }`,
+    reason,
+    retryAfter: retryAfterOf(response.headers.get('retry-after'))
+  })
+}
+
+function kindOf (status: number, code: string | undefined): FaultKind {
+  // A parameter that names a missing object is a 400.
+  if (code === 'resource_missing') return 'missing'
+  // 409: the same idempotency key is in use, or the object is locked. 424: a service that Stripe uses failed.
+  if (status === 409 || code === 'rate_limit') return 'busy'
+  return status === 424 ? 'failed' : kindOfStatus(status)
+}
+
+/** Stripe's form: `{error: {type, code?, message?, param?}}`. */
+function refusalOf (text: string): { code?: string | undefined, message?: string | undefined } {
+  let body: unknown
+  try {
+    body = parseBounded(text)
+  } catch {
+    return {}
+  }
+  const { error }: { error?: unknown } = Object(body)
+  const { code, message }: { code?: unknown, message?: unknown } = Object(error)
+  return { code: typeof code === 'string' ? code : undefined, message: typeof message === 'string' ? message : undefined }
+}
+
+/** Throws `notFound` for a text that cannot be an id of the provider: it would change the path. */
+export function checkId (id: string): void {
+  if (!/^\w[\w.-]{0,254}$/.test(id)) throw failure('notFound')
+}
+
+/** Idempotency keys: the provider refuses a repeated key with other content, so the key includes the content. */
+export function keyOf (...content: readonly unknown[]): string {
+  return `tenantry-${createHash('sha256').update(JSON.stringify(content)).digest('base64url')}`
 }

@@ -5,11 +5,10 @@
  */
 import type { CallTime } from '../call.js'
 import type { CheckoutInput } from '../provider.js'
-import type { AltprovClient } from './client.js'
 import { failure } from '../../../../lib/errors.js'
 import { isTenantId, type Owner } from '../../../../lib/identity/tenant-ref.js'
 import { readCustomer, readCustomers, readFound } from './documented.js'
-import { keyOf } from './key.js'
+import { keyOf, type AltprovClient } from './client.js'
 import { idOf } from './snapshot.js'
 
 const maxCustomers = 10 // of one tenant; several exist only if some were created by hand

@@ -3,7 +3,7 @@
  * before (they belong to the subscription). An event has the version of its webhook endpoint, which may differ from that of the SDK.
  */
 import { Type, type Static, type TSchema } from 'typebox'
-import { documented, Id as IdOf } from '../documented.js'
+import { documented, Id as IdOf } from '../call.js'
 
 /** Seconds since 1970, until the year 9999. */
 const Timestamp = Type.Integer({ minimum: 0, maximum: 253_402_300_799 })

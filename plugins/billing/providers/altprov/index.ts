@@ -2,11 +2,10 @@
 import type { Owner } from '../../../../lib/identity/tenant-ref.js'
 import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { CallTime, orNone } from '../call.js'
-import { cancel, changeAtPeriodEnd, changeNow, expanded, resume, type Change } from './changes.js'
+import { cancel, changeAtPeriodEnd, changeNow, expanded, resume, priceOf, type Change } from './changes.js'
 import { createAltprovClient, loadAltprov, type AltprovClient } from './client.js'
 import { customerOf, customersOfSubscriptions } from './customers.js'
 import { readCheckout, readList, type AltprovSubscription } from './documented.js'
-import { priceOf } from './price.js'
 import { snapshotOf, subscriptionOf } from './snapshot.js'
 import { readAltprovWebhook } from './webhook.js'
 

@@ -2,7 +2,7 @@
 import type { SubscriptionStatus, Snapshot } from '../provider.js'
 import { Type, type Static } from 'typebox'
 import { isTenantId, type TenantId } from '../../../../lib/identity/tenant-ref.js'
-import { documented, Id as IdOf, Time } from '../documented.js'
+import { documented, Id as IdOf, Time } from '../call.js'
 
 const Id = IdOf(200)
 const NullableTime = Type.Union([Time, Type.Null()])

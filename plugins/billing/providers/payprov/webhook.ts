@@ -5,8 +5,7 @@ import { Type, type Static } from 'typebox'
 import { failure } from '../../../../lib/errors.js'
 import { parseBounded } from '../../../../lib/json/bounds.js'
 import { keysOf, verified } from '../../../../lib/webhooks/schemes.js'
-import { ProviderFault } from '../call.js'
-import { documented, Id as IdOf, Time } from '../documented.js'
+import { ProviderFault, documented, Id as IdOf, Time } from '../call.js'
 import { Customer, readSubscription, snapshotOf, tenantOf } from './subscription.js'
 
 const Id = IdOf(200)

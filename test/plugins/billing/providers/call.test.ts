@@ -11,8 +11,8 @@ import {
   type CallOptions
 } from '../../../../plugins/billing/providers/call.js'
 import { maxJsonKeys } from '../../../../lib/json/bounds.js'
-import { send as sendAltprov } from '../../../../plugins/billing/providers/altprov/send.js'
-import { send as sendPayprov } from '../../../../plugins/billing/providers/payprov/send.js'
+import { send as sendAltprov } from '../../../../plugins/billing/providers/altprov/client.js'
+import { send as sendPayprov } from '../../../../plugins/billing/providers/payprov/client.js'
 import { runProgram } from '../../../helpers/program.js'
 import { remote } from '../../../helpers/remote.js'
 

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { bucketOf, durationOf, lastBucket, relativeError } from '../../../plugins/analytics/histogram.js'
+import { bucketOf, durationOf, lastBucket, relativeError } from '../../../plugins/analytics/lines.js'
 
 t.test("a bucket's value differs from the duration by at most 2.5 %, from a twentieth of a millisecond to an hour", async (t) => {
   let worst = 0

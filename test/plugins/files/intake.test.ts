@@ -1,7 +1,7 @@
 /** Storage that an upload reserves. */
 import t from 'tap'
 import type { Reservation } from '../../../plugins/usage/index.js'
-import { holdStorage } from '../../../plugins/files/storage-hold.js'
+import { holdStorage } from '../../../plugins/files/intake.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 t.test('storage that is reserved after the release is given back', async (t) => {

@@ -1,11 +1,9 @@
 /** Codes of authenticator apps: compared with oathtool, with RFC 6238, and with a QR code decoder. */
-import type { Test } from 'tap'
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
-import { test } from 'tap'
-import { codePattern, createBackupCodes, hashOf, readCode } from '../../../plugins/mfa/codes.js'
+import { test, type Test } from 'tap'
+import { codePattern, createBackupCodes, hashOf, readCode, codeOf, createSecret, stepOf } from '../../../plugins/mfa/codes.js'
 import { enrolmentOf, uriOf } from '../../../plugins/mfa/enrolment.js'
-import { codeOf, createSecret, stepOf } from '../../../plugins/mfa/totp.js'
 import { scan } from './app.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
