@@ -329,18 +329,16 @@ export function createUsageStore (
 
     /** undefined if the tenant does not exist. `days`: those of the month. */
     async standing (tenant: Owner, days: readonly string[]): Promise<CurrentUsage | undefined> {
-      const summed = (counter: Counter) =>
+      const summed = (counter: Counter, periods: readonly string[]) =>
         sql`coalesce((
-        select sum(amount) from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = ${sql.lit(counter)} and c.period = any(${days}::text[])), 0)::float8`
+        select sum(amount) from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = ${sql.lit(counter)} and c.period = any(${periods}::text[])), 0)::float8`
       const open = (gauge: Gauge) =>
         sql`coalesce((
         select sum(g.value) from tenantry.usage_gauges g join tenantry.usage_instances i on i.id = g.instance_id
         where g.tenant_id = t.id and g.gauge = ${sql.lit(gauge)} and i.seen_at > clock_timestamp() - interval ${silence}), 0)::float8`
       const { rows: [row] } = await sql<Omit<CurrentUsage, 'gauges'> & Record<Gauge, number>>`select t.plan,
-          coalesce((select amount from tenantry.usage_counters c where c.tenant_id = t.id and c.counter = 'storage_bytes' and c.period = 'total'), 0)::float8 + ${
-        reservedStorage(sql`t.id`)
-      }::float8 as storage,
-          ${summed('llm_tokens')} as tokens, ${summed('ai_cost')} as cost,
+          ${summed('storage_bytes', [total])} + ${reservedStorage(sql`t.id`)}::float8 as storage,
+          ${summed('llm_tokens', days)} as tokens, ${summed('ai_cost', days)} as cost,
           (select count(*) from tenantry.secrets s where s.tenant_id = t.id and s.deleted_at is null)::float8 as secrets,
           ${open('connections')} as connections, ${open('rooms')} + ${joinedRooms} as rooms, ${open('entities_watched')} as entities_watched
         from tenantry.tenants t where t.id = ${tenant}`.execute(kyselyFor(tenant))
