@@ -14,21 +14,6 @@ import { serializeExactly } from '../json/stringify.js'
 import { buildSerializer } from '../validation/fastify-compilers.js'
 import { validatorCompiler } from '../validation/validator.js'
 
-const noParameters = Type.Object({}, { additionalProperties: false })
-
-/**
- * Closes the query strings of this context's routes with a schema. Declared routes check their requests themselves. Hidden routes serve
- * files of pages.
- */
-function closeQueries (group: FastifyInstance): void {
-  group.addHook('onRoute', (route) => {
-    const { schema } = route
-    if (schema === undefined || schema.hide === true) return
-    const { querystring } = schema
-    route.schema = { ...schema, querystring: isRecord(querystring) ? { ...querystring, additionalProperties: false } : noParameters }
-  })
-}
-
 /**
  * Adds the endpoints to their context, which has the conventions of this package: errors, validation, JSON bodies, query strings
  * without unknown parameters.
@@ -135,6 +120,21 @@ function compileLazily (app: FastifyInstance): void {
       serialize ??= compile({ ...route, httpStatus })
       return serializeExactly(serialize, data)
     }
+  })
+}
+
+const noParameters = Type.Object({}, { additionalProperties: false })
+
+/**
+ * Closes the query strings of this context's routes with a schema. Declared routes check their requests themselves. Hidden routes serve
+ * files of pages.
+ */
+function closeQueries (group: FastifyInstance): void {
+  group.addHook('onRoute', (route) => {
+    const { schema } = route
+    if (schema === undefined || schema.hide === true) return
+    const { querystring } = schema
+    route.schema = { ...schema, querystring: isRecord(querystring) ? { ...querystring, additionalProperties: false } : noParameters }
   })
 }
 
