@@ -132,12 +132,19 @@ function firstOf (text: string, pattern: string, budget: Budget): number {
   return text.indexOf(pattern)
 }
 
+/** The pattern in the direction of a search. */
+interface Table {
+  readonly codes: Uint16Array
+  /** For each character, the number of matching ones before it after a mismatch. */
+  readonly fallbacks: Int32Array
+}
+
 /** Finds a text in others, forwards or backwards. */
 class Finder {
   readonly #pattern: string
   readonly #budget: Budget
-  #forward: Int32Array | null = null
-  #backward: Int32Array | null = null
+  #forward: Table | null = null
+  #backward: Table | null = null
 
   constructor (pattern: string, budget: Budget) {
     this.#pattern = pattern
@@ -182,44 +189,37 @@ class Finder {
     return this.#pattern.length <= 1
   }
 
-  /** The positions of the pattern's first character, in the direction of the search. */
-  #start (step: 1 | -1): number {
-    return step === 1 ? 0 : this.#pattern.length - 1
-  }
-
-  /** For each character of the pattern, the number of matching ones before it after a mismatch. */
-  #table (step: 1 | -1): Int32Array {
+  #table (step: 1 | -1): Table {
     const pattern = this.#pattern
-    this.#budget.allocate(4 * pattern.length)
-    this.#budget.spend(pattern.length >>> walkShift)
-    const start = this.#start(step)
-    const table = new Int32Array(pattern.length)
-    for (let index = 1, matched = 0; index < pattern.length; index++) {
-      const code = pattern.charCodeAt(start + step * index)
-      while (matched > 0 && code !== pattern.charCodeAt(start + step * matched)) matched = table[matched - 1]!
-      if (code === pattern.charCodeAt(start + step * matched)) matched++
-      table[index] = matched
+    const { length } = pattern
+    this.#budget.allocate(6 * length)
+    this.#budget.spend(length >>> walkShift)
+    const codes = new Uint16Array(length)
+    const fallbacks = new Int32Array(length)
+    for (let index = 0; index < length; index++) codes[index] = pattern.charCodeAt(step === 1 ? index : length - 1 - index)
+    for (let index = 1, matched = 0; index < length; index++) {
+      const code = codes[index]!
+      while (matched > 0 && code !== codes[matched]) matched = fallbacks[matched - 1]!
+      if (code === codes[matched]) matched++
+      fallbacks[index] = matched
     }
-    return table
+    return { codes, fallbacks }
   }
 
   /** The position of the last character of the first match in the direction, or -1. */
-  #walk (text: string, from: number, step: 1 | -1, table: Int32Array): number {
-    const pattern = this.#pattern
-    const start = this.#start(step)
+  #walk (text: string, from: number, step: 1 | -1, { codes, fallbacks }: Table): number {
     const most = step === 1 ? text.length - from : from + 1
     // Charged in pieces: most searches end long before the end of the text.
-    let paid = 0
-    for (let position = from, walked = 0, matched = 0; walked < most; position += step, walked++) {
-      if (walked === paid) {
-        const piece = Math.min(walkPiece, most - paid)
-        this.#budget.spend((piece >>> walkShift) + 1)
-        paid += piece
+    for (let walked = 0, matched = 0; walked < most;) {
+      const piece = Math.min(walkPiece, most - walked)
+      this.#budget.spend((piece >>> walkShift) + 1)
+      for (const end = walked + piece; walked < end; walked++) {
+        const position = from + step * walked
+        const code = text.charCodeAt(position)
+        while (matched > 0 && code !== codes[matched]) matched = fallbacks[matched - 1]!
+        if (code === codes[matched]) matched++
+        if (matched === codes.length) return position
       }
-      const code = text.charCodeAt(position)
-      while (matched > 0 && code !== pattern.charCodeAt(start + step * matched)) matched = table[matched - 1]!
-      if (code === pattern.charCodeAt(start + step * matched)) matched++
-      if (matched === pattern.length) return position
     }
     return -1
   }

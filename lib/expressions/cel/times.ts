@@ -13,6 +13,8 @@ const mostFormats = 32
 /** Creating a format takes about 100 µs, using it about 12. */
 const newFormatSteps = 10_000
 const formatSteps = 600
+/** Parsing a text, in addition to the call. */
+const parseSteps = 15
 
 type Part = (date: Date) => number
 
@@ -39,7 +41,10 @@ const durationParts: ReadonlyMap<string, (duration: Duration) => bigint> = new M
 ])
 
 export const timeFunctions: Functions = {
-  'timestamp/1': (_budget, value) => toTimestamp(value)
+  'timestamp/1': (budget, value) => {
+    budget.spend(parseSteps)
+    return toTimestamp(value)
+  }
 }
 
 export const timeMethods: Functions = Object.fromEntries(
