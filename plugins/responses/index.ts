@@ -12,6 +12,7 @@ import { turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
 import { whenEnded, isToolCall } from '../../lib/plugin/request-end.js'
+import { BodyChunks } from './body-chunks.js'
 import { LargeRoutes } from './large-routes.js'
 import { Ledger } from './ledger.js'
 import { Readable } from 'node:stream'
@@ -109,7 +110,7 @@ export default definePlugin<ResponsesOptions>({
     app.addHook('preClose', async () => largeRoutes.close())
 
     const bodies = new Ledger({ maxBytes: maxArriving })
-    const countBody: preParsingHookHandler = (request, _reply, _payload, done) => {
+    const countBody: preParsingHookHandler = (request, _reply, payload, done) => {
       const size = bodySize(request)
       const { raw } = request
       if (size <= smallBody || !(raw.socket instanceof Socket)) return done()
@@ -118,7 +119,7 @@ export default definePlugin<ResponsesOptions>({
       const held = bodies.hold(account, raw.socket, size)
       // Also when it has arrived.
       raw.once('close', () => held.release())
-      done()
+      done(null, new BodyChunks(payload))
     }
     app.addHook('onRoute', (route) => {
       // Bodies of GET and HEAD are not read.

@@ -69,3 +69,32 @@ test('bodies that stall fill only the share of their account, and others are ser
   }
   for (let count = 0; count <= most; count++) t.strictSame(await send('/own', acme), [200, undefined], 'bodies that have arrived do not count')
 })
+
+test('a body of many small chunks is read, and one of too many is refused before it has arrived', async (t) => {
+  const echo: TestDocument['routes'] = [{ method: 'post', path: '/echo', response: { body: '{{body}}' } }]
+  const app = await testServer(t, { routes: echo }, { engine: { provider: 'embedded' } })
+  const origin = await listen(app)
+  const chunksOf = (text: string, size: number) => {
+    const chunks: string[] = []
+    for (let start = 0; start < text.length; start += size) {
+      const chunk = text.slice(start, start + size)
+      chunks.push(`${chunk.length.toString(16)}\r\n${chunk}\r\n`)
+    }
+    return chunks.join('')
+  }
+  const body = (length: number) => JSON.stringify(Array.from({ length }, (_, index) => `item ${index}`).join(' '))
+  const responseTo = async (chunks: string): Promise<string> => {
+    const { socket, received } = await stall(t, origin, '/echo', { ...chunked, connection: 'close' })
+    socket.write(chunks)
+    await once(socket, 'close')
+    return received()
+  }
+  for (const [text, size] of [[body(400), 1], [body(60_000), 100], [body(3000), 9000], [body(60_000), 65_536]] as const) {
+    const response = await responseTo(`${chunksOf(text, size)}0\r\n\r\n`)
+    t.match(response, /^HTTP\/1\.1 200 /, `${text.length} bytes in chunks of ${size}`)
+    t.ok(response.endsWith(`{"body":${text}}`))
+  }
+  const refusal = await responseTo(chunksOf(body(3000), 1))
+  t.match(refusal, /^HTTP\/1\.1 400 [^]*connection: close[^]*too many small chunks/i, 'the end of the body is not awaited')
+  t.match(await responseTo(`${chunksOf(body(60_000), 32)}0\r\n\r\n`), /^HTTP\/1\.1 400 /, 'small on average')
+})
