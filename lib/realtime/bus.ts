@@ -31,36 +31,66 @@ export interface RoomBus {
   close(): Promise<void>
 }
 
-const maxWaitingBytes = 16_777_216 // of events that wait to be sent
+const maxWaitingBytes = 16_777_216 // of messages of all tenants that wait to be sent
+const maxBytesOfTenant = 4_194_304
+const maxTakenBytes = 65_536 // of a tenant's messages in one batch, without the last one
 
-/** Events that wait to be sent, in order. Events beyond the limit are lost. */
+interface Line {
+  readonly events: RoomEvent[]
+  bytes: number
+}
+
+/**
+ * Events that wait to be sent, those of a tenant in order. Each batch has a part of each tenant's. Messages beyond the limits
+ * are lost.
+ */
 export class Outgoing {
-  #events: (readonly [tenant: Owner, event: RoomEvent])[] = []
+  readonly #lines = new Map<Owner, Line>()
+  readonly #losing = new Set<Owner>()
+  readonly #onLoss: (tenant: Owner) => void
   #bytes = 0
 
-  /** Returns false if there is no room for the event. */
-  add (tenant: Owner, event: RoomEvent): boolean {
-    const bytes = event.kind === 'message' ? event.text.length : 0
-    if (this.#bytes + bytes > maxWaitingBytes) return false
+  /** `onLoss` is called for the first lost message of a tenant until its other events have been taken. */
+  constructor (onLoss: (tenant: Owner) => void) {
+    this.#onLoss = onLoss
+  }
+
+  add (tenant: Owner, event: RoomEvent): void {
+    const line = this.#lines.get(tenant) ?? { events: [], bytes: 0 }
+    const bytes = bytesOf(event)
+    // At most as much as remains free, so that some tenants cannot use up the room of all others.
+    if (bytes > 0 && line.bytes + bytes > Math.min(maxBytesOfTenant, maxWaitingBytes - this.#bytes - bytes)) {
+      if (!this.#losing.has(tenant)) this.#onLoss(tenant)
+      this.#losing.add(tenant)
+      return
+    }
+    this.#lines.set(tenant, line)
+    line.events.push(event)
+    line.bytes += bytes
     this.#bytes += bytes
-    this.#events.push([tenant, event])
-    return true
   }
 
   get isEmpty (): boolean {
-    return this.#events.length === 0
+    return this.#lines.size === 0
   }
 
-  /** Removes and returns all events by tenant, in order. */
-  take (): ReadonlyMap<string, readonly RoomEvent[]> {
-    const byTenant = new Map<string, RoomEvent[]>()
-    for (const [tenant, event] of this.#events) {
-      const known = byTenant.get(tenant)
-      if (known === undefined) byTenant.set(tenant, [event])
-      else known.push(event)
+  /** Removes and returns the next batch, by tenant. */
+  take (): ReadonlyMap<Owner, readonly RoomEvent[]> {
+    const batch = new Map<Owner, readonly RoomEvent[]>()
+    for (const [tenant, line] of this.#lines) {
+      let bytes = 0
+      let count = 0
+      while (count < line.events.length && bytes < maxTakenBytes) bytes += bytesOf(line.events[count++])
+      batch.set(tenant, line.events.splice(0, count))
+      line.bytes -= bytes
+      this.#bytes -= bytes
+      if (line.events.length === 0) this.#lines.delete(tenant)
     }
-    this.#events = []
-    this.#bytes = 0
-    return byTenant
+    for (const tenant of this.#losing) if (!this.#lines.has(tenant)) this.#losing.delete(tenant)
+    return batch
   }
+}
+
+function bytesOf (event: RoomEvent | undefined): number {
+  return event?.kind === 'message' ? event.text.length : 0
 }

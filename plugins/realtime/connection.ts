@@ -16,6 +16,7 @@ const maxUnsentBytes = 1_048_576
 const littleUnsentBytes = 262_144
 const maxGatheredBytes = 65_536 // of one write
 const lingerMs = 5000 // ms for the closing handshake
+const maxWaiting = 16 // messages about rooms; no more are read meanwhile
 
 export interface ConnectionParts {
   readonly core: Core
@@ -51,6 +52,8 @@ export function serveConnection (
   let room = maxMessagesPerSecond
   let counted = now()
   let isGathering = false
+  let waitingForRooms = 0
+  let pausedAt: number | null = null
 
   /** Messages of one turn of the event loop are one write to the network, or some if they are large. */
   function write (text: string): void {
@@ -105,10 +108,14 @@ export function serveConnection (
     outlet.send(errorMessage(known, ref), 'error')
   }
 
+  function allowance (ms: number): number {
+    return Math.max(0, ms) * maxMessagesPerSecond / 1000
+  }
+
   /** Counts a message. Beyond the limit, ends the connection and returns false. */
   function count (): boolean {
     const at = now()
-    room = Math.min(maxMessagesPerSecond, room + Math.max(0, at - counted) * maxMessagesPerSecond / 1000)
+    room = Math.max(room, Math.min(maxMessagesPerSecond, room + allowance(at - counted)))
     counted = at
     if (room >= 1) {
       room--
@@ -128,7 +135,7 @@ export function serveConnection (
       const texts = earlier
       earlier = []
       for (const text of texts) take(text)
-      socket.resume()
+      if (pausedAt === null) socket.resume()
     })
   }
 
@@ -223,9 +230,25 @@ export function serveConnection (
   }
 
   function inOrder (work: () => Promise<void>, failed: (error: unknown) => void): void {
+    if (++waitingForRooms === maxWaiting && pausedAt === null) {
+      pausedAt = now()
+      socket.pause()
+    }
     rooms = rooms.then(async () => {
       if (!isEnded) await work()
-    }).catch(failed)
+    }).catch(failed).finally(() => {
+      waitingForRooms--
+      if (waitingForRooms === 0 && pausedAt !== null) read(pausedAt)
+    })
+  }
+
+  /** Reads again. The messages that the client was allowed to send meanwhile arrive at once. */
+  function read (since: number): void {
+    pausedAt = null
+    const at = now()
+    room = Math.min(maxMessagesPerSecond, room + allowance(since - counted)) + allowance(at - since)
+    counted = at
+    socket.resume()
   }
 
   socket.on('message', (data, isBinary) => {

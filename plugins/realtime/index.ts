@@ -91,7 +91,9 @@ export default definePlugin<RealtimeOptions>({
     const core = createCore({ app, engine, tenants, usage, store, reader, recorder, rooms, section, log })
     let sockets: Sockets | null = null
     app.decorate('realtime', {
-      publish: (tenant: Owner, message) => rooms.publish(tenant, message, null),
+      publish (tenant: Owner, message) {
+        rooms.publish(tenant, message, null).catch((err: unknown) => log.warn({ err }, 'a message of a room could not be sent'))
+      },
       get connections () {
         return core.connections
       },

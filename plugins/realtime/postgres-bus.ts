@@ -3,12 +3,13 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { sql, type Kysely } from 'kysely'
 import { createPoller } from '../../lib/database/poller.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { Outgoing, type RoomBus, type RoomEvent, type RoomListener } from '../../lib/realtime/bus.js'
 
-const gatherMs = 10 // ms over which events become one batch
+const gatherMs = 10 // ms over which events become one batch; also between batches, so that a flood does not occupy the database
 const idlePauseMs = 1000 // ms between reads without a notification
 const keptMs = 60_000
 const maxRows = 500 // of one read
@@ -28,7 +29,7 @@ interface PendingStart {
 }
 
 export function createPostgresBus ({ db, events, instance, listener, log }: PostgresBusParts): RoomBus {
-  const outgoing = new Outgoing()
+  const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: too many wait for the database'))
   const ending = new AbortController()
   /** By process: the last batch that was read. */
   const read = new Map<string, number>()
@@ -68,6 +69,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
       } catch (error) {
         log.warn({ err: error, batches: batch.length }, 'messages of rooms did not reach the other processes')
       }
+      if (!outgoing.isEmpty) await sleep(gatherMs)
     }
   }
 
@@ -137,7 +139,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
       if (state === 'hearing') state = 'resting'
     },
     send (tenant, event) {
-      if (!outgoing.add(tenant, event)) log.warn({ tenant }, 'a message of a room was lost: too many wait for the database')
+      outgoing.add(tenant, event)
       if (writing === null) timer ??= setTimeout(flush, gatherMs)
     },
     async close () {

@@ -11,7 +11,7 @@ import { openRedis } from '../../lib/redis/redis.js'
 import { eventsIn } from './postgres-bus.js'
 
 const gatherMs = 5 // ms over which events become one publication
-const maxProcesses = 10_000 // whose last event is remembered
+const maxRemembered = 10_000 // processes, with each tenant of theirs, whose last event is remembered
 
 export interface RedisBusParts {
   readonly url: string
@@ -26,9 +26,9 @@ export interface RedisBusParts {
 export async function createRedisBus ({ url, db, instance, listener, fallback: makeFallback, log }: RedisBusParts): Promise<RoomBus> {
   const connection = await openRedis(url, log)
   const { Redis } = await import('ioredis')
-  const outgoing = new Outgoing()
+  const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: too many wait for Redis'))
   const fallback = makeFallback(deliverOnce)
-  /** By process: the last event that was received. */
+  /** By process and tenant: the last event that was received. */
   const last = new Map<string, number>()
   let sent = 0
   let subscriber: Redis | null = null
@@ -41,11 +41,12 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
     const { mark } = event
     if (mark !== undefined) {
       const [from, number] = mark
-      if (number <= (last.get(from) ?? 0)) return
-      last.delete(from)
-      last.set(from, number)
+      const key = `${from} ${tenant}`
+      if (number <= (last.get(key) ?? 0)) return
+      last.delete(key)
+      last.set(key, number)
       const [oldest] = last.keys()
-      if (last.size > maxProcesses && oldest !== undefined) last.delete(oldest)
+      if (last.size > maxRemembered && oldest !== undefined) last.delete(oldest)
     }
     listener(tenant, event)
   }
@@ -57,19 +58,22 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
   }
 
   async function publish (): Promise<void> {
-    for (const [tenant, events] of outgoing.take()) {
+    for (const [tenant, taken] of outgoing.take()) {
+      const events = taken.map((event) => ({ ...event, mark: [instance, ++sent] as const }))
       const text = JSON.stringify({ from: instance, tenant, events: JSON.stringify(events) })
       const isSent = await connection.run(async (client) => {
         await client.publish(channel, text)
         return true
       }, () => false)
-      if (!isSent) { for (const event of events) fallback.send(tenantRef(tenant), event) }
+      if (!isSent) { for (const event of events) fallback.send(tenant, event) }
     }
   }
 
   function flush (): void {
     timer = undefined
-    publishing = publishing.then(publish)
+    publishing = publishing.then(publish).then(() => {
+      if (!outgoing.isEmpty) timer ??= setTimeout(flush, gatherMs)
+    })
   }
 
   return {
@@ -92,15 +96,16 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
     hear: () => fallback.hear(),
     rest: () => fallback.rest(),
     send (tenant, event) {
-      if (!outgoing.add(tenant, { ...event, mark: [instance, ++sent] })) {
-        log.warn({ tenant }, 'a message of a room was lost: too many wait for Redis')
-      }
+      outgoing.add(tenant, event)
       timer ??= setTimeout(flush, gatherMs)
     },
     async close () {
+      do {
+        clearTimeout(timer)
+        flush()
+        await publishing
+      } while (!outgoing.isEmpty)
       clearTimeout(timer)
-      flush()
-      await publishing
       subscriber?.disconnect()
       connection.close()
       await fallback.close()

@@ -5,6 +5,7 @@ import type { Plans } from '../../lib/plans/plans.js'
 import type { RoomBus, RoomEvent } from '../../lib/realtime/bus.js'
 import type { MemberStore, Place } from './member-store.js'
 import type { Client, Published } from './types.js'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { isRoomName } from '../../lib/realtime/rooms.js'
@@ -12,6 +13,8 @@ import { allowed, refusal } from '../usage/metrics.js'
 
 const maxMembers = 1000 // of one room
 const maxEventLength = 128 // characters
+const fewMembers = 20 // to which a text is sent at once, without a turn
+const maxQueuedBytes = 4_194_304 // of texts of other processes and of the server that a room still has to send
 const beatMs = 4000 // ms; a process counts as dead after 30 s without a heartbeat. A process without members sends none
 const presenceMs = 20 // ms over which changes of one room become one list
 const memberMs = 1 // ms added for each member, so that large rooms send fewer lists
@@ -29,6 +32,14 @@ export interface RoomsParts {
 
 export type Rooms = ReturnType<typeof createRooms>
 
+/** A text for the members of a room in this process, except one. */
+interface Sending {
+  readonly type: 'message' | 'presence'
+  readonly text: string
+  readonly except: Client | null
+  readonly sent: () => void
+}
+
 interface Room extends Place {
   /** Members of this process, with their states. */
   readonly members: Map<Client, unknown>
@@ -36,6 +47,10 @@ interface Room extends Place {
   isReading: boolean
   /** The room changed while its members were read. */
   isStale: boolean
+  /** Texts in order. */
+  readonly queue: Sending[]
+  queuedBytes: number
+  isSending: boolean
 }
 
 export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, log }: RoomsParts) {
@@ -47,11 +62,43 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
 
   const keyOf = ({ tenant, room }: Place): string => `${tenant} ${room}`
 
-  /** Sends to the members in this process, except one. */
-  function deliver (place: Place, text: string, except: Client | null): void {
-    const room = rooms.get(keyOf(place))
+  function failed (err: unknown): void {
+    log.warn({ err }, 'a message or the members of a room could not be sent')
+  }
+
+  /** Sends after earlier texts of the room. A large room takes turns with other tenants. Resolves when the text is sent. */
+  async function deliver (room: Room | undefined, { type, text, except = null }: Partial<Sending> & Pick<Sending, 'type' | 'text'>): Promise<void> {
     if (room === undefined) return
-    for (const client of room.members.keys()) if (client !== except) client.outlet.send(text, 'message')
+    if (room.members.size <= fewMembers && !room.isSending) {
+      for (const client of room.members.keys()) if (client !== except) client.outlet.send(text, type)
+      return
+    }
+    // A client sends its next message when this one is sent. Other senders do not wait.
+    if (except === null && type === 'message' && room.queuedBytes + text.length > maxQueuedBytes) {
+      return log.debug({ tenant: room.tenant }, 'a message of a room was lost: too many wait for its members')
+    }
+    await new Promise<void>((resolve) => {
+      room.queue.push({ type, text, except, sent: resolve })
+      room.queuedBytes += text.length
+      if (!room.isSending) sendQueued(room).catch(failed)
+    })
+  }
+
+  async function sendQueued (room: Room): Promise<void> {
+    room.isSending = true
+    const yielder = createYielder(room.tenant)
+    for (let next = room.queue.shift(); next !== undefined; next = room.queue.shift()) {
+      const { type, text, except, sent } = next
+      let count = 0
+      for (const client of room.members.keys()) {
+        if (count++ % fewMembers === 0 && yielder.shouldYield()) await yielder.yield()
+        if (client !== except) client.outlet.send(text, type)
+      }
+      room.queuedBytes -= text.length
+      sent()
+    }
+    yielder.done()
+    room.isSending = false
   }
 
   /** Combines many changes into one list. */
@@ -70,10 +117,9 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     room.timer = undefined
     room.isReading = true
     room.isStale = false
-    store.members(room, maxMembers).then((members) => {
-      const text = stringifyJson({ type: 'presence', room: room.room, members })
-      for (const client of room.members.keys()) client.outlet.send(text, 'presence')
-    }, (err: unknown) => {
+    store.members(room, maxMembers).then(async (members) => {
+      await deliver(room, { type: 'presence', text: stringifyJson({ type: 'presence', room: room.room, members }) })
+    }).catch((err: unknown) => {
       log.debug({ err, tenant: room.tenant }, 'the members of a room could not be read')
       room.isStale = true
     }).finally(() => {
@@ -146,7 +192,7 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
     }
     let room = rooms.get(keyOf(place))
     if (room === undefined) {
-      rooms.set(keyOf(place), room = { ...place, members: new Map(), timer: undefined, isReading: false, isStale: false })
+      rooms.set(keyOf(place), room = newRoom(place))
     }
     room.members.set(client, state)
     client.rooms.add(name)
@@ -176,18 +222,19 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       for (const room of left) changed({ tenant, room })
     },
 
-    /** `from`: the client that sends the message; null for the server. */
-    publish (tenant: Owner, { room, event, data }: Published, from: Client | null): void {
+    /** `from`: the client that sends the message; null for the server. Resolves when the members of this process were sent the message. */
+    publish (tenant: Owner, { room, event, data }: Published, from: Client | null): Promise<void> {
       const text = stringifyJson({ type: 'message', room, event, data: data ?? null, from: from?.id ?? null })
       if (from === null) checkPublished({ room, event }, text, maxMessageBytes)
-      deliver({ tenant, room }, text, from)
       bus.send(tenant, { kind: 'message', room, text })
+      return deliver(rooms.get(keyOf({ tenant, room })), { type: 'message', text, except: from })
     },
 
     /** An event of another process. */
     hear (tenant: Owner, event: RoomEvent): void {
-      if (event.kind === 'message') deliver({ tenant, room: event.room }, event.text, null)
-      else announce({ tenant, room: event.room })
+      const place = { tenant, room: event.room }
+      if (event.kind === 'presence') announce(place)
+      else deliver(rooms.get(keyOf(place)), { type: 'message', text: event.text }).catch(failed)
     },
 
     /** Removes the members of this process, and announces it to other processes. */
@@ -202,6 +249,10 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       for (const { tenant, room } of left) bus.send(tenant, { kind: 'presence', room })
     }
   }
+}
+
+function newRoom (place: Place): Room {
+  return { ...place, members: new Map(), timer: undefined, isReading: false, isStale: false, queue: [], queuedBytes: 0, isSending: false }
 }
 
 /** Throws `badRequest` for an invalid name or a message that is too large. */

@@ -254,7 +254,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       if (!client.rooms.has(room)) throw failure('forbidden', { message: 'Only members of a room can send messages to it: join it first' })
       const { publish } = requireRule(room)
       await allows(client.identity, publish)
-      if (client.rooms.has(room)) rooms.publish(client.identity.tenant, { room, event, data }, client)
+      if (client.rooms.has(room)) await rooms.publish(client.identity.tenant, { room, event, data }, client)
     },
 
     /** Sets a new token for the connection, with its permissions. Rejects with `tenantMismatch` for a token of another tenant. */

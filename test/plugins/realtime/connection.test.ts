@@ -85,6 +85,31 @@ test('the size and number of messages are bounded', async (t) => {
   t.ok(origin)
 })
 
+test('a client whose messages about rooms wait for the database is not read further, and loses none', async (t) => {
+  const { app, connect: join } = await open(t, {}, { engine: await postgresSection(t) })
+  const [client, other] = [await join('acme'), await join('globex')]
+  let release = () => {}
+  let lock: Promise<unknown> = Promise.resolve()
+  await new Promise<void>((resolve) => {
+    lock = app.db.transaction().execute(async (transaction) => {
+      await sql`select from tenantry.tenants where id = 'acme' for update`.execute(transaction)
+      resolve()
+      await new Promise<void>((resolve) => {
+        release = resolve
+      })
+    })
+  })
+  client.send({ type: 'join', room: 'a', ref: 'join' })
+  for (let ref = 0; ref < 40; ref++) client.send({ type: 'message', room: 'a', data: 'x'.repeat(60_000), ref })
+  client.send({ type: 'ping', ref: 'ping' })
+  for (let count = 0; count < 5; count++) await other.settle()
+  t.same(client.messages, [])
+  release()
+  await lock
+  await client.next(({ ref }) => ref === 'ping')
+  for (let ref = 0; ref < 40; ref++) t.match(await client.next((message) => message['ref'] === ref), { type: 'ack' })
+})
+
 test('the state of a member keeps every digit of its numbers', async (t) => {
   const { connect } = await open(t, {}, { engine: await postgresSection(t) })
   const client = await connect('acme')

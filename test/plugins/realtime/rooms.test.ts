@@ -1,0 +1,90 @@
+/** Large rooms: their messages are sent in turns with those of other tenants. */
+import type { Test } from 'tap'
+import type { RoomBus, RoomEvent } from '../../../lib/realtime/bus.js'
+import type { MemberStore } from '../../../plugins/realtime/member-store.js'
+import type { Client } from '../../../plugins/realtime/types.js'
+import { test } from 'tap'
+import { tenantRef, type Owner } from '../../../lib/identity/tenant-ref.js'
+import { createRooms } from '../../../plugins/realtime/rooms.js'
+import { plansOf } from '../../../plugins/plans/plans-of.js'
+import { open, when } from './app.js'
+
+/** Rooms whose members are kept in memory. `log` has each sent message, by its receiver. */
+async function made (t: Test) {
+  const { app } = await open(t)
+  const log: { tenant: Owner, id: string, data: unknown }[] = []
+  const store: MemberStore = {
+    join: async () => ({ kind: 'joined' }),
+    leave: async () => {},
+    members: async () => [],
+    beat: async () => false,
+    restore: async () => {},
+    removeDead: async () => [],
+    retire: async () => []
+  }
+  const events: RoomEvent[] = []
+  const bus: RoomBus = {
+    open: async () => {},
+    hear: async () => {},
+    rest: () => {},
+    send: (_tenant, event) => {
+      events.push(event)
+    },
+    close: async () => {}
+  }
+  const rooms = createRooms({ store, bus, plans: plansOf(app), isLimited: () => false, maxMessageBytes: 65_536, log: app.log })
+  t.teardown(() => rooms.close())
+  const enter = async (tenant: Owner, count: number) =>
+    await Promise.all(Array.from({ length: count }, async (_, index) => {
+      const client: Client = {
+        id: `${tenant} ${index}`,
+        outlet: {
+          send (text, type) {
+            if (type === 'message') log.push({ tenant, id: client.id, data: JSON.parse(text).data })
+          },
+          drained: async () => {},
+          close: () => {}
+        },
+        identity: { claims: { sub: 'bob' }, tenant, verify: () => ({ sub: 'bob' }) },
+        isClosed: false,
+        watches: new Map(),
+        rooms: new Set()
+      }
+      await rooms.join(client, 'a', null)
+      return client
+    }))
+  return { rooms, log, enter }
+}
+
+test('a flood of messages in a large room is sent in turns: a message of another tenant does not wait for all of it', async (t) => {
+  const { rooms, log, enter } = await made(t)
+  const [acme, globex] = [tenantRef('acme'), tenantRef('globex')]
+  const [first] = await enter(acme, 500)
+  await enter(globex, 2)
+  const sent = Promise.all(Array.from({ length: 200 }, (_, data) => rooms.publish(acme, { room: 'a', data }, data % 2 === 0 ? first ?? null : null)))
+  const total = 200 * 500 - 100
+  t.ok(log.length < total, 'the publisher does not send all at once')
+  await rooms.publish(globex, { room: 'a', data: 'other' }, null)
+  t.equal(log.filter(({ tenant }) => tenant === globex).length, 2)
+  t.ok(log.length < total, `${log.length} of ${total} messages were sent before`)
+  await sent
+  t.equal(log.filter(({ tenant }) => tenant === acme).length, total)
+  const received = new Map<string, unknown[]>()
+  for (const { tenant, id, data } of log) if (tenant === acme) received.set(id, [...received.get(id) ?? [], data])
+  const all = Array.from({ length: 200 }, (_, data) => data)
+  t.same(received.get('acme 0'), all.filter((data) => data % 2 === 1), 'no message returns to its sender')
+  t.ok(all.slice(1).every((index) => received.get(`acme ${index}`)?.join() === all.join()), 'each member gets each message, in order')
+})
+
+test('the texts that wait for the members of a room are bounded', async (t) => {
+  const { rooms, log, enter } = await made(t)
+  const acme = tenantRef('acme')
+  await enter(acme, 50)
+  const data = 'x'.repeat(60_000)
+  for (let count = 0; count < 300; count++) rooms.hear(acme, { kind: 'message', room: 'a', text: JSON.stringify({ data }) })
+  await rooms.publish(acme, { room: 'a', data: 'end' }, (await enter(acme, 1))[0] ?? null)
+  const one = log.filter(({ id }) => id === 'acme 7')
+  t.equal(one.at(-1)?.data, 'end', 'a message of a client, which waits for it, is not lost')
+  t.ok(one.length < 100, `${one.length} of 300 large messages`)
+  await when('the room is idle', () => log.length >= one.length * 50)
+})
