@@ -1,6 +1,6 @@
 /** Identity: JSON Web Tokens, API keys, `request.auth`, and the access of routes. It guards only routes with `config: { access }`. */
 import type {} from '../rate-limit/index.js'
-import type {} from '@fastify/jwt'
+export type {} from '@fastify/jwt'
 import type { FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { AuthProviders } from '../../lib/schema/auth-providers.js'

@@ -3,7 +3,7 @@
  * are secrets of the tenants. With the plugin usage, calls are metered by tenant. With the plugin resource-limits, the resource
  * `llm` limits users.
  */
-import type {} from './models.js'
+export type {} from './models.js'
 import type {} from '../files/index.js'
 import type {} from '../mcp-client/types.js'
 import type {} from '../resource-limits/index.js'

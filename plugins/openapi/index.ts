@@ -12,6 +12,7 @@ import { openApiRoutes } from './routes.js'
 import { createOpenApi, type OpenApi } from './service.js'
 import { appSwagger, ownSwagger } from './swagger.js'
 
+export type {} from '@fastify/swagger'
 export type { FurtherRoutes, OpenApi } from './service.js'
 
 declare module 'fastify' {

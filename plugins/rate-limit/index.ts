@@ -2,7 +2,7 @@
  * Limits the requests of each tenant, or of each address if no token names a tenant. It counts routes with
  * `config: { access }` or an own rule. `config.rateLimit` of @fastify/rate-limit works too.
  */
-import type {} from '@fastify/rate-limit'
+export type {} from '@fastify/rate-limit'
 import type {} from '../openapi/documentation.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'

@@ -10,6 +10,8 @@ import type { ModelTool, ToolSource } from '../../lib/models/types.js'
 import type { Access } from '../auth/access.js'
 import type { Limit } from '../rate-limit/rules.js'
 
+export type {} from './nesting.js'
+
 /** A tool, as its callers see it. */
 export interface Tool extends ToolDeclaration {
   /** The schema of the input: the parameters of the path and the query string, and `body`. */

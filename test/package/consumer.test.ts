@@ -6,6 +6,7 @@ import { createRequire } from 'node:module'
 import { dirname, join } from 'node:path'
 import { promisify } from 'node:util'
 import t from 'tap'
+import ts, { type CompilerOptions, type SourceFile } from 'typescript'
 import { blocksOf, page } from '../docs/markdown.js'
 import { root } from '../helpers/typescript.js'
 
@@ -59,6 +60,23 @@ t.test('the packed package can be installed into an empty project', { timeout: 2
     t.equal(faults, '')
   })
 
+  t.test('createServer compiles under the strictest options', async (t) => {
+    const text = "import { createServer } from 'tenantry'\nawait createServer({ routes: [] }).listen({ port: 0 })\n"
+    t.strictSame(faultsOf({ 'server.ts': text }, { skipLibCheck: false }), [])
+  })
+
+  t.test('each plugin brings the types of all members of the app that it provides', async (t) => {
+    const rows = [...page('docs/guides/embedding.md').text.matchAll(/^\| `([\w-]+)` \| ([^|]*\bapp\.[^|]*) \|/gm)]
+    t.ok(rows.length > 20)
+    const programs = rows.map(([, name, provided = '']) => [
+      `${name}.ts`,
+      `import type { FastifyInstance } from 'fastify'
+      import plugin from 'tenantry/plugins/${name}'
+      export const members = (app: FastifyInstance) => [plugin, ${(provided.match(/\bapp\.\w+/g) ?? []).join(', ')}]`
+    ])
+    t.strictSame(faultsOf(Object.fromEntries(programs), { skipLibCheck: true }), [])
+  })
+
   t.test('create-tenantry writes the same project as tenantry init', async (t) => {
     const { stdout } = await run('npm', ['exec', '--no', '--', 'create-tenantry', 'made'], { cwd: consumer })
     t.match(stdout, /^Wrote tenantry\.json, .*\nNext: cd made && npm install && npm start\n/)
@@ -96,4 +114,34 @@ function packagesIn (folder: string): Manifest[] {
   return readdirSync(folder, { recursive: true, encoding: 'utf8' })
     .filter((path) => /(^|\/node_modules\/)(@[^/]+\/)?[^/@.][^/]*\/package\.json$/.test(path))
     .map((path): Manifest => JSON.parse(readFileSync(join(folder, path), 'utf8')))
+}
+
+/** The faults of programs of one file each, in the consumer's folder. They share the files of packages, which are read once. */
+function faultsOf (programs: Readonly<Record<string, string>>, { skipLibCheck }: { readonly skipLibCheck: boolean }): string[] {
+  const { ModuleKind, ModuleResolutionKind, ScriptTarget } = ts
+  const options: CompilerOptions = {
+    strict: true,
+    exactOptionalPropertyTypes: true,
+    module: ModuleKind.NodeNext,
+    moduleResolution: ModuleResolutionKind.NodeNext,
+    target: ScriptTarget.ES2022,
+    noEmit: true,
+    types: [],
+    skipLibCheck
+  }
+  const host = ts.createCompilerHost(options)
+  const known = new Map<string, SourceFile | undefined>()
+  const { readFile, fileExists, getSourceFile } = host
+  const own = new Map(Object.entries(programs).map(([name, text]) => [join(consumer, name), text]))
+  host.fileExists = (path) => own.has(path) || fileExists(path)
+  host.readFile = (path) => own.get(path) ?? readFile(path)
+  host.getSourceFile = (path, ...rest) => {
+    if (!known.has(path)) known.set(path, getSourceFile(path, ...rest))
+    return known.get(path)
+  }
+  return [...own.keys()].flatMap((file) => {
+    const program = ts.createProgram([file], options, host)
+    const faults = skipLibCheck ? program.getSemanticDiagnostics(program.getSourceFile(file)) : ts.getPreEmitDiagnostics(program)
+    return faults.map(({ file: at, messageText }) => `${at?.fileName}: ${ts.flattenDiagnosticMessageText(messageText, ' ')}`)
+  })
 }
