@@ -65,7 +65,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
     const addsEndpoints = hasEndpoints && !('routes' in options && options.routes === false)
     if (addsEndpoints) { for (const other of routeDependencies) requirePlugin(app, other, name) }
     for (const other of after) refuseLater(app, other, name)
-    const endpoints = await setup(app, options)
+    const endpoints = await settingUp(name, () => setup(app, options))
     if (!addsEndpoints || endpoints === undefined) return
     await app.register(async (group) => {
       equip(group)
@@ -78,6 +78,19 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
   }
   orders.set(plugin, { name, dependencies, routeDependencies, optional, after, observesRoutes, hasEndpoints })
   return fp(plugin, { name: fastifyNameOf(name), fastify: '5.x', dependencies: new Dependencies(name, dependencies) })
+}
+
+/** Fastify's error for a member that the app has already names neither the plugin nor a way out. */
+async function settingUp<Result> (name: string, setup: () => Result | Promise<Result>): Promise<Result> {
+  try {
+    return await setup()
+  } catch (cause) {
+    if (!(cause instanceof Error) || !('code' in cause) || cause.code !== 'FST_ERR_DEC_ALREADY_PRESENT') throw cause
+    throw new Error(
+      `the plugin "${pathOf(name)}" cannot add its members to the app: ${cause.message} Register the plugin once, in the outermost context that uses it, or rename your own decorator`,
+      { cause }
+    )
+  }
 }
 
 /** The place of a plugin that `definePlugin` returned. */

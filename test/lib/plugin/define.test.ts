@@ -86,6 +86,17 @@ t.test('routes: false leaves the endpoints out', async (t) => {
   t.equal((await app.inject('/time')).statusCode, 404)
 })
 
+t.test('a plugin whose members the app has already is an error with its name', async (t) => {
+  for (const prepare of [(app: FastifyInstance) => app.register(clock, { routes: false }), (app: FastifyInstance) => app.decorate('clock', Date.now)]) {
+    const app = Fastify()
+    await prepare(app)
+    await t.rejects(async () => { await app.register(clock, { routes: false }) }, {
+      message: /^the plugin "tenantry\/plugins\/clock" cannot add its members to the app: .*'clock'.* Register the plugin once/
+    })
+    await app.close().catch(() => {})
+  }
+})
+
 t.test("a wrong option is an error with the plugin's name and the nearest option", async (t) => {
   const refused = async (options: object, message: string) => {
     const app = bare(t)
