@@ -8,7 +8,7 @@ export function linesOf (error: unknown): string[] {
   if (error instanceof ConfigError) return error.faults.map(formatFault)
   if (error instanceof UsageError || error instanceof CommandError) return error.message.split('\n')
   // HTTP responses leave the cause out; the terminal shows it.
-  if (error instanceof TenantryError) return [[textOf(error), ...causesOf(error.cause)].join(': ')]
+  if (error instanceof TenantryError) return [[textOf(error), ...causesOf(error.cause), ...remedyOf(error)].join(': ')]
   if (!(error instanceof Error)) return [String(error)]
   return isForeseen(error) ? [error.message] : (error.stack ?? error.message).split('\n')
 }
@@ -19,6 +19,26 @@ export class CommandError extends Error {}
 /** Messages of the error catalogue are for callers of the API; these are for the operator of the database. */
 function textOf ({ code, message }: TenantryError): string {
   return code === catalogue.databaseUnavailable.code ? 'the database cannot be reached' : message
+}
+
+const address = '`postgres.connectionString` (DATABASE_URL)'
+/** By codes of PostgreSQL and of Node. */
+const remedies: Readonly<Record<string, string>> = {
+  28000: `correct the user in ${address}`,
+  '28P01': `correct the user or the password in ${address}`,
+  '3D000': `create the database, or correct its name in ${address}`,
+  ECONNREFUSED: `start PostgreSQL, or correct the host or the port in ${address}`,
+  ENOTFOUND: `correct the host in ${address}`
+}
+
+/** The next step of an operator whose database cannot be reached. */
+function remedyOf ({ code, cause }: TenantryError): string[] {
+  if (code !== catalogue.databaseUnavailable.code) return []
+  for (let error = cause; error instanceof Error; error = error.cause) {
+    const remedy = 'code' in error ? remedies[String(error.code)] : undefined
+    if (remedy !== undefined) return [remedy]
+  }
+  return []
 }
 
 function causesOf (cause: unknown): string[] {

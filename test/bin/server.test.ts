@@ -132,12 +132,14 @@ t.test('a failed start exits with 1 and prints the obstacle in one line', async 
   const at = taken.address()
   const port = typeof at === 'object' && at !== null ? String(at.port) : ''
   const env = { ...testEnv, URL: connectionString, API_NAME: 'x' }
-  const [down, tables, inUse] = await Promise.all([
+  const [down, unknown, tables, inUse] = await Promise.all([
     tenantry(t, folder, ['start', 'down.json', '--port', '0'], env),
+    tenantry(t, folder, ['start', 'nothing.json', '--port', '0'], { ...env, URL: connectionString.replace(/[^/]+$/, 'none') }),
     tenantry(t, folder, ['start', 'tables.json', '--port', '0'], env),
     tenantry(t, folder, ['start', 'nothing.json', '--port', port], env)
   ])
-  t.match(down, { code: 1, errors: [/^the database cannot be reached: .*ECONNREFUSED/] })
+  t.match(down, { code: 1, errors: [/^the database cannot be reached: .*ECONNREFUSED.*: start PostgreSQL, or correct the host or the port in/] })
+  t.match(unknown, { code: 1, errors: [/^the database cannot be reached: database "none" does not exist: create the database, or correct/] })
   t.equal(down.errors.length, 1)
   t.notMatch(down.errors[0], 'hunter2')
   t.match(tables, { code: 1, errors: [/^\/routes\/0\/queries\/0\/table: there is no table "notes"/] })
