@@ -30,7 +30,23 @@ export function handleClientError (this: FastifyInstance, error: NodeJS.ErrnoExc
   const requestId = nextId({ headers: {} })
   this.log.debug({ err: error, reqId: requestId }, 'a connection sent invalid HTTP')
   const [status, message] = refusalOf(error.code)
-  refuse(socket, status, message, requestId)
+  const end = () => refuse(socket, status, message, requestId)
+  if (error.code === 'ERR_HTTP_REQUEST_TIMEOUT') inRounds(end)
+  else end()
+}
+
+const perRound = 20
+let waiting: Array<() => void> = []
+
+/** Node reports the timeouts of 30 seconds at once. Ending thousands of connections takes seconds: a few end in each round of the loop. */
+function inRounds (work: () => void): void {
+  if (waiting.push(work) === 1) setImmediate(nextRound)
+}
+
+function nextRound (): void {
+  for (const work of waiting.slice(0, perRound)) work()
+  waiting = waiting.slice(perRound)
+  if (waiting.length > 0) setImmediate(nextRound)
 }
 
 /** Sends the refusal in the order of the requests, and ends the connection. */

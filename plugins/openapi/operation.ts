@@ -153,7 +153,7 @@ function responses (
   for (
     const [status, schema] of Object.entries(
       errorResponses(
-        ...impliedErrors(route, documentation, tenancy),
+        ...impliedErrors(route, tenancy),
         ...idempotency && takesKey(route, documentation) ? [409] : [],
         ...errors
       )
@@ -184,13 +184,14 @@ function isSuccess (status: string): boolean {
 }
 
 /** The statuses of identity, tenant, rate limit and validation, on routes that they act on. */
-function impliedErrors ({ config }: DocumentedRoute, { body }: Documentation, tenancy: boolean): number[] {
+function impliedErrors ({ config, methods }: DocumentedRoute, tenancy: boolean): number[] {
   const { access, rateLimitRule, addressLimit } = config ?? {}
   if (access === undefined) return []
   return [
     // The URL is malformed, or has an unknown parameter.
     400,
-    ...body === undefined ? [] : [413, 415],
+    // Bodies of other methods are read, also where none is expected.
+    ...methods.every((method) => method === 'GET' || method === 'HEAD') ? [] : [413, 415],
     ...access === 'public' ? [] : [401, 403],
     // The tenant is unknown.
     ...tenancy && access !== 'public' ? [404] : [],
