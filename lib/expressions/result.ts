@@ -8,8 +8,9 @@ import { isRecord } from '../json/plain-value.js'
  */
 export const maxResultBytes = 16_777_216
 
-/** The form of one query's result. */
-export function formOf (kind: ResultKind): ResultForm {
+/** The form of one query's result, or of a call's (`value`). */
+export function formOf (kind: ResultKind | 'value'): ResultForm {
+  if (kind === 'value') return kind
   return kind === 'page' || kind === 'cursorPage' || kind === 'records' ? 'wrapped' : 'record'
 }
 

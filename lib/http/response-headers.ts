@@ -22,6 +22,11 @@ export const setCommonHeaders: onRequestHookHandler = (request, reply, done) => 
   done()
 }
 
+export const noStore: onRequestHookHandler = (_request, reply, done) => {
+  reply.header('cache-control', 'no-store')
+  done()
+}
+
 /** Adds to `Vary`. Most responses have none before. */
 export function addVary (reply: FastifyReply, names: string): void {
   const before = reply.getHeader('vary')

@@ -3,10 +3,11 @@
  * has a service, endpoints, or both. The service acts on the context that registers the plugin. The endpoints have a
  * context of their own below it, so that Fastify's `prefix` and `logLevel` work, and `routes: false` leaves them out.
  */
-import type { FastifyInstance, FastifyPluginAsync, onRequestHookHandler, RegisterOptions } from 'fastify'
+import type { FastifyInstance, FastifyPluginAsync, RegisterOptions } from 'fastify'
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import fp from 'fastify-plugin'
 import { equip } from '../http/equip.js'
+import { noStore } from '../http/response-headers.js'
 import { checkOptions, type OptionChecks } from './options.js'
 import { Type } from 'typebox'
 import { isRecord } from '../json/plain-value.js'
@@ -98,11 +99,6 @@ export function orderOf (plugin: object): Order {
   const order = orders.get(plugin)
   if (order === undefined) throw new Error('the plugin was not created by definePlugin')
   return order
-}
-
-const noStore: onRequestHookHandler = (_request, reply, done) => {
-  reply.header('cache-control', 'no-store')
-  done()
 }
 
 /** Fastify applies these to the context of the endpoints. */

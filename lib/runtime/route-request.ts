@@ -245,7 +245,7 @@ function scopeOf (request: RouteCall, fullAccess: boolean, secrets: Scope['secre
     events,
     // Only webhook routes read it.
     payload: request.body,
-    trace: traceOf(request.headers)
+    trace: request.headers['traceparent'] === undefined ? null : traceOf(request.headers)
   }
 }
 

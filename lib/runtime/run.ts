@@ -1,6 +1,6 @@
 /** Runs a compiled route's queries and calls, and makes the response body from their results. */
 import type { CompiledRoute } from '../compiler/route.js'
-import type { BoundQuery, Scope, ResultKind, ResultForm, CompiledQuery, FirestoreQuery, RouteQuery } from '../expressions/types.js'
+import type { BoundQuery, Scope, ResultKind, CompiledQuery, FirestoreQuery, RouteQuery } from '../expressions/types.js'
 import type { Engine, Session, Isolation } from '../database/engine.js'
 import type { DocumentSession, DocumentStore } from '../firestore/types.js'
 import type { CacheStore } from '../cache/store.js'
@@ -98,7 +98,7 @@ async function run (
   if (writes) form?.keep()
   await written()
   const last = calls ? await runIntegrations(route, scope, caller) : null
-  const shown = calls && route.queries.length === 0 ? { text: stringifyJson(last?.result ?? null), form: 'value' as const } : result
+  const shown = calls && route.queries.length === 0 ? { text: stringifyJson(last?.result ?? null), resultKind: 'value' as const } : result
   const body = bodyOf(route, shown, scope, last)
   reportCreated(result, caller)
   return body
@@ -143,8 +143,8 @@ function storesOf (session: Session, documents: DocumentSession | null): Stores 
   return { sql: (bound) => session.text(bound.statement, bound.values), documents }
 }
 
-function reportCreated ({ text, form }: RouteResult, { created }: Caller): void {
-  if (created !== undefined && form === 'record') created(text)
+function reportCreated ({ text, resultKind }: Result, { created }: Caller): void {
+  if (created !== undefined && formOf(resultKind) === 'record') created(text)
 }
 
 /** The stores for the queries of one request. */
@@ -159,10 +159,10 @@ interface LastCall {
   readonly result: unknown
 }
 
-/** The JSON text of the queries or calls, and its form. */
-interface RouteResult {
+/** The JSON text of the queries or calls, and its kind. */
+interface Result {
   readonly text: string
-  readonly form: ResultForm
+  readonly resultKind: ResultKind | 'value'
 }
 
 /** The body of a read-only route, read from these stores. Rejects as the route does. */
@@ -172,14 +172,15 @@ export async function readIn (stores: Stores, route: CompiledRoute, scope: Scope
 }
 
 /** `last`: the call whose result becomes the response if the route has no queries. */
-function bodyOf (route: CompiledRoute, { text, form }: RouteResult, scope: Scope, last: LastCall | null = null): string {
+function bodyOf (route: CompiledRoute, { text, resultKind }: Result, scope: Scope, last: LastCall | null = null): string {
   const { transform, response, copies } = route
   if (transform === null) {
     if (response === null) return text
-    if (response.kind === 'schema') return response.serialize(parseResult(text), form)
+    if (response.kind === 'schema') return response.serialize(parseResult(text), formOf(resultKind))
     copies?.response?.(scope, route.integrations.length > 0 ? Infinity : text.length)
     return response.serialize(scope)
   }
+  const form = formOf(resultKind)
   const result = transform.apply(parseResult(text), scope, form)
   if (response === null) return stringifyJson(result)
   if (response.kind === 'schema') return response.serialize(result, form)
@@ -197,14 +198,14 @@ function resultsOf (route: CompiledRoute, result: unknown, { results }: Scope, l
   return Object.assign({ ...results }, result)
 }
 
-function runQueries (route: CompiledRoute, scope: Scope, stores: Stores): Promise<RouteResult> {
+function runQueries (route: CompiledRoute, scope: Scope, stores: Stores): Promise<Result> {
   const [first] = route.queries
-  if (first === undefined) return Promise.resolve({ text: '{}', form: 'record' })
+  if (first === undefined) return Promise.resolve({ text: '{}', resultKind: 'record' })
   return route.queries.length === 1 ? resultOf(first, 0, 0, route, scope, stores) : runAllQueries(route, scope, stores)
 }
 
 /** Runs the queries in order; later queries can read `{{results.<key>}}` of earlier ones. */
-async function runAllQueries (route: CompiledRoute, scope: Scope, stores: Stores): Promise<RouteResult> {
+async function runAllQueries (route: CompiledRoute, scope: Scope, stores: Stores): Promise<Result> {
   const members: string[] = []
   let length = 0
   for (const [index, query] of route.queries.entries()) {
@@ -213,7 +214,7 @@ async function runAllQueries (route: CompiledRoute, scope: Scope, stores: Stores
     if (length > maxResultBytes) throw failure('answerTooLarge')
     members.push(`${JSON.stringify(query.key)}:${text}`)
   }
-  return { text: `{${members.join(',')}}`, form: 'record' }
+  return { text: `{${members.join(',')}}`, resultKind: 'record' }
 }
 
 /** `length`: characters of the results before this one. */
@@ -224,16 +225,11 @@ async function resultOf (
   route: CompiledRoute,
   scope: Scope,
   stores: Stores
-): Promise<RouteResult> {
+): Promise<Result> {
   route.copies?.queries[index]?.(scope, length)
-  const { text, resultKind } = query.store === 'sql' ? await rowsOf(query, scope, stores) : await documentsOf(query, scope, stores)
-  if (route.readsResults) scope.results[query.key] = parseResult(text)
-  return { text, form: formOf(resultKind) }
-}
-
-interface Result {
-  readonly text: string
-  readonly resultKind: ResultKind
+  const result = query.store === 'sql' ? await rowsOf(query, scope, stores) : await documentsOf(query, scope, stores)
+  if (route.readsResults) scope.results[query.key] = parseResult(result.text)
+  return result
 }
 
 async function rowsOf (query: CompiledQuery, scope: Scope, { sql }: Stores): Promise<Result> {
