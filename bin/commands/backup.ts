@@ -1,6 +1,6 @@
 /** `tenantry backup` and `tenantry restore`. */
 import type { BackupOptions } from '../../lib/backup/backup.js'
-import type { Counts } from '../../lib/backup/counts.js'
+import type { Counts } from '../../lib/backup/manifest.js'
 import type { PostgresOptions } from '../../lib/database/postgres.js'
 import { resolve } from 'node:path'
 import { UsageError, type Call, type Command } from '../command.js'

@@ -3,8 +3,10 @@ import type { PostgresOptions } from '../database/postgres.js'
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
 import { version } from '../version.js'
-import { beginSnapshot, bypasses, countDumped, countRows, differences, refuseHidden, tablesOf, type Counts } from './counts.js'
-import { dumpFile, hashOf, writeManifest, readManifest } from './manifest.js'
+import {
+  beginSnapshot, bypasses, countDumped, countRows, differences, refuseHidden, tablesOf, dumpFile, hashOf, writeManifest,
+  readManifest, type Counts
+} from './manifest.js'
 import { findProgram, runProgram } from './programs.js'
 import { withSession } from './session.js'
 

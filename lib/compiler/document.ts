@@ -1,5 +1,5 @@
 /** Compiles the platform's document for `tenantry validate`, for the check of a configuration and for the start of a server. */
-import type { DeclaredWorkflow } from '../workflows/set.js'
+import type { DeclaredWorkflow } from '../workflows/compile.js'
 import type { Route } from '../schema/route.js'
 import type { Entry } from '../document/sections.js'
 import { checkFunctions } from '../queries/function.js'

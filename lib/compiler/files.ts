@@ -1,9 +1,8 @@
 /** The files of a route's form: `multipart` and `request.files`. */
 import type { Route } from '../schema/route.js'
-import type { FileRules } from '../files/rules.js'
 import type { JsonSchema } from '../expressions/types.js'
 import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
-import { admitsType } from '../files/media-types.js'
+import { admitsType, type FileRules } from '../files/rules.js'
 import { bytesPerMB } from '../plans/plans.js'
 import { methodOf } from './route-parts.js'
 

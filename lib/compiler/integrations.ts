@@ -1,5 +1,5 @@
 /** A route's declared calls to other services. */
-import type { Integration } from '../schema/integration.js'
+import type { Integration } from '../schema/integrations.js'
 import type { CompiledCall, ConnectorSet } from '../connectors/types.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference } from '../expressions/types.js'

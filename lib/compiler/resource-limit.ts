@@ -2,7 +2,7 @@
 import type { Route } from '../schema/route.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
-import { maxAmount } from '../schema/resource-limit.js'
+import { maxAmount } from '../schema/limits.js'
 import { pointerTo } from '../schema/faults.js'
 import { invalidInput } from '../validation/detail.js'
 import { noScope } from '../expressions/no-scope.js'

@@ -4,7 +4,7 @@
  */
 import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import type { Functions } from '../schema/function.js'
-import type { RouteRateLimit } from '../schema/rate-limit.js'
+import type { RouteRateLimit } from '../schema/limits.js'
 import type { Route } from '../schema/route.js'
 import type { CompiledRequest, CompiledResponse, Method, Reference, RouteQuery } from '../expressions/types.js'
 import type { TableUse } from '../cache/store.js'

@@ -1,12 +1,11 @@
 /** Compiles the workflow of a route: its name, its input and its response. */
 import type { Route } from '../schema/route.js'
 import type { RouteWorkflow } from '../schema/workflow.js'
-import type { WorkflowSet } from '../workflows/set.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../workflows/types.js'
 import type { CompiledResponse, CompiledValue, JsonSchema, Reference } from '../expressions/types.js'
 import { nearest, type FaultList } from '../schema/faults.js'
 import { isRecord } from '../json/plain-value.js'
-import { compileWorkflow } from '../workflows/compile.js'
+import { compileWorkflow, type WorkflowSet } from '../workflows/compile.js'
 import { readStepsOf, type Enclosing, type WorkflowContext } from '../workflows/context.js'
 import { everyStep } from '../workflows/flow.js'
 import { compileCopies, type CopyCheck } from '../expressions/copies.js'

@@ -1,7 +1,7 @@
 /** Authentication of outbound calls. */
 import type { TemplateContext } from '../expressions/reference.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
-import type { ConnectorAuth } from '../schema/custom-integrations.js'
+import type { ConnectorAuth } from '../schema/integrations.js'
 import type { CompiledOAuth2 } from './types.js'
 import { noScope } from '../expressions/no-scope.js'
 import { compileTemplate } from '../expressions/template.js'

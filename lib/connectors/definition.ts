@@ -1,6 +1,6 @@
 /** A connector as data: a built-in one, or one of a document's `customIntegrations`, which have fewer members. */
 import type { TSchema } from 'typebox'
-import type { ConnectorAuth } from '../schema/custom-integrations.js'
+import type { ConnectorAuth } from '../schema/integrations.js'
 
 /** The schema of `customIntegrations` describes these members. Any text may contain templates. */
 export interface ActionDefinition {

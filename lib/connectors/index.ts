@@ -1,7 +1,6 @@
 /** Connectors: the services that a document can call, from its `credentials` and `customIntegrations`. */
 import type { Env } from '../expressions/environment.js'
-import type { Credentials } from '../schema/credentials.js'
-import type { CustomIntegrations } from '../schema/custom-integrations.js'
+import type { Credentials, CustomIntegrations } from '../schema/integrations.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { SecretUses } from '../expressions/secret-uses.js'
 import type { ConnectorDefinition } from './definition.js'

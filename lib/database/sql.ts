@@ -1,6 +1,6 @@
 /** Names and literals in SQL text, for migrations, which cannot have parameters. */
 import type { Owner } from '../identity/tenant-ref.js'
-import { sql } from 'kysely'
+import { sql, type RawBuilder } from 'kysely'
 
 export function identifier (name: string): string {
   return `"${name.replaceAll('"', '""')}"`
@@ -18,3 +18,8 @@ export function literal (text: string): string {
 
 /** The column `tenant_id` of a system table, for a select list. */
 export const tenantColumn = sql<Owner>`tenant_id`.as('tenant')
+
+/** One of the columns contains the text, in any case, without wildcards such as the `%` of `like`. */
+export function containsText (search: string, ...columns: readonly string[]): RawBuilder<boolean> {
+  return sql<boolean>`(${sql.join(columns.map((column) => sql`strpos(lower(${sql.ref(column)}), lower(${search})) > 0`), sql` or `)})`
+}

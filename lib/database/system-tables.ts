@@ -1,14 +1,14 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
 import type { ColumnType, Generated } from 'kysely'
-import type { BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable } from './billing-tables.js'
 import type {
-  AgentBatchDocumentsTable,
-  AgentBatchesTable,
-  AgentChunksTable,
-  AgentDocumentsTable,
-  AgentStaleVectorsTable
+  BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable, RequestStatsTable,
+  RequestStatsWritersTable, UsageCountersTable, UsageGaugesTable, UsageInstancesTable, UsageRequestsTable,
+  UsageReservationsTable
+} from './usage-tables.js'
+import type {
+  AgentBatchDocumentsTable, AgentBatchesTable, AgentChunksTable, AgentDocumentsTable, AgentStaleVectorsTable,
+  ConversationMessagesTable, ConversationsTable
 } from './document-tables.js'
-import type { ConversationMessagesTable, ConversationsTable } from './conversation-tables.js'
 import type { FilePartsTable, FilesTable, FileTransformsTable } from './files-table.js'
 import type {
   RealtimeChangesTable,
@@ -19,18 +19,11 @@ import type {
   RealtimeOutboxTable,
   RealtimeRecordedTable
 } from './realtime-tables.js'
-import type { IdempotencyKeysTable, UsageNoticesTable, WebhookReceiptsTable } from './receipt-tables.js'
 import type {
-  RequestStatsTable,
-  RequestStatsWritersTable,
-  UsageCountersTable,
-  UsageGaugesTable,
-  UsageInstancesTable,
-  UsageRequestsTable,
-  UsageReservationsTable
-} from './usage-tables.js'
+  IdempotencyKeysTable, UsageNoticesTable, WebhookReceiptsTable, WebhookDeliveriesTable, WebhookEventsTable,
+  WebhookSecretsTable
+} from './webhook-tables.js'
 import type { RefreshTokensTable, RevocationsTable, UserLinksTable, UserMfaTable, UsersTable } from './user-tables.js'
-import type { WebhookDeliveriesTable, WebhookEventsTable, WebhookSecretsTable } from './webhook-tables.js'
 import type { WorkflowRunsTable, WorkflowSchedulesTable, WorkflowStepsTable } from './workflow-tables.js'
 
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>

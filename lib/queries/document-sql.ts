@@ -14,12 +14,11 @@ import {
 import { bindCursorPages } from './cursor-pages.js'
 import { compileFieldComparison, fieldOf } from './document-field.js'
 import { compileWrite, documentEvents } from './entity-events.js'
-import { type CompiledFilters, compileConditions, writeConditions } from './filter.js'
+import { compileConditions, writeConditions, where, type CompiledFilters } from './filter.js'
 import { direction } from './order.js'
 import { writePagination } from './page.js'
 import { writeAfter } from './read.js'
 import { markDocumentFiles } from './row-files.js'
-import { where } from './scope.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
 const documents = '"tenantry"."documents"'

@@ -5,7 +5,7 @@ import { selectWritten, tenantKeys, type Form, type Write, type Written } from '
 import type { Withheld } from './context.js'
 import { returnMade, tableEvents, upsertKind } from './entity-events.js'
 import { columnOf, quote, tableName, castType, type Binder, type Placeholders, type Switch } from './sql.js'
-import { rowConditions, tenantPlaceholder, where } from './scope.js'
+import { rowConditions, tenantPlaceholder, where } from './filter.js'
 
 /** A column that the query sets for every row: the key of an upsert. */
 export interface FixedColumn {

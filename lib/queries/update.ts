@@ -12,10 +12,9 @@ import { writeRecord, writeRecords } from './read.js'
 import { isOneRow, isUnique } from './row-key.js'
 import { noInput, quote, tableName, type Switch, type Placeholders } from './sql.js'
 import { compileInput, type WriteInput } from './write-input.js'
-import { writeConditions, type CompiledFilters } from './filter.js'
+import { writeConditions, rowConditions, where, type CompiledFilters } from './filter.js'
 import { markFiles } from './row-files.js'
 import { rowBinder } from './insert.js'
-import { rowConditions, where } from './scope.js'
 
 /** Compiles an `update`; undefined after faults. */
 export function compileUpdate (subject: Subject): CompiledOperation | undefined {

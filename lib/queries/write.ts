@@ -3,7 +3,7 @@ import type { Selection } from './field.js'
 import { tenantColumn, type Catalogue, type ForeignKey, type Table } from '../database/catalogue.js'
 import { boundedRowText, boundedText, freeName, quote, columnOf, tableName, type Placeholders } from './sql.js'
 import { hasEmbeds, noSwitches, selectList } from './embed.js'
-import { where, tenantPlaceholder } from './scope.js'
+import { where, tenantPlaceholder } from './filter.js'
 
 /** The rows that a write returns. */
 export interface Written {

@@ -3,7 +3,7 @@ import { Type, type Static } from 'typebox'
 import { algorithms, encodings, webhookProviders } from '../webhooks/schemes.js'
 import { Section } from './annotations.js'
 import { eventPatterns } from '../webhooks/events.js'
-import { Integration } from './integration.js'
+import { Integration } from './integrations.js'
 import { RouteWorkflow } from './workflow.js'
 
 const services = 'payprov (Standard Webhooks), altprov (Stripe), github, slack, twilio, or custom for any other service that signs the body'

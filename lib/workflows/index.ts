@@ -1,7 +1,7 @@
 /** Compiles declared workflows for plugins/workflows. */
 export type * from './types.js'
 export type { Enclosing, WorkflowContext } from './context.js'
-export type { WorkflowSet } from './set.js'
+export type { WorkflowSet } from './compile.js'
 export { compileWorkflow, faultOfCallbackUrl } from './compile.js'
 export { unknownStepKinds } from './steps.js'
-export { createWorkflowSet, definitionOf, workflowsOf } from './set.js'
+export { createWorkflowSet, definitionOf, workflowsOf } from './compile.js'

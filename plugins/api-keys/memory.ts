@@ -5,14 +5,13 @@
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Admit, ApiKeyOwners } from '../auth/sources.js'
-import type { ApiKeyStore, KeyRow } from './store.js'
 import type { KeyUses } from './uses.js'
 import { timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import { claimsOfKey, keyTextOf } from '../auth/callers.js'
-import { hashOf, idOf } from './key-text.js'
+import { hashOf, idOf, type ApiKeyStore, type KeyRow } from './store.js'
 
 const maxIds = 100_000
 const maxWeight = 67_108_864 // bytes of all keys in memory, approximately

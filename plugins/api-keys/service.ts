@@ -3,14 +3,13 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { ApiKeyStore, KeyRow } from './store.js'
 import type { KeyUses } from './uses.js'
 import { randomUUID } from 'node:crypto'
 import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { requireGrant, type PermissionSet } from '../auth/permissions.js'
-import { createKeyText, hashOf } from './key-text.js'
+import { createKeyText, hashOf, type ApiKeyStore, type KeyRow } from './store.js'
 
 export const maxKeys = 100 // of one tenant
 export const maxGraceDays = 90

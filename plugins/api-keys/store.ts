@@ -1,8 +1,26 @@
-/** The SQL of API keys. */
-import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
+/** The text and the SQL of API keys. */
 import type { ApiKeysTable, SystemTables } from '../../lib/database/system-tables.js'
+import { hash, randomBytes } from 'node:crypto'
+import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
 import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
+
+const secretBytes = 32 // 256 random bits, which cannot be guessed: a plain hash is enough
+const form = /^tnt_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})_[A-Za-z0-9_-]{43}$/
+
+/** A new key with this id; each call creates another secret. */
+export function createKeyText (id: string): string {
+  return `tnt_${id}_${randomBytes(secretBytes).toString('base64url')}`
+}
+
+/** The id in the text; null for a text that cannot be a tenant's key. */
+export function idOf (text: string): string | null {
+  return form.exec(text)?.[1] ?? null
+}
+
+export function hashOf (text: string): Buffer {
+  return hash('sha256', text, 'buffer')
+}
 
 export type KeyRow = Omit<Selectable<ApiKeysTable>, 'tenant_id'>
 type Writer = Transaction<SystemTables>

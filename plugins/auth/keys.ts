@@ -4,7 +4,7 @@ import type { JWT, VerifyOptions } from '@fastify/jwt'
 import { createHmac, createPublicKey } from 'node:crypto'
 import { FaultList } from '../../lib/schema/faults.js'
 import { checkJwt } from '../../lib/document/rules/auth.js'
-import { maxPreviousSecrets, minSecretLength, type Jwt } from '../../lib/schema/jwt.js'
+import { maxPreviousSecrets, minSecretLength, type Jwt } from '../../lib/schema/tokens.js'
 import { tokenInvalid } from './errors.js'
 
 /** The document's `jwt` section. */

@@ -1,6 +1,6 @@
 /** The SQL of tenants' billing states. Times come from the caller, so that one clock decides. */
 import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { BillingSubscriptionsTable } from '../../lib/database/billing-tables.js'
+import type { BillingSubscriptionsTable } from '../../lib/database/usage-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { TenantSubscription, Memory } from './resolve-plan.js'
 import { sql, type Kysely, type Selectable } from 'kysely'

@@ -6,7 +6,7 @@
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Cors as CorsSection, type Cors } from '../../lib/schema/cors.js'
+import { Cors as CorsSection, type Cors } from '../../lib/schema/server.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { checkCors } from '../../lib/document/rules/sections.js'
 import { reservedBy } from '../../lib/document/reserved.js'

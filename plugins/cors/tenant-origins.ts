@@ -6,7 +6,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql, type Kysely } from 'kysely'
-import { maxTenantOrigins } from '../../lib/schema/cors.js'
+import { maxTenantOrigins } from '../../lib/schema/server.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createOriginMatch, patternOf, type Origins } from '../../lib/http/origins.js'
 

@@ -9,11 +9,10 @@ import { failure, type TenantryError } from '../../lib/errors.js'
 import { SecretUnreadable, mfaPlace, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { isUserId, maxUserIdLength } from '../../lib/identity/user-id.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import { createBackupCodes, hashOf, readCode, createSecret, stepOf, type Code } from './codes.js'
-import { enrolmentOf, type Enrolment } from './enrolment.js'
+import { createBackupCodes, hashOf, readCode, createSecret, stepOf, enrolmentOf, type Code, type Enrolment } from './codes.js'
 import { createMfaStore, type MfaRow, type Sealed, type User } from './store.js'
 
-export type { Enrolment } from './enrolment.js'
+export type { Enrolment } from './codes.js'
 export type { User } from './store.js'
 
 const window = 300_000 // ms

@@ -1,15 +1,15 @@
-/** Parts that calls of all models share, and their failures. */
+/** Parts that calls of all models share, their failures, and the API keys of providers. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Connections } from '../../lib/models/provider-request.js'
 import type { ProviderModels } from '../../lib/models/providers.js'
 import type { Calls } from './calls.js'
-import type { Charges } from './charges.js'
-import type { ModelFigures } from './figures.js'
-import type { ModelKeys } from './keys.js'
+import type { Charges, ModelFigures } from './charges.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ModelInfo } from '../../lib/models/types.js'
-import { TenantryError } from '../../lib/errors.js'
-import { unreadable } from '../../lib/models/failures.js'
+import type { Secrets } from '../secrets/service.js'
+import { TenantryError, failure } from '../../lib/errors.js'
+import { unreadable, type KeyOwner } from '../../lib/models/failures.js'
+import { secretOf } from '../../lib/document/rules/agent.js'
 
 export interface CallParts {
   readonly provider: ProviderModels
@@ -32,4 +32,35 @@ export function failedCall (
   figures.failed(info, error.code)
   log.warn({ tenant, provider: info.provider, model: info.id, code: error.code, cause: error.cause }, 'a call of a model failed')
   return error
+}
+
+interface ModelKeys {
+  readonly owner: KeyOwner
+  /** Rejects with `secretRequired` if the tenant has not stored its key. */
+  of(tenant: Owner): Promise<string>
+}
+
+/** `apiKey` as in the document. Throws if it names a secret and the app has no secrets. */
+export function createKeys (apiKey: string | undefined, secrets: () => Pick<Secrets, 'values' | 'accessed'> | null): ModelKeys {
+  const name = apiKey === undefined ? null : secretOf(apiKey)
+  if (name === null) return { owner: 'platform', of: async () => apiKey ?? '' }
+  return {
+    owner: 'tenant',
+    async of (tenant) {
+      const found = secrets()
+      if (found === null) throw new Error('the key of a model is a secret of tenants: register the plugin "tenantry/plugins/secrets"')
+      const value = (await found.values(tenant)).get(name)
+      if (value === undefined || value === null) {
+        const state = value === null ? 'has expired' : 'is missing'
+        throw failure('secretRequired', {
+          message: `The tenant's secret "${name}" ${state}: store it with POST /tenant/secrets`,
+          extras: { secret: name }
+        })
+      }
+      // A header can contain no other characters.
+      if (!/^[\x21-\x7e]{1,1000}$/.test(value)) throw failure('providerKeyRefused')
+      found.accessed(tenant, [name])
+      return value
+    }
+  }
 }

@@ -20,7 +20,7 @@ import { addAddressStep, addHeaderStep, addRouteStep, createLimiter, decorateReq
 import { createMemoryStore } from './memory.js'
 import { createRedisStore } from './redis.js'
 import { createLimit, createRules, type Limit, type RateLimitOptions, type RateLimitRule, type RouteRule } from './rules.js'
-import { RateLimit as RateLimitSection } from '../../lib/schema/rate-limit.js'
+import { RateLimit as RateLimitSection } from '../../lib/schema/limits.js'
 
 export type { RateLimitStore } from './store.js'
 

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { PermissionRow, RoleRow, UserKey } from './store.js'
 import { Type, type Static } from 'typebox'
-import { maxRoleName, roleNamePattern } from '../../lib/schema/rbac.js'
+import { maxRoleName, roleNamePattern } from '../../lib/schema/auth.js'
 import { maxUserIdLength } from '../../lib/identity/user-id.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { actorOf } from '../auth/actor.js'

@@ -1,6 +1,6 @@
 /** The limits that a tenant sets for its users. */
 import { Type, type Static } from 'typebox'
-import { limitedName } from '../../lib/schema/resource-limit.js'
+import { limitedName } from '../../lib/schema/limits.js'
 import { failure } from '../../lib/errors.js'
 import { deepFreeze } from '../../lib/json/plain-value.js'
 import { unlimited } from '../../lib/plans/plans.js'

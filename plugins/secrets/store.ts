@@ -3,7 +3,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { sql, type Kysely } from 'kysely'
 import { writeAudit, type Actor } from '../../lib/database/audit.js'
-import { containsText } from '../../lib/database/search.js'
+import { containsText } from '../../lib/database/sql.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 
 export type SecretAction = 'create' | 'update' | 'access' | 'delete' | 'rotate' | 'expire'

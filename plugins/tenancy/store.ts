@@ -3,7 +3,7 @@ import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant
 import type { SystemTables, TenantsTable } from '../../lib/database/system-tables.js'
 import type { TenantLookup, Tenant, TenantRecord } from './tenant.js'
 import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
-import { containsText } from '../../lib/database/search.js'
+import { containsText } from '../../lib/database/sql.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { deepFreeze } from '../../lib/json/plain-value.js'
 

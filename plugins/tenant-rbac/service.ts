@@ -8,8 +8,7 @@ import type { RbacStore } from './store.js'
 import { writeAudit, type Actor, type AuditEntry } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { requireMatch, tagOf, type Precondition } from '../../lib/http/entity-tags.js'
-import { requireRbacGrant } from './grants.js'
-import { checkRbac, type RbacConfig, type Role } from './roles.js'
+import { requireRbacGrant, checkRbac, type RbacConfig, type Role } from './roles.js'
 
 /** The author of a change of roles. */
 export interface Author {

@@ -7,6 +7,7 @@ import type { Journal } from './journal.js'
 import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import type { RunCaller } from './run-caller.js'
 import { setTimeout } from 'node:timers/promises'
+import { failure, type TenantryError } from '../../lib/errors.js'
 
 export interface RunContext {
   readonly journal: Journal
@@ -46,4 +47,35 @@ export const systemClock: Clock = {
   // The process's monotonic clock: setting the machine's clock does not change timeouts of steps.
   now: () => Math.round(performance.timeOrigin + performance.now()),
   sleep: (ms, signal) => setTimeout(ms, undefined, { signal })
+}
+
+/** The error of a step that took longer. */
+export function overdue (step: string): TenantryError {
+  return failure('providerTimeout', { message: `The step "${step}" did not finish in time`, extras: { step } })
+}
+
+/**
+ * Does the work until the time `ends`, in milliseconds since 1970. Then rejects with `providerTimeout`, and aborts the signal of the work.
+ */
+export async function within<Result> (
+  ends: number,
+  step: string,
+  { clock, signal }: { readonly clock: Clock, readonly signal: AbortSignal },
+  work: (signal: AbortSignal) => Promise<Result>
+): Promise<Result> {
+  const over = new AbortController()
+  const done = new AbortController()
+  const late = new Promise<never>((_resolve, reject) => {
+    const error = overdue(step)
+    clock.sleep(Math.max(0, ends - clock.now()), done.signal).then(() => {
+      over.abort(error)
+      reject(error)
+    }, () => {})
+    signal.addEventListener('abort', () => reject(signal.reason), { once: true, signal: done.signal })
+  })
+  try {
+    return await Promise.race([work(AbortSignal.any([signal, over.signal])), late])
+  } finally {
+    done.abort()
+  }
 }

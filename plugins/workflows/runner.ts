@@ -11,9 +11,8 @@ import { failure, isFailure, catalogue, TenantryError } from '../../lib/errors.j
 import { parseResult } from '../../lib/json/parse.js'
 import { expressionFaults, type Condition, type ReportFault } from '../../lib/expressions/condition.js'
 import { createYielder, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { systemClock, type RunContext, type Clock } from './run-context.js'
+import { systemClock, overdue, type RunContext, type Clock } from './run-context.js'
 import { Interrupted, type StepOutcome, type StepError } from './journal.js'
-import { overdue } from './step-time.js'
 import { runStep, type StepContext } from './steps.js'
 
 export type { RunContext } from './run-context.js'

@@ -1,11 +1,9 @@
 /** Checks of the sections about callers beyond their schemas: `jwt`, `authProviders`, `auth`, `mfa` and `rbac`. */
 import type { Settable } from '../../schema/annotations.js'
-import type { Jwt } from '../../schema/jwt.js'
-import type { Auth, Mfa } from '../../schema/auth.js'
-import type { Rbac } from '../../schema/rbac.js'
+import type { Auth, Mfa, Rbac } from '../../schema/auth.js'
 import {
-  providerName, signatureAlgorithms, type AuthProvider, type AuthProviders, type SignatureAlgorithm
-} from '../../schema/auth-providers.js'
+  providerName, signatureAlgorithms, type Jwt, type AuthProvider, type AuthProviders, type SignatureAlgorithm
+} from '../../schema/tokens.js'
 import { pointerTo, type FaultList } from '../../schema/faults.js'
 import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
 import { systemMigrations } from '../../database/migrations/system/index.js'

@@ -1,7 +1,7 @@
 /** Tokens of external identity providers: `iss` names the provider, and the document has its rules. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { CompleteAuthProvider } from '../../../lib/document/rules/auth.js'
-import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
+import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 import type { KeyObject } from 'node:crypto'
 import { deepFreeze } from '../../../lib/json/plain-value.js'
 import { whenKnown } from '../../../lib/cache/async-cache.js'

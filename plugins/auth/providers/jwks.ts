@@ -3,7 +3,7 @@
  * expire. While the provider is down, known keys stay valid.
  */
 import type { KeyObject } from 'node:crypto'
-import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
+import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 import { failure, type TenantryError } from '../../../lib/errors.js'
 import { tokenInvalid } from '../errors.js'
 import { readKeySet, type KeySet } from './key-set.js'

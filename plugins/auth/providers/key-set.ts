@@ -1,5 +1,5 @@
 /** The keys that a provider publishes: a JWK set (RFC 7517). */
-import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
+import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { isRecord } from '../../../lib/json/plain-value.js'
 import { fits } from './signature.js'

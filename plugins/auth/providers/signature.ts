@@ -1,5 +1,5 @@
 /** Signatures of external tokens (RFC 7518, 3; RFC 8037): the fitting key of an algorithm, and the verification. */
-import type { SignatureAlgorithm } from '../../../lib/schema/auth-providers.js'
+import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 import { constants, verify, type KeyObject } from 'node:crypto'
 import { isRecord } from '../../../lib/json/plain-value.js'
 

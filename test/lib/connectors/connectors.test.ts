@@ -1,6 +1,6 @@
 /** Connectors as data, without a server: faults of a document, and the requests of calls. */
 import type { Scope } from '../../../lib/expressions/types.js'
-import type { ConnectorAction } from '../../../lib/schema/custom-integrations.js'
+import type { ConnectorAction } from '../../../lib/schema/integrations.js'
 import t from 'tap'
 import { routeSources } from '../../../lib/compiler/route-parts.js'
 import { builtIn } from '../../../lib/connectors/built-in/index.js'

@@ -3,7 +3,7 @@ import t, { type Test } from 'tap'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { definePlugin, optional } from '../../../lib/plugin/define.js'
 import { callback, membersOf, oneOf, section, text, whole } from '../../../lib/plugin/options.js'
-import { RateLimit } from '../../../lib/schema/rate-limit.js'
+import { RateLimit } from '../../../lib/schema/limits.js'
 import { Pagination } from '../../../lib/schema/pagination.js'
 
 declare module 'fastify' {

@@ -1,5 +1,5 @@
 import type { Claims } from '../../../lib/expressions/types.js'
-import type { AuthProvider } from '../../../lib/schema/auth-providers.js'
+import type { AuthProvider } from '../../../lib/schema/tokens.js'
 import { createHmac, createPublicKey, generateKeyPairSync, sign } from 'node:crypto'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'

@@ -1,7 +1,7 @@
 /** The plugin in its own app, with its dependencies, and tenants with connectors. */
 import type { Test } from 'tap'
 import type { Scope } from '../../../lib/expressions/types.js'
-import type { CustomIntegrations } from '../../../lib/schema/custom-integrations.js'
+import type { CustomIntegrations } from '../../../lib/schema/integrations.js'
 import type { FastifyInstance } from 'fastify'
 import type { IntegrationsOptions } from '../../../plugins/integrations/index.js'
 import { FaultList } from '../../../lib/schema/faults.js'

@@ -2,8 +2,9 @@
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
 import { test, type Test } from 'tap'
-import { codePattern, createBackupCodes, hashOf, readCode, codeOf, createSecret, stepOf } from '../../../plugins/mfa/codes.js'
-import { enrolmentOf, uriOf } from '../../../plugins/mfa/enrolment.js'
+import {
+  codePattern, createBackupCodes, hashOf, readCode, codeOf, createSecret, stepOf, enrolmentOf, uriOf
+} from '../../../plugins/mfa/codes.js'
 import { scan } from './app.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 

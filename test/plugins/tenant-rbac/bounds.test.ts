@@ -1,8 +1,7 @@
 /** Deep role hierarchies, and roles of users whose tenant a gateway names. */
 import { test } from 'tap'
 import conventions from '../../../plugins/conventions/index.js'
-import { requireRbacGrant } from '../../../plugins/tenant-rbac/grants.js'
-import { checkRbac, type RbacConfig, type Role } from '../../../plugins/tenant-rbac/roles.js'
+import { requireRbacGrant, checkRbac, type RbacConfig, type Role } from '../../../plugins/tenant-rbac/roles.js'
 import { refused } from '../../http/caller.js'
 import { signToken } from '../../helpers/tokens.js'
 import { open, postgresSection } from '../auth/app.js'

@@ -1,6 +1,49 @@
-/** Connectors to services of the document's own choice. */
+/** Other services: credentials of the built-in connectors, connectors of the document's own, and the calls of routes and webhooks. */
 import { Type, type Static } from 'typebox'
-import { MapOf, Section } from './annotations.js'
+import { Section, MapOf } from './annotations.js'
+
+const maxLength = 8192 // characters; a private key in PEM has about 3,300
+
+const CredentialText = (description: string) => Type.String({ text: 'request', minLength: 1, maxLength, description })
+const baseUrl = Type.Optional(CredentialText('The base URL, if it is not the default of the service.'))
+
+const payment = { secretKey: CredentialText('The API key of the account.'), baseUrl }
+const payprov = { accessToken: CredentialText('The API token of the organization.'), baseUrl }
+const issues = {
+  baseUrl: CredentialText('The base URL of the tracker.'),
+  email: CredentialText('The name of the user.'),
+  apiToken: CredentialText('The API token of the user.')
+}
+const codehost = { token: CredentialText('The access token.'), baseUrl }
+const email = { apiKey: CredentialText('The API key of the sender.'), baseUrl }
+const chat = {
+  webhookUrl: CredentialText('The URL for posting messages.'),
+  baseUrl: Type.Optional(CredentialText('The part before the path of `webhookUrl`, if it is not the origin of that URL.'))
+}
+const sms = {
+  accountSid: CredentialText('The id of the account.'),
+  authToken: CredentialText('The token of the account.'),
+  fromNumber: CredentialText('The phone number that sends messages.'),
+  baseUrl
+}
+
+export const Credentials = Section({
+  payment: Type.Optional(Section(payment, { description: 'The payment service.' })),
+  stripe: Type.Optional(Section(payment, { description: 'An alias of `payment`.' })),
+  payprov: Type.Optional(Section(payprov, { description: 'The primary payment provider.' })),
+  polar: Type.Optional(Section(payprov, { description: 'An alias of `payprov`.' })),
+  issues: Type.Optional(Section(issues, { description: 'The issue tracker.' })),
+  jira: Type.Optional(Section(issues, { description: 'An alias of `issues`.' })),
+  codehost: Type.Optional(Section(codehost, { description: 'The code host.' })),
+  github: Type.Optional(Section(codehost, { description: 'An alias of `codehost`.' })),
+  email: Type.Optional(Section(email, { description: 'The email sender.' })),
+  sendgrid: Type.Optional(Section(email, { description: 'An alias of `email`.' })),
+  chat: Type.Optional(Section(chat, { description: 'The chat service.' })),
+  slack: Type.Optional(Section(chat, { description: 'An alias of `chat`.' })),
+  sms: Type.Optional(Section(sms, { description: 'The service for text messages.' })),
+  twilio: Type.Optional(Section(sms, { description: 'An alias of `sms`.' }))
+}, { description: "The credentials of the built-in connectors, by the connector's name or the name of the vendor." })
+export type Credentials = Static<typeof Credentials>
 
 const maxConnectors = 100
 const maxText = 8192 // characters; a private key in PEM has about 3,300
@@ -97,3 +140,45 @@ export type CustomIntegration = Static<typeof CustomIntegration>
 
 export const CustomIntegrations = Type.Array(CustomIntegration, { maxItems: maxConnectors, description: 'Connectors to other services.' })
 export type CustomIntegrations = Static<typeof CustomIntegrations>
+
+/** Tenants' documents have smaller bounds: lib/tenant-document/schema.ts. */
+const maxIntegrations = 50
+
+export const Integration = Section({
+  type: Type.String({
+    text: 'literal',
+    minLength: 1,
+    maxLength: 64,
+    description: 'The connector: the name or alias of a built-in connector, or the name of one of `customIntegrations`.'
+  }),
+  action: Type.String({ text: 'literal', minLength: 1, maxLength: 64, description: "The name of one of the connector's actions." }),
+  alias: Type.Optional(
+    Type.String({
+      text: 'literal',
+      pattern: '^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]{0,63}$',
+      expected: 'a letter or `_`, then up to 63 of A-Z a-z 0-9 _ -, but not `__proto__`',
+      description: 'The name of the result, for `{{results.<alias>}}`. Default: the `type`, or `<type>_2` and so on if that name is taken.'
+    })
+  ),
+  params: Type.Optional(
+    Type.Unknown({
+      text: 'request',
+      description: "The action's parameters, with templates: an object, or a template that returns one. Default: none."
+    })
+  ),
+  condition: Type.Optional(
+    Type.String({
+      text: 'request',
+      minLength: 1,
+      maxLength: 4096,
+      description: 'An expression. If it is false, the call is skipped and its result is null.'
+    })
+  )
+}, { description: 'A call to another service.' })
+export type Integration = Static<typeof Integration>
+
+export const Integrations = Type.Array(Integration, {
+  minItems: 1,
+  maxItems: maxIntegrations,
+  description: 'Calls to other services, run in order after the queries.'
+})

@@ -1,4 +1,4 @@
-/** Rate limits of callers. */
+/** Limits: the rate of callers' requests, and a route's use of a limited resource. */
 import { Type, type Static } from 'typebox'
 import { Section, type Filled } from './annotations.js'
 import { RedisServer } from './redis.js'
@@ -75,3 +75,33 @@ export type RateLimit = WithDefaultRule<Static<typeof RateLimit>>
 
 /** After the check, a rule for all routes has all its members. */
 export type WithDefaultRule<Section> = Omit<Section, 'default'> & { default?: DefaultRateLimit }
+
+/** The name of a resource or of a metric. */
+export const limitedName = '^[A-Za-z0-9_.:-]{1,64}$'
+
+const Name = (description: string) =>
+  Type.String({
+    pattern: limitedName,
+    expected: '1 to 64 of A-Z a-z 0-9 _ . : -',
+    description: `${description} 1 to 64 of \`A-Z a-z 0-9 _ . : -\`.`
+  })
+
+export const maxAmount = Number.MAX_SAFE_INTEGER
+
+export const RouteResourceLimit = Section({
+  resource: Name('The resource that the route uses.'),
+  metric: Name('The counted metric of the resource.'),
+  amount: Type.Optional(Type.Union([
+    Type.Integer({ minimum: 1, maximum: maxAmount }),
+    Type.String({
+      text: 'request',
+      pattern: '^\\{\\{[^{}]+\\}\\}$',
+      maxLength: 500,
+      expected: 'a whole number, or one template such as {{body.quantity}}'
+    })
+  ], { description: 'The amount that a request uses: a whole number of at least 1, or a template with such a value. Default: 1.' }))
+}, {
+  description:
+    "The amount of a limited resource that a request uses. It requires `requireAuth`. The request fails with 402 if the caller's limit would be exceeded. The amount is returned if the response is an error."
+})
+export type RouteResourceLimit = Static<typeof RouteResourceLimit>
