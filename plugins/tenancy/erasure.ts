@@ -190,7 +190,7 @@ async function removable (table: string, work: () => Promise<number>): Promise<n
 /**
  * The system tables with rows of tenants, in the order in which the deletion of a tenant empties them. The entries of the audit
  * log are archived instead. The list has every table with a column `tenant_id`, except tables whose names come from the document
- * (role-tables.ts, document-tables.ts), which are emptied last. A test compares the list with the database.
+ * (declared-tables.ts, document-tables.ts), which are emptied last. A test compares the list with the database.
  */
 export const tenantOwnedTables = [
   'tenantry.realtime_outbox',
