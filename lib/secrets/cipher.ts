@@ -147,8 +147,8 @@ function open (key: KeyObject, data: Buffer, sealed: Buffer): Buffer {
   return plain
 }
 
-// The places, beside secrets, of what the server encrypts for a tenant. The cipher binds each value to its place as associated data
-// (cipher.ts). No key of a tenant's secret has a slash in it.
+// The places of other values that the server encrypts for a tenant. The cipher binds each value to its place as associated data. No key of
+// a tenant's secret contains a slash.
 
 /** A response that is kept under an idempotency key. */
 export function idempotencyPlace (tenant: Owner, id: Buffer): SecretPlace {
