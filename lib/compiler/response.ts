@@ -126,37 +126,10 @@ const maxDepth = 32
 
 /** The keywords of a response schema. Keywords that only validate serve the documentation. */
 const keywords: ReadonlySet<string> = new Set([
-  'type',
-  'properties',
-  'items',
-  'additionalProperties',
-  'required',
-  'nullable',
-  'enum',
-  'const',
-  'format',
-  'pattern',
-  'title',
-  'description',
-  'default',
-  'example',
-  'examples',
-  'deprecated',
-  'readOnly',
-  'minLength',
-  'maxLength',
-  'minimum',
-  'maximum',
-  'exclusiveMinimum',
-  'exclusiveMaximum',
-  'multipleOf',
-  'minItems',
-  'maxItems',
-  'uniqueItems',
-  'minProperties',
-  'maxProperties',
-  '$schema',
-  '$comment'
+  'type', 'properties', 'items', 'additionalProperties', 'required', 'nullable', 'enum', 'const', 'format', 'pattern',
+  'title', 'description', 'default', 'example', 'examples', 'deprecated', 'readOnly', 'minLength', 'maxLength',
+  'minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf', 'minItems', 'maxItems', 'uniqueItems',
+  'minProperties', 'maxProperties', '$schema', '$comment'
 ])
 
 /** Whether a `response` is a schema: `type` names a JSON type, and `properties` or `items` is present. */

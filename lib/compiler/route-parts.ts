@@ -3,17 +3,7 @@ import type { RequestRules, Route } from '../schema/route.js'
 import type { Method, TemplateSource } from '../expressions/types.js'
 
 export const routeSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([
-  'env',
-  'body',
-  'params',
-  'query',
-  'headers',
-  'auth',
-  'tenant',
-  'secret',
-  'results',
-  'now',
-  'uuid'
+  'env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'now', 'uuid'
 ])
 
 const webhookSources: ReadonlySet<TemplateSource> = new Set<TemplateSource>([...routeSources, 'payload'])

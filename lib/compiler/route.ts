@@ -29,11 +29,7 @@ import { checkBounds, withBoundedFaults } from '../queries/tenant-limits.js'
 import { checkCursorMembers, checkPromises } from './result-schema.js'
 import { checkRouteRules, checkStores, firestoreUse, type FirestoreUse } from './route-rules.js'
 import {
-  responseContextOf,
-  compileRouteWorkflow,
-  type CompiledRouteWorkflow,
-  readableBy,
-  type RouteWorkflowContext,
+  responseContextOf, compileRouteWorkflow, type CompiledRouteWorkflow, readableBy, type RouteWorkflowContext,
   workflowReferences
 } from './workflow.js'
 import { compileRouteMessage, type CompiledRouteMessage } from './realtime.js'

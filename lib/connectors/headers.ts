@@ -6,17 +6,8 @@ const maxValue = 8192 // characters
 
 /** Headers of the connection, which the server sets itself. */
 export const connectionHeaders: ReadonlySet<string> = new Set([
-  'connection',
-  'content-length',
-  'expect',
-  'host',
-  'keep-alive',
-  'proxy-authorization',
-  'proxy-connection',
-  'te',
-  'trailer',
-  'transfer-encoding',
-  'upgrade'
+  'connection', 'content-length', 'expect', 'host', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te',
+  'trailer', 'transfer-encoding', 'upgrade'
 ])
 
 /** The fault of a header's name; null if it is valid. */

@@ -8,20 +8,8 @@ import type { SystemTables } from './system-tables.js'
  * an empty tenant.
  */
 export const topics = [
-  'tenant',
-  'config',
-  'secrets',
-  'roles',
-  'api-keys',
-  'limits',
-  'sessions',
-  'users',
-  'rbac',
-  'queue',
-  'webhooks',
-  'workflows',
-  'cache',
-  'realtime'
+  'tenant', 'config', 'secrets', 'roles', 'api-keys', 'limits', 'sessions', 'users', 'rbac', 'queue', 'webhooks',
+  'workflows', 'cache', 'realtime'
 ] as const
 export type Topic = typeof topics[number]
 

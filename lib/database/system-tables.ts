@@ -11,13 +11,8 @@ import type {
 } from './document-tables.js'
 import type { FilePartsTable, FilesTable, FileTransformsTable } from './files-table.js'
 import type {
-  RealtimeChangesTable,
-  RealtimeHeadsTable,
-  RealtimeInstancesTable,
-  RealtimeMembersTable,
-  RealtimeMessagesTable,
-  RealtimeOutboxTable,
-  RealtimeRecordedTable
+  RealtimeChangesTable, RealtimeHeadsTable, RealtimeInstancesTable, RealtimeMembersTable, RealtimeMessagesTable,
+  RealtimeOutboxTable, RealtimeRecordedTable
 } from './realtime-tables.js'
 import type {
   IdempotencyKeysTable, UsageNoticesTable, WebhookReceiptsTable, WebhookDeliveriesTable, WebhookEventsTable,

@@ -35,17 +35,7 @@ export interface LocalMember {
 /** Macros that loop over a list, or that name a value, which could be doubled repeatedly. */
 const macros: ReadonlySet<string> = new Set(['all', 'exists', 'exists_one', 'map', 'filter', 'bind'])
 const typeNames: ReadonlySet<string> = new Set([
-  'bool',
-  'bytes',
-  'double',
-  'int',
-  'list',
-  'map',
-  'null_type',
-  'string',
-  'type',
-  'uint',
-  'google'
+  'bool', 'bytes', 'double', 'int', 'list', 'map', 'null_type', 'string', 'type', 'uint', 'google'
 ])
 const maxDurationText = 64 // characters
 

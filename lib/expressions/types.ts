@@ -58,41 +58,15 @@ export interface Scope {
 
 /** The source of a template's value. */
 export const templateSources = [
-  'env',
-  'body',
-  'params',
-  'query',
-  'headers',
-  'auth',
-  'tenant',
-  'secret',
-  'results',
-  'files',
-  'steps',
-  'input',
-  'payload',
-  'credentials',
-  'now',
-  'uuid'
+  'env', 'body', 'params', 'query', 'headers', 'auth', 'tenant', 'secret', 'results', 'files', 'steps', 'input',
+  'payload', 'credentials', 'now', 'uuid'
 ] as const
 export type TemplateSource = typeof templateSources[number]
 
 /** The members of a file for templates: `{{files.avatar.id}}`. */
 export const fileMembers: readonly string[] = [
-  'id',
-  'bucket',
-  'key',
-  'name',
-  'contentType',
-  'size',
-  'sha256',
-  'public',
-  'entityType',
-  'entityId',
-  'metadata',
-  'createdBy',
-  'createdAt',
-  'url'
+  'id', 'bucket', 'key', 'name', 'contentType', 'size', 'sha256', 'public', 'entityType', 'entityId', 'metadata',
+  'createdBy', 'createdAt', 'url'
 ]
 
 /** One path that a template or expression reads: `{{auth.tenant_id}}` is `{ source: 'auth', path: ['tenant_id'] }`. */

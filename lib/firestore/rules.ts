@@ -23,30 +23,11 @@ const methodsOf = {
 
 /** Members of a route that restrict neither its callers nor its data. Routes with others are not translated. */
 const openRoute: ReadonlySet<string> = new Set<keyof Route>([
-  'path',
-  'method',
-  'description',
-  'tags',
-  'public',
-  'requireAuth',
-  'authProvider',
-  'firebaseQueries',
-  'cache',
-  'mcp'
+  'path', 'method', 'description', 'tags', 'public', 'requireAuth', 'authProvider', 'firebaseQueries', 'cache', 'mcp'
 ])
 /** The same of a query. */
 const openQuery: ReadonlySet<string> = new Set<keyof DocumentQuery>([
-  'collection',
-  'store',
-  'operation',
-  'docId',
-  'filters',
-  'data',
-  'merge',
-  'order',
-  'pagination',
-  'limit',
-  'offset',
+  'collection', 'store', 'operation', 'docId', 'filters', 'data', 'merge', 'order', 'pagination', 'limit', 'offset',
   'alias'
 ])
 

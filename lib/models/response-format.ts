@@ -23,27 +23,14 @@ export interface ResponseFormat {
 }
 
 const refusedKeywords: ReadonlySet<string> = new Set([
-  '$id',
-  'id',
-  '$async',
-  '$anchor',
-  '$dynamicRef',
-  '$dynamicAnchor',
-  '$recursiveRef',
-  'pattern',
-  'patternProperties',
+  '$id', 'id', '$async', '$anchor', '$dynamicRef', '$dynamicAnchor', '$recursiveRef', 'pattern', 'patternProperties',
   'uniqueItems'
 ])
 /** Their values are data, not schemas. */
 const dataKeywords: ReadonlySet<string> = new Set(['const', 'enum', 'default', 'examples'])
 /** The names of their members are chosen by the caller. */
 const mapKeywords: ReadonlySet<string> = new Set([
-  'properties',
-  '$defs',
-  'definitions',
-  'dependentSchemas',
-  'dependentRequired',
-  'dependencies'
+  'properties', '$defs', 'definitions', 'dependentSchemas', 'dependentRequired', 'dependencies'
 ])
 
 const known = new LRUCache<string, ResponseFormat>({ max: maxKept })

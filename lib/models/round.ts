@@ -1,10 +1,6 @@
 /** One call of a chat model: the parts of its response as they arrive. */
 import type {
-  LanguageModelV3,
-  LanguageModelV3CallOptions,
-  LanguageModelV3Prompt,
-  LanguageModelV3StreamPart,
-  LanguageModelV3Usage,
+  LanguageModelV3, LanguageModelV3CallOptions, LanguageModelV3Prompt, LanguageModelV3StreamPart, LanguageModelV3Usage,
   SharedV3ProviderMetadata
 } from '@ai-sdk/provider'
 import { failure } from '../errors.js'

@@ -198,21 +198,8 @@ function arrayEncoder (encode: Encoder, depth = 0): Encoder {
 
 /** PostgreSQL's built-in types without an order; statements that order by them fail. */
 const unordered: ReadonlySet<string> = new Set([
-  'json',
-  'jsonpath',
-  'xml',
-  'point',
-  'line',
-  'lseg',
-  'box',
-  'path',
-  'polygon',
-  'circle',
-  'xid',
-  'cid',
-  'aclitem',
-  'pg_snapshot',
-  'txid_snapshot'
+  'json', 'jsonpath', 'xml', 'point', 'line', 'lseg', 'box', 'path', 'polygon', 'circle', 'xid', 'cid', 'aclitem',
+  'pg_snapshot', 'txid_snapshot'
 ])
 
 /** Arrays are ordered by their items. */

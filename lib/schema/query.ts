@@ -4,21 +4,8 @@ import { MapOf } from './annotations.js'
 
 export const Operator = Type.Enum(
   [
-    'eq',
-    'neq',
-    'gt',
-    'gte',
-    'lt',
-    'lte',
-    'like',
-    'ilike',
-    'is',
-    'in',
-    'contains',
-    'overlaps',
-    'array-contains',
-    'array-contains-any',
-    'fts'
+    'eq', 'neq', 'gt', 'gte', 'lt', 'lte', 'like', 'ilike', 'is', 'in', 'contains', 'overlaps', 'array-contains',
+    'array-contains-any', 'fts'
   ],
   { description: 'The comparison of the column with the value. `array-contains` and `array-contains-any` are for documents.' }
 )

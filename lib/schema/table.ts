@@ -6,32 +6,9 @@ const identifier = '^[A-Za-z_][A-Za-z0-9_]{0,62}$'
 const identifierText = 'a name of 1 to 63 letters, digits and underscores that does not start with a digit'
 
 export const columnTypeNames = [
-  'text',
-  'varchar',
-  'integer',
-  'int',
-  'smallint',
-  'bigint',
-  'numeric',
-  'real',
-  'double precision',
-  'boolean',
-  'uuid',
-  'timestamptz',
-  'timestamp',
-  'date',
-  'time',
-  'interval',
-  'json',
-  'jsonb',
-  'bytea',
-  'inet',
-  'text[]',
-  'integer[]',
-  'bigint[]',
-  'numeric[]',
-  'uuid[]',
-  'boolean[]'
+  'text', 'varchar', 'integer', 'int', 'smallint', 'bigint', 'numeric', 'real', 'double precision', 'boolean', 'uuid',
+  'timestamptz', 'timestamp', 'date', 'time', 'interval', 'json', 'jsonb', 'bytea', 'inet', 'text[]', 'integer[]',
+  'bigint[]', 'numeric[]', 'uuid[]', 'boolean[]'
 ] as const
 
 const ColumnName = Type.String({ pattern: identifier, expected: identifierText })

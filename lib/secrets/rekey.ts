@@ -168,11 +168,7 @@ export function mfaRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedR
       inBatches<KeyedRow & { readonly user: string }>(async (after) => {
         const rows = await others
           .select([
-            tenantColumn,
-            'user_id as user',
-            'secret',
-            'version',
-            'pending_secret as pendingSecret',
+            tenantColumn, 'user_id as user', 'secret', 'version', 'pending_secret as pendingSecret',
             'pending_version as pendingVersion'
           ])
           .$if(after !== undefined, (query) => query.where(sql<boolean>`(tenant_id, user_id) > (${after?.tenant}, ${after?.user})`))

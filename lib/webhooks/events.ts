@@ -1,17 +1,8 @@
 /** The events of outbound webhooks. */
 
 export const eventKinds = [
-  'entity.created',
-  'entity.updated',
-  'entity.deleted',
-  'file.created',
-  'file.deleted',
-  'workflow.completed',
-  'workflow.failed',
-  'usage.limit_reached',
-  'secret.rotated',
-  'subscription.created',
-  'subscription.updated',
+  'entity.created', 'entity.updated', 'entity.deleted', 'file.created', 'file.deleted', 'workflow.completed',
+  'workflow.failed', 'usage.limit_reached', 'secret.rotated', 'subscription.created', 'subscription.updated',
   'subscription.canceled'
 ] as const
 export type EventKind = typeof eventKinds[number]

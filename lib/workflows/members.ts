@@ -10,21 +10,8 @@ type Member = keyof Step
 const ofEvery: readonly Member[] = ['id', 'type', 'condition', 'retry', 'onError', 'timeoutMs']
 
 export const databaseMembers = [
-  'operation',
-  'table',
-  'function',
-  'arguments',
-  'filters',
-  'data',
-  'select',
-  'embeds',
-  'single',
-  'order',
-  'orderBy',
-  'limit',
-  'offset',
-  'onConflict',
-  'excludeFields'
+  'operation', 'table', 'function', 'arguments', 'filters', 'data', 'select', 'embeds', 'single', 'order', 'orderBy',
+  'limit', 'offset', 'onConflict', 'excludeFields'
 ] as const satisfies readonly Member[]
 
 interface KindMembers {

@@ -101,14 +101,6 @@ where k.id = u.id and k.tenant_id = u.tenant_id and (k.last_used_at is null or k
 }
 
 const columns = [
-  'id',
-  'name',
-  'hash',
-  'previous_hash',
-  'previous_valid_until',
-  'scopes',
-  'created_by',
-  'created_at',
-  'expires_at',
+  'id', 'name', 'hash', 'previous_hash', 'previous_valid_until', 'scopes', 'created_by', 'created_at', 'expires_at',
   'last_used_at'
 ] as const

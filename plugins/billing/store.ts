@@ -30,13 +30,8 @@ export async function readView (db: Db, tenant: Owner): Promise<View | null> {
     .leftJoin('tenantry.billing_tenants as b', 'b.tenant_id', 't.id')
     .leftJoin('tenantry.deleted_tenants as d', 'd.id', 't.id')
     .select([
-      't.plan',
-      't.created_at as createdAt',
-      'd.deleted_at as deletedAt',
-      'b.plan as given',
-      'b.due_at as dueAt',
-      'b.pulled_at as pulledAt',
-      'b.tried_at as triedAt'
+      't.plan', 't.created_at as createdAt', 'd.deleted_at as deletedAt', 'b.plan as given', 'b.due_at as dueAt',
+      'b.pulled_at as pulledAt', 'b.tried_at as triedAt'
     ])
     .where('t.id', '=', tenant).where('t.status', '<>', 'deleting').executeTakeFirst()
   if (row === undefined) return null

@@ -63,17 +63,8 @@ export default definePlugin<ConfigRoutesOptions>({
   async setup (
     app,
     {
-      env = process.env,
-      config,
-      connectors,
-      routes = [],
-      pagination,
-      cache,
-      functions,
-      tenancy,
-      workflows,
-      credentials,
-      customIntegrations
+      env = process.env, config, connectors, routes = [], pagination, cache, functions, tenancy, workflows,
+      credentials, customIntegrations
     }
   ) {
     const checked = config ??

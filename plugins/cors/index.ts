@@ -30,15 +30,8 @@ declare module 'fastify' {
 export type CorsOptions = Pick<Cors, 'origins'> & Partial<Cors>
 
 const exposed = [
-  'etag',
-  'idempotency-replayed',
-  'location',
-  'retry-after',
-  'x-cache',
-  'x-ratelimit-limit',
-  'x-ratelimit-remaining',
-  'x-ratelimit-reset',
-  'x-request-id'
+  'etag', 'idempotency-replayed', 'location', 'retry-after', 'x-cache', 'x-ratelimit-limit', 'x-ratelimit-remaining',
+  'x-ratelimit-reset', 'x-request-id'
 ]
 const allMethods = ['DELETE', 'GET', 'HEAD', 'PATCH', 'POST', 'PUT']
 

@@ -27,15 +27,7 @@ import { embeddingRoutes } from './routes.js'
 import { createEmbeddings } from './service.js'
 
 export type {
-  DocumentCall,
-  DocumentType,
-  EmbeddingCall,
-  Embeddings,
-  NewDocument,
-  PutDocument,
-  Search,
-  SearchMode,
-  SearchResult
+  DocumentCall, DocumentType, EmbeddingCall, Embeddings, NewDocument, PutDocument, Search, SearchMode, SearchResult
 } from './types.js'
 
 export interface EmbeddingsOptions {

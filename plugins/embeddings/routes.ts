@@ -14,20 +14,8 @@ import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
 import { checkDocument, checkFilter } from './bounds.js'
 import {
-  Batch,
-  BatchParams,
-  BatchQueued,
-  BatchStatus,
-  Document,
-  DocumentList,
-  DocumentParams,
-  ListQuery,
-  Put,
-  Reindexing,
-  Results,
-  SearchBody,
-  Texts,
-  Vectors
+  Batch, BatchParams, BatchQueued, BatchStatus, Document, DocumentList, DocumentParams, ListQuery, Put, Reindexing,
+  Results, SearchBody, Texts, Vectors
 } from './schemas.js'
 
 const tags = ['Documents and search']

@@ -4,14 +4,7 @@ import { ListOf, pageQuery } from '../../lib/http/page.js'
 import { ModelUsage } from '../../lib/models/types.js'
 import { named } from '../../lib/validation/named-schema.js'
 import {
-  maxBatch,
-  maxDocumentLength,
-  maxFilterMembers,
-  maxIdLength,
-  maxNameLength,
-  maxQueryLength,
-  maxTextLength,
-  maxTexts
+  maxBatch, maxDocumentLength, maxFilterMembers, maxIdLength, maxNameLength, maxQueryLength, maxTextLength, maxTexts
 } from './bounds.js'
 import { contentTypes, searchModes } from './types.js'
 

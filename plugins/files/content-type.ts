@@ -7,36 +7,14 @@ export const unknownType = 'application/octet-stream'
 
 /** Types of text that an uploader may declare, besides `text/*`. */
 const textTypes: ReadonlySet<string> = new Set([
-  'application/json',
-  'application/xml',
-  'application/yaml',
-  'application/x-ndjson',
-  'image/svg+xml'
+  'application/json', 'application/xml', 'application/yaml', 'application/x-ndjson', 'image/svg+xml'
 ])
 
 /** Types that a browser may display, since none runs scripts. Binary types are detected only by content, never by declaration. */
 const inlineTypes: ReadonlySet<string> = new Set([
-  'image/png',
-  'image/apng',
-  'image/jpeg',
-  'image/gif',
-  'image/webp',
-  'image/avif',
-  'image/bmp',
-  'image/heic',
-  'audio/mpeg',
-  'audio/ogg',
-  'audio/wav',
-  'audio/flac',
-  'audio/mp4',
-  'audio/x-m4a',
-  'audio/aac',
-  'audio/opus',
-  'video/mp4',
-  'video/webm',
-  'video/ogg',
-  'video/quicktime',
-  'text/plain'
+  'image/png', 'image/apng', 'image/jpeg', 'image/gif', 'image/webp', 'image/avif', 'image/bmp', 'image/heic',
+  'audio/mpeg', 'audio/ogg', 'audio/wav', 'audio/flac', 'audio/mp4', 'audio/x-m4a', 'audio/aac', 'audio/opus',
+  'video/mp4', 'video/webm', 'video/ogg', 'video/quicktime', 'text/plain'
 ])
 
 export function isInlineType (contentType: string): boolean {

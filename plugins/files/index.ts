@@ -72,16 +72,8 @@ export default definePlugin<FilesOptions>({
   },
   async setup (app, options) {
     const {
-      enabled = true,
-      path,
-      maxFileSizeMB,
-      buckets = {},
-      signedUrlSeconds = 3600,
-      onEntityDelete,
-      scan,
-      slowMs = 30_000,
-      prefix = '',
-      now = Date.now
+      enabled = true, path, maxFileSizeMB, buckets = {}, signedUrlSeconds = 3600, onEntityDelete, scan,
+      slowMs = 30_000, prefix = '', now = Date.now
     } = options
     if (!enabled) return undefined
     const { storageProvider = 'local', s3, store } = options

@@ -21,18 +21,8 @@ import { receiveForm } from './form.js'
 import { describe } from './input.js'
 import { uploaderOf, uploadTenantOf } from './uploads.js'
 import {
-  Announcement,
-  ContentQuery,
-  EntityParams,
-  File,
-  FileList,
-  FileParams,
-  KeyParams,
-  ListQuery,
-  SignedUpload,
-  SignedUrl,
-  SignQuery,
-  UploadForm
+  Announcement, ContentQuery, EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUpload, SignedUrl,
+  SignQuery, UploadForm
 } from './schemas.js'
 import { resumableRoutes } from './resumable-routes.js'
 import { tenantRef } from '../../lib/identity/tenant-ref.js'

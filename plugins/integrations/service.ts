@@ -153,11 +153,7 @@ async function pause (ms: number, signal: AbortSignal): Promise<void> {
 }
 
 const placedErrors = [
-  'providerFailed',
-  'providerAnswerTooComplex',
-  'providerTimeout',
-  'providerBusy',
-  'addressRefused'
+  'providerFailed', 'providerAnswerTooComplex', 'providerTimeout', 'providerBusy', 'addressRefused'
 ] as const satisfies readonly ErrorName[]
 
 function placed (error: unknown, { connector, action }: CompiledCall): unknown {

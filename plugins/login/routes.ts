@@ -14,12 +14,7 @@ import { maxRefreshTokenLength, readRefreshToken } from '../sessions/refresh-tok
 import { tokenInvalid } from '../auth/errors.js'
 import { ExpiresIn, LoginSession, sendSession } from '../sessions/login-response.js'
 import {
-  decorateNamedTenant,
-  existingTenant,
-  findNamedTenant,
-  isReachable,
-  NamedTenantHeader,
-  requireNamedTenant
+  decorateNamedTenant, existingTenant, findNamedTenant, isReachable, NamedTenantHeader, requireNamedTenant
 } from '../tenancy/named-tenant.js'
 
 export interface LoginRouteOptions {

@@ -21,20 +21,8 @@ import { modelRoutes } from './routes.js'
 import { createModels } from './service.js'
 
 export type {
-  ChatCall,
-  ChatEvent,
-  ChatResult,
-  EmbedCall,
-  Embedded,
-  MessagePart,
-  ModelInfo,
-  ModelMessage,
-  Models,
-  ModelTool,
-  ModelUsage,
-  ModelUser,
-  ToolCallOutcome,
-  ToolSource
+  ChatCall, ChatEvent, ChatResult, EmbedCall, Embedded, MessagePart, ModelInfo, ModelMessage, Models, ModelTool,
+  ModelUsage, ModelUser, ToolCallOutcome, ToolSource
 } from '../../lib/models/types.js'
 
 /** The document's `agent`. Members for other plugins are ignored. */

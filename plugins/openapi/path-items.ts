@@ -134,20 +134,8 @@ function itemText ({ template, operations }: PathItem, further?: PathItem): stri
 /** The parts of an operation that always fit: the parameters of its path, whether it takes a body, its statuses and its callers. */
 function withoutSchemas (
   {
-    operationId,
-    tags,
-    declared,
-    deprecated,
-    body,
-    response,
-    errors,
-    cached,
-    takesIdempotencyKey,
-    supportsIfMatch,
-    location,
-    security,
-    consumes,
-    produces
+    operationId, tags, declared, deprecated, body, response, errors, cached, takesIdempotencyKey, supportsIfMatch,
+    location, security, consumes, produces
   }: Documentation
 ): Documentation {
   const statuses = typeof response === 'object' && response !== null ? Object.keys(response) : []
@@ -172,37 +160,10 @@ function withoutSchemas (
 
 /** The tags of the built-in endpoints, in the order of the document. */
 export const builtInGroups = [
-  'Login',
-  'Sessions',
-  'Passwords',
-  'Users',
-  'Multi-factor authentication',
-  'Tenants',
-  'Tenant configuration',
-  'Roles',
-  'API keys',
-  'Secrets',
-  'Resource limits',
-  'Usage',
-  'Billing',
-  'Tenant billing',
-  'Files',
-  'Realtime',
-  'Models',
-  'Documents and search',
-  'Agent',
-  'MCP',
-  'Webhooks',
-  'Integrations',
-  'Workflows',
-  'Admin',
-  'Platform roles',
-  'Audit',
-  'Queue',
-  'Cache',
-  'Migration',
-  'Publishing',
-  'System'
+  'Login', 'Sessions', 'Passwords', 'Users', 'Multi-factor authentication', 'Tenants', 'Tenant configuration',
+  'Roles', 'API keys', 'Secrets', 'Resource limits', 'Usage', 'Billing', 'Tenant billing', 'Files', 'Realtime',
+  'Models', 'Documents and search', 'Agent', 'MCP', 'Webhooks', 'Integrations', 'Workflows', 'Admin',
+  'Platform roles', 'Audit', 'Queue', 'Cache', 'Migration', 'Publishing', 'System'
 ]
 
 const positions = new Map(builtInGroups.map((name, index) => [name, index]))

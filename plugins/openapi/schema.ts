@@ -52,24 +52,9 @@ function orNull (schema: Readonly<Record<string, unknown>>): JsonSchema {
 
 /** Keywords of JSON Schema that OpenAPI 3.0 lacks; without them a schema accepts more. */
 const unknown = [
-  '$comment',
-  '$defs',
-  'definitions',
-  'patternProperties',
-  'propertyNames',
-  'dependentSchemas',
-  'dependentRequired',
-  'if',
-  'then',
-  'else',
-  'contains',
-  'minContains',
-  'maxContains',
-  'prefixItems',
-  'unevaluatedProperties',
-  'unevaluatedItems',
-  'contentEncoding',
-  'contentMediaType'
+  '$comment', '$defs', 'definitions', 'patternProperties', 'propertyNames', 'dependentSchemas', 'dependentRequired',
+  'if', 'then', 'else', 'contains', 'minContains', 'maxContains', 'prefixItems', 'unevaluatedProperties',
+  'unevaluatedItems', 'contentEncoding', 'contentMediaType'
 ]
 
 const null30 = { type: 'object', nullable: true, enum: [null] }

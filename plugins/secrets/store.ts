@@ -64,14 +64,8 @@ export interface Access {
 }
 
 const summary = [
-  'key',
-  'version',
-  'metadata',
-  'expires_at as expiresAt',
-  'expired_at as expiredAt',
-  'deleted_at as deletedAt',
-  'last_accessed_at as lastAccessedAt',
-  'created_at as createdAt'
+  'key', 'version', 'metadata', 'expires_at as expiresAt', 'expired_at as expiredAt', 'deleted_at as deletedAt',
+  'last_accessed_at as lastAccessedAt', 'created_at as createdAt'
 ] as const
 
 const maxPage = 1000 // rows of ciphertexts

@@ -13,20 +13,8 @@ import { currencies, type Currency } from './currencies.js'
 import { checkUrl, intervalOf, type NewCheckout, type NewProduct } from './input.js'
 import { listAll, pageSize, type ProviderPage, type Resource } from './pages.js'
 import {
-  canceledOf,
-  checkoutOf,
-  customersOf,
-  productOf,
-  productsOf,
-  stateOf,
-  subscriptionsOf,
-  type Canceled,
-  type Checkout,
-  type Customer,
-  type CustomerState,
-  type Page,
-  type Product,
-  type Subscription
+  canceledOf, checkoutOf, customersOf, productOf, productsOf, stateOf, subscriptionsOf, type Canceled, type Checkout,
+  type Customer, type CustomerState, type Page, type Product, type Subscription
 } from './records.js'
 
 /** The actor of a change, and the idempotency key that its attempts share. */

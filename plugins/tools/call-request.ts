@@ -14,13 +14,7 @@ export interface CallBounds extends Pick<ToolCall, 'signal' | 'response'> {
 const credentials = ['authorization', 'x-api-key'] as const
 /** The headers of the tenant, the address and the trace. */
 const contextHeaders = [
-  'x-tenant-id',
-  'host',
-  'x-forwarded-for',
-  'x-forwarded-host',
-  'x-forwarded-proto',
-  'traceparent',
-  'tracestate'
+  'x-tenant-id', 'host', 'x-forwarded-for', 'x-forwarded-host', 'x-forwarded-proto', 'traceparent', 'tracestate'
 ] as const
 
 /** The caller's headers that a tool call inherits. No other header passes. */

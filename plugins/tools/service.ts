@@ -3,16 +3,7 @@ import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents
 import type { ModelTool } from '../../lib/models/types.js'
 import type { RunTool } from './run.js'
 import type {
-  FoundTool,
-  ListedTool,
-  TenantTools,
-  Tool,
-  ToolAccess,
-  ToolResult,
-  ToolCall,
-  ToolCaller,
-  ToolRoute,
-  Tools
+  FoundTool, ListedTool, TenantTools, Tool, ToolAccess, ToolResult, ToolCall, ToolCaller, ToolRoute, Tools
 } from './types.js'
 import { LRUCache } from 'lru-cache'
 import { failure, TenantryError } from '../../lib/errors.js'

@@ -187,16 +187,8 @@ export async function listDeliveries (
   if (event !== undefined) found = found.where('type', '=', event)
   const data = await found
     .select([
-      'id',
-      'type as event',
-      'url',
-      'endpoint',
-      'status',
-      'attempts',
-      'last_status as lastStatus',
-      'last_error as lastError',
-      'next_attempt_at as nextAttemptAt',
-      'created_at as createdAt',
+      'id', 'type as event', 'url', 'endpoint', 'status', 'attempts', 'last_status as lastStatus',
+      'last_error as lastError', 'next_attempt_at as nextAttemptAt', 'created_at as createdAt',
       'delivered_at as deliveredAt'
     ])
     .orderBy('created_at', 'desc').orderBy('id', 'desc').limit(limit).offset(offset).execute()

@@ -99,11 +99,7 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
 
   function dueRows (now: Date, offset: number): Promise<Row[]> {
     return db.selectFrom('tenantry.workflow_schedules').select([
-      tenantColumn,
-      'workflow',
-      'schedule',
-      'next_at as at',
-      'last_run as lastRun'
+      tenantColumn, 'workflow', 'schedule', 'next_at as at', 'last_run as lastRun'
     ])
       .where('next_at', '<=', now).orderBy('next_at').orderBy('tenant_id').orderBy('workflow').limit(maxDue).offset(offset).execute()
   }

@@ -140,15 +140,8 @@ export function checkEndpoints (
 
 /** Settings that would let a tenant act as the server, or as the platform at its providers. */
 const ownSettings: ReadonlySet<string> = new Set([
-  'API_KEY',
-  'ALTPROV_API_KEY',
-  'ALTPROV_WEBHOOK_SECRET',
-  'DATABASE_URL',
-  'JWT_SECRET',
-  'PAYPROV_API_KEY',
-  'PAYPROV_WEBHOOK_SECRET',
-  'SECRETS_MASTER_KEY',
-  'SECRETS_PREVIOUS_KEYS'
+  'API_KEY', 'ALTPROV_API_KEY', 'ALTPROV_WEBHOOK_SECRET', 'DATABASE_URL', 'JWT_SECRET', 'PAYPROV_API_KEY',
+  'PAYPROV_WEBHOOK_SECRET', 'SECRETS_MASTER_KEY', 'SECRETS_PREVIOUS_KEYS'
 ])
 
 /** `complete`: these are all tables; otherwise an undeclared one may exist in the database. */
