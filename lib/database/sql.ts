@@ -1,4 +1,4 @@
-/** Names and literals in SQL text, for migrations, which cannot have parameters. */
+/** Names and literals in SQL text, for migrations, which cannot have parameters; and conditions that several stores share. */
 import type { Owner } from '../identity/tenant-ref.js'
 import { sql, type RawBuilder } from 'kysely'
 

@@ -2,28 +2,30 @@
 import { Type, type Static } from 'typebox'
 import { Section, MapOf } from './annotations.js'
 
-const maxLength = 8192 // characters; a private key in PEM has about 3,300
+const maxText = 8192 // characters; a private key in PEM has about 3,300
+const maxPath = 2000 // characters
+const maxConnectors = 100
 
-const CredentialText = (description: string) => Type.String({ text: 'request', minLength: 1, maxLength, description })
-const baseUrl = Type.Optional(CredentialText('The base URL, if it is not the default of the service.'))
+const Text = (description: string, maxLength = maxText) => Type.String({ text: 'request', minLength: 1, maxLength, description })
+const baseUrl = Type.Optional(Text('The base URL, if it is not the default of the service.'))
 
-const payment = { secretKey: CredentialText('The API key of the account.'), baseUrl }
-const payprov = { accessToken: CredentialText('The API token of the organization.'), baseUrl }
+const payment = { secretKey: Text('The API key of the account.'), baseUrl }
+const payprov = { accessToken: Text('The API token of the organization.'), baseUrl }
 const issues = {
-  baseUrl: CredentialText('The base URL of the tracker.'),
-  email: CredentialText('The name of the user.'),
-  apiToken: CredentialText('The API token of the user.')
+  baseUrl: Text('The base URL of the tracker.'),
+  email: Text('The name of the user.'),
+  apiToken: Text('The API token of the user.')
 }
-const codehost = { token: CredentialText('The access token.'), baseUrl }
-const email = { apiKey: CredentialText('The API key of the sender.'), baseUrl }
+const codehost = { token: Text('The access token.'), baseUrl }
+const email = { apiKey: Text('The API key of the sender.'), baseUrl }
 const chat = {
-  webhookUrl: CredentialText('The URL for posting messages.'),
-  baseUrl: Type.Optional(CredentialText('The part before the path of `webhookUrl`, if it is not the origin of that URL.'))
+  webhookUrl: Text('The URL for posting messages.'),
+  baseUrl: Type.Optional(Text('The part before the path of `webhookUrl`, if it is not the origin of that URL.'))
 }
 const sms = {
-  accountSid: CredentialText('The id of the account.'),
-  authToken: CredentialText('The token of the account.'),
-  fromNumber: CredentialText('The phone number that sends messages.'),
+  accountSid: Text('The id of the account.'),
+  authToken: Text('The token of the account.'),
+  fromNumber: Text('The phone number that sends messages.'),
   baseUrl
 }
 
@@ -45,11 +47,6 @@ export const Credentials = Section({
 }, { description: "The credentials of the built-in connectors, by the connector's name or the name of the vendor." })
 export type Credentials = Static<typeof Credentials>
 
-const maxConnectors = 100
-const maxText = 8192 // characters; a private key in PEM has about 3,300
-const maxPath = 2000 // characters
-
-const Text = (description: string, maxLength = maxText) => Type.String({ text: 'request', minLength: 1, maxLength, description })
 const Kind = <Value extends string>(value: Value) => Type.Literal(value, { description: 'The kind of authentication.' })
 const Name = (description: string) => Type.String({ text: 'literal', minLength: 1, maxLength: 64, description })
 

@@ -4,7 +4,6 @@ import { createHmac, createHash } from 'node:crypto'
 import { anyEqual, idOr, invalid, requireSigned, memberOf, requireTime, maxSignatures, type Scheme, type Delivery } from './scheme.js'
 import { formOf, isForm } from './form.js'
 
-/** Any service that signs only its body: an HMAC in a header, in hexadecimal or base64, without a time and an id. */
 export const algorithms = ['sha256', 'sha512', 'sha1'] as const
 export const encodings = ['hex', 'base64'] as const
 
@@ -17,6 +16,7 @@ export interface CustomOptions {
   readonly encoding?: typeof encodings[number] | undefined
 }
 
+/** Any service that signs only its body: an HMAC in a header, in hexadecimal or base64, without a time and an id. */
 export function custom ({ header, algorithm = 'sha256', encoding }: CustomOptions): Scheme {
   const name = header.toLowerCase()
   const prefix = `${algorithm}=`
@@ -41,7 +41,7 @@ const githubHeader = 'x-hub-signature-256'
 
 /**
  * GitHub's scheme: `x-hub-signature-256: sha256=<hex>`, an HMAC-SHA256 of the body. It has no time, and the headers with the id of the
- * delivery and the githubHeader of the event are not signed.
+ * delivery and the name of the event are not signed.
  */
 const github: Scheme = {
   headers: [githubHeader, 'x-github-delivery'],
