@@ -136,6 +136,35 @@ function limitIn (error: unknown, budget: Budget): ExpressionLimit | null {
   }
 }
 
+/** How the parser names its tokens, and how authors of documents know them. */
+const signs: Readonly<Record<string, string>> = {
+  EOF: 'the end of the expression',
+  IDENTIFIER: 'a name',
+  NUMBER: 'a number',
+  STRING: 'a string',
+  PLUS: '`+`',
+  MINUS: '`-`',
+  MULTIPLY: '`*`',
+  DIVIDE: '`/`',
+  MODULO: '`%`',
+  LPAREN: '`(`',
+  RPAREN: '`)`',
+  LBRACKET: '`[`',
+  RBRACKET: '`]`',
+  LBRACE: '`{`',
+  RBRACE: '`}`',
+  DOT: '`.`',
+  COMMA: '`,`',
+  COLON: '`:`',
+  QUESTION: '`?`'
+}
+
+function withSigns (summary: string): string {
+  return summary
+    .replace(/^Unexpected token: ([A-Z]+)$/, (_whole, token: string) => `unexpected: ${signs[token] ?? token}`)
+    .replace(/^Expected ([A-Z]+), got ([A-Z]+)$/, (_whole, token: string, got: string) => `expected ${signs[token] ?? token}, got ${signs[got] ?? got}`)
+}
+
 function parse (text: string, pointer: string, { faults }: TemplateContext): { ast: ASTNode, cel: CelText } | null {
   let cel: CelText
   try {
@@ -146,7 +175,7 @@ function parse (text: string, pointer: string, { faults }: TemplateContext): { a
     return null
   }
   const fault = (error: ParseError | CelTypeError): null => {
-    faults.add(pointer, `${error.summary} (at character ${cel.origin(error.range?.start ?? 0) + 1})`)
+    faults.add(pointer, `${withSigns(error.summary)} (at character ${cel.origin(error.range?.start ?? 0) + 1})`)
     return null
   }
   try {

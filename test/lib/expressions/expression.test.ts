@@ -145,6 +145,9 @@ t.test('cost is bounded', async (t) => {
   t.match(faults(`"${'a'.repeat(4096)}"`), [/at most 4096 characters/])
   t.match(faults(`${'('.repeat(100)}1${')'.repeat(100)}`), [/depth/i])
   t.match(faults('duration(body.text)'), [/string literal/])
+  t.strictSame(faults('item.a +'), ['unexpected: the end of the expression (at character 9)'])
+  t.strictSame(faults('size(item.a'), ['expected `)`, got the end of the expression (at character 12)'])
+  t.strictSame(faults('item.a +* 2'), ['unexpected: `*` (at character 9)'])
   t.match(faults('item.a.matches(body.pattern)'), [/string literal/])
   t.equal(evaluate('duration("90s")'), '90s')
   const body = { big: 'x'.repeat(400_000) }
