@@ -191,7 +191,7 @@ async function refuseConflicts (routes: readonly Entry<Route>[], taken: readonly
   const [first] = details
   const message = details.length === 1
     ? first?.message
-    : `${first?.message}; ${details.length - 1} more routes have paths of the server: see \`details\``
+    : `${first?.message} (${details.length} conflicts: see \`details\`)`
   throw failure('routeConflict', { ...message !== undefined && { message }, extras: { details: details.slice(0, maxFaults) } })
 }
 

@@ -133,6 +133,8 @@ test('a route that collides with a server route is a conflict that names it', as
     t.match(refused.json(), { code: 'TENANTRY_ROUTE_CONFLICT', message: named }, path)
     t.equal(refused.statusCode, 409)
   }
+  const paths = ['/health', '/status'].map((path) => ({ path, method: 'get', response: {} }))
+  t.match((await save(app, 'acme', { routes: paths })).json(), { message: /\/health \(2 conflicts: see `details`\)$/, details: { length: 2 } })
   t.equal(
     (await save(app, 'acme', { routes: [{ path: '/status', method: 'post', response: { by: 'the tenant' } }] })).statusCode,
     200,
