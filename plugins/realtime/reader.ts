@@ -6,7 +6,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Batch, ChangeStore, Lag } from './store.js'
 import type { Watch } from './types.js'
-import { setImmediate as nextTurn } from 'node:timers/promises'
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createPoller } from '../../lib/database/poller.js'
 import { Change, type WatchedTable } from '../../lib/realtime/changes.js'
 import { failure } from '../../lib/errors.js'
@@ -16,7 +16,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 const pauseMs = 100 // ms between reads while there are watches: the longest part of the way from a commit to a client
 const leastPauseMs = 10 // ms between reads on a slow database
 const maxTenants = 100 // of one batch
-const maxSends = 500 // messages before other work of the process gets its turn
+const sendsOfPiece = 50 // messages, or watches that are compared, before other tenants may have a turn of the event loop
 
 export interface ReaderParts {
   readonly store: ChangeStore
@@ -37,8 +37,10 @@ export interface Reader {
 }
 
 interface Group {
-  /** The position of the last change that live watches were sent. */
+  /** The position of the last change that live watches were sent, or are being sent. */
   cursor: number
+  /** Its next changes wait until the current ones are sent. */
+  isDelivering: boolean
   /** By table. No set is empty. */
   readonly watches: Map<string, Set<Watch>>
 }
@@ -57,7 +59,8 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reade
   let after = ''
   /** The last poll assigned positions. The next one does so too without asking whether changes wait, since that reads deleted rows. */
   let isGiving = false
-  let sends = 0
+  /** Groups that are being sent changes. */
+  let delivering = 0
   const poller = createPoller({
     poll,
     signal: ending.signal,
@@ -79,7 +82,8 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reade
       const isBusy = await readNews()
       await deliverAll()
       await openings.settle(enter)
-      return isBusy || lags.size > 0 || openings.size > 0 ? 0 : Math.max(leastPauseMs, pauseMs - (performance.now() - begun))
+      if (isBusy || lags.size > 0 || openings.size > 0) return delivering > 0 ? leastPauseMs : 0
+      return Math.max(leastPauseMs, pauseMs - (performance.now() - begun))
     } catch (error) {
       openings.fail(failure('databaseUnavailable', { cause: error }))
       throw error
@@ -120,6 +124,7 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reade
         continue
       }
       if (turn.length === maxTenants) break
+      if (group.isDelivering) continue
       turn.push({ tenant, head, after: group.cursor, group })
       for (const table of group.watches.keys()) tables.add(table)
     }
@@ -129,34 +134,45 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reade
       lags.delete(tenant)
       const batch = batches.get(tenant)
       if (batch === undefined) continue
-      await deliver(group, batch)
       if (batch.until < head) lags.set(tenant, head)
+      // Not awaited: a tenant with many watches does not delay the changes of others.
+      deliver(tenant, group, batch).catch((err: unknown) => {
+        log.error({ err, tenant }, 'a change of a row could not be sent')
+        lags.set(tenant, head)
+      })
     }
   }
 
-  async function deliver (group: Group, { changes, until }: Batch): Promise<void> {
-    for (const stored of changes) {
-      const watched = tableOf(stored.table)
-      const watches = group.watches.get(stored.table)
-      if (watched !== undefined && watches !== undefined) {
+  async function deliver (tenant: Owner, group: Group, { changes, until }: Batch): Promise<void> {
+    const yielder = createYielder(tenant)
+    let sends = 0
+    group.isDelivering = true
+    delivering++
+    try {
+      for (const stored of changes) {
+        const watched = tableOf(stored.table)
+        const watches = group.watches.get(stored.table)
+        // Set before the yields below: a watch that becomes live meanwhile has read this change, or begins after it.
+        group.cursor = stored.position
+        if (watched === undefined || watches === undefined) continue
         const change = new Change(stored, watched)
-        for (const watch of watches) if (watch.isLive) send(watch, change)
-        sends += watches.size
+        for (const watch of [...watches].filter(({ isLive }) => isLive)) {
+          if (++sends % sendsOfPiece === 0 && yielder.shouldYield()) await yielder.yield()
+          send(watch, change)
+        }
       }
-      // Set before the yield below: a watch that becomes live meanwhile begins after this change.
-      group.cursor = stored.position
-      if (sends >= maxSends) {
-        sends = 0
-        await nextTurn()
-      }
+      group.cursor = until
+    } finally {
+      if (sends >= sendsOfPiece) yielder.done()
+      group.isDelivering = false
+      delivering--
     }
-    group.cursor = until
   }
 
   function enter (watch: Watch, position: number): number | null {
     const { tenant, table } = watch
     let group = groups.get(tenant)
-    if (group === undefined) groups.set(tenant, group = { cursor: position, watches: new Map() })
+    if (group === undefined) groups.set(tenant, group = { cursor: position, isDelivering: false, watches: new Map() })
     if (group.cursor < position) return null
     const watches = group.watches.get(table)
     if (watches === undefined) group.watches.set(table, new Set([watch]))

@@ -197,10 +197,10 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       }
       client.watches.set(id, watch)
       openWatches++
-      // The permissions may have changed while the watch waited, when no check found it yet.
-      if (permissions.length > 0) watch.isAllowed = await holds(client.identity, permissions)
       let start = 0
       try {
+        // The permissions may have changed while the watch waited, when no check found it yet.
+        if (permissions.length > 0) watch.isAllowed = await holds(client.identity, permissions)
         await reader.open(watch, ({ position, floor }) => {
           client.outlet.send(stringifyJson({ type: 'ack', ref, watch: id, position }), 'ack', position)
           start = position
@@ -240,10 +240,13 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
         throw failure('tooManyAttempts', { message: `A connection can be in at most ${maxRoomsOfClient} rooms` })
       }
       await rooms.join(client, room, state ?? null)
-      // As for a watch.
-      if (join.length === 0 || await holds(client.identity, join)) return
-      await rooms.leave(client, [room])
-      throw failure('forbidden')
+      try {
+        // As for a watch.
+        await allows(client.identity, join)
+      } catch (error) {
+        await rooms.leave(client, [room])
+        throw error
+      }
     },
 
     async leave (client: Client, room: string): Promise<void> {

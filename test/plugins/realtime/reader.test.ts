@@ -162,6 +162,35 @@ test('tenants take turns with their changes', async (t) => {
   t.ok(turn <= 500, `the other tenant came after ${turn} changes, which is at most one batch`)
 })
 
+test('a tenant with many watches does not delay the changes of another tenant', async (t) => {
+  const { store, reader, write } = await readers(t)
+  let release = () => {}
+  let gate: Promise<void> | null = null
+  const own = reader({
+    ...store,
+    async news (stamp) {
+      await gate
+      return await store.news(stamp)
+    }
+  })
+  const sent: Sent[] = []
+  await Promise.all(Array.from({ length: 2000 }, (_, index) => own.open(watchOf(String(index), 'acme', sent), () => {})))
+  await own.open(watchOf('other', 'globex', sent), () => {})
+  gate = new Promise((resolve) => {
+    release = resolve
+  })
+  for (const [tenant, count] of [['acme', 100], ['globex', 1]] as const) {
+    await write(tenant, count)
+    while ((await store.assignPositions('')).count > 0);
+  }
+  release()
+  await when('all changes', () => sent.length === 200_001)
+  const turn = sent.findIndex(({ tenant }) => tenant === 'globex')
+  t.ok(turn < 100_000, `${turn} messages were sent before`)
+  const ofOne = sent.filter(({ text }) => text.includes('"watch":"77"')).map(({ text }) => JSON.parse(text).position)
+  t.same(ofOne, Array.from({ length: 100 }, (_, index) => index + 1), 'each watch gets each change once, in order')
+})
+
 test('a batch of positions starts after the last tenant of the previous one', async (t) => {
   const { app, store, record } = await readers(t)
   const ids = Array.from({ length: 101 }, (_, index) => `t${String(index).padStart(3, '0')}`)
