@@ -15,7 +15,7 @@ import { logAbortedRequests } from './plugin/request-end.js'
 import { serverOptions } from './plugin/lifecycle.js'
 import { securityRules } from './firestore/rules.js'
 import { openKeys, type KeyOptions } from './secrets/master-key.js'
-import { limitPipelining } from './http/pipelining.js'
+import { limitHeaders, limitPipelining, passAllHeaders } from './http/request-limits.js'
 import { requestIds } from './http/response-headers.js'
 import { buildSerializer, buildValidator } from './validation/fastify-compilers.js'
 import { loggerOptions, RequestLog } from './log/request-log.js'
@@ -253,7 +253,9 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
 
   // Node would refuse unknown expectations with an empty 417. RFC 9110 (10.1.1) lets a server ignore them.
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
+  passAllHeaders(app)
   app.addHook('onRequest', limitPipelining)
+  app.addHook('onRequest', limitHeaders)
   // Before the other hooks, so that it also sees requests that they reject.
   logAbortedRequests(app)
   const assembly = assemblyOf(config, env, options.deliverMail)

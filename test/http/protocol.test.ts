@@ -213,6 +213,17 @@ test('HTTP', async (t) => {
     t.strictSame(refusal.map(({ status }) => status), [404])
   })
 
+  await t.test('a request with more than 200 headers is refused, so that it hides none behind them', async (t) => {
+    const get = (count: number) =>
+      `GET /echo/1 HTTP/1.1\r\nHost: x\r\n${'a:\r\n'.repeat(count - 3)}Connection: close\r\nX-Request-ID: the-last\r\n\r\n`
+    const accepted = await send(t, port, get(200))
+    t.match(accepted, [{ status: 200, headers: { 'x-request-id': 'the-last' } }])
+    for (const count of [201, 2100, 3500]) {
+      const responses = await send(t, port, get(count))
+      t.match(responses, [{ status: 431, headers: { connection: 'close', 'x-request-id': 'the-last' } }], `${count} headers`)
+    }
+  })
+
   await t.test('a body over the limit is rejected before it arrives', async (t) => {
     const head = 'POST /notes HTTP/1.1\r\nHost: x\r\nX-Tenant-ID: a\r\nContent-Type: application/json\r\n'
     const declared = await send(t, port, `${head}Content-Length: 1048577\r\n\r\n{"title":"`)
