@@ -4,7 +4,7 @@ import type { JsonSchema } from '../expressions/types.js'
 import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
 import { admitsType, type FileRules } from '../files/rules.js'
 import { bytesPerMB } from '../plans/plans.js'
-import { methodOf } from './route-parts.js'
+import { formFilesOf, methodOf } from './route-parts.js'
 
 export interface CompiledFile {
   /** The name of the form part. */
@@ -31,14 +31,13 @@ export function compileFiles (
   rules: FileRules | null | undefined,
   faults: FaultList
 ): readonly CompiledFile[] | null {
-  const declared = route.request?.files
   if (route.multipart !== true) {
-    if (declared !== undefined) faults.add(`${pointer}/request/files`, 'only a route with `multipart: true` accepts files')
+    if (route.request?.files !== undefined) faults.add(`${pointer}/request/files`, 'only a route with `multipart: true` accepts files')
     return null
   }
   checkMultipart(route, pointer, rules, faults)
   return Object.freeze(
-    Object.entries(declared ?? {}).map(([name, { maxSizeMB, types, required = false, bucket = 'private' }]) => {
+    Object.entries(formFilesOf(route)).map(([name, { maxSizeMB, types, required = false, bucket = 'private' }]) => {
       const at = pointerTo(`${pointer}/request/files`, name)
       if (!partName.test(name) || name in Object.prototype) {
         faults.add(at, 'is not a valid file name: expected a letter, then at most 63 of a-z A-Z 0-9 _ -')
@@ -63,7 +62,7 @@ export function compileFiles (
 const methods: ReadonlySet<string> = new Set(['POST', 'PUT', 'PATCH'])
 
 function checkMultipart (route: Route, pointer: string, rules: FileRules | null | undefined, faults: FaultList): void {
-  const count = Object.keys(route.request?.files ?? {}).length
+  const count = Object.keys(formFilesOf(route)).length
   const at = `${pointer}/multipart`
   if (rules === null) {
     faults.add(at, 'the server does not store files: in its document, remove `enabled: false` from `files`, and `"files": false` from `plugins`')

@@ -16,8 +16,13 @@ export function sourcesOf ({ webhook, multipart }: Pick<Route, 'webhook' | 'mult
   return multipart === true ? formSources : routeSources
 }
 
-export function fileNamesOf ({ request }: Pick<Route, 'request'>): ReadonlySet<string> {
-  return new Set(Object.keys(request?.files ?? {}))
+/** The files of a form. A form that declares none has one, `file`, as that of POST /files/upload. */
+export function formFilesOf ({ multipart, request }: Pick<Route, 'multipart' | 'request'>): NonNullable<RequestRules['files']> {
+  return request?.files ?? (multipart === true ? { file: {} } : {})
+}
+
+export function fileNamesOf (route: Pick<Route, 'multipart' | 'request'>): ReadonlySet<string> {
+  return new Set(Object.keys(formFilesOf(route)))
 }
 
 /** The request rules of the route, with the query string fields that its lists declare. */

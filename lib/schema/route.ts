@@ -183,7 +183,7 @@ export const Route = Type.Object({
   multipart: Type.Optional(
     Type.Boolean({
       description:
-        'The body is a form, `multipart/form-data`, with the files of `request.files`. Its other fields are the body, with the types of `request.body`. Default: false.'
+        'The body is a form, `multipart/form-data`, with the files of `request.files`, or else one in the part `file`. Its other fields are the body, with the types of `request.body`. Default: false.'
     })
   ),
   webhook: Type.Optional(RouteWebhook),

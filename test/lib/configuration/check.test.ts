@@ -176,7 +176,7 @@ t.test('Firestore needs its own section, and tables need a database section', as
 })
 
 t.test('an invalid form of a route does not hide its other faults', async (t) => {
-  t.match(faultsOf({ routes: [{ path: '/health', method: 'get', multipart: true }] }), [
+  t.match(faultsOf({ routes: [{ path: '/health', method: 'get', multipart: true, request: { files: {} } }] }), [
     /the built-in endpoint \/health/,
     /the route does nothing/,
     /multipart: a form requires/,

@@ -102,6 +102,17 @@ test('a form creates a row and a file, and its texts are converted to the declar
   )
 })
 
+test('a form without declared files takes one in the part `file`', async (t) => {
+  const { as } = await open(t, {
+    routes: [{ path: '/inbox', method: 'post', requireAuth: true, multipart: true, response: { id: '{{files.file.id}}', size: '{{files.file.size}}' } }]
+  })
+  const send = sender(as('acme'))
+  t.match(await send('/inbox', [{ ...avatar(), name: 'file' }]), { status: 200, body: { id: String, size: png.length } })
+  t.match(await send('/inbox', []), { status: 200, body: { id: undefined } }, 'it is optional')
+  refused(t, await send('/inbox', [avatar()]), 400, 'VALIDATION_FAILED', 'another part')
+  refused(t, await send('/inbox', [{ ...avatar(), name: 'file' }, { ...avatar(), name: 'file' }]), 400, 'VALIDATION_FAILED', 'a second file')
+})
+
 test("a form that does not match the route's declaration is rejected, and leaves nothing", async (t) => {
   const opened = await open(t, document)
   const send = sender(opened.as('acme'))
