@@ -9,7 +9,9 @@ import { toPlain } from '../document/json.js'
 import { read } from '../document/reader.js'
 import { Root } from '../schema/root.js'
 import { Sections } from '../document/sections.js'
-import { versionOfDocument } from '../document/version.js'
+import { createHash } from 'node:crypto'
+import { toJsonText } from '../json/stringify.js'
+import { kindOfName, tellsSecret, redactTexts } from '../log/redaction.js'
 
 export interface CheckOptions {
   /** The source of `{{env.NAME}}`, JWT_SECRET, DATABASE_URL and NODE_ENV. Default: the process's environment. */
@@ -96,4 +98,33 @@ function withSettings (document: Readonly<Record<string, unknown>>, provider: Pr
 
 function isSet (env: Env, name: string): boolean {
   return (setting(env, name) ?? '') !== ''
+}
+
+const length = 16 // characters in hexadecimal
+
+/**
+ * A digest of the document as it is written: settings count by their names, and the order of members does not matter. Secrets in the
+ * document are left out, as in the log, so that the digest reveals nothing about them.
+ */
+function versionOfDocument (document: unknown): string {
+  return createHash('sha256').update(redactTexts(textOf('', document))).digest('hex').slice(0, length)
+}
+
+/** As JSON, with sorted members. */
+function textOf (name: string, value: unknown): string {
+  if (isRecord(value) && !isOfSecrets(name)) {
+    let text = ''
+    for (const member of Object.keys(value).sort()) {
+      text += `${text === '' ? '' : ','}${toJsonText(member)}:${textOf(member, value[member])}`
+    }
+    return `{${text}}`
+  }
+  if (Array.isArray(value)) return `[${value.map((item: unknown) => textOf(name, item)).join(',')}]`
+  const text = toJsonText(value) ?? 'null'
+  return tellsSecret(kindOfName(name), text) ? '"[Redacted]"' : text
+}
+
+/** All values in such a section may be secret. */
+function isOfSecrets (name: string): boolean {
+  return name === 'credentials'
 }

@@ -1,4 +1,4 @@
-/** Authentication of outbound calls. */
+/** Authentication of outbound calls, and their headers. A value cannot end its header and begin another one. */
 import type { TemplateContext } from '../expressions/reference.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { ConnectorAuth } from '../schema/integrations.js'
@@ -9,7 +9,7 @@ import { settingsIn } from '../expressions/environment.js'
 import { failure } from '../errors.js'
 import { faultOfAddress } from './address.js'
 import { isOwned } from './credentials.js'
-import { faultOfName, setSecretHeader } from './headers.js'
+import { invalidInput } from '../validation/detail.js'
 
 export interface CompiledAuth {
   readonly references: readonly Reference[]
@@ -112,4 +112,41 @@ function compileOAuth2 (
 /** The key of a text that is a single secret; undefined for other texts. */
 function secretKeyIn (text: string | undefined): string | undefined {
   return /^\{\{\s*secret[:.]([A-Za-z0-9_.-]{1,128})\s*\}\}$/.exec(text ?? '')?.[1]
+}
+
+const maxValue = 8192 // characters
+
+/** Headers of the connection, which the server sets itself. */
+export const connectionHeaders: ReadonlySet<string> = new Set([
+  'connection', 'content-length', 'expect', 'host', 'keep-alive', 'proxy-authorization', 'proxy-connection', 'te',
+  'trailer', 'transfer-encoding', 'upgrade'
+])
+
+/** The fault of a header's name; null if it is valid. */
+export function faultOfName (name: string): string | null {
+  if (!/^[A-Za-z0-9!#$%&'*+.^_`|~-]{1,64}$/.test(name)) return 'expected the name of a header'
+  return connectionHeaders.has(name.toLowerCase()) ? 'the server writes this header itself' : null
+}
+
+/** The fault of a header's value; null if it is valid. */
+export function faultOfHeader (value: string): string | null {
+  if (value.length > maxValue) return `a header can have at most ${maxValue} characters`
+  return /^[\t\u0020-\u007e\u0080-\u00ff]*$/.test(value)
+    ? null
+    : 'a header cannot contain line breaks, other control characters, or characters past U+00FF'
+}
+
+/** Sets a header from the params; throws `validationFailed`. */
+export function setHeader (headers: Record<string, string>, name: string, value: string): void {
+  const wrong = faultOfName(name) ?? faultOfHeader(value)
+  if (wrong !== null) throw invalidInput('/params', `the header "${name.slice(0, 64)}" cannot be sent: ${wrong}`, 'header')
+  headers[name.toLowerCase()] = value
+}
+
+/** Sets a header with a credential, which messages never show. */
+function setSecretHeader (headers: Record<string, string>, name: string, value: string): void {
+  if (faultOfHeader(value) !== null) {
+    throw failure('credentialsRequired', { message: 'A credential of the integration contains characters that are not allowed in headers' })
+  }
+  headers[name.toLowerCase()] = value
 }

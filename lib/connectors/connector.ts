@@ -8,9 +8,8 @@ import { FaultList, pointerTo } from '../schema/faults.js'
 import { failure } from '../errors.js'
 import { compileAction, type CompiledAction } from './action.js'
 import { faultOfAddress } from './address.js'
-import { compileAuth, type CompiledAuth } from './auth.js'
+import { compileAuth, faultOfName, type CompiledAuth } from './auth.js'
 import { compileCredentials, type CompiledCredentials } from './credentials.js'
-import { faultOfName } from './headers.js'
 
 export interface CompiledConnector {
   readonly name: string

@@ -3,10 +3,9 @@ import type { ClientConfig } from 'pg'
 import type { EngineLog } from './engine.js'
 import type { SystemTables } from './system-tables.js'
 import type { Owner } from '../identity/tenant-ref.js'
-import { topics, type Change, type Events, type Notice, type Topic } from './events.js'
+import { topics, decodeNotice, encodeNotice, isNoticed, type Change, type Events, type Notice, type Topic } from './events.js'
 import { randomBytes } from 'node:crypto'
 import { sql, type Kysely, type Transaction } from 'kysely'
-import { decodeNotice, encodeNotice, isNoticed } from './notice.js'
 import { createNoticeConnection } from './notice-connection.js'
 
 export interface EventsOptions {

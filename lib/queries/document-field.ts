@@ -7,13 +7,12 @@ import type { QueryContext } from './context.js'
 import { pointerTo } from '../schema/faults.js'
 import { stringifyJson } from '../json/stringify.js'
 import { encodePattern } from './column-value.js'
-import { compileComparison } from './comparison.js'
+import { compileComparison, encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './comparison.js'
 import { noScope } from '../expressions/no-scope.js'
 import { compileFilterValue, type Comparison, type ComparisonFilter, type Condition, type FilterValue } from './filter-value.js'
 import { columnOf, type Binder } from './sql.js'
 import { operandOf } from './operand.js'
 import { refuse, requestPath, isOfUrl, jsonTexts, splitList } from './request-value.js'
-import { encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './text-search.js'
 
 /** The id of a document, which is stored outside its fields. */
 export const idOperand = operandOf({ name: 'id', type: 'text', notNull: true, hasDefault: false, generated: false })

@@ -6,7 +6,7 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import { lockTenant } from '../database/tenant-lock.js'
 import { failure } from '../errors.js'
 import { stringifyJson } from '../json/stringify.js'
-import { searchText } from '../queries/text-search.js'
+import { searchText } from '../queries/comparison.js'
 import { tenantColumn } from '../database/sql.js'
 
 type Writer = Transaction<SystemTables>

@@ -25,8 +25,7 @@ import { keysOf, type JwtOptions, type Keys } from './keys.js'
 import { ownKeys, registeredKey, type OwnKeys } from './own-key.js'
 import { ownProvider } from './providers/claims.js'
 import { createProviders } from './providers/index.js'
-import { readRegistered } from './registered.js'
-import { registerJwt, type Registration } from './registration.js'
+import { readRegistered, registerJwt, type Registration } from './registration.js'
 import { sourcesOf } from './sources.js'
 
 declare module 'fastify' {

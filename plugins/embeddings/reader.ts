@@ -11,7 +11,7 @@ import { failure } from '../../lib/errors.js'
 import { storable } from '../../lib/json/storable.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
-import { maxChunks, maxDocumentLength } from './bounds.js'
+import { maxChunks, maxDocumentLength } from './schemas.js'
 
 const pdfAtOnce = 2 // in a process: each thread takes up to 0.5 GB
 const pdfWaiting = 8 // of a tenant

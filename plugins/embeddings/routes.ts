@@ -12,10 +12,9 @@ import { actorOf } from '../auth/actor.js'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
-import { checkDocument, checkFilter } from './bounds.js'
 import {
-  Batch, BatchParams, BatchQueued, BatchStatus, Document, DocumentList, DocumentParams, ListQuery, Put, Reindexing,
-  Results, SearchBody, Texts, Vectors
+  checkDocument, checkFilter, Batch, BatchParams, BatchQueued, BatchStatus, Document, DocumentList, DocumentParams,
+  ListQuery, Put, Reindexing, Results, SearchBody, Texts, Vectors
 } from './schemas.js'
 
 const tags = ['Documents and search']

@@ -15,7 +15,7 @@ import { tokenInvalid } from '../auth/errors.js'
 import { ExpiresIn, LoginSession, sendSession } from '../sessions/login-response.js'
 import {
   decorateNamedTenant, existingTenant, findNamedTenant, isReachable, NamedTenantHeader, requireNamedTenant
-} from '../tenancy/named-tenant.js'
+} from '../tenancy/resolution.js'
 
 export interface LoginRouteOptions {
   /** Whether callers who name a tenant can become its users. */

@@ -13,7 +13,7 @@ import type { Tries } from './tries.js'
 import { writeAudit, type Actor, type AuditAction } from '../../lib/database/audit.js'
 import { catalogue, failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import { tokenInvalid } from '../auth/errors.js'
-import { unknownTenant, type NamedTenant } from '../tenancy/named-tenant.js'
+import { unknownTenant, type NamedTenant } from '../tenancy/resolution.js'
 
 export interface Credentials {
   readonly email: string

@@ -10,7 +10,7 @@ import { sql, type Kysely, type Transaction } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { linkMinutes, type MailKind } from '../../lib/document/mail-template.js'
 import { failure } from '../../lib/errors.js'
-import { isReachable } from '../tenancy/named-tenant.js'
+import { isReachable } from '../tenancy/resolution.js'
 
 const tokenBytes = 32
 const form = /^lt_([A-Za-z0-9_-]{0,64})\.[A-Za-z0-9_-]{43}$/

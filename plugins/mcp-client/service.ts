@@ -11,7 +11,7 @@ import { isExact } from '../../lib/json/exact-number.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { actorOf } from '../auth/actor.js'
-import { modelName, type RemoteTool } from './remote-tool.js'
+import { modelName, type RemoteTool } from './connection.js'
 
 const maxDepth = 3 // calls of tools within each other
 const maxOfTenant = 100 // calls and lists in progress, including those that wait for a connection

@@ -5,11 +5,12 @@ import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { errorSchemas } from '../../lib/http/error-schemas.js'
 import { ifMatchParameter } from '../../lib/http/entity-tags.js'
 import { idempotencyParameter } from '../../lib/http/idempotency-key.js'
-import { createComponents, sharedSchemas, type Components } from './components.js'
+import {
+  createComponents, sharedSchemas, securitySchemes, sharedComponents, sharedErrors, tenantParameter, type Components
+} from './components.js'
 import { createPathItems, type PathItems } from './path-items.js'
 import { basePathsOf, shapeOf, toTemplate, withoutBasePath } from './path.js'
 import { isSchema, writerOf } from './schema.js'
-import { securitySchemes, sharedComponents, sharedErrors, tenantParameter } from './shared.js'
 
 const maxFurtherCharacters = 4_000_000
 

@@ -1,5 +1,5 @@
 /** Faults of a request that are visible before a name is resolved or a connection opened. */
-import { connectionHeaders } from '../../lib/connectors/headers.js'
+import { connectionHeaders } from '../../lib/connectors/auth.js'
 import { failure } from '../../lib/errors.js'
 import { version } from '../../lib/version.js'
 

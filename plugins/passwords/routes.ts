@@ -9,7 +9,7 @@ import { callerOf, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { reachableLink } from '../mail/links.js'
 import { triesPerHour, triesPerMinute } from '../rate-limit/check-limit.js'
-import { decorateNamedTenant, findNamedTenant, NamedTenantHeader, requireNamedTenant } from '../tenancy/named-tenant.js'
+import { decorateNamedTenant, findNamedTenant, NamedTenantHeader, requireNamedTenant } from '../tenancy/resolution.js'
 import { LinkPassword, LinkTokenText, Email, Password } from '../users/user.js'
 
 const bodyLimit = 32_768 // bytes: two of the longest passwords as `\uXXXX`

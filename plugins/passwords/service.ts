@@ -11,7 +11,7 @@ import type { Sessions } from '../sessions/index.js'
 import type { Users } from '../users/index.js'
 import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { unknownTenant, type NamedTenant } from '../tenancy/named-tenant.js'
+import { unknownTenant, type NamedTenant } from '../tenancy/resolution.js'
 
 /** Mails to one address. */
 const resetMails: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: 3_600_000 }

@@ -2,7 +2,7 @@
 import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { CompiledQuery, type Kysely } from 'kysely'
-import { encodeNotice } from '../../lib/database/notice.js'
+import { encodeNotice } from '../../lib/database/events.js'
 
 /** The name that all jobs have in the column `name`. */
 export const queue = 'jobs'
@@ -39,7 +39,7 @@ export interface InsertOptions {
   readonly notifies: boolean
 }
 
-/** The notice of possible new jobs for the workers of all processes (lib/database/notice.ts). */
+/** The notice of possible new jobs for the workers of all processes (lib/database/events.ts). */
 export const queueNotice = encodeNotice({ topic: 'queue', tenant: platformRef, from: '', number: 0 })
 export const noticeChannel = 'tenantry'
 

@@ -9,7 +9,7 @@ import { idempotencyKeyOf } from '../billing/idempotency.js'
 import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { Id, NewCheckout, NewProduct } from './input.js'
-import { maxItems } from './pages.js'
+import { maxItems } from './account.js'
 import { Checkout, Customer, CustomerState, Product, Subscription } from './records.js'
 
 const closed = { additionalProperties: false } as const

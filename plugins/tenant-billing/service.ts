@@ -6,12 +6,10 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { TenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { IdempotencyKey } from '../billing/idempotency.js'
 import type { PayprovServices } from '../billing/providers/payprov/client.js'
-import type { Account, Accounts } from './account.js'
 import { writeAudit, type Actor, type AuditEntry } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { currencies, type Currency } from './currencies.js'
-import { checkUrl, intervalOf, type NewCheckout, type NewProduct } from './input.js'
-import { listAll, pageSize, type ProviderPage, type Resource } from './pages.js'
+import { currencies, checkUrl, intervalOf, type Currency, type NewCheckout, type NewProduct } from './input.js'
+import { listAll, pageSize, type Account, type Accounts, type ProviderPage, type Resource } from './account.js'
 import {
   canceledOf, checkoutOf, customersOf, productOf, productsOf, stateOf, subscriptionsOf, type Canceled, type Checkout,
   type Customer, type CustomerState, type Page, type Product, type Subscription

@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import type { DocumentedRoute } from '../openapi/documentation.js'
 import type { FurtherRoutes } from '../openapi/index.js'
-import type { LoadedDocuments } from './loaded.js'
+import type { LoadedDocuments } from './load.js'
 import type { TenantRoute } from './tenant-routes.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
 import { catalogue } from '../../lib/errors.js'

@@ -5,6 +5,7 @@ import type { Workflow } from '../../lib/schema/workflow.js'
 import type { Catalogue } from '../../lib/database/catalogue.js'
 import type { ConfigStore, SavedDocument } from './store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Events } from '../../lib/database/events.js'
 import { FaultList, pointerTo } from '../../lib/schema/faults.js'
 import { ConfigError } from '../../lib/configuration/index.js'
 import { webhookRoutes } from '../../lib/document/webhook-routes.js'
@@ -19,6 +20,7 @@ import { createWorkflowSet, workflowsOf } from '../../lib/workflows/index.js'
 import { createTenantRoutes, type TenantRoutes } from './tenant-routes.js'
 import { createHash } from 'node:crypto'
 import { compiledParts } from '../../lib/compiler/route-parts.js'
+import { createAsyncCache, type AsyncCache } from '../../lib/cache/async-cache.js'
 
 // The measured memory of compiled routes; a tenant with ten usual routes weighs 1.
 const unit = 262_144 // bytes
@@ -37,7 +39,7 @@ export interface LoadParts {
 }
 
 /** Loads the document in force. `before`: the routes that serve until then. */
-export type LoadRoutes = (tenant: Owner, before: TenantRoutes | undefined) => Promise<TenantRoutes>
+type LoadRoutes = (tenant: Owner, before: TenantRoutes | undefined) => Promise<TenantRoutes>
 
 export function createLoad ({ store, catalogue, context, log }: LoadParts): LoadRoutes {
   const sharedBy = createSharedRoutes()
@@ -185,6 +187,76 @@ export function createSharedRoutes (): (settings: unknown) => CompileShared {
         gone.register(compiled, { of, key })
       }
       return compiled
+    }
+  }
+}
+
+const firstRetry = 500 // ms before the first retry of a document that could not be loaded
+const lastRetry = 30_000 // ms; each delay is twice the one before, up to this
+
+/** The tenants' routes that this process has loaded: each at its first use. The least recently used are unloaded first. */
+export interface LoadedDocuments {
+  /** The routes in force. Not a promise if they are loaded. */
+  get(tenant: Owner): TenantRoutes | Promise<TenantRoutes>
+  /**
+   * Resolves when the latest announced document serves here. If it could not be loaded, its tenant's routes are invalidated: the next
+   * request loads them again.
+   */
+  settled(tenant: Owner): Promise<void>
+  close(): void
+}
+
+export interface LoadedOptions {
+  /** The maximum weight of all routes together, see TenantRoutes. */
+  readonly max: number
+  readonly load: LoadRoutes
+  readonly events: Events
+  readonly log: FastifyBaseLogger
+}
+
+export function createLoaded ({ max, load, events, log }: LoadedOptions): LoadedDocuments {
+  const cache: AsyncCache<TenantRoutes, Owner> = createAsyncCache<TenantRoutes, Owner>({
+    max,
+    load: (tenant) => load(tenant, cache.peek(tenant)),
+    weight: { max, of: ({ weight }) => Math.min(weight, max) }
+  })
+  /** By tenant: resolves with whether the saved document was loaded. */
+  const renewals = new Map<string, Promise<boolean>>()
+  const retries = new Map<string, NodeJS.Timeout>()
+
+  /** The previous routes keep serving until the saved ones are loaded, also while loading fails. */
+  function renew (tenant: Owner, wait = firstRetry): void {
+    clearTimeout(retries.get(tenant))
+    retries.delete(tenant)
+    const renewal = cache.refresh(tenant).then(() => true, (err: unknown) => {
+      log.error({ err, tenant }, 'the document of a tenant could not be loaded: still serving the previous version')
+      if (cache.peek(tenant) !== undefined) retries.set(tenant, setTimeout(renew, wait, tenant, Math.min(2 * wait, lastRetry)).unref())
+      return false
+    }).finally(() => {
+      if (renewals.get(tenant) === renewal) renewals.delete(tenant)
+    })
+    renewals.set(tenant, renewal)
+  }
+
+  const ends = [
+    // A tenant that is not loaded is loaded with its next request.
+    events.on('config', (tenant) => {
+      if (cache.peek(tenant) === undefined) cache.invalidate(tenant)
+      else renew(tenant)
+    }),
+    events.on('tenant', (tenant) => cache.invalidate(tenant)),
+    events.onGap(() => cache.clear())
+  ]
+
+  return {
+    get: (tenant) => cache.get(tenant),
+    async settled (tenant) {
+      // Requests after the response to a save must not get the previous document.
+      if (await renewals.get(tenant) === false) cache.invalidate(tenant)
+    },
+    close () {
+      for (const end of ends) end()
+      for (const retry of retries.values()) clearTimeout(retry)
     }
   }
 }

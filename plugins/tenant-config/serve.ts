@@ -1,7 +1,7 @@
 /** Serves the requests that match no route of the server: those to tenants' own routes. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
 import type { RouteReply } from '../../lib/http/route-reply.js'
-import type { LoadedDocuments } from './loaded.js'
+import type { LoadedDocuments } from './load.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { failure } from '../../lib/errors.js'

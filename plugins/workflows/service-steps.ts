@@ -17,8 +17,7 @@ import {
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { noActor } from '../../lib/database/audit.js'
 import { lazyValidator, validationError, type PartValidator } from '../../lib/validation/validator.js'
-import { checkDocument, checkFilter } from '../embeddings/bounds.js'
-import { Document, SearchBody, Texts } from '../embeddings/schemas.js'
+import { checkDocument, checkFilter, Document, SearchBody, Texts } from '../embeddings/schemas.js'
 import { toText } from '../../lib/expressions/template.js'
 
 const maxTools = 32

@@ -8,8 +8,7 @@ import { testServer } from '../../helpers/server.js'
 import { bearer, signToken, testSecret } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
 import { createErasure } from '../../../plugins/tenancy/erasure.js'
-import { createTenantStore } from '../../../plugins/tenancy/store.js'
-import { forgetDeleted } from '../../../plugins/tenancy/sweep.js'
+import { createTenantStore, forgetDeleted } from '../../../plugins/tenancy/store.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const

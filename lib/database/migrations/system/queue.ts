@@ -70,7 +70,7 @@ export const queue: SystemMigration = {
     "create index job_active on tenantry_queue.job (started_on) where state = 'active'",
     "create index job_ended on tenantry_queue.job (completed_on) where state > 'active'",
     'create index job_tenant on tenantry_queue.job (tenant_id)',
-    // Workers of every process are notified of new jobs at the commit, with a notice in the format of lib/database/notice.ts.
+    // Workers of every process are notified of new jobs at the commit, with a notice in the format of lib/database/events.ts.
     `create function tenantry_queue.notify_workers() returns trigger language plpgsql as $$
 begin
   perform pg_notify('tenantry', '{"topic":"queue","tenant":"","from":"","number":0}');

@@ -1,7 +1,7 @@
 /** Schemas of tools, which other programs write, and arguments of tenants. */
 import type { Tool } from '@modelcontextprotocol/client'
 import t from 'tap'
-import { compileTool } from '../../../plugins/mcp-client/remote-tool.js'
+import { compileTool } from '../../../plugins/mcp-client/connection.js'
 
 type Schema = NonNullable<Tool['inputSchema']['properties']>[string]
 
