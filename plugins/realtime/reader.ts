@@ -5,7 +5,7 @@
  */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Batch, ChangeStore, Lag } from './store.js'
-import type { Watch } from './types.js'
+import type { Client, Watch } from './types.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createPoller } from '../../lib/database/poller.js'
 import { Change, type WatchedTable } from '../../lib/realtime/changes.js'
@@ -16,6 +16,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 const pauseMs = 100 // ms between reads while there are watches: the longest part of the way from a commit to a client
 const leastPauseMs = 10 // ms between reads on a slow database
 const maxTenants = 100 // of one batch
+const replayedBytes = 131_072 // after which a replay waits until the client has read
 const sendsOfPiece = 50 // messages, or watches that are compared, before other tenants may have a turn of the event loop
 
 export interface ReaderParts {
@@ -47,6 +48,8 @@ interface Group {
 
 export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reader {
   const groups = new Map<Owner, Group>()
+  /** The last replay of a client. */
+  const replays = new WeakMap<Client, Promise<void>>()
   const openings = new Openings(store)
   /** Tenants with changes to send, and the last position of each. */
   const lags = new Map<Owner, number>()
@@ -180,8 +183,20 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reade
     return group.cursor
   }
 
+  /** The replays of a client run one after the other, so that a client holds few changes in memory. */
   async function replay (watch: Watch, since: number): Promise<void> {
+    const earlier = replays.get(watch.client)
+    const own = earlier === undefined ? replayNow(watch, since) : earlier.then(() => replayNow(watch, since))
+    const ended = own.catch(() => {})
+    replays.set(watch.client, ended)
+    await own
+    if (replays.get(watch.client) === ended) replays.delete(watch.client)
+  }
+
+  async function replayNow (watch: Watch, since: number): Promise<void> {
     const watched = tableOf(watch.table)
+    const yielder = createYielder(watch.tenant)
+    const { outlet } = watch.client
     for (let cursor = since; !watch.isClosed;) {
       const group = groups.get(watch.tenant)
       if (group === undefined || watched === undefined) return
@@ -190,9 +205,18 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reade
         return
       }
       const { changes, until } = await store.read(watch.tenant, watch.table, cursor, group.cursor)
-      for (const stored of changes) send(watch, new Change(stored, watched))
+      let bytes = 0
+      for (const [index, stored] of changes.entries()) {
+        if (index % sendsOfPiece === sendsOfPiece - 1 && yielder.shouldYield()) await yielder.yield()
+        send(watch, new Change(stored, watched))
+        bytes += stored.record.length
+        if (bytes < replayedBytes) continue
+        bytes = 0
+        await outlet.drained()
+      }
+      if (changes.length >= sendsOfPiece) yielder.done()
       cursor = until
-      await watch.client.outlet.drained()
+      await outlet.drained()
     }
   }
 

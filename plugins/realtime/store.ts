@@ -2,7 +2,7 @@
 import type { Engine, Statement, TextOptions } from '../../lib/database/engine.js'
 import type { StoredChange } from '../../lib/realtime/changes.js'
 import { recordFunction, triggerName } from '../../lib/database/migrations/change-triggers.js'
-import { serverRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { serverRef, type Owner, type TenantRef } from '../../lib/identity/tenant-ref.js'
 import { batchesIn, batchesSql, batchSql } from './batches.js'
 
 const maxTenants = 100 // of one run of positions
@@ -237,7 +237,11 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
   }
 
   /** Reads for several tenants, which share the batches. Reads at least the first batch of each. */
-  async function readAll (lags: readonly Lag[], tables: readonly string[]): Promise<ReadonlyMap<string, Batch>> {
+  async function readAll (
+    lags: readonly Lag[],
+    tables: readonly string[],
+    reader: TenantRef = serverRef
+  ): Promise<ReadonlyMap<string, Batch>> {
     const share = Math.max(maxEach, Math.floor(maxChanges / Math.max(1, lags.length)))
     const text = await engine.text(read, [
       lags.map(({ tenant }) => tenant),
@@ -245,7 +249,7 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
       lags.map(({ head }) => head),
       tables,
       share
-    ], { tenant: serverRef })
+    ], { tenant: reader })
     const byTenant = new Map(lags.map(({ tenant, after, head }) => [tenant, { after, changes: [] as StoredChange[], until: head }]))
     for (const { tenant, position, more, changesAfter } of text === null ? [] : batchesIn(text)) {
       const batch = byTenant.get(tenant)
@@ -292,9 +296,9 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
       return (await assignWith(assignOfTenant, Number.MAX_SAFE_INTEGER, tenant)).count
     },
 
-    /** Reads changes of the table after a position and up to `head`, in order. */
+    /** Reads changes of the table after a position and up to `head`, in order. The tenant waits for its connections. */
     async read (tenant: Owner, table: string, after: number, head: number): Promise<Batch> {
-      const { changes, until } = (await readAll([{ tenant, after, head }], [table])).get(tenant) ?? { changes: [], until: head }
+      const { changes, until } = (await readAll([{ tenant, after, head }], [table], tenant)).get(tenant) ?? { changes: [], until: head }
       return { changes: changes.filter((change) => change.table === table), until }
     },
 

@@ -1,5 +1,6 @@
 /** Changes, event streams and rooms of several servers. */
 import { test } from 'tap'
+import { sql } from 'kysely'
 import pg from 'pg'
 import { postgresSection } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'
@@ -90,3 +91,22 @@ for (const kind of ['postgres', 'redis']) {
     t.ok(await one.next(({ type, members }) => type === 'presence' && Array.isArray(members) && members.length === 1))
   })
 }
+
+test('replays of more than the unread bytes of a connection arrive whole, in order, one watch after the other', async (t) => {
+  const { app, connect } = await open(t, { realtime: { tables: { tasks: { trigger: true } } } }, { engine: await postgresSection(t) })
+  const first = await connect('acme')
+  const { position } = await first.ask({ type: 'watch', table: 'tasks' })
+  first.socket.terminate()
+  await sql`insert into tasks (tenant_id, number, title) select 'acme', n, repeat('x', 100000) from generate_series(1, 120) n`.execute(app.db)
+  const client = await connect('acme')
+  const watches = await Promise.all([1, 2].map(() => client.ask({ type: 'watch', table: 'tasks', since: position })))
+  const received: unknown[][] = []
+  for (let count = 0; count < 240; count++) {
+    const { watch, id } = await client.change()
+    received.push([watch, id])
+  }
+  const ids = Array.from({ length: 120 }, (_, index) => index + 1)
+  t.same(received, watches.flatMap(({ watch }) => ids.map((id) => [watch, id])))
+  await sql`insert into tasks (tenant_id, number, title) values ('acme', 121, 'live')`.execute(app.db)
+  t.match([await client.change(), await client.change()], [{ id: 121 }, { id: 121 }])
+})
