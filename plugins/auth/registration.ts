@@ -117,7 +117,7 @@ function hasOtherKey (jwt: JWT, { algorithm, verifying: [current], signing }: Ke
 
 /** The public key may be a function, which is called only with a request. */
 function ignoreRejection (result: unknown): void {
-  if (result instanceof Promise) result.catch(() => {})
+  Promise.resolve(result).catch(() => {})
 }
 
 function algorithmOf (jwt: JWT, signed: string): Algorithm {
