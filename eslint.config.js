@@ -1,3 +1,4 @@
+import importSort from 'eslint-plugin-simple-import-sort'
 import neostandard from 'neostandard'
 
 /** Tests of registration itself, of an embedder's app, or of several apps on one engine. All others use testApp. */
@@ -27,7 +28,10 @@ export default [
   ...neostandard({ ts: true, noJsx: true, ignores: ['dist', '.tap'] }),
   {
     files: ['**/*.ts'],
+    plugins: { 'import-sort': importSort },
     rules: {
+      // Node's modules, then packages, then files.
+      'import-sort/imports': ['error', { groups: [['^node:', '^@?\\w', '^\\.']] }],
       // TypeScript checks it, and a schema and its type share one name.
       '@typescript-eslint/no-redeclare': 'off',
       '@typescript-eslint/no-explicit-any': 'error',

@@ -10,8 +10,6 @@
  *   --tenants N        tenants to search (default 1000)
  *   --dimensions N     dimensions of a vector (default 384)
  */
-import type { LedgerReport, AgentServerSettings } from './agent/server.js'
-import type { ReadersOrder, ReadersReport, StreamRequest } from './agent/readers.js'
 import { randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
@@ -22,7 +20,9 @@ import { installCommand, pgvectorPrograms } from '../test/helpers/pgvector.js'
 import { startPrivateServer } from '../test/helpers/postgres/private.js'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
 import { fillLibrary, nearestTexts, textOf } from './agent/library.js'
-import { startProvider, type Content } from './agent/provider.js'
+import { type Content, startProvider } from './agent/provider.js'
+import type { ReadersOrder, ReadersReport, StreamRequest } from './agent/readers.js'
+import type { AgentServerSettings, LedgerReport } from './agent/server.js'
 import { markdownTable, median } from './statistics.js'
 import { startSubject, startWorker } from './subject.js'
 import { withClient } from './tenants/data.js'

@@ -2,8 +2,8 @@
  * Compares the responses of both servers, since speed means nothing unless both do the same work. The same request must get the same
  * status, the same JSON (timestamps compared by instant; values that differ in each response are left out) and the same headers.
  */
-import type { BenchRequest, Case } from './cases.js'
 import { isDeepStrictEqual } from 'node:util'
+import type { BenchRequest, Case } from './cases.js'
 
 interface Reply {
   readonly status: number

@@ -1,6 +1,6 @@
 /** The measured requests, byte for byte the same for both servers. */
 import { signToken } from '../test/helpers/tokens.js'
-import { insertedTitle, tenants, type BenchDatabase } from './database.js'
+import { type BenchDatabase, insertedTitle, tenants } from './database.js'
 
 export interface BenchRequest {
   readonly method: 'GET' | 'POST'

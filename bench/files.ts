@@ -8,11 +8,6 @@
  *   --uploads N          pairs of uploads (default 5)
  *   --pairs N            pairs of slices of the other parts (default 200)
  */
-import type { BenchRequest } from './cases.js'
-import type { HandWrittenSettings } from './files/hand-written/server.js'
-import type { FilesSettings } from './files/server.js'
-import type { SlowOrder, SlowReport } from './files/slow-uploads.js'
-import type { UploadOrder, UploadReport } from './files/uploader.js'
 import { randomBytes } from 'node:crypto'
 import { mkdir, mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { cpus, tmpdir } from 'node:os'
@@ -21,6 +16,11 @@ import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import { startPrivateServer } from '../test/helpers/postgres/private.js'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
+import type { BenchRequest } from './cases.js'
+import type { HandWrittenSettings } from './files/hand-written/server.js'
+import type { FilesSettings } from './files/server.js'
+import type { SlowOrder, SlowReport } from './files/slow-uploads.js'
+import type { UploadOrder, UploadReport } from './files/uploader.js'
 import { compareSlices, markdownTable, median } from './statistics.js'
 import { startSlices, startSubject, startWorker, type Subject } from './subject.js'
 import { withClient } from './tenants/data.js'

@@ -4,7 +4,6 @@
  *   --pairs N    pairs of slices (default 40)
  *   --size N     requests in a slice, 16 at a time (default 250)
  */
-import type { FirestoreSettings } from './firestore/settings.js'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { cpus } from 'node:os'
@@ -13,6 +12,7 @@ import { parseArgs } from 'node:util'
 import { Pool } from 'undici'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
 import { startDatabase } from './database.js'
+import type { FirestoreSettings } from './firestore/settings.js'
 import { markdownTable, median } from './statistics.js'
 import { startSubject, type Subject } from './subject.js'
 

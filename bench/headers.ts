@@ -4,10 +4,10 @@
  *   --pairs N    pairs of slices (default 300)
  *   --size N     requests in a slice, pipelined on one connection (default 300)
  */
-import type { HeadersSettings } from './headers/server.js'
 import { connect } from 'node:net'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
+import type { HeadersSettings } from './headers/server.js'
 import { markdownTable, median } from './statistics.js'
 import { startSubject } from './subject.js'
 

@@ -7,15 +7,15 @@
  *   --tries N          failed logins of each kind (default 200)
  *   --parts TEXT       which of roles,time,forgot,logins (default all)
  */
-import type { BenchRequest } from './cases.js'
-import type { BenchUser, DelayReport, IdentitySettings } from './identity/server.js'
 import { randomBytes, randomInt } from 'node:crypto'
 import { createServer } from 'node:http'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
+import type { BenchRequest } from './cases.js'
 import { startDatabase, tenants } from './database.js'
 import { permission } from './identity/document.js'
+import type { BenchUser, DelayReport, IdentitySettings } from './identity/server.js'
 import { compareSlices, markdownTable, median } from './statistics.js'
 import { startLoad, startSlices, startSubject, type Subject } from './subject.js'
 import { withClient } from './tenants/data.js'

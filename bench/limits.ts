@@ -9,18 +9,18 @@
  *   --tenants N        different callers' tenants (default 10000)
  * Parts that need Redis are skipped if it is not installed.
  */
-import type { BenchRequest } from './cases.js'
-import type { Variant } from './limits/document.js'
-import type { LimitsSettings, ProcessReport } from './limits/server.js'
 import { randomBytes } from 'node:crypto'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { cpus, tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { parseArgs } from 'node:util'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
+import type { BenchRequest } from './cases.js'
 import { startDatabase, tenants } from './database.js'
 import { compare, type CompareOptions, type Comparison, type Side, type Spread } from './limits/compare.js'
+import type { Variant } from './limits/document.js'
 import { startRedis } from './limits/redis.js'
+import type { LimitsSettings, ProcessReport } from './limits/server.js'
 import { markdownTable } from './statistics.js'
 import { startLoad, startSubject, type Subject } from './subject.js'
 import { tenantId, withClient } from './tenants/data.js'

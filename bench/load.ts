@@ -1,7 +1,7 @@
 /** The process that generates the load: autocannon, in its own process so that it takes no CPU from the servers. */
-import type { BenchRequest } from './cases.js'
 import type { Result } from 'autocannon'
 import autocannon from 'autocannon'
+import type { BenchRequest } from './cases.js'
 
 export interface LoadOrder {
   readonly url: string

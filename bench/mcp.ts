@@ -4,10 +4,10 @@
  *   --rounds N   rounds of each case (default 20)
  *   --size N     requests in a round, ten at a time (default 300)
  */
-import { createSigner } from 'fast-jwt'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
-import { request, Pool } from 'undici'
+import { createSigner } from 'fast-jwt'
+import { Pool, request } from 'undici'
 import { startDatabase, tenants } from './database.js'
 import { markdownTable, median } from './statistics.js'
 import { startSubject, type Subject } from './subject.js'

@@ -10,10 +10,6 @@
  *   --rate N         requests a second of the other tenant (default 200)
  *   --attacks LIST   which of expressions,slowReaders,manyKeys,saves,slowQueries,largeResponses,flood,all (default all of them)
  */
-import type { AttackOrder } from './neighbour/attacker.js'
-import type { CallerOrder, CallerReport } from './neighbour/caller.js'
-import type { NeighbourSettings } from './neighbour/server.js'
-import type { BenchRequest } from './cases.js'
 import { randomBytes } from 'node:crypto'
 import { cpus } from 'node:os'
 import { setTimeout as sleep } from 'node:timers/promises'
@@ -21,13 +17,17 @@ import { parseArgs } from 'node:util'
 import { startPrivateServer } from '../test/helpers/postgres/private.js'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
 import {
+  type AttackName,
   attacks,
   neighbourSql,
   startUpstream,
-  worstTenant,
-  type AttackName,
-  type Statuses
+  type Statuses,
+  worstTenant
 } from '../test/helpers/worst-neighbour.js'
+import type { BenchRequest } from './cases.js'
+import type { AttackOrder } from './neighbour/attacker.js'
+import type { CallerOrder, CallerReport } from './neighbour/caller.js'
+import type { NeighbourSettings } from './neighbour/server.js'
 import { markdownTable, median } from './statistics.js'
 import { startSubject, startWorker, type Subject } from './subject.js'
 import { withClient } from './tenants/data.js'

@@ -2,15 +2,15 @@
  * `npm run bench:queries`: this process's CPU time for cursor pages and function calls, compared with the same statements with hand-written
  * values. Options: --requests N (default 2000), --rounds N (default 7).
  */
-import type { Scope } from '../lib/expressions/types.js'
-import type { Query } from '../lib/schema/query.js'
 import { parseArgs } from 'node:util'
+import { createEngine } from '../lib/database/index.js'
+import type { Scope } from '../lib/expressions/types.js'
+import { platformRef } from '../lib/identity/tenant-ref.js'
 import { compileQuery } from '../lib/queries/index.js'
 import { FaultList } from '../lib/schema/faults.js'
-import { createEngine } from '../lib/database/index.js'
+import type { Query } from '../lib/schema/query.js'
 import { startDatabase } from './database.js'
 import { markdownTable, median } from './statistics.js'
-import { platformRef } from '../lib/identity/tenant-ref.js'
 
 const { values: options } = parseArgs({
   strict: false,

@@ -7,18 +7,18 @@
  *   --samples N     jobs sent at an idle queue (default 100)
  *   --workers N     concurrent jobs of the process (default 4)
  */
-import type { Queue, SendWith } from '../plugins/queue/index.js'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { cpus } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
+import { tenantRef } from '../lib/identity/tenant-ref.js'
 import database from '../plugins/database/index.js'
+import type { Queue, SendWith } from '../plugins/queue/index.js'
 import queue from '../plugins/queue/index.js'
 import { createJobList } from '../plugins/queue/list.js'
 import { startDatabase, tenants } from './database.js'
 import { markdownTable, median } from './statistics.js'
-import { tenantRef } from '../lib/identity/tenant-ref.js'
 
 const { values: given } = parseArgs({
   options: {

@@ -5,7 +5,6 @@
  *   --seconds N    duration of the part latency (default 20)
  *   --rounds N     slices of each side of writes and stalled (default 15)
  */
-import type { Subject } from './subject.js'
 import { randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { cpus } from 'node:os'
@@ -16,6 +15,7 @@ import WebSocket from 'ws'
 import { signToken } from '../test/helpers/tokens.js'
 import { startDatabase } from './database.js'
 import { markdownTable, median } from './statistics.js'
+import type { Subject } from './subject.js'
 import { startSubject } from './subject.js'
 
 const { values } = parseArgs({

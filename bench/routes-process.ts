@@ -1,7 +1,7 @@
 /** Starts a server with the given number of routes, and reports the start time and the memory to its parent. */
 import { randomBytes } from 'node:crypto'
-import type { ServerSettings } from './server-process.js'
 import { documentWith } from './declared-routes.js'
+import type { ServerSettings } from './server-process.js'
 
 /** From `createServer` to `ready`, in milliseconds; memory after a garbage collection, in bytes. */
 export interface StartReport {

@@ -2,13 +2,13 @@
  * `npm run bench:routes`: the start time and memory of a thousand declared routes, compared with a server without routes. Each measurement
  * runs in its own process. Options: --routes N (default 1000), --rounds N (default 5).
  */
-import type { StartReport } from './routes-process.js'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
 import { testSecret } from '../test/helpers/tokens.js'
 import { startDatabase } from './database.js'
+import type { StartReport } from './routes-process.js'
 import { markdownTable, median } from './statistics.js'
 
 const { values: options } = parseArgs({

@@ -3,8 +3,8 @@
  * lasts longer than some tens of milliseconds affects both sides alike. The ratio of each pair of slices therefore shows differences of one
  * percent, which rounds of seconds do not.
  */
-import type { BenchRequest } from './cases.js'
 import { connect, type Socket } from 'node:net'
+import type { BenchRequest } from './cases.js'
 
 export interface SlicedSide {
   readonly url: string

@@ -4,7 +4,7 @@
  * Also the first hour: a reload of `tenantry dev`, `npm start` of a clone after an unchanged build, and a new user's way to the first 201,
  * most of which is npm. Arguments: the rounds (default 7), and one part to run alone: server, reload, clone or first-call.
  */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
@@ -13,9 +13,9 @@ import { createInterface } from 'node:readline'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { fileURLToPath } from 'node:url'
 import { startDatabase } from './database.js'
-import { median } from './statistics.js'
 import { measureFirstCall } from './start/first-call.js'
 import { measureReloads, measureStarts } from './start/reload.js'
+import { median } from './statistics.js'
 import document from './tenantry/document.js'
 
 const rounds = Number(process.argv[2] ?? 7)

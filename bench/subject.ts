@@ -1,11 +1,11 @@
 /** The measured servers and the load generators, as child processes that answer over IPC. */
 import type { ChildProcess } from 'node:child_process'
-import type { LoadOrder, LoadReport } from './load.js'
-import type { SliceOrder, SliceReport } from './slices.js'
-import type { ServerMessage, ServerSettings, Usage } from './server-process.js'
 import { fork } from 'node:child_process'
 import { once } from 'node:events'
 import { fileURLToPath } from 'node:url'
+import type { LoadOrder, LoadReport } from './load.js'
+import type { ServerMessage, ServerSettings, Usage } from './server-process.js'
+import type { SliceOrder, SliceReport } from './slices.js'
 
 export interface Subject {
   readonly name: string

@@ -8,19 +8,19 @@
  *   --lists N          different column lists in the tenants' routes (default 13699, so that few routes share a statement)
  *   --tenants LIST     numbers of visited tenants (default 1000,10000)
  */
-import type { BenchRequest } from './cases.js'
-import type { HandWrittenSettings } from './tenants/hand-written/server.js'
-import type { ProcessReport, TenantsSettings } from './tenants/server.js'
 import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
+import type { BenchRequest } from './cases.js'
 import { startDatabase } from './database.js'
 import { compareSlices, markdownTable, median } from './statistics.js'
 import { startLoad, startSlices, startSubject, type Subject } from './subject.js'
 import { insertArticles, insertTenants, tenantId, withClient } from './tenants/data.js'
 import { measured, measuredRoutes, routePath, routesOfTenant, secretRoutes } from './tenants/document.js'
+import type { HandWrittenSettings } from './tenants/hand-written/server.js'
+import type { ProcessReport, TenantsSettings } from './tenants/server.js'
 
 const { values: options } = parseArgs({
   options: {

@@ -6,12 +6,13 @@
  *   --samples N     runs at an idle queue (default 100)
  *   --workers N     concurrent runs of the process (default 4)
  */
-import type { CompiledWorkflow } from '../lib/workflows/index.js'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { cpus } from 'node:os'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { parseArgs } from 'node:util'
 import Fastify, { type FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
+import { platformRef, tenantIdOf, tenantRef } from '../lib/identity/tenant-ref.js'
+import type { CompiledWorkflow } from '../lib/workflows/index.js'
 import auth from '../plugins/auth/index.js'
 import database from '../plugins/database/index.js'
 import queue from '../plugins/queue/index.js'
@@ -19,7 +20,6 @@ import tenancy from '../plugins/tenancy/index.js'
 import workflows from '../plugins/workflows/index.js'
 import { startDatabase, tenants } from './database.js'
 import { markdownTable, median } from './statistics.js'
-import { platformRef, tenantIdOf, tenantRef } from '../lib/identity/tenant-ref.js'
 
 const { values: given } = parseArgs({
   options: {

@@ -5,10 +5,10 @@
  *   --seconds N        seconds of load in a round (default 4)
  *   --connections N    connections of the load (default 32)
  */
-import type { BenchRequest } from './cases.js'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
 import { signToken, testSecret } from '../test/helpers/tokens.js'
+import type { BenchRequest } from './cases.js'
 import { startDatabase, tenants } from './database.js'
 import { markdownTable, median } from './statistics.js'
 import { startLoad, startSubject, type Subject } from './subject.js'

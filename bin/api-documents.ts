@@ -1,5 +1,5 @@
 /** The documents that describe an API: OpenAPI for its endpoints, and AsyncAPI for its realtime messages. */
-import { environmentOf, withSections, type Config, type Env } from '../lib/configuration/index.js'
+import { type Config, type Env, environmentOf, withSections } from '../lib/configuration/index.js'
 import { loadDocument } from './document.js'
 import { CommandError } from './failure.js'
 

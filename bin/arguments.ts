@@ -1,7 +1,7 @@
 /** Parses a command line into a call; throws a UsageError if it cannot. */
 import { parseArgs } from 'node:util'
 import { nearest } from '../lib/schema/faults.js'
-import { UsageError, type Call, type Command } from './command.js'
+import { type Call, type Command, UsageError } from './command.js'
 
 /** The arguments after the name of the command. */
 export function parseCall (name: string, { options }: Command, words: string[]): Pick<Call, 'text' | 'flag' | 'document'> {

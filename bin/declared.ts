@@ -1,8 +1,8 @@
 /** The tables that a document uses without declaring them. */
 import type { Config } from '../lib/configuration/index.js'
-import { unknownTables, type QueriedTables } from '../lib/queries/index.js'
-import { pointerTo } from '../lib/schema/faults.js'
 import { wantedTables, withDeclared } from '../lib/database/declared-tables.js'
+import { type QueriedTables, unknownTables } from '../lib/queries/index.js'
+import { pointerTo } from '../lib/schema/faults.js'
 import { everyStep } from '../lib/workflows/flow.js'
 
 export interface UndeclaredTable {

@@ -1,6 +1,6 @@
 /** Finds and loads the document of a command. */
-import type { Config, Env } from '../lib/configuration/index.js'
 import { existsSync } from 'node:fs'
+import type { Config, Env } from '../lib/configuration/index.js'
 import { loadAndCheck } from '../lib/configuration/load.js'
 import { CommandError } from './failure.js'
 

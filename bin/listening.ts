@@ -1,10 +1,10 @@
 /** The address of a server, and the reasons why it cannot listen. */
-import type { ServerOptions } from '../lib/server.js'
-import type { Env } from '../lib/configuration/index.js'
-import type { Call } from './command.js'
 import { once } from 'node:events'
 import { createServer } from 'node:net'
+import type { Env } from '../lib/configuration/index.js'
 import { setting } from '../lib/expressions/environment.js'
+import type { ServerOptions } from '../lib/server.js'
+import type { Call } from './command.js'
 import { CommandError } from './failure.js'
 
 export const defaultPort = '3000'

@@ -1,5 +1,5 @@
 /** Runs a command of `tenantry`, or the process that reads modules for `tenantry dev`. */
-import { serveDocument, documentProcess } from './dev/document-process.js'
+import { documentProcess, serveDocument } from './dev/document-process.js'
 import { run } from './program.js'
 
 process.stdout.on('error', (error: NodeJS.ErrnoException) => {

@@ -1,6 +1,6 @@
 /** Reads a new password: from the terminal without showing it, or from standard input if that is not a terminal. */
-import type { ReadStream } from 'node:tty'
 import { StringDecoder } from 'node:string_decoder'
+import type { ReadStream } from 'node:tty'
 import { maxPasswordInput } from '../lib/secrets/passwords.js'
 import { CommandError } from './failure.js'
 

@@ -11,8 +11,8 @@ import { createRequire } from 'node:module'
 import { dirname, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { build, type Plugin } from 'esbuild'
-import manifest from '../package.json' with { type: 'json' }
 import { prepareData } from '../lib/database/embedded-prepared.js'
+import manifest from '../package.json' with { type: 'json' }
 
 /** Packages of hundreds of modules each; the bundle takes only what it uses. Their types remain dependencies. */
 const bundled = ['kysely', 'typebox']

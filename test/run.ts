@@ -18,10 +18,10 @@ import { availableParallelism } from 'node:os'
 import { join, relative, resolve } from 'node:path'
 import { prepareData } from '../lib/database/embedded-prepared.js'
 import { compileProject } from './compile.js'
-import { needsGoogle } from './helpers/skips.js'
 import { leaveSharedServer } from './helpers/postgres/shared.js'
-import { withSourceLines } from './source-lines.js'
+import { needsGoogle } from './helpers/skips.js'
 import { compiledArguments, root } from './helpers/typescript.js'
+import { withSourceLines } from './source-lines.js'
 
 const testTimeout = 240 // s of one test, enforced by tap itself: several times the longest, since a busy machine must not fail it
 const faultTimeout = 1800 // s of one fault test

@@ -2,8 +2,8 @@
  * A model provider with OpenAI's wire format. The first message of a chat is JSON that sets the response. The vector of a text depends on
  * the text alone.
  */
-import { createServer, type ServerResponse } from 'node:http'
 import { once } from 'node:events'
+import { createServer, type ServerResponse } from 'node:http'
 import { json } from 'node:stream/consumers'
 
 /** The response of a chat. */

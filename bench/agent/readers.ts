@@ -1,6 +1,6 @@
 /** The process that reads many streams at once and measures the gaps between their tokens. */
-import { Agent, request } from 'node:http'
 import { once } from 'node:events'
+import { Agent, request } from 'node:http'
 
 export interface StreamRequest {
   readonly url: string

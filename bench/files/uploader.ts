@@ -1,6 +1,6 @@
 /** The process that uploads: one form with one file, as fast as the server accepts it. */
-import { once } from 'node:events'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { connect } from 'node:net'
 
 export interface UploadOrder {

@@ -1,7 +1,7 @@
 /** The published build of tenantry, with a route that reads a Firestore document. */
-import type { FirestoreSettings } from './settings.js'
 import { randomBytes } from 'node:crypto'
 import { serve } from '../server-process.js'
+import type { FirestoreSettings } from './settings.js'
 
 // Imports the built package: its name would resolve to the source here.
 const { createServer }: typeof import('tenantry') = await import(new URL('../../dist/lib/index.js', import.meta.url).href)

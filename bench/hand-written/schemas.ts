@@ -1,6 +1,6 @@
 /** Schemas and errors of the hand-written server. */
-import type { FastifyError } from 'fastify'
 import { STATUS_CODES } from 'node:http'
+import type { FastifyError } from 'fastify'
 
 const article = {
   type: 'object',

@@ -2,10 +2,10 @@
  * The server that tenantry is compared with: the same API as bench/tenantry's document, written by hand like a good Fastify service:
  * prepared statements, schemas for requests and responses, cached token verification, and no unnecessary work per request.
  */
-import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import { randomUUID } from 'node:crypto'
 import fastifyJwt from '@fastify/jwt'
 import rateLimit from '@fastify/rate-limit'
+import type { FastifyError, FastifyReply, FastifyRequest } from 'fastify'
 import Fastify, { LogController } from 'fastify'
 import pg from 'pg'
 import { serve } from '../server-process.js'

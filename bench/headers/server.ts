@@ -1,9 +1,9 @@
 /** One process with two servers that have one small route: one without the plugins `headers` and `cors`, one with them. */
-import type { ServerSettings } from '../server-process.js'
 import Fastify from 'fastify'
 import conventions from '../../plugins/conventions/index.js'
 import cors from '../../plugins/cors/index.js'
 import headers from '../../plugins/headers/index.js'
+import type { ServerSettings } from '../server-process.js'
 import { serve } from '../server-process.js'
 
 export interface HeadersSettings extends ServerSettings {

@@ -2,8 +2,8 @@
  * The published build of tenantry, with users. `POST /-/users` creates them. `GET /-/delay` returns the delay of the event loop since the
  * last request.
  */
-import type { ServerSettings } from '../server-process.js'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
+import type { ServerSettings } from '../server-process.js'
 import { serve } from '../server-process.js'
 import { identityDocument } from './document.js'
 

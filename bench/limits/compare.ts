@@ -1,7 +1,7 @@
 /** Alternates rounds of two servers, or of two kinds of requests: noise of the machine affects both. */
 import type { BenchRequest } from '../cases.js'
-import type { Load, Subject } from '../subject.js'
 import { median } from '../statistics.js'
+import type { Load, Subject } from '../subject.js'
 
 export interface Side {
   readonly server: Subject

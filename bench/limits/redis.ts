@@ -1,7 +1,7 @@
 /** The benchmark's own Redis, which writes nothing to disk and ends with the benchmark. */
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { createServer, type AddressInfo } from 'node:net'
+import { type AddressInfo, createServer } from 'node:net'
 import { tmpdir } from 'node:os'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Redis } from 'ioredis'

@@ -2,11 +2,11 @@
  * The published build of tenantry, with the features of a variant. `GET /-/process` reports the memory of the process. `GET /-/callers`
  * runs the given number of callers, each with one request, from as many addresses or tenants.
  */
-import type { ServerSettings } from '../server-process.js'
 import { setImmediate as nextRound } from 'node:timers/promises'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
 import { signToken } from '../../test/helpers/tokens.js'
+import type { ServerSettings } from '../server-process.js'
 import { serve } from '../server-process.js'
 import { tenantId } from '../tenants/data.js'
 import { limitsDocument, type Variant } from './document.js'

@@ -1,6 +1,6 @@
 /** The process of the worst tenant. It runs at low priority, so that its own work takes no CPU from the server. */
 import { setPriority } from 'node:os'
-import { attacks, type AttackName, type Statuses, type Target } from '../../test/helpers/worst-neighbour.js'
+import { type AttackName, attacks, type Statuses, type Target } from '../../test/helpers/worst-neighbour.js'
 
 export type AttackOrder = { readonly names: readonly AttackName[], readonly target: Target } | null
 

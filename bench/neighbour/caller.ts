@@ -1,8 +1,8 @@
 /** The process of the other tenant: requests at a fixed rate. A response time counts from the time at which the request was due. */
-import type { BenchRequest } from '../cases.js'
-import type { Statuses } from '../../test/helpers/worst-neighbour.js'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Agent, request } from 'undici'
+import type { Statuses } from '../../test/helpers/worst-neighbour.js'
+import type { BenchRequest } from '../cases.js'
 
 export interface CallerOrder {
   readonly url: string

@@ -1,6 +1,6 @@
 /** The published build of tenantry, with the document of the worst neighbour. */
-import type { ServerSettings } from '../server-process.js'
 import { neighbourSections } from '../../test/helpers/worst-neighbour.js'
+import type { ServerSettings } from '../server-process.js'
 import { serve } from '../server-process.js'
 
 export interface NeighbourSettings extends ServerSettings {

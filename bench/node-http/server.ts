@@ -2,8 +2,8 @@
  * The lower bound of the comparison: `node:http` and pg without a framework, with a cached token check, short input checks and the
  * statements of the hand-written server. It has no rate limits and no schemas, and its errors have no body.
  */
-import type { IncomingMessage } from 'node:http'
 import { once } from 'node:events'
+import type { IncomingMessage } from 'node:http'
 import { createServer } from 'node:http'
 import { createVerifier } from 'fast-jwt'
 import pg from 'pg'

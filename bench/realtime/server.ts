@@ -1,7 +1,7 @@
 /** The published build of tenantry, with watched tables. `GET /-/process` reports the memory of the process after a garbage collection. */
-import type { ConfigInput } from 'tenantry'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import type { ConfigInput } from 'tenantry'
 import { serve } from '../server-process.js'
 
 // Imports the built package: its name would resolve to the source here.

@@ -1,5 +1,5 @@
 /** The time of `tenantry dev` from a save of the example's document to the new version's first response, and of `npm start` in a clone. */
-import { spawn, type ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, readFile, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'

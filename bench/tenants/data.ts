@@ -1,6 +1,6 @@
 /** Tenants in bulk: rows in `tenantry.tenants` and documents, inserted by SQL in the form that thousands of saves would leave. */
-import type { TenantDocument } from './document.js'
 import pg from 'pg'
+import type { TenantDocument } from './document.js'
 
 const batch = 500 // tenants in a statement
 

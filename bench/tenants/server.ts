@@ -1,8 +1,8 @@
 /** The published build of tenantry, with tenants. `GET /-/process` reports the memory of the process and the time for which it was busy. */
-import type { ServerSettings } from '../server-process.js'
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { setFlagsFromString } from 'node:v8'
 import { runInNewContext } from 'node:vm'
+import type { ServerSettings } from '../server-process.js'
 import { serve } from '../server-process.js'
 import { platformDocument } from './document.js'
 

@@ -1,6 +1,6 @@
 /** Writes the source of a typed client: types by openapi-typescript, and functions over openapi-fetch. */
-import type { ApiDocuments } from '../api-documents.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import type { ApiDocuments } from '../api-documents.js'
 import { CommandError } from '../failure.js'
 import { apiFunctions, realtimeFunctions } from './functions.js'
 

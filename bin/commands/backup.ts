@@ -1,9 +1,9 @@
 /** `tenantry backup` and `tenantry restore`. */
+import { resolve } from 'node:path'
 import type { BackupOptions } from '../../lib/backup/backup.js'
 import type { Counts } from '../../lib/backup/manifest.js'
 import type { PostgresOptions } from '../../lib/database/postgres.js'
-import { resolve } from 'node:path'
-import { UsageError, type Call, type Command } from '../command.js'
+import { type Call, type Command, UsageError } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 

@@ -2,7 +2,7 @@
 import { writeFile } from 'node:fs/promises'
 import { documentsOfDocument, documentsOfServer } from '../api-documents.js'
 import { clientSource } from '../client/source.js'
-import { UsageError, type Command } from '../command.js'
+import { type Command, UsageError } from '../command.js'
 import { CommandError } from '../failure.js'
 
 export const client: Command = {

@@ -1,9 +1,9 @@
 /** `tenantry dev`: serves a document during development, and reloads it after each change. */
-import type { Command } from '../command.js'
-import type { Env } from '../../lib/configuration/index.js'
 import { mkdtemp, rm } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Env } from '../../lib/configuration/index.js'
+import type { Command } from '../command.js'
 import { requireDocument } from '../document.js'
 import { CommandError, linesOf } from '../failure.js'
 import { namedPort } from '../listening.js'

@@ -1,6 +1,6 @@
 /** `tenantry files repair`: restores missing copies of files, and deletes objects without a file. */
-import type { Command } from '../command.js'
 import { isFailure } from '../../lib/errors.js'
+import type { Command } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 

@@ -1,8 +1,8 @@
 /** `tenantry init`: writes the files of a new project. */
-import type { Command } from '../command.js'
 import { existsSync, statSync } from 'node:fs'
 import { mkdir, writeFile } from 'node:fs/promises'
 import { dirname, join, relative, resolve } from 'node:path'
+import type { Command } from '../command.js'
 import { CommandError } from '../failure.js'
 import { projectFiles } from '../project.js'
 

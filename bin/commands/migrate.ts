@@ -3,7 +3,7 @@ import type { DatabaseConfig } from '../../lib/configuration/index.js'
 import type { MigrationProgress } from '../../lib/database/migrations/migration.js'
 import { planSql } from '../../lib/database/migrations/plan.js'
 import { securityRules } from '../../lib/firestore/rules.js'
-import { UsageError, type Call, type Command } from '../command.js'
+import { type Call, type Command, UsageError } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 

@@ -1,6 +1,6 @@
 /** `tenantry openapi`: the OpenAPI document of an API. */
-import type { Command } from '../command.js'
 import { documentsOfDocument } from '../api-documents.js'
+import type { Command } from '../command.js'
 
 export const openapi: Command = {
   summary: 'Print the OpenAPI 3.1 document of GET /doc.',

@@ -1,8 +1,8 @@
 /** `tenantry secrets rekey`: moves stored secrets to the current master key. */
-import type { Command } from '../command.js'
 import { environmentOf } from '../../lib/configuration/index.js'
-import { setting } from '../../lib/expressions/environment.js'
 import { isFailure } from '../../lib/errors.js'
+import { setting } from '../../lib/expressions/environment.js'
+import type { Command } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 

@@ -1,6 +1,6 @@
 /** `tenantry start`: serves a document until a signal ends it. */
-import type { Command } from '../command.js'
 import { environmentOf } from '../../lib/configuration/index.js'
+import type { Command } from '../command.js'
 import { loadDocument } from '../document.js'
 import { checkAddress, defaultHost, defaultPort, explainListening, listenAt, mailPrinter, namedPort } from '../listening.js'
 import { listenToSignals } from '../signals.js'

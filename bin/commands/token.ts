@@ -1,11 +1,11 @@
 /** `tenantry token`: a token for trials and for machines. */
-import type { Claims } from '../../lib/expressions/types.js'
 import Fastify from 'fastify'
+import { checkConfig, type Config, type Env, loadConfig } from '../../lib/configuration/index.js'
 import { withDotEnv } from '../../lib/document/dot-env.js'
-import { checkConfig, loadConfig, type Config, type Env } from '../../lib/configuration/index.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import { isTenantId } from '../../lib/identity/tenant-ref.js'
 import auth from '../../plugins/auth/index.js'
-import { UsageError, type Command } from '../command.js'
+import { type Command, UsageError } from '../command.js'
 import { findDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 

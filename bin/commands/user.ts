@@ -4,7 +4,7 @@ import type { Config } from '../../lib/configuration/index.js'
 import { noActor } from '../../lib/database/audit.js'
 import { isFailure } from '../../lib/errors.js'
 import { isTenantId, platformRef } from '../../lib/identity/tenant-ref.js'
-import { UsageError, type Command } from '../command.js'
+import { type Command, UsageError } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 

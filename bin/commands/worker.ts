@@ -1,7 +1,7 @@
 /** `tenantry worker`: runs the jobs of a document's servers until a signal, without a port. */
-import type { Command } from '../command.js'
 import { environmentOf, withSections } from '../../lib/configuration/index.js'
 import { maxWorkers } from '../../lib/schema/queue.js'
+import type { Command } from '../command.js'
 import { loadDocument } from '../document.js'
 import { CommandError } from '../failure.js'
 import { listenToSignals } from '../signals.js'

@@ -1,7 +1,7 @@
 /** The process in which `tenantry dev` reads a document that is a module. */
-import { ConfigError, FaultList, type Fault } from '../../lib/schema/faults.js'
 import { readDocument } from '../../lib/configuration/load.js'
 import { toPlain } from '../../lib/document/json.js'
+import { ConfigError, type Fault, FaultList } from '../../lib/schema/faults.js'
 
 /** The argument that starts such a process. It is not a command. */
 export const documentProcess = '--serve-document'

@@ -3,7 +3,7 @@
  * is a module is read in a new process each time. The process is started ahead, because its start takes longer than the rest
  * of a reload. Threads are no alternative: tsx does not read TypeScript in threads of Node.js 20.
  */
-import { fork, type ChildProcess } from 'node:child_process'
+import { type ChildProcess, fork } from 'node:child_process'
 import { extname } from 'node:path'
 import { ConfigError } from '../../lib/configuration/index.js'
 import { readDocument } from '../../lib/configuration/load.js'

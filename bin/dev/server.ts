@@ -1,14 +1,14 @@
 /** The server of `tenantry dev`. A reload replaces it; if the new document has faults, the current server stays. */
 import type { FastifyInstance, FastifyServerOptions } from 'fastify'
-import type { Call } from '../command.js'
-import type { DocumentReader } from './document-reader.js'
-import type { Seed } from './seed.js'
-import { environmentOf, versionOf, withSections, type Config, type Env } from '../../lib/configuration/index.js'
+import { type Config, type Env, environmentOf, versionOf, withSections } from '../../lib/configuration/index.js'
 import { checkDocument } from '../../lib/configuration/load.js'
 import { createServer } from '../../lib/server.js'
+import type { Call } from '../command.js'
 import { CommandError, linesOf } from '../failure.js'
-import { checkAddress, explainListening, listenAt, mailPrinter, type ListenAt } from '../listening.js'
+import { checkAddress, explainListening, type ListenAt, listenAt, mailPrinter } from '../listening.js'
+import type { DocumentReader } from './document-reader.js'
 import { introduction } from './introduction.js'
+import type { Seed } from './seed.js'
 
 export interface DevOptions {
   readonly call: Call

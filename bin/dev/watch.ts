@@ -1,5 +1,5 @@
 /** Watches the files of a document: those of its folder, and imported modules in other folders. */
-import { existsSync, readdirSync, readFileSync, watch, type FSWatcher } from 'node:fs'
+import { existsSync, type FSWatcher, readdirSync, readFileSync, watch } from 'node:fs'
 import { basename, dirname, extname, join, resolve } from 'node:path'
 
 const watched = /(?:\.(?:jsonc?|[cm]?js|[cm]?ts)|^\.env)$/

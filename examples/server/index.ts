@@ -2,10 +2,10 @@
  * The example of `npm start`. tenantry.json beside this file declares the whole API. This program adds a place for its data,
  * a secret for its tokens, and sample content.
  */
-import type { FastifyInstance } from 'fastify'
 import { randomBytes } from 'node:crypto'
 import { writeFileSync } from 'node:fs'
 import { fileURLToPath } from 'node:url'
+import type { FastifyInstance } from 'fastify'
 import { createServer, loadConfig } from 'tenantry'
 import { people, type Person } from './people.js'
 import { jwtSecret } from './secret.js'

@@ -2,9 +2,9 @@
  * A Fastify app whose customers are tenants. tenantry adds tenants with their own routes, secrets, API keys and roles beside
  * the app's own routes. Run it with `npx tsx examples/tenants/index.ts`.
  */
-import type { ConfigInput } from 'tenantry'
 import { randomBytes } from 'node:crypto'
 import Fastify from 'fastify'
+import type { ConfigInput } from 'tenantry'
 import apiKeys from 'tenantry/plugins/api-keys'
 import auth from 'tenantry/plugins/auth'
 import database from 'tenantry/plugins/database'
@@ -12,9 +12,9 @@ import openapi from 'tenantry/plugins/openapi'
 import rateLimit from 'tenantry/plugins/rate-limit'
 import secrets from 'tenantry/plugins/secrets'
 import tenancy from 'tenantry/plugins/tenancy'
-import tenants from 'tenantry/plugins/tenants'
 import tenantConfig from 'tenantry/plugins/tenant-config'
 import tenantRbac from 'tenantry/plugins/tenant-rbac'
+import tenants from 'tenantry/plugins/tenants'
 
 const jwt = { secret: process.env.JWT_SECRET ?? randomBytes(48).toString('base64url') }
 const tables: ConfigInput['tables'] = {

@@ -1,11 +1,11 @@
 /** Dumps a database, restores a dump into an empty one, and checks that every table has its rows. */
-import type { PostgresOptions } from '../database/postgres.js'
 import { mkdir, readdir, rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { PostgresOptions } from '../database/postgres.js'
 import { version } from '../version.js'
 import {
-  beginSnapshot, bypasses, countDumped, countRows, differences, refuseHidden, tablesOf, dumpFile, hashOf, writeManifest,
-  readManifest, type Counts
+  beginSnapshot, bypasses, countDumped, countRows, type Counts,
+  differences, dumpFile, hashOf, readManifest, refuseHidden, tablesOf, writeManifest
 } from './manifest.js'
 import { findProgram, runProgram } from './programs.js'
 import { withSession } from './session.js'

@@ -1,14 +1,14 @@
 /** The file beside a dump that describes its content, and the number of rows of each table. */
-import type { ClientBase } from 'pg'
-import { accessPolicy, isolationPolicy } from '../database/migrations/policies.js'
-import { everyTenant, tenantSetting } from '../database/connections.js'
-import { literal } from '../database/sql.js'
-import { readProgram, type PgProgram } from './programs.js'
 import { createHash } from 'node:crypto'
 import { createReadStream } from 'node:fs'
 import { readFile, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { pipeline } from 'node:stream/promises'
+import type { ClientBase } from 'pg'
+import { everyTenant, tenantSetting } from '../database/connections.js'
+import { accessPolicy, isolationPolicy } from '../database/migrations/policies.js'
+import { literal } from '../database/sql.js'
+import { type PgProgram, readProgram } from './programs.js'
 
 /** By name, with the schema, quoted if necessary. */
 export type Counts = Readonly<Record<string, number>>

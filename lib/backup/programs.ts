@@ -1,5 +1,5 @@
 /** PostgreSQL's own programs: `pg_dump` and `pg_restore`. */
-import { execFile, spawn, type ChildProcess } from 'node:child_process'
+import { type ChildProcess, execFile, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { join } from 'node:path'
 import { promisify } from 'node:util'

@@ -1,10 +1,10 @@
 /** A connection to the database of a backup, and the environment of PostgreSQL's programs. */
-import type { PostgresOptions } from '../database/postgres.js'
-import pg, { type Client } from 'pg'
 import { mkdtemp, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import pg, { type Client } from 'pg'
 import { everyTenant, tenantSetting } from '../database/connections.js'
+import type { PostgresOptions } from '../database/postgres.js'
 
 export interface Session {
   readonly client: Client

@@ -2,7 +2,7 @@
  * The text of HTML. The tokenizer of htmlparser2 has no stack of open elements, so nesting cannot make it slow. Nothing is loaded or run.
  */
 import { Tokenizer } from 'htmlparser2'
-import { BlockList, type Block } from './blocks.js'
+import { type Block, BlockList } from './blocks.js'
 
 const headings: ReadonlySet<string> = new Set(['h1', 'h2', 'h3', 'h4', 'h5', 'h6', 'title'])
 const paragraphs: ReadonlySet<string> = new Set([

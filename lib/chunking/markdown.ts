@@ -1,5 +1,5 @@
 /** The structure of Markdown: headings, paragraphs, and code between fences. Inline markup stays as it is. */
-import { BlockList, type Block } from './blocks.js'
+import { type Block, BlockList } from './blocks.js'
 
 export function markdownBlocks (text: string): Block[] {
   const list = new BlockList()

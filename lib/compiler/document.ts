@@ -1,11 +1,11 @@
 /** Compiles the platform's document for `tenantry validate`, for the check of a configuration and for the start of a server. */
-import type { DeclaredWorkflow } from '../workflows/compile.js'
-import type { Route } from '../schema/route.js'
 import type { Entry } from '../document/sections.js'
 import { checkFunctions } from '../queries/function.js'
-import { compileWorkflow, definitionOf, type CompiledWorkflow, type WorkflowSet } from '../workflows/index.js'
+import type { Route } from '../schema/route.js'
+import type { DeclaredWorkflow } from '../workflows/compile.js'
+import { type CompiledWorkflow, compileWorkflow, definitionOf, type WorkflowSet } from '../workflows/index.js'
 import { rowPathsOf } from './location.js'
-import { compileRoute, type CompiledRoute, type RouteContext } from './route.js'
+import { type CompiledRoute, compileRoute, type RouteContext } from './route.js'
 
 export type DeclaredRoute = Pick<Entry<Route>, 'pointer' | 'value'>
 

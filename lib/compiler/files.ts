@@ -1,9 +1,9 @@
 /** The files of a route's form: `multipart` and `request.files`. */
-import type { Route } from '../schema/route.js'
 import type { JsonSchema } from '../expressions/types.js'
-import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
 import { admitsType, type FileRules } from '../files/rules.js'
 import { bytesPerMB } from '../plans/plans.js'
+import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
+import type { Route } from '../schema/route.js'
 import { formFilesOf, methodOf } from './route-parts.js'
 
 export interface CompiledFile {

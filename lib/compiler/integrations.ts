@@ -1,11 +1,11 @@
 /** A route's declared calls to other services. */
-import type { Integration } from '../schema/integrations.js'
 import type { CompiledCall, ConnectorSet } from '../connectors/types.js'
+import { compileCondition, type Condition } from '../expressions/condition.js'
+import { compileCopies, type CopyCheck } from '../expressions/copies.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { Reference } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
-import { compileCondition, type Condition } from '../expressions/condition.js'
-import { compileCopies, type CopyCheck } from '../expressions/copies.js'
+import type { Integration } from '../schema/integrations.js'
 
 export interface CompiledIntegration {
   /** The `<key>` of `{{results.<key>}}`: see `integrationKeys`. */

@@ -1,9 +1,9 @@
 /** The `Location` of a created record: the path of another route of the document that reads it. */
-import type { Route } from '../schema/route.js'
-import type { RouteQuery, CompiledResponse } from '../expressions/types.js'
 import * as jsonc from 'jsonc-parser'
 import { tenantColumn } from '../database/catalogue.js'
+import type { CompiledResponse, RouteQuery } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
+import type { Route } from '../schema/route.js'
 import { methodOf, pathParameters } from './route-parts.js'
 
 const maxScanned = 1_048_576 // characters of a record that are searched for its key

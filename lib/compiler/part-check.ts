@@ -4,15 +4,15 @@
  * other tenants. Errors and coercion are the same as with ajv.
  */
 import type { ErrorObject } from 'ajv'
-import type { Field } from '../schema/route.js'
+import { fullFormats } from 'ajv-formats/dist/formats.js'
 import type { LinearPattern } from '../expressions/linear-pattern.js'
 import type { JsonSchema } from '../expressions/types.js'
-import { fullFormats } from 'ajv-formats/dist/formats.js'
-import { pointerTo } from '../schema/faults.js'
-import { compareNumbers, ExactNumber, isInteger, isNumber, numberIn, type Exact } from '../json/exact-number.js'
+import { compareNumbers, type Exact, ExactNumber, isInteger, isNumber, numberIn } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
-import { isSmall } from '../validation/validator.js'
+import { pointerTo } from '../schema/faults.js'
+import type { Field } from '../schema/route.js'
 import { invalidInput } from '../validation/detail.js'
+import { isSmall } from '../validation/validator.js'
 
 const maxErrors = 50
 const maxScanned = 16 // values of an enum; longer enums use a look-up

@@ -1,12 +1,12 @@
 /** Compiles the message that a route sends to a room. */
-import type { Route } from '../schema/route.js'
-import type { TemplateContext } from '../expressions/reference.js'
-import type { Reference, Scope } from '../expressions/types.js'
-import { isRoomName } from '../realtime/rooms.js'
 import { compileCopies } from '../expressions/copies.js'
-import { methodOf } from './route-parts.js'
+import type { TemplateContext } from '../expressions/reference.js'
 import { compileTemplate, compileValue, toText } from '../expressions/template.js'
 import { hasTemplate } from '../expressions/template-parser.js'
+import type { Reference, Scope } from '../expressions/types.js'
+import { isRoomName } from '../realtime/rooms.js'
+import type { Route } from '../schema/route.js'
+import { methodOf } from './route-parts.js'
 
 export interface RouteMessage {
   readonly room: string

@@ -1,8 +1,8 @@
 /** Compiles one field of a field map to JSON Schema. */
-import type { Field } from '../schema/route.js'
-import type { JsonSchema } from '../expressions/types.js'
-import { pointerTo, type FaultList } from '../schema/faults.js'
 import { checkPattern, type LinearPattern } from '../expressions/linear-pattern.js'
+import type { JsonSchema } from '../expressions/types.js'
+import { type FaultList, pointerTo } from '../schema/faults.js'
+import type { Field } from '../schema/route.js'
 
 export interface FieldContext {
   readonly faults: FaultList

@@ -1,14 +1,14 @@
 /** Validates requests to a declared route. Field maps become JSON Schemas and one check of the three parts. */
 import type { ErrorObject } from 'ajv'
-import type { Field, RequestRules } from '../schema/route.js'
-import type { CompiledRequest, JsonSchema } from '../expressions/types.js'
-import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
 import { failure } from '../errors.js'
+import type { CompiledRequest, JsonSchema } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
-import { compileValidator, lazyValidator, errorDetails, type ErrorDetail, type PartValidator, type RequestPart } from '../validation/validator.js'
-import { CheckBudget, bodyChecker, urlChecker, type PartChecker } from './part-check.js'
-import { objectSchema, type FieldContext } from './request-field.js'
 import { splitList } from '../queries/request-value.js'
+import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
+import type { Field, RequestRules } from '../schema/route.js'
+import { compileValidator, type ErrorDetail, errorDetails, lazyValidator, type PartValidator, type RequestPart } from '../validation/validator.js'
+import { bodyChecker, CheckBudget, type PartChecker, urlChecker } from './part-check.js'
+import { type FieldContext, objectSchema } from './request-field.js'
 
 /** The properties of a route that its request rules depend on. */
 export interface RequestRoute {

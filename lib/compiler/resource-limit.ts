@@ -1,12 +1,12 @@
 /** Compiles the use of a limited resource by a request. */
-import type { Route } from '../schema/route.js'
-import type { TemplateContext } from '../expressions/reference.js'
-import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
-import { maxAmount } from '../schema/limits.js'
-import { pointerTo } from '../schema/faults.js'
-import { invalidInput } from '../validation/detail.js'
 import { noScope } from '../expressions/no-scope.js'
+import type { TemplateContext } from '../expressions/reference.js'
 import { compileTemplate } from '../expressions/template.js'
+import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
+import { pointerTo } from '../schema/faults.js'
+import { maxAmount } from '../schema/limits.js'
+import type { Route } from '../schema/route.js'
+import { invalidInput } from '../validation/detail.js'
 
 /** The sources of numbers before the queries run. Headers are always strings. */
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['env', 'body', 'params', 'query', 'auth', 'tenant'])

@@ -1,12 +1,12 @@
 /** Compiles the body of a route's response: either a schema that filters the result, or a mapping that computes it. */
-import type { CompiledResponse, JsonSchema, ResultForm, Scope } from '../expressions/types.js'
+import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
-import { nearest, pointerTo, FaultList } from '../schema/faults.js'
-import { isRecord } from '../json/plain-value.js'
 import { recordsOf } from '../expressions/result.js'
 import { compileValue } from '../expressions/template.js'
+import type { CompiledResponse, JsonSchema, ResultForm, Scope } from '../expressions/types.js'
+import { isRecord } from '../json/plain-value.js'
 import { stringifyJson, toJsonText } from '../json/stringify.js'
-import { noScope } from '../expressions/no-scope.js'
+import { FaultList, nearest, pointerTo } from '../schema/faults.js'
 
 /**
  * Compiles `response`. A schema has `type` with `properties` or `items` and describes the whole response, for example `{type: 'object',

@@ -1,10 +1,10 @@
 /** The JSON Schema of a route's response, derived from its queries, its transform and its `response`. */
-import type { ResultKind, RouteQuery, CompiledResponse, JsonSchema } from '../expressions/types.js'
-import type { CompiledTransform } from './transform.js'
-import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
+import type { CompiledResponse, JsonSchema, ResultKind, RouteQuery } from '../expressions/types.js'
 import { isNumber } from '../json/exact-number.js'
-import { named, namedAfter } from '../validation/named-schema.js'
 import { isRecord } from '../json/plain-value.js'
+import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
+import { named, namedAfter } from '../validation/named-schema.js'
+import type { CompiledTransform } from './transform.js'
 
 /** The parts of a compiled route that determine its response. */
 export interface ResultParts {

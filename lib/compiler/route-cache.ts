@@ -1,15 +1,15 @@
 /** Compiles the lifetime and the key of a route's cached responses. Requests with different responses have different keys. */
-import type { Route, RouteCache } from '../schema/route.js'
-import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
-import type { Pagination } from '../schema/root.js'
-import { compileReader, type TemplateContext, type Reader } from '../expressions/reference.js'
 import { createHash } from 'node:crypto'
 import { setting } from '../expressions/environment.js'
+import { compileReader, type Reader, type TemplateContext } from '../expressions/reference.js'
+import { compilePieces, compileValue } from '../expressions/template.js'
+import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
 import { stringifyJson } from '../json/stringify.js'
+import { pointerTo } from '../schema/faults.js'
+import type { Pagination } from '../schema/root.js'
+import type { Route, RouteCache } from '../schema/route.js'
 import { version } from '../version.js'
 import { methodOf } from './route-parts.js'
-import { pointerTo } from '../schema/faults.js'
-import { compilePieces, compileValue } from '../expressions/template.js'
 
 export interface CompiledCache {
   readonly ttlMs: number

@@ -1,7 +1,7 @@
 /** Faults of a route that are independent of its tables and of single values. */
+import type { RouteQuery } from '../expressions/types.js'
 import type { FaultList } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
-import type { RouteQuery } from '../expressions/types.js'
 import { refuseSecrets } from './response.js'
 import { methodOf } from './route-parts.js'
 import { checkWebhookRules } from './webhook.js'

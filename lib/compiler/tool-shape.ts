@@ -1,6 +1,6 @@
 /** The input of a tool: the parameters of a route's path and query string side by side, and its body as `body`. */
-import type { JsonSchema } from '../expressions/types.js'
 import { bodyMember } from '../document/rules/tools.js'
+import type { JsonSchema } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 
 /** The documentation of a route's requests and responses. */

@@ -1,14 +1,14 @@
 /** Computed fields of a route's response. */
-import type { Transform } from '../schema/route.js'
-import type { TemplateContext } from '../expressions/reference.js'
-import type { Reference, Scope } from '../expressions/types.js'
-import { nearest, pointerTo } from '../schema/faults.js'
 import { isFailure } from '../errors.js'
-import { isRecord } from '../json/plain-value.js'
-import type { ResultForm } from '../expressions/types.js'
-import { recordsOf } from '../expressions/result.js'
 import { Budget } from '../expressions/cel/frame.js'
-import { compileExpression, type CompiledExpression } from '../expressions/expression.js'
+import { type CompiledExpression, compileExpression } from '../expressions/expression.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import { recordsOf } from '../expressions/result.js'
+import type { Reference, Scope } from '../expressions/types.js'
+import type { ResultForm } from '../expressions/types.js'
+import { isRecord } from '../json/plain-value.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import type { Transform } from '../schema/route.js'
 
 export interface CompiledTransform {
   readonly references: readonly Reference[]

@@ -1,11 +1,11 @@
 /** Identifies the requests of other services to a route. */
-import type { Route } from '../schema/route.js'
-import type { RouteWebhook, SignatureMembers } from '../schema/webhook.js'
-import type { FaultList } from '../schema/faults.js'
-import type { CompiledValue, TemplateSource } from '../expressions/types.js'
-import { custom, schemes, type Scheme, type WebhookProvider } from '../webhooks/schemes.js'
 import { secretKeysOf, type TemplateContext } from '../expressions/reference.js'
 import { compileTemplate } from '../expressions/template.js'
+import type { CompiledValue, TemplateSource } from '../expressions/types.js'
+import type { FaultList } from '../schema/faults.js'
+import type { Route } from '../schema/route.js'
+import type { RouteWebhook, SignatureMembers } from '../schema/webhook.js'
+import { custom, type Scheme, schemes, type WebhookProvider } from '../webhooks/schemes.js'
 import { methodOf } from './route-parts.js'
 
 export interface CompiledWebhook {

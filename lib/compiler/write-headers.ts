@@ -1,9 +1,9 @@
 /** The request headers of declared writes: Idempotency-Key, and If-Match with the isolation of its transaction. */
-import type { CompiledRoute } from './route.js'
-import type { Route } from '../schema/route.js'
 import type { Isolation } from '../database/engine.js'
-import type { Precondition } from '../http/entity-tags.js'
 import type { RouteQuery } from '../expressions/types.js'
+import type { Precondition } from '../http/entity-tags.js'
+import type { Route } from '../schema/route.js'
+import type { CompiledRoute } from './route.js'
 import { methodOf } from './route-parts.js'
 
 type Parts = Pick<CompiledRoute, 'method' | 'webhook' | 'workflow' | 'realtime'> & {

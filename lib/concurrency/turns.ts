@@ -1,6 +1,6 @@
 /** Long work that may arrive in floods: a limited number at once, the rest in turns, one for each tenant. */
 import type { TenantRef } from '../identity/tenant-ref.js'
-import { FairSemaphore, type Account } from './fair-semaphore.js'
+import { type Account, FairSemaphore } from './fair-semaphore.js'
 
 export interface TurnsOptions {
   /** Pieces of work at once. */

@@ -1,17 +1,17 @@
 /** Checks a document and makes a configuration from it. One error holds all faults. */
+import { createHash } from 'node:crypto'
 import type { Config } from '../document/config.js'
-import { deepFreeze, isRecord } from '../json/plain-value.js'
-import { assemble } from './normalize.js'
-import { providerOf, type Provider } from '../document/database.js'
-import { setting, type Env } from '../expressions/environment.js'
-import { FaultList } from '../schema/faults.js'
+import { type Provider, providerOf } from '../document/database.js'
 import { toPlain } from '../document/json.js'
 import { read } from '../document/reader.js'
-import { Root } from '../schema/root.js'
 import { Sections } from '../document/sections.js'
-import { createHash } from 'node:crypto'
+import { type Env, setting } from '../expressions/environment.js'
+import { deepFreeze, isRecord } from '../json/plain-value.js'
 import { toJsonText } from '../json/stringify.js'
-import { kindOfName, tellsSecret, redactTexts } from '../log/redaction.js'
+import { kindOfName, redactTexts, tellsSecret } from '../log/redaction.js'
+import { FaultList } from '../schema/faults.js'
+import { Root } from '../schema/root.js'
+import { assemble } from './normalize.js'
 
 export interface CheckOptions {
   /** The source of `{{env.NAME}}`, JWT_SECRET, DATABASE_URL and NODE_ENV. Default: the process's environment. */

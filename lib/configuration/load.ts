@@ -1,15 +1,15 @@
 /** Loads documents from files. */
-import type { Config } from '../document/config.js'
-import type { Env } from '../expressions/environment.js'
-import type { ConfigInput } from '../schema/root.js'
 import { readFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
 import { dirname, extname, resolve } from 'node:path'
 import { pathToFileURL } from 'node:url'
-import { isRecord } from '../json/plain-value.js'
-import { checkConfig, type CheckOptions } from './check.js'
-import { withDotEnv, unreadable } from '../document/dot-env.js'
+import type { Config } from '../document/config.js'
+import { unreadable, withDotEnv } from '../document/dot-env.js'
 import { parseJson } from '../document/json.js'
+import type { Env } from '../expressions/environment.js'
+import { isRecord } from '../json/plain-value.js'
+import type { ConfigInput } from '../schema/root.js'
+import { checkConfig, type CheckOptions } from './check.js'
 
 export interface LoadOptions {
   /** The environment, which overrides the `.env` beside the document. Default: the process's. */

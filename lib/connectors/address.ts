@@ -2,12 +2,12 @@
  * Addresses of calls. A template's value is percent-encoded in the path or in the query string, so it can neither change the host nor leave
  * its segment.
  */
-import type { TemplateContext } from '../expressions/reference.js'
-import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
-import { noScope } from '../expressions/no-scope.js'
-import { parseTemplate, TemplateSyntaxError, type Segment } from '../expressions/template-parser.js'
-import { compileTemplate, toText } from '../expressions/template.js'
 import { failure } from '../errors.js'
+import { noScope } from '../expressions/no-scope.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import { compileTemplate, toText } from '../expressions/template.js'
+import { parseTemplate, type Segment, TemplateSyntaxError } from '../expressions/template-parser.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import { isNumber } from '../json/exact-number.js'
 import { invalidInput } from '../validation/detail.js'
 

@@ -1,15 +1,15 @@
 /** Authentication of outbound calls, and their headers. A value cannot end its header and begin another one. */
+import { failure } from '../errors.js'
+import { settingsIn } from '../expressions/environment.js'
+import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
+import { compileTemplate } from '../expressions/template.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { ConnectorAuth } from '../schema/integrations.js'
-import type { CompiledOAuth2 } from './types.js'
-import { noScope } from '../expressions/no-scope.js'
-import { compileTemplate } from '../expressions/template.js'
-import { settingsIn } from '../expressions/environment.js'
-import { failure } from '../errors.js'
+import { invalidInput } from '../validation/detail.js'
 import { faultOfAddress } from './address.js'
 import { isOwned } from './credentials.js'
-import { invalidInput } from '../validation/detail.js'
+import type { CompiledOAuth2 } from './types.js'
 
 export interface CompiledAuth {
   readonly references: readonly Reference[]

@@ -1,15 +1,15 @@
 /** Bodies of calls: values without their empty parts, and their serialization. */
+import { failure } from '../errors.js'
 import type { TemplateContext } from '../expressions/reference.js'
-import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
-import { pointerTo } from '../schema/faults.js'
 import { maxResultBytes } from '../expressions/result.js'
 import { compileValue, toText } from '../expressions/template.js'
-import { failure } from '../errors.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import { ExactNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
+import { stringifyJson } from '../json/stringify.js'
+import { pointerTo } from '../schema/faults.js'
 import { invalidInput } from '../validation/detail.js'
 import { addressTooLong, maxAddressLength } from './address.js'
-import { ExactNumber } from '../json/exact-number.js'
-import { stringifyJson } from '../json/stringify.js'
 
 const maxDepth = 32 // nested objects and arrays of a declared body and of a form
 

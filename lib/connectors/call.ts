@@ -1,15 +1,15 @@
 /** One declared call of an action: its params, their faults, and the request. */
 import type { TemplateContext } from '../expressions/reference.js'
-import type { Reference, Scope } from '../expressions/types.js'
-import type { CompiledAction } from './action.js'
-import type { CompiledConnector } from './connector.js'
-import type { CompiledCall, DeclaredCall, PreparedRequest } from './types.js'
 import { compileValue } from '../expressions/template.js'
 import { hasTemplate } from '../expressions/template-parser.js'
+import type { Reference, Scope } from '../expressions/types.js'
 import { isRecord } from '../json/plain-value.js'
 import { invalidInput } from '../validation/detail.js'
 import { version } from '../version.js'
+import type { CompiledAction } from './action.js'
 import { addressOf, compileAddress, type CompiledAddress } from './address.js'
+import type { CompiledConnector } from './connector.js'
+import type { CompiledCall, DeclaredCall, PreparedRequest } from './types.js'
 
 const idempotentMethods: ReadonlySet<string> = new Set(['GET', 'HEAD', 'PUT', 'DELETE', 'OPTIONS'])
 

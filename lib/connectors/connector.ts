@@ -1,15 +1,15 @@
 /** A connector of one document, compiled when it is first called: its address, credentials and auth. */
-import type { TemplateContext } from '../expressions/reference.js'
-import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
-import type { ConnectorDefinition } from './definition.js'
-import { noScope } from '../expressions/no-scope.js'
-import { compileTemplate } from '../expressions/template.js'
-import { FaultList, pointerTo } from '../schema/faults.js'
 import { failure } from '../errors.js'
+import { noScope } from '../expressions/no-scope.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import { compileTemplate } from '../expressions/template.js'
+import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
+import { FaultList, pointerTo } from '../schema/faults.js'
 import { compileAction, type CompiledAction } from './action.js'
 import { faultOfAddress } from './address.js'
-import { compileAuth, faultOfName, type CompiledAuth } from './auth.js'
+import { compileAuth, type CompiledAuth, faultOfName } from './auth.js'
 import { compileCredentials, type CompiledCredentials } from './credentials.js'
+import type { ConnectorDefinition } from './definition.js'
 
 export interface CompiledConnector {
   readonly name: string

@@ -1,11 +1,11 @@
 /** The credentials of a built-in connector, from `credentials.<name>` of a document. */
-import type { TemplateContext } from '../expressions/reference.js'
-import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
-import { noScope } from '../expressions/no-scope.js'
-import { compileValue } from '../expressions/template.js'
-import { settingsIn } from '../expressions/environment.js'
-import { FaultList, pointerTo } from '../schema/faults.js'
 import { failure } from '../errors.js'
+import { settingsIn } from '../expressions/environment.js'
+import { noScope } from '../expressions/no-scope.js'
+import type { TemplateContext } from '../expressions/reference.js'
+import { compileValue } from '../expressions/template.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import { FaultList, pointerTo } from '../schema/faults.js'
 
 export interface CompiledCredentials {
   readonly references: readonly Reference[]

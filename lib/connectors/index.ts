@@ -1,14 +1,14 @@
 /** Connectors: the services that a document can call, from its `credentials` and `customIntegrations`. */
 import type { Env } from '../expressions/environment.js'
-import type { Credentials, CustomIntegrations } from '../schema/integrations.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { SecretUses } from '../expressions/secret-uses.js'
-import type { ConnectorDefinition } from './definition.js'
-import type { CompiledCall, ConnectorSet, DeclaredCall } from './types.js'
 import { FaultList, nearest, pointerTo } from '../schema/faults.js'
+import type { Credentials, CustomIntegrations } from '../schema/integrations.js'
 import { builtIn } from './built-in/index.js'
 import { compileCall } from './call.js'
-import { builtInConnector, customConnector, type CompiledConnector, type ConnectorContext } from './connector.js'
+import { builtInConnector, type CompiledConnector, type ConnectorContext, customConnector } from './connector.js'
+import type { ConnectorDefinition } from './definition.js'
+import type { CompiledCall, ConnectorSet, DeclaredCall } from './types.js'
 
 export type * from './types.js'
 

@@ -1,10 +1,10 @@
 /** Compiled outbound webhooks: the address and the signature of their deliveries. */
-import type { OutboundWebhook } from '../schema/webhook.js'
-import type { TemplateContext } from '../expressions/reference.js'
-import type { CompiledValue, TemplateSource } from '../expressions/types.js'
-import { kindsOf } from '../webhooks/events.js'
 import { noScope } from '../expressions/no-scope.js'
+import type { TemplateContext } from '../expressions/reference.js'
 import { compileTemplate } from '../expressions/template.js'
+import type { CompiledValue, TemplateSource } from '../expressions/types.js'
+import type { OutboundWebhook } from '../schema/webhook.js'
+import { kindsOf } from '../webhooks/events.js'
 
 export interface CompiledOutboundWebhook {
   readonly name: string

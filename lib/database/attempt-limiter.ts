@@ -2,12 +2,12 @@
  * Limits failed attempts: passwords, one-time codes. Attempts are counted in the database before they are made, so that
  * concurrent attempts on several servers cannot exceed the rule.
  */
-import type { Owner } from '../identity/tenant-ref.js'
-import type { SystemTables } from './system-tables.js'
 import { createHash } from 'node:crypto'
-import { sql, type Kysely, type RawBuilder } from 'kysely'
-import { removal, sweep } from './retention.js'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { failure } from '../errors.js'
+import type { Owner } from '../identity/tenant-ref.js'
+import { removal, sweep } from './retention.js'
+import type { SystemTables } from './system-tables.js'
 
 export interface AttemptRule {
   /** The kind of attempt, such as `password`; each kind has its own counts. */

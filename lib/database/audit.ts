@@ -2,11 +2,11 @@
  * The audit log: actor, action, tenant, address, time and outcome of each change. Entries are never changed, except the hourly one that
  * counts uses of a secret. The tenant's plan sets how long they are kept. A change and its entry are written in one transaction.
  */
-import { tenantRef, type Owner } from '../identity/tenant-ref.js'
-import type { SystemTables } from './system-tables.js'
 import { CompiledQuery, type Kysely } from 'kysely'
-import { markClaim, type IdempotencyClaim } from './idempotency-claim.js'
+import { type Owner, tenantRef } from '../identity/tenant-ref.js'
 import { storable } from '../json/storable.js'
+import { type IdempotencyClaim, markClaim } from './idempotency-claim.js'
+import type { SystemTables } from './system-tables.js'
 
 export const auditActions = [
   'secret.create', 'secret.update', 'secret.access', 'secret.delete', 'secret.rotate', 'secret.expire',

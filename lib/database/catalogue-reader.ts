@@ -1,9 +1,9 @@
 /** Reads the application's tables and functions from PostgreSQL's own catalogue. */
-import type { ConstraintReader } from './failures.js'
-import type { Session } from './engine.js'
-import { tenantColumn, type Catalogue, type Column, type ForeignKey, type Table, type DatabaseFunction } from './catalogue.js'
-import { identifier } from './sql.js'
+import { type Catalogue, type Column, type DatabaseFunction, type ForeignKey, type Table, tenantColumn } from './catalogue.js'
 import { tenantSetting } from './connections.js'
+import type { Session } from './engine.js'
+import type { ConstraintReader } from './failures.js'
+import { identifier } from './sql.js'
 
 /** The result of one reading. */
 export interface Reading {

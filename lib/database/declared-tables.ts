@@ -1,6 +1,6 @@
 /** The tables that a document declares or names, in the form that the database should have. */
 import type { ColumnDefinition, TableDefinition } from '../schema/table.js'
-import { sameColumns, tenantColumn, typeNames, type Catalogue, type Column, type ForeignKey, type Table } from './catalogue.js'
+import { type Catalogue, type Column, type ForeignKey, sameColumns, type Table, tenantColumn, typeNames } from './catalogue.js'
 
 /** By name. */
 export type DeclaredTables = Readonly<Record<string, TableDefinition>>

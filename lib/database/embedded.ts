@@ -1,14 +1,14 @@
 /** The embedded engine: PostgreSQL in this process, in a folder or in memory. */
+import { execFileSync } from 'node:child_process'
+import { mkdirSync, readFileSync, truncateSync, writeFileSync } from 'node:fs'
+import { mkdir, readFile, rename, rm, stat, writeFile } from 'node:fs/promises'
+import { join, resolve } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { PGlite } from '@electric-sql/pglite'
 import type { Embedded } from '../schema/database.js'
 import type { Connections } from './connections.js'
-import { mkdir, rename, rm, stat, readFile, writeFile } from 'node:fs/promises'
-import { join, resolve } from 'node:path'
 import { preparedData, preparedDate } from './embedded-prepared.js'
 import { connectPglite, loadPglite, type Pglite } from './pglite.js'
-import { mkdirSync, truncateSync, writeFileSync, readFileSync } from 'node:fs'
-import { execFileSync } from 'node:child_process'
-import { setTimeout as sleep } from 'node:timers/promises'
 
 const blockSize = 512 // bytes; a header is one block, and contents are padded to whole blocks
 const directory = '5'

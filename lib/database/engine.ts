@@ -1,12 +1,12 @@
 /** The one interface of the two database engines: PostgreSQL through `pg`, and embedded PostgreSQL (PGlite). */
 import type { Kysely } from 'kysely'
+import type { TenantRef } from '../identity/tenant-ref.js'
 import type { Actor } from './audit.js'
 import type { Catalogue } from './catalogue.js'
-import type { Events } from './events.js'
-import type { MigrationProgress, MigrationPlan } from './migrations/migration.js'
-import type { TenantRef } from '../identity/tenant-ref.js'
-import type { VectorTable } from './document-tables.js'
 import type { RoleTables } from './declared-tables.js'
+import type { VectorTable } from './document-tables.js'
+import type { Events } from './events.js'
+import type { MigrationPlan, MigrationProgress } from './migrations/migration.js'
 import type { SystemTables } from './system-tables.js'
 
 /** SQL with numbered placeholders. */

@@ -1,12 +1,12 @@
 /** `app.events` on a database: a change and its notice share one transaction (PostgreSQL, "NOTIFY"). */
-import type { ClientConfig } from 'pg'
-import type { EngineLog } from './engine.js'
-import type { SystemTables } from './system-tables.js'
-import type { Owner } from '../identity/tenant-ref.js'
-import { topics, decodeNotice, encodeNotice, isNoticed, type Change, type Events, type Notice, type Topic } from './events.js'
 import { randomBytes } from 'node:crypto'
-import { sql, type Kysely, type Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
+import type { ClientConfig } from 'pg'
+import type { Owner } from '../identity/tenant-ref.js'
+import type { EngineLog } from './engine.js'
+import { type Change, decodeNotice, encodeNotice, type Events, isNoticed, type Notice, type Topic, topics } from './events.js'
 import { createNoticeConnection } from './notice-connection.js'
+import type { SystemTables } from './system-tables.js'
 
 export interface EventsOptions {
   /** The transaction of a change. */

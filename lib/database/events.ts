@@ -1,7 +1,7 @@
 /** Change notices between the servers of one database: `app.events`. */
 import type { Transaction } from 'kysely'
+import { isTenantId, type Owner, platformRef } from '../identity/tenant-ref.js'
 import type { SystemTables } from './system-tables.js'
-import { isTenantId, platformRef, type Owner } from '../identity/tenant-ref.js'
 
 /**
  * The kinds of changes; `users`: some of their tokens and API keys ended; `cache`: the tenant's responses are cleared, or all of them for

@@ -2,7 +2,7 @@
  * Turns database failures into errors of the error catalogue, without SQL, values and other rows. The driver's error is their
  * `cause`, for the log.
  */
-import { catalogue, failure, isFailure, TenantryError, type CatalogueEntry } from '../errors.js'
+import { catalogue, type CatalogueEntry, failure, isFailure, TenantryError } from '../errors.js'
 import { tenantColumn } from './catalogue.js'
 import { tenantSetting } from './connections.js'
 

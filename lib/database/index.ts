@@ -1,16 +1,16 @@
 /** Opens a database. */
-import type { Engine, EngineLog } from './engine.js'
+import { platformRef } from '../identity/tenant-ref.js'
 import type { Settable } from '../schema/annotations.js'
 import type { Embedded } from '../schema/database.js'
-import type { VectorTable } from './document-tables.js'
 import type { Connections } from './connections.js'
-import type { WatchedTables } from './migrations/change-triggers.js'
+import { type DeclaredTables, type RoleTables, wantedTables } from './declared-tables.js'
+import type { VectorTable } from './document-tables.js'
 import { connectEmbedded } from './embedded.js'
-import { connectPostgres, refuseTransactionPooler, type PostgresOptions } from './postgres.js'
-import { wantedTables, type RoleTables, type DeclaredTables } from './declared-tables.js'
+import type { Engine, EngineLog } from './engine.js'
 import { translate } from './failures.js'
+import type { WatchedTables } from './migrations/change-triggers.js'
 import { createPoolEngine } from './pool-engine.js'
-import { platformRef } from '../identity/tenant-ref.js'
+import { connectPostgres, type PostgresOptions, refuseTransactionPooler } from './postgres.js'
 
 export interface EngineOptions {
   /** Default: `postgres` with the section `postgres`, else `embedded`. */

@@ -1,15 +1,16 @@
 /** kysely on the engine: on its pool, and on the transaction of a session. The same sessions, the same errors. */
-import type { PoolClient } from 'pg'
-import type { SessionSettings } from './connections.js'
-import type { SystemTables } from './system-tables.js'
-import type { Session } from './engine.js'
 import {
-  PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, Kysely, type CompiledQuery, type DatabaseConnection,
-  type Dialect, type Driver, type QueryResult, type TransactionSettings, type Transaction
+  type CompiledQuery, type DatabaseConnection,
+  type Dialect, type Driver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type QueryResult, type Transaction,
+  type TransactionSettings
 } from 'kysely'
-import { isLostSetting } from './failures.js'
-import { runRows, stepOf, type Preludes } from './session.js'
+import type { PoolClient } from 'pg'
 import { serverRef } from '../identity/tenant-ref.js'
+import type { SessionSettings } from './connections.js'
+import type { Session } from './engine.js'
+import { isLostSetting } from './failures.js'
+import { type Preludes, runRows, stepOf } from './session.js'
+import type { SystemTables } from './system-tables.js'
 
 export interface DialectOptions {
   /** A connection for exclusive use. */

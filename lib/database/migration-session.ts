@@ -1,13 +1,13 @@
 /** Sessions for migrations, apart from the pool, and the lock that keeps two servers from migrating at once. */
-import type { ClientConfig } from 'pg'
-import type { MigrationSession } from './migrations/apply.js'
-import { type SessionSettings, setSession, setTransaction, settingsOf } from './connections.js'
-import type { Step } from './wire-query.js'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ClientConfig } from 'pg'
 import pg from 'pg'
-import { guardResults } from './result-stream.js'
+import { type SessionSettings, setSession, settingsOf, setTransaction } from './connections.js'
 import { databaseUnavailable } from './failures.js'
+import type { MigrationSession } from './migrations/apply.js'
+import { guardResults } from './result-stream.js'
 import { encodeValues, runRows, TransactionSession } from './session.js'
+import type { Step } from './wire-query.js'
 
 /** The key of the advisory lock: a number that other programs are unlikely to choose. */
 const lockKey = 7_236_815_402

@@ -2,10 +2,10 @@
  * The connection for notices, restored for as long as the engine is open. It is checked all the time: a network may lose notices
  * silently.
  */
-import type { EngineLog } from './engine.js'
+import { Socket } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg, { type ClientConfig } from 'pg'
-import { Socket } from 'node:net'
+import type { EngineLog } from './engine.js'
 
 export interface NoticeConnectionOptions extends Omit<NoticeSessionOptions, 'onHeard'> {
   /** Notices may have been missed. */

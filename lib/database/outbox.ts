@@ -2,10 +2,10 @@
  * Events for webhooks, written in the transaction of the change: a rolled back change has no event, and a committed change always
  * has its event, even if the process ends. plugins/webhooks sends them.
  */
-import type { SystemTables } from './system-tables.js'
-import { sql, type Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { storableJson } from '../json/storable.js'
 import { stringifyJson } from '../json/stringify.js'
+import type { SystemTables } from './system-tables.js'
 
 /** The most bytes of JSON in an event. */
 export const maxEventBytes = 262_144

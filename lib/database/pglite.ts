@@ -1,7 +1,7 @@
 /** PGlite, driven through pg so that values are the same as with a server. */
 import type { PGlite } from '@electric-sql/pglite'
 import pg from 'pg'
-import { setSession, settingsOf, type Connections } from './connections.js'
+import { type Connections, setSession, settingsOf } from './connections.js'
 
 /** One session serves all requests in turn, so they often wait. After this time the response says that the database is busy. */
 const acquireTimeoutMs = 5000

@@ -1,7 +1,7 @@
 /** Polls the database: at once while more work is waiting, else after a pause or when it is woken. */
-import type { EngineLog } from './engine.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { isFailure } from '../errors.js'
+import type { EngineLog } from './engine.js'
 import { isOutage } from './failures.js'
 
 const outagePauseMs = 1000 // ms until a lost or busy database is polled again

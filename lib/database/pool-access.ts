@@ -1,13 +1,13 @@
 /** Access to the connections of the pool: turns, waiting times, and the end of waiting while the database hangs. */
+import { Socket } from 'node:net'
+import pg, { type ClientConfig, type PoolClient } from 'pg'
+import { createYielder } from '../concurrency/event-loop-yielder.js'
+import { type Account, FairSemaphore } from '../concurrency/fair-semaphore.js'
+import { settlesWithin } from '../concurrency/with-timeout.js'
 import type { Connections } from './connections.js'
 import type { EngineLog, SessionOptions } from './engine.js'
-import pg, { type PoolClient, type ClientConfig } from 'pg'
-import { Socket } from 'node:net'
-import { FairSemaphore, type Account } from '../concurrency/fair-semaphore.js'
-import { createYielder } from '../concurrency/event-loop-yielder.js'
 import { callerLeft, databaseBusy, databaseUnavailable } from './failures.js'
 import { ResultReader } from './result-stream.js'
-import { settlesWithin } from '../concurrency/with-timeout.js'
 
 type Acquired = (error: unknown, client: PoolClient | null) => void
 

@@ -1,9 +1,9 @@
 /** PostgreSQL through pg, directly or through a pooler. */
+import pg, { type ClientConfig, type Pool, type PoolClient } from 'pg'
 import type { Static } from 'typebox'
 import type { Postgres } from '../schema/database.js'
-import pg, { type ClientConfig, type Pool, type PoolClient } from 'pg'
+import { type Connections, setSession, settingsOf } from './connections.js'
 import { guardResults } from './result-stream.js'
-import { setSession, settingsOf, type Connections } from './connections.js'
 import { runRows } from './session.js'
 
 /** The document's `postgres` section with its `connectionString`. */

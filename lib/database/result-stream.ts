@@ -1,6 +1,6 @@
 /** The bytes of results on a connection, before pg parses them in a listener of the socket's `data`. */
-import type { Yielder } from '../concurrency/event-loop-yielder.js'
 import type { EventEmitter } from 'node:events'
+import type { Yielder } from '../concurrency/event-loop-yielder.js'
 
 const largeResult = 524_288 // bytes
 const copies = 3 // of each byte: the chunk, the whole message and its string

@@ -1,6 +1,6 @@
 /** Removes expired rows: every hour, in short statements, by one server of a database at a time. */
+import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from './system-tables.js'
-import { sql, type Kysely } from 'kysely'
 
 const every = 3_600_000 // ms; expired rows have no effect, so removing them can wait
 

@@ -1,11 +1,11 @@
 /** Statements on one connection. */
 import type { ClientBase } from 'pg'
+import { isTenant, isTenantId, serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import { stringifyJson } from '../json/stringify.js'
-import { type Parameter, RowsExchange, TextExchange, type RowsResult, type Step } from './wire-query.js'
+import { platformRows, type SessionSettings, setTransaction, tenantSetting } from './connections.js'
 import type { Isolation, Session, Statement } from './engine.js'
 import type { SlowReads } from './slow-reads.js'
-import { platformRows, setTransaction, tenantSetting, type SessionSettings } from './connections.js'
-import { isTenantId, serverRef, type TenantRef, isTenant } from '../identity/tenant-ref.js'
+import { type Parameter, RowsExchange, type RowsResult, type Step, TextExchange } from './wire-query.js'
 
 /** Creates the steps before a statement, or before the first one of a transaction. */
 export type Preludes = (tenant: TenantRef) => readonly Step[]

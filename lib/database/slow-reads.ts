@@ -4,8 +4,8 @@
  * Writes also wait for disks and locks, so they do not count.
  */
 import { LRUCache } from 'lru-cache'
-import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import { FairSemaphore } from '../concurrency/fair-semaphore.js'
+import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import { databaseBusy } from './failures.js'
 
 const slowMs = 20 // ms; a shorter statement is not slow

@@ -1,6 +1,6 @@
 /** Names and literals in SQL text, for migrations, which cannot have parameters; and conditions that several stores share. */
+import { type RawBuilder, sql } from 'kysely'
 import type { Owner } from '../identity/tenant-ref.js'
-import { sql, type RawBuilder } from 'kysely'
 
 export function identifier (name: string): string {
   return `"${name.replaceAll('"', '""')}"`

@@ -1,11 +1,6 @@
 /** The tables of the `tenantry` schema, as kysely sees them. Each migration that adds a table adds its type here. */
 import type { ColumnType, Generated } from 'kysely'
 import type {
-  BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable, RequestStatsTable,
-  RequestStatsWritersTable, UsageCountersTable, UsageGaugesTable, UsageInstancesTable, UsageRequestsTable,
-  UsageReservationsTable
-} from './usage-tables.js'
-import type {
   AgentBatchDocumentsTable, AgentBatchesTable, AgentChunksTable, AgentDocumentsTable, AgentStaleVectorsTable,
   ConversationMessagesTable, ConversationsTable
 } from './document-tables.js'
@@ -15,10 +10,15 @@ import type {
   RealtimeOutboxTable, RealtimeRecordedTable
 } from './realtime-tables.js'
 import type {
-  IdempotencyKeysTable, UsageNoticesTable, WebhookReceiptsTable, WebhookDeliveriesTable, WebhookEventsTable,
-  WebhookSecretsTable
-} from './webhook-tables.js'
+  BillingEventsTable, BillingSubscriptionsTable, BillingTenantsTable, BillingUnclaimedTable, RequestStatsTable,
+  RequestStatsWritersTable, UsageCountersTable, UsageGaugesTable, UsageInstancesTable, UsageRequestsTable,
+  UsageReservationsTable
+} from './usage-tables.js'
 import type { RefreshTokensTable, RevocationsTable, UserLinksTable, UserMfaTable, UsersTable } from './user-tables.js'
+import type {
+  IdempotencyKeysTable, UsageNoticesTable, WebhookDeliveriesTable, WebhookEventsTable,
+  WebhookReceiptsTable, WebhookSecretsTable
+} from './webhook-tables.js'
 import type { WorkflowRunsTable, WorkflowSchedulesTable, WorkflowStepsTable } from './workflow-tables.js'
 
 type Timestamp = ColumnType<Date, Date | string | undefined, Date | string>

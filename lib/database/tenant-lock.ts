@@ -1,6 +1,6 @@
 /** A tenant's data is written only while the tenant exists and is not being deleted, so that a late write does not outlive it. */
-import { platformRef, type Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
+import { type Owner, platformRef } from '../identity/tenant-ref.js'
 import type { SystemTables } from './system-tables.js'
 
 /**

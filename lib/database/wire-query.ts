@@ -2,10 +2,10 @@
  * Sends one statement on the wire. pg accepts any object that speaks the protocol. These objects send less than pg's own queries: no
  * description of a known result, and no event emitter. The preceding steps (the tenant of the transaction) share the round trip.
  */
-import pg, { type Connection, type Submittable } from 'pg'
 import { Socket } from 'node:net'
-import { isStalePlan } from './failures.js'
+import pg, { type Connection, type Submittable } from 'pg'
 import { parseResult } from '../json/parse.js'
+import { isStalePlan } from './failures.js'
 
 /** A parameter in PostgreSQL's text format. */
 export type Parameter = string | Buffer | null

@@ -1,11 +1,11 @@
 /** The database of a document, and the source of its address. */
-import type { DatabaseConfig, FirebaseConfig } from './config.js'
-import { setting, type Env } from '../expressions/environment.js'
-import { FaultList } from '../schema/faults.js'
-import { read } from './reader.js'
-import { DatabaseProvider, Embedded, Postgres, Firebase } from '../schema/database.js'
-import { filled, type Sections } from './sections.js'
+import { type Env, setting } from '../expressions/environment.js'
 import { isPathSegment, pathSegmentRule, tenantsCollection } from '../firestore/paths.js'
+import { DatabaseProvider, Embedded, Firebase, Postgres } from '../schema/database.js'
+import { FaultList } from '../schema/faults.js'
+import type { DatabaseConfig, FirebaseConfig } from './config.js'
+import { read } from './reader.js'
+import { filled, type Sections } from './sections.js'
 
 export type Provider = 'postgres' | 'supabase' | 'embedded'
 

@@ -1,8 +1,8 @@
 /** `.env`: settings of a folder; and the error of an unreadable file. */
-import type { Env } from '../expressions/environment.js'
 import { readFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import { parseEnv } from 'node:util'
+import type { Env } from '../expressions/environment.js'
 import { ConfigError } from '../schema/faults.js'
 
 /** The environment with the settings of the folder's `.env`; existing settings take precedence. */

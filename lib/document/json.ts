@@ -1,7 +1,7 @@
 /** A document as plain data: JSON values only, from JSON with comments and trailing commas, or from a program. */
 import type { Node, ParseError } from 'jsonc-parser'
 import * as jsonc from 'jsonc-parser'
-import { ConfigError, pointerTo, type Fault, type FaultList } from '../schema/faults.js'
+import { ConfigError, type Fault, type FaultList, pointerTo } from '../schema/faults.js'
 
 /** The expected text at a fault, by jsonc-parser's name of the error. */
 const expectations: Readonly<Record<string, string>> = {

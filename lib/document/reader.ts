@@ -3,12 +3,12 @@
  * schema is the published schema.json; a test compares this reader with Ajv.
  */
 import type { Static, TSchema } from 'typebox'
-import type { SchemaNode } from '../schema/annotations.js'
-import { isRecord } from '../json/plain-value.js'
+import { acceptedTypes, type Env, isPlainText, resolveEnvironment, settingsIn } from '../expressions/environment.js'
 import { hasTemplate } from '../expressions/template-parser.js'
-import { acceptedTypes, isPlainText, resolveEnvironment, settingsIn, type Env } from '../expressions/environment.js'
-import { nearest, pointerTo, type Fault, type FaultList } from '../schema/faults.js'
 import { ExactNumber } from '../json/exact-number.js'
+import { isRecord } from '../json/plain-value.js'
+import type { SchemaNode } from '../schema/annotations.js'
+import { type Fault, type FaultList, nearest, pointerTo } from '../schema/faults.js'
 
 /** The context of a walk beside the schema. */
 export interface Reading {

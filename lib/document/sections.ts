@@ -1,8 +1,8 @@
 /** The sections of a document that were read without a fault, with the types of their schemas. */
 import type { Static, TSchema } from 'typebox'
-import type { Filled } from '../schema/annotations.js'
 import { isRecord } from '../json/plain-value.js'
-import { pointerTo, type Fault } from '../schema/faults.js'
+import type { Filled } from '../schema/annotations.js'
+import { type Fault, pointerTo } from '../schema/faults.js'
 
 /** The result of reading, with the pointer of its faults. */
 export interface Entry<Value> {

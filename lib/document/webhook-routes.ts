@@ -1,8 +1,8 @@
 /** Inbound webhooks of a document as routes, which pass the same checks. */
+import { type Fault, FaultList, pointerTo } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
-import type { SignatureMembers, InboundWebhook, Webhook } from '../schema/webhook.js'
+import type { InboundWebhook, SignatureMembers, Webhook } from '../schema/webhook.js'
 import type { Entry } from './sections.js'
-import { FaultList, pointerTo, type Fault } from '../schema/faults.js'
 
 /** The routes of inbound webhooks, in their order, with their places in the document. */
 export function webhookRoutes (webhooks: readonly Webhook[]): Entry<Route>[] {

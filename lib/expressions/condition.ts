@@ -1,11 +1,11 @@
 /** `condition`: an expression that decides whether a step or call runs. */
-import type { TemplateContext } from './reference.js'
-import type { Reference, Scope } from './types.js'
-import type { Owner } from '../identity/tenant-ref.js'
+import { LRUCache } from 'lru-cache'
 import { isFailure } from '../errors.js'
+import type { Owner } from '../identity/tenant-ref.js'
 import { NotComputable } from './cel/values.js'
 import { compileExpression } from './expression.js'
-import { LRUCache } from 'lru-cache'
+import type { TemplateContext } from './reference.js'
+import type { Reference, Scope } from './types.js'
 
 /** An expression that could not be computed: its place in the document, and the reason without values. */
 interface ExpressionFault {

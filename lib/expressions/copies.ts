@@ -2,14 +2,14 @@
  * Bounds copies by templates: `{{body.text}}` a hundred times makes a hundred copies of the caller's text. A part of a route with many
  * templates is measured before it is evaluated. Nearly all parts have few and are not measured.
  */
-import type { Scope, TemplateSource } from './types.js'
-import { FaultList } from '../schema/faults.js'
 import { failure } from '../errors.js'
 import { isExact } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
-import { maxResultBytes } from './result.js'
+import { FaultList } from '../schema/faults.js'
 import { compileReader, type Reader, resolvePath, type TemplateContext } from './reference.js'
+import { maxResultBytes } from './result.js'
 import { hasTemplate, parseTemplate, type PathNode } from './template-parser.js'
+import type { Scope, TemplateSource } from './types.js'
 
 /** Templates of a part that read the request: with fewer, even copies of the largest body are within the bound. */
 const fewCopies = 4

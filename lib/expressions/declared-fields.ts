@@ -1,7 +1,7 @@
 /** The fields that the rules of a request accept. */
+import { nearest } from '../schema/faults.js'
 import type { Field, RequestRules } from '../schema/route.js'
 import type { Reference } from './types.js'
-import { nearest } from '../schema/faults.js'
 
 /** Query parameters that the server itself may declare. */
 const ownParameters = ['limit', 'offset', 'cursor', 'hard']

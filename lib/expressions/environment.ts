@@ -1,7 +1,7 @@
 /** Settings from the environment, and the templates of a document that name them. */
 import type { SchemaNode } from '../schema/annotations.js'
 import type { FaultList } from '../schema/faults.js'
-import { parseTemplate, TemplateSyntaxError, type Segment, type TemplateNode } from './template-parser.js'
+import { parseTemplate, type Segment, type TemplateNode, TemplateSyntaxError } from './template-parser.js'
 
 /** The environment: values of settings by name. */
 export type Env = Readonly<Record<string, string | undefined>>

@@ -1,7 +1,7 @@
 /** The result of an expression as a JSON value. */
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
-import { ExpressionLimit, type Budget } from './cel/frame.js'
 import { ExactNumber } from '../json/exact-number.js'
+import { type Budget, ExpressionLimit } from './cel/frame.js'
 import { CelType } from './cel/values.js'
 
 const valueBytes = 16

@@ -2,7 +2,7 @@
  * The text of an expression as a document holds it, made into CEL: templates become variables, `===` becomes `==`.
  * Positions in the CEL text become positions in the document.
  */
-import { parseTemplateAt, TemplateSyntaxError, type TemplateNode } from './template-parser.js'
+import { parseTemplateAt, type TemplateNode, TemplateSyntaxError } from './template-parser.js'
 
 /** A template in an expression, by the variable that replaces it. */
 export interface ExpressionTemplate {

@@ -1,12 +1,12 @@
 /** Finds the paths of variables in the syntax tree of an expression, and refuses forbidden constructs. */
 import type { ASTNode } from '@marcbachmann/cel-js'
-import type { PathNode } from './template-parser.js'
-import type { Reference, Scope } from './types.js'
 import { nearest } from '../schema/faults.js'
 import { absenceOf } from './declared-fields.js'
-import { variablePrefix, type CelText, type ExpressionTemplate } from './expression-text.js'
+import { type CelText, type ExpressionTemplate, variablePrefix } from './expression-text.js'
 import { compileReader, member, resolvePath, type TemplateContext } from './reference.js'
 import { compileTemplate } from './template.js'
+import type { PathNode } from './template-parser.js'
+import type { Reference, Scope } from './types.js'
 
 /** Reads a path of an expression. It never returns undefined: a missing value is null. */
 export type ExpressionReader = (scope: Scope, locals: Readonly<Record<string, unknown>>) => unknown

@@ -7,17 +7,17 @@
  * the complement of a condition. Results are JSON values. As in CEL, `&&`, `||` and `?:` accept only true and false, and other operators
  * refuse null and mixed types.
  */
-import type { TemplateContext } from './reference.js'
-import type { Reference, Scope } from './types.js'
-import { Environment, ParseError, TypeError as CelTypeError, type ASTNode } from '@marcbachmann/cel-js'
-import { Budget, ExpressionLimit } from './cel/frame.js'
-import { compileCel, CompileFault, type CompiledCel } from './cel/compile.js'
-import { isTruthy } from './cel/values.js'
+import { type ASTNode, Environment, ParseError, TypeError as CelTypeError } from '@marcbachmann/cel-js'
 import { failure } from '../errors.js'
+import { compileCel, type CompiledCel, CompileFault } from './cel/compile.js'
+import { Budget, ExpressionLimit } from './cel/frame.js'
+import { isTruthy } from './cel/values.js'
 import { toJson } from './expression-result.js'
+import { type CelText, toCel } from './expression-text.js'
 import { collectVariables, type LocalMember } from './expression-variables.js'
-import { toCel, type CelText } from './expression-text.js'
+import type { TemplateContext } from './reference.js'
 import { TemplateSyntaxError } from './template-parser.js'
+import type { Reference, Scope } from './types.js'
 
 const maxLength = 4096 // characters
 

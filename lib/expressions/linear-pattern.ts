@@ -2,8 +2,8 @@
  * Regular expressions of tenants, in RE2's syntax and engine, whose time is proportional to the length of the text for every pattern. The
  * size of the patterns and of the texts is bounded here.
  */
-import type { RE2JS } from 're2js'
 import { createRequire } from 'node:module'
+import type { RE2JS } from 're2js'
 
 const maxLength = 500 // characters of a pattern
 const maxWeight = 1000 // of a pattern; one of weight 1,000 compiles in some 10 ms

@@ -1,11 +1,11 @@
 /** The paths that templates may name, and closures that read them from the scope of a request. */
+import { randomUUID } from 'node:crypto'
+import { type FaultList, nearest } from '../schema/faults.js'
 import type { RequestRules } from '../schema/route.js'
 import type { Env } from './environment.js'
-import { secretKeyForm, type PathNode } from './template-parser.js'
 import type { PartUses } from './secret-uses.js'
-import { randomUUID } from 'node:crypto'
-import { nearest, type FaultList } from '../schema/faults.js'
-import { fileMembers, templateSources, type Reference, type Scope, type TemplateSource } from './types.js'
+import { type PathNode, secretKeyForm } from './template-parser.js'
+import { fileMembers, type Reference, type Scope, type TemplateSource, templateSources } from './types.js'
 
 /** The context in which a value is compiled. */
 export interface TemplateContext {

@@ -1,6 +1,6 @@
 /** The shapes of responses, as expressions see them. */
-import type { ResultKind, ResultForm } from './types.js'
 import { isRecord } from '../json/plain-value.js'
+import type { ResultForm, ResultKind } from './types.js'
 
 /**
  * Bytes of JSON that one statement returns at most, and that one request's templates copy. More than any sensible page of records, and

@@ -1,12 +1,12 @@
 /** Templates in configuration values, compiled to closures. */
-import type { CompiledValue, Reference, Scope } from './types.js'
-import type { LiteralNode, PathNode, Segment, TemplateNode } from './template-parser.js'
-import { pointerTo } from '../schema/faults.js'
-import { absenceOf } from './declared-fields.js'
-import { compileReader, resolvePath, type Reader, type TemplateContext } from './reference.js'
-import { hasTemplate, parseTemplate, TemplateSyntaxError } from './template-parser.js'
 import { ExactNumber } from '../json/exact-number.js'
 import { stringifyJson } from '../json/stringify.js'
+import { pointerTo } from '../schema/faults.js'
+import { absenceOf } from './declared-fields.js'
+import { compileReader, type Reader, resolvePath, type TemplateContext } from './reference.js'
+import type { LiteralNode, PathNode, Segment, TemplateNode } from './template-parser.js'
+import { hasTemplate, parseTemplate, TemplateSyntaxError } from './template-parser.js'
+import type { CompiledValue, Reference, Scope } from './types.js'
 
 export type { TemplateContext } from './reference.js'
 

@@ -2,12 +2,12 @@
  * The results of the compiler: plain frozen data with functions, without I/O and Fastify. One compiled route can be mounted on a Fastify
  * instance and in the router of a tenant.
  */
-import type { TenantId } from '../identity/tenant-ref.js'
 import type { TableUse } from '../cache/store.js'
-import type { Field } from '../schema/route.js'
 import type { Statement } from '../database/engine.js'
 import type { DocumentOperation } from '../firestore/types.js'
+import type { TenantId } from '../identity/tenant-ref.js'
 import type { TraceContext } from '../log/trace-context.js'
+import type { Field } from '../schema/route.js'
 
 /** The verified claims of the caller. */
 export interface Claims {

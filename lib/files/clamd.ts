@@ -1,7 +1,7 @@
 /** Scans bytes with clamd over TCP (clamd(8), "INSTREAM"). */
-import type { Readable } from 'node:stream'
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
+import type { Readable } from 'node:stream'
 import { setImmediate as turn } from 'node:timers/promises'
 
 const connectTime = 5_000 // ms

@@ -2,7 +2,7 @@
  * Writes a stream to a new file, and flushes it to the disk while more bytes arrive. Chunks are copied into two reused blocks.
  * Chunks that wait for the disk would survive young-generation garbage collections, and cause a full one for every 64 MB.
  */
-import { open, type FileHandle } from 'node:fs/promises'
+import { type FileHandle, open } from 'node:fs/promises'
 import { Writable } from 'node:stream'
 
 const blockSize = 262_144 // bytes

@@ -1,7 +1,7 @@
 /** Converts images to other sizes and formats with sharp. */
 import type { Readable } from 'node:stream'
 import type Sharp from 'sharp'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { failure } from '../errors.js'
 
 const maxSide = 4096 // pixels per side of a result

@@ -2,11 +2,11 @@
  * Stores files on the local disk: one folder, with a subfolder for each tenant. Bytes are written outside the objects' folders
  * and renamed when they are complete and flushed. A killed process therefore leaves no partial object under its key.
  */
-import type { Readable } from 'node:stream'
 import { randomUUID } from 'node:crypto'
 import { constants, type Dirent } from 'node:fs'
 import { access, copyFile, mkdir, open, readdir, rename, rm, stat } from 'node:fs/promises'
 import { dirname, join } from 'node:path'
+import type { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { failure } from '../errors.js'
 import { dayMs, hourMs } from '../time/spans.js'

@@ -1,8 +1,8 @@
 /** Opens the configured file store. */
-import type { ObjectStore } from './store.js'
 import { createMirroredStore, type MirroredStore } from './both.js'
 import { createLocalStore } from './local.js'
 import { createS3Store, type S3Options } from './s3.js'
+import type { ObjectStore } from './store.js'
 
 export interface StoreLog {
   warn(details: object, text: string): void

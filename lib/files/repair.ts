@@ -2,11 +2,11 @@
  * Repairs a file store from the rows of the database. It copies objects that one of two stores lacks from the other, and deletes
  * objects without a row. Servers may keep serving.
  */
-import { tenantRef, type Owner } from '../identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
-import type { RepairableStore } from './open.js'
+import { type Owner, tenantRef } from '../identity/tenant-ref.js'
 import { dayMs } from '../time/spans.js'
+import type { RepairableStore } from './open.js'
 
 const pageSize = 500 // rows
 const atOnce = 8 // objects at a time

@@ -1,8 +1,8 @@
 /** Opens Firestore according to the document, with Google's client: an optional package. */
-import type { DocumentStore, FirestoreOptions } from './types.js'
 import { randomUUID } from 'node:crypto'
 import { createReader } from './read.js'
 import { createFirestore } from './store.js'
+import type { DocumentStore, FirestoreOptions } from './types.js'
 import { createValues } from './values.js'
 
 const defaultTimeoutMs = 10_000

@@ -2,8 +2,8 @@
  * Paths in Firestore. The documents of a tenant are below `tenants/{tenant}`, and every query names that path: no filter keeps tenants
  * apart. Names from outside cannot end a segment or begin another one.
  */
+import { isTenantId, type Owner, platformRef } from '../identity/tenant-ref.js'
 import { isStorable } from '../json/storable.js'
-import { isTenantId, platformRef, type Owner } from '../identity/tenant-ref.js'
 
 /** The collection at the root whose documents are the tenants. */
 export const tenantsCollection = 'tenants'

@@ -1,11 +1,11 @@
 /** Reads of documents: the client's queries, and the JSON texts of their results. */
 import type * as Sdk from '@google-cloud/firestore'
+import { failure } from '../errors.js'
+import { isRecord } from '../json/plain-value.js'
+import { stringifyJson } from '../json/stringify.js'
 import type { CollectionPlace } from './paths.js'
 import type { DocumentFilter, FieldNames, OrderKey, PageOperation, Shape } from './types.js'
 import type { Fields, Values } from './values.js'
-import { failure } from '../errors.js'
-import { stringifyJson } from '../json/stringify.js'
-import { isRecord } from '../json/plain-value.js'
 
 type Parts = Pick<typeof Sdk, 'FieldPath' | 'Filter'>
 

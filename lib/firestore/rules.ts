@@ -2,10 +2,10 @@
  * Security rules of Firestore, for programs that read and write documents without the server. They allow what a route allows to every user
  * of a tenant on any document of a collection, and deny all else: rules know neither permissions nor filters.
  */
+import { tenantIdPattern } from '../identity/tenant-ref.js'
+import { stringifyJson } from '../json/stringify.js'
 import type { DocumentQuery, Filter } from '../schema/query.js'
 import type { Route } from '../schema/route.js'
-import { stringifyJson } from '../json/stringify.js'
-import { tenantIdPattern } from '../identity/tenant-ref.js'
 import { tenantsCollection } from './paths.js'
 
 const methods = ['get', 'list', 'create', 'update', 'delete'] as const

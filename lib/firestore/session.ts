@@ -3,11 +3,11 @@
  * and later reads of the same documents see them here.
  */
 import type * as Sdk from '@google-cloud/firestore'
+import { failure } from '../errors.js'
+import { type CollectionPlace, documentPath } from './paths.js'
+import { PageTexts, type Reader, textOf, Texts } from './read.js'
 import type { DocumentOperation, DocumentSession, PageOperation } from './types.js'
 import type { Fields, Values } from './values.js'
-import { failure } from '../errors.js'
-import { documentPath, type CollectionPlace } from './paths.js'
-import { PageTexts, type Reader, Texts, textOf } from './read.js'
 
 /** The writes that one transaction makes together. */
 export const maxWrites = 500

@@ -1,10 +1,10 @@
 /** Documents in Firestore, over the client of Google. */
 import type * as Sdk from '@google-cloud/firestore'
-import type { DocumentOperation, DocumentSession, DocumentStore, PageOperation } from './types.js'
-import { firestoreUnavailable, isNotFound, translate, isChanged } from './failures.js'
+import { firestoreUnavailable, isChanged, isNotFound, translate } from './failures.js'
 import { documentPath, rootOf } from './paths.js'
-import { PageTexts, Texts, textOf } from './read.js'
-import { TransactionSession, maxWrites, type SessionParts } from './session.js'
+import { PageTexts, textOf, Texts } from './read.js'
+import { maxWrites, type SessionParts, TransactionSession } from './session.js'
+import type { DocumentOperation, DocumentSession, DocumentStore, PageOperation } from './types.js'
 
 const transactionTimes = 3 // times one operation: a transaction is tried up to five times, with pauses between
 

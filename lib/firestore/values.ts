@@ -1,8 +1,8 @@
 /** Values of documents between JSON and Firestore. Types that JSON lacks have the forms of lib/json/typed-values.ts. */
 import type * as Sdk from '@google-cloud/firestore'
-import type { CollectionPlace } from './paths.js'
-import { typedNameOf, timestampText, type TypedName } from '../json/typed-values.js'
 import { isRecord } from '../json/plain-value.js'
+import { timestampText, type TypedName, typedNameOf } from '../json/typed-values.js'
+import type { CollectionPlace } from './paths.js'
 
 export type Fields = Readonly<Record<string, unknown>>
 

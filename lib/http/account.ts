@@ -1,8 +1,8 @@
 /** The account of a request's budget and of its use of the process: its tenant, or its address. */
+import { isIPv6 } from 'node:net'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { tenantAccount } from '../concurrency/event-loop-yielder.js'
 import { tenantIdOf } from '../identity/tenant-ref.js'
-import { isIPv6 } from 'node:net'
 
 /** A request, or a call within this process. */
 export interface AccountCall extends Pick<FastifyRequest, 'auth' | 'ip'> {

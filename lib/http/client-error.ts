@@ -1,9 +1,9 @@
 /** Answers requests that are not valid HTTP: they have a socket, but no route, request object or hooks. */
-import type { FastifyInstance } from 'fastify'
-import type { Socket } from 'node:net'
 import { ServerResponse, STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyInstance } from 'fastify'
 import { catalogue } from '../errors.js'
-import { requestIds, requestIdHeader, securityHeaders } from './response-headers.js'
+import { requestIdHeader, requestIds, securityHeaders } from './response-headers.js'
 
 const nextId = requestIds()
 

@@ -1,9 +1,9 @@
 /** Entity tags and the preconditions that name them (RFC 9110, 8.8.3 and 13.1). */
-import type { FastifyRequest } from 'fastify'
-import type { RouteReply } from './route-reply.js'
 import { hash } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { failure } from '../errors.js'
+import type { RouteReply } from './route-reply.js'
 
 const maxHashed = 65_536 // characters; larger bodies have no tag, since hashing them would delay other requests
 const maxHeader = 4000 // characters

@@ -1,9 +1,9 @@
 /** The conventions of every group of endpoints: JSON bodies, validation by our schemas, and errors of the catalogue. */
-import type { FastifyInstance, preValidationHookHandler, FastifyReply, FastifyRequest } from 'fastify'
-import { watchRoutes } from './guards.js'
+import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify'
 import { validatorCompiler } from '../validation/validator.js'
-import { handleError, endErrorLog } from './error-handler.js'
+import { endErrorLog, handleError } from './error-handler.js'
 import { errorSchemas } from './error-schemas.js'
+import { watchRoutes } from './guards.js'
 import { createJsonParser } from './json-body.js'
 
 declare module 'fastify' {

@@ -1,13 +1,13 @@
 /** Turns any thrown value into an error of the catalogue, logs it, and sends its body. */
+import { type Server, STATUS_CODES } from 'node:http'
 import type { ErrorObject } from 'ajv'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { catalogue, type ErrorName, failure, TenantryError } from '../errors.js'
 import type { TenantId } from '../identity/tenant-ref.js'
-import { STATUS_CODES, type Server } from 'node:http'
-import { catalogue, failure, TenantryError, type ErrorName } from '../errors.js'
+import { isRecord } from '../json/plain-value.js'
 import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-failures.js'
 import { noteErrorCode } from '../log/request-log.js'
-import { isRecord } from '../json/plain-value.js'
-import { validationError, type RequestPart } from '../validation/validator.js'
+import { type RequestPart, validationError } from '../validation/validator.js'
 import { trustsTenantHeader } from './account.js'
 import { requestIdHeader, securityHeaders } from './response-headers.js'
 

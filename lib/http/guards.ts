@@ -1,10 +1,10 @@
 /** Fails the start if a route asks for a guard (a token, a permission, a rate limit) and no plugin guards it. */
-import type { FastifyContextConfig, FastifyInstance, RouteOptions } from 'fastify'
 import { subscribe } from 'node:diagnostics_channel'
-import { isRecord } from '../json/plain-value.js'
 import { METHODS, type Server } from 'node:http'
+import type { FastifyContextConfig, FastifyInstance, RouteOptions } from 'fastify'
 import findMyWay, { type HTTPMethod } from 'find-my-way'
 import { failure, type TenantryError } from '../errors.js'
+import { isRecord } from '../json/plain-value.js'
 
 /** The plugins that act on routes, and the decorator that shows their presence in a context. */
 const decorators = { auth: 'auth', tenancy: 'tenancy', 'rate-limit': 'rateLimiter', usage: 'usage' } as const

@@ -1,13 +1,13 @@
 /** The parser of JSON bodies, with bounds of depth and keys, and without keys that reach a prototype. */
-import type { FastifyBodyParser, FastifyInstance } from 'fastify'
 import { isUtf8 } from 'node:buffer'
+import type { FastifyBodyParser, FastifyInstance } from 'fastify'
+import * as jsonc from 'jsonc-parser'
+import { turns } from '../concurrency/event-loop-yielder.js'
 import { failure } from '../errors.js'
+import { jsonExcess } from '../json/bounds.js'
 import { maxNumberLength } from '../json/exact-number.js'
 import { mayHoldExact, NumberTooLongError, parseSent } from '../json/parse.js'
-import { jsonExcess } from '../json/bounds.js'
-import { turns } from '../concurrency/event-loop-yielder.js'
 import { accountOf, trustsTenantHeader } from './account.js'
-import * as jsonc from 'jsonc-parser'
 
 /** Both from 1. */
 interface FaultPlace {

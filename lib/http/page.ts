@@ -1,9 +1,9 @@
 /** The parameters of built-in lists: pages, `search`, `from` and `to`. */
 import type { FastifyRequest } from 'fastify'
-import { named, namedAfter } from '../validation/named-schema.js'
-import { Type, type TSchema } from 'typebox'
-import { invalidInput } from '../validation/detail.js'
+import { type TSchema, Type } from 'typebox'
 import { dayMs } from '../time/spans.js'
+import { invalidInput } from '../validation/detail.js'
+import { named, namedAfter } from '../validation/named-schema.js'
 
 /** Sizes of pages, as in the document's `pagination`. */
 export interface Pagination {

@@ -7,9 +7,9 @@
  * One packet has room for two thousand requests, which would otherwise all start before the loop serves another connection. Responses go
  * out in the order of the requests anyway.
  */
-import type { FastifyInstance, onRequestHookHandler } from 'fastify'
-import type { Socket } from 'node:net'
 import { STATUS_CODES } from 'node:http'
+import type { Socket } from 'node:net'
+import type { FastifyInstance, onRequestHookHandler } from 'fastify'
 import { catalogue, TenantryError } from '../errors.js'
 import { requestIdHeader, securityHeaders } from './response-headers.js'
 

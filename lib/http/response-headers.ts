@@ -1,7 +1,7 @@
 /** Headers of every response, and the id of its request. */
-import type { FastifyReply, onRequestHookHandler } from 'fastify'
-import type { IncomingMessage } from 'node:http'
 import { randomBytes } from 'node:crypto'
+import type { IncomingMessage } from 'node:http'
+import type { FastifyReply, onRequestHookHandler } from 'fastify'
 
 /** Pages of other origins read responses through CORS, which `Cross-Origin-Resource-Policy` does not affect. */
 export const securityHeaders = Object.freeze({

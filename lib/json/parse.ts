@@ -1,8 +1,8 @@
 /** Reads JSON with every digit of its numbers. */
 import { randomBytes } from 'node:crypto'
-import { endOfString, storedExcess } from './bounds.js'
-import { isExact, maxNumberLength, numberOf, type Exact } from './exact-number.js'
 import { failure } from '../errors.js'
+import { endOfString, storedExcess } from './bounds.js'
+import { type Exact, isExact, maxNumberLength, numberOf } from './exact-number.js'
 
 /** Thrown by `parseSent`. */
 export class NumberTooLongError extends Error {

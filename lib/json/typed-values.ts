@@ -2,8 +2,8 @@
  * Values of documents that JSON has no type for, as objects with one member: `{"$timestamp": "2026-01-31T12:00:00.000000Z"}`. Both stores
  * of documents have the same forms. docs/guides/firestore.md lists them.
  */
-import { isRecord } from './plain-value.js'
 import { isNumber } from './exact-number.js'
+import { isRecord } from './plain-value.js'
 
 /** The canonical form of a value, so that equal values have equal JSON; undefined for an invalid one. */
 type Normalise = (value: unknown) => unknown

@@ -1,7 +1,7 @@
 /** Keeps an outage from filling the log: an error is logged in full once, and its repetitions are counted in one line a minute. */
-import type { Owner } from '../identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import { catalogue, TenantryError } from '../errors.js'
+import type { Owner } from '../identity/tenant-ref.js'
 
 const periodMs = 60_000
 const maxKinds = 1000 // in a period; further ones are counted

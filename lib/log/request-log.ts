@@ -1,8 +1,8 @@
 /** The options of the server's logger. Each request has one log line, at its end, in place of Fastify's two. */
+import { type FastifyReply, type FastifyRequest, type FastifyServerOptions, LogController } from 'fastify'
 import type { Owner } from '../identity/tenant-ref.js'
-import { type FastifyReply, type FastifyRequest, LogController, type FastifyServerOptions } from 'fastify'
-import { parentOf, traceIdOf } from './trace-context.js'
 import { redactLine } from './redaction.js'
+import { parentOf, traceIdOf } from './trace-context.js'
 
 const maxPath = 2048 // characters
 

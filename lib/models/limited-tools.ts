@@ -1,6 +1,6 @@
 /** Tools for one response, with a limit of their calls. */
-import type { ModelTool } from './types.js'
 import { failure } from '../errors.js'
+import type { ModelTool } from './types.js'
 
 const maxCalls = 32
 

@@ -1,8 +1,8 @@
 /** Checks callers' messages and converts them to the SDKs' form. */
 import type { LanguageModelV3Prompt } from '@ai-sdk/provider'
-import type { MessagePart, ModelMessage } from './types.js'
 import { failure, type TenantryError } from '../errors.js'
 import { storable } from '../json/storable.js'
+import type { MessagePart, ModelMessage } from './types.js'
 
 export const maxMessages = 1000 // per call
 export const maxText = 2_000_000 // characters in all messages

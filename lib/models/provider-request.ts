@@ -4,7 +4,7 @@
  */
 import type { Readable } from 'node:stream'
 import { failure } from '../errors.js'
-import { connectionFailure, statusFailure, type KeyOwner } from './failures.js'
+import { connectionFailure, type KeyOwner, statusFailure } from './failures.js'
 
 const connectMs = 5000
 const keepMs = 30_000 // ms for an idle connection

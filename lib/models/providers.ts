@@ -1,7 +1,7 @@
 /** Loads the SDKs of the configured providers. */
 import type { EmbeddingModelV3, LanguageModelV3, SharedV3ProviderOptions } from '@ai-sdk/provider'
-import type { Llm } from '../schema/agent.js'
 import { LRUCache } from 'lru-cache'
+import type { Llm } from '../schema/agent.js'
 
 export type Provider = Llm['provider']
 type Fetch = typeof globalThis.fetch

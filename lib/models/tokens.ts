@@ -2,7 +2,7 @@
  * An estimate of the tokens of texts, for reservations and for providers that report no usage; and the cost of model calls in millionths
  * of a USD.
  */
-import type { ModelMessage, ModelInfo, ModelUsage } from './types.js'
+import type { ModelInfo, ModelMessage, ModelUsage } from './types.js'
 
 const lettersPerToken = 4
 const perMessage = 8 // tokens for the role and the structure of a message

@@ -1,6 +1,6 @@
 /** Language models and embedding models, as plugins and workflow steps use them. */
 import type { FastifyRequest } from 'fastify'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 
 /** The usage of a call. `cost` is in USD. */
 export const ModelUsage = Type.Object({

@@ -1,8 +1,8 @@
 /** The contents of each plan, and the refusal beyond it. */
-import type { Plans as Changes } from '../schema/plans.js'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { failure, type TenantryError } from '../errors.js'
 import { deepFreeze } from '../json/plain-value.js'
+import type { Plans as Changes } from '../schema/plans.js'
 
 /** In place of a limit or of a price: unlimited, or by agreement. */
 export const unlimited = -1

@@ -3,17 +3,17 @@
  * has a service, endpoints, or both. The service acts on the context that registers the plugin. The endpoints have a
  * context of their own below it, so that Fastify's `prefix` and `logLevel` work, and `routes: false` leaves them out.
  */
-import type { FastifyInstance, FastifyPluginAsync, RegisterOptions } from 'fastify'
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
+import type { FastifyInstance, FastifyPluginAsync, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
+import { Type } from 'typebox'
 import { equip } from '../http/equip.js'
 import { noStore } from '../http/response-headers.js'
-import { checkOptions, type OptionChecks } from './options.js'
-import { Type } from 'typebox'
 import { isRecord } from '../json/plain-value.js'
 import { serializeExactly } from '../json/stringify.js'
 import { buildSerializer } from '../validation/fastify-compilers.js'
 import { validatorCompiler } from '../validation/validator.js'
+import { checkOptions, type OptionChecks } from './options.js'
 
 /**
  * Adds the endpoints to their context, which has the conventions of this package: errors, validation, JSON bodies, query strings

@@ -1,6 +1,6 @@
 /** The table of a server's plugins, and the order of their registration. A server loads only the modules of the plugins that it uses. */
 import type { FastifyInstance, FastifyPluginAsync } from 'fastify'
-import { orderOf, type Order } from './define.js'
+import { type Order, orderOf } from './define.js'
 
 export interface Group<Assembly, Options extends object = object> {
   isEnabled(assembly: Assembly): boolean

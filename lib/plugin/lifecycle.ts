@@ -1,9 +1,9 @@
 /** Work beside the requests of an app: while it runs, and when it stops. */
 import type { FastifyInstance } from 'fastify'
+import { type Events, type Topic, topics } from '../database/events.js'
+import { everyHour } from '../database/retention.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import { optional } from './define.js'
-import { everyHour } from '../database/retention.js'
-import { topics, type Events, type Topic } from '../database/events.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -1,8 +1,8 @@
 /** Checks the options of plugins, so that a wrong one fails the registration. */
-import type { SchemaNode } from '../schema/annotations.js'
-import { FaultList, formatFault, nearest } from '../schema/faults.js'
 import { read } from '../document/reader.js'
 import { isRecord } from '../json/plain-value.js'
+import type { SchemaNode } from '../schema/annotations.js'
+import { FaultList, formatFault, nearest } from '../schema/faults.js'
 
 /** Returns the expectation that a value violates, for example `expected a whole number from 1 to 100`. */
 export interface OptionCheck {

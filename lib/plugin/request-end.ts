@@ -2,9 +2,9 @@
  * Reports the end of each request once, after a response or an abort. Fastify's onResponse and onRequestAbort both miss callers
  * that disconnect after their body was read. Neither reports a hijacked reply that is cut off.
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { logAborted } from '../log/request-log.js'
 
 declare module 'fastify' {

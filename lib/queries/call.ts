@@ -1,24 +1,25 @@
 /** `call`: an SQL function with arguments by name, in the scope of the request's tenant. */
-import type { Query } from '../schema/query.js'
 import type { Column, DatabaseFunction, FunctionArgument } from '../database/catalogue.js'
-import type { ResultKind, CompiledQuery, JsonSchema, Scope, CompiledValue, Reference } from '../expressions/types.js'
-import { uniqueReferences, type QueryContext } from './context.js'
 import { failure, isFailure } from '../errors.js'
-import { nearest, pointerTo } from '../schema/faults.js'
-import { named } from '../validation/named-schema.js'
-import {
-  boundedRowText, boundedText, columnOf, quote, bindTenant, noInput, compileVariants, numberChooser, type Placeholders,
-  type Switch, type Binder
-} from './sql.js'
-import { declaredFunction, missingFunction, resolveFunction, unknownArgument, type ResolvedFunction } from './function.js'
-import { compilePage, writePagination, type Page } from './page.js'
-import { columnSchema } from './record-schema.js'
-import { readsOf, unique, writesOf } from './table-use.js'
-import { isStorable, unstorableText } from '../json/storable.js'
 import { noScope } from '../expressions/no-scope.js'
 import { compileValue } from '../expressions/template.js'
-import { describeType, encoderOf, itemType, kindOf, listEncoder, unfit, type Encoder } from './column-value.js'
-import { refuse, requestPath, isOfUrl } from './request-value.js'
+import type { CompiledQuery, CompiledValue, JsonSchema, Reference, ResultKind, Scope } from '../expressions/types.js'
+import { isStorable, unstorableText } from '../json/storable.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import type { Query } from '../schema/query.js'
+import { named } from '../validation/named-schema.js'
+import { describeType, type Encoder, encoderOf, itemType, kindOf, listEncoder, unfit } from './column-value.js'
+import { type QueryContext, uniqueReferences } from './context.js'
+import { declaredFunction, missingFunction, type ResolvedFunction, resolveFunction, unknownArgument } from './function.js'
+import { compilePage, type Page, writePagination } from './page.js'
+import { columnSchema } from './record-schema.js'
+import { isOfUrl, refuse, requestPath } from './request-value.js'
+import {
+  type Binder,
+  bindTenant, boundedRowText, boundedText, columnOf, compileVariants, noInput, numberChooser, type Placeholders,
+  quote, type Switch
+} from './sql.js'
+import { readsOf, unique, writesOf } from './table-use.js'
 
 const none: CompiledQuery['writes'] = Object.freeze([])
 /** The member of a record for the values of a set of scalars. */

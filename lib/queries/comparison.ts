@@ -3,19 +3,20 @@
  * `ilike`, `%` and `_` are wildcards, but `*` is literal, unlike in PostgREST's query strings.
  */
 import type { Column } from '../database/catalogue.js'
-import type { Operator } from '../schema/query.js'
-import type { QueryContext } from './context.js'
-import type { Operand } from './operand.js'
-import { pointerTo, nearest } from '../schema/faults.js'
-import {
-  isOrdered, orderedInstead, describeType, encodePattern, encoderOf, itemType, kindOf, listEncoder, unfit, type Encoder
-} from './column-value.js'
-import { isStorable, unstorableText } from '../json/storable.js'
-import { noScope } from '../expressions/no-scope.js'
-import { compileFilterValue, type Comparison, type ComparisonFilter, type Condition, type FilterValue } from './filter-value.js'
-import { columnOf, type Binder } from './sql.js'
-import { refuse, requestPath, isOfUrl, jsonTexts } from './request-value.js'
 import { literal } from '../database/sql.js'
+import { noScope } from '../expressions/no-scope.js'
+import { isStorable, unstorableText } from '../json/storable.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import type { Operator } from '../schema/query.js'
+import {
+  describeType, encodePattern, type Encoder,
+  encoderOf, isOrdered, itemType, kindOf, listEncoder, orderedInstead, unfit
+} from './column-value.js'
+import type { QueryContext } from './context.js'
+import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue } from './filter-value.js'
+import type { Operand } from './operand.js'
+import { isOfUrl, jsonTexts, refuse, requestPath } from './request-value.js'
+import { type Binder, columnOf } from './sql.js'
 
 /** Operators with the column on the left, and the value, cast to the column's type, on the right. */
 const symbols = { eq: '=', neq: '<>', gt: '>', gte: '>=', lt: '<', lte: '<=' } as const

@@ -1,16 +1,16 @@
 /** `pagination: "cursor"`: pages that start after the last row of the previous page. */
-import type { Field } from '../schema/route.js'
 import type { BoundQuery, Scope } from '../expressions/types.js'
+import type { Field } from '../schema/route.js'
 import type { QueryContext } from './context.js'
+import { finishPage, maxCursorLength, type Position, positionReader } from './cursor.js'
+import { type Operand, operandOf } from './operand.js'
 import type { CompiledOperation } from './operation.js'
-import type { Orders, RowOrder, OrderKey } from './order.js'
+import type { OrderKey, Orders, RowOrder } from './order.js'
 import type { Page } from './page.js'
-import type { Subject } from './subject.js'
-import { finishPage, maxCursorLength, positionReader, type Position } from './cursor.js'
-import { operandOf, type Operand } from './operand.js'
-import { writeCursorPage, type CursorPage, type ReadParts } from './read.js'
+import { type CursorPage, type ReadParts, writeCursorPage } from './read.js'
 import { refuse } from './request-value.js'
-import { noInput, compileVariants, type Binder, type Placeholders, type Switch } from './sql.js'
+import { type Binder, compileVariants, noInput, type Placeholders, type Switch } from './sql.js'
+import type { Subject } from './subject.js'
 
 export const maxKeys = 5 // columns of an order besides the primary key; each may add a part to the statement
 

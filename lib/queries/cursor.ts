@@ -3,12 +3,12 @@
  * caller has seen them in that row (`checkVisible`). A cursor only adds conditions to the query. Even a forged one gives only
  * rows that the query gives this caller anyway.
  */
-import type { Scope } from '../expressions/types.js'
-import type { RowOrder } from './order.js'
 import { createHash } from 'node:crypto'
-import { isStorable } from '../json/storable.js'
-import { refuse } from './request-value.js'
+import type { Scope } from '../expressions/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
+import { isStorable } from '../json/storable.js'
+import type { RowOrder } from './order.js'
+import { refuse } from './request-value.js'
 
 /** Characters of a cursor: together with the rest of the URL they fit Node.js's 16 KB for headers. */
 export const maxCursorLength = 4096

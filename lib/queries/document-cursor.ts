@@ -2,15 +2,15 @@
  * `pagination: "cursor"` of documents, on both stores. The keys of the order are fields as JSON, with the id last; a cursor holds
  * their JSON texts.
  */
-import type { DocumentQuery } from '../schema/query.js'
 import type { Scope } from '../expressions/types.js'
-import type { QueryContext } from './context.js'
-import { pointerTo } from '../schema/faults.js'
-import { isStorableJson } from '../json/storable.js'
 import { parseJson } from '../json/parse.js'
+import { isStorableJson } from '../json/storable.js'
 import { type TypedFault, withNormalTypes } from '../json/typed-values.js'
-import { maxKeys } from './cursor-pages.js'
+import { pointerTo } from '../schema/faults.js'
+import type { DocumentQuery } from '../schema/query.js'
+import type { QueryContext } from './context.js'
 import { type Position, positionReader, unknownCursor } from './cursor.js'
+import { maxKeys } from './cursor-pages.js'
 import { idOperand, isFieldPath, jsonFieldOf } from './document-field.js'
 import { direction, type OrderKey, type RowOrder } from './order.js'
 

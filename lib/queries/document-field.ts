@@ -2,17 +2,17 @@
  * Fields of a document by their path, and comparisons typed by the value. A string of a URL is compared as each JSON type that it
  * can represent.
  */
-import type { Operator } from '../schema/query.js'
-import type { QueryContext } from './context.js'
-import { pointerTo } from '../schema/faults.js'
+import { noScope } from '../expressions/no-scope.js'
 import { stringifyJson } from '../json/stringify.js'
+import { pointerTo } from '../schema/faults.js'
+import type { Operator } from '../schema/query.js'
 import { encodePattern } from './column-value.js'
 import { compileComparison, encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './comparison.js'
-import { noScope } from '../expressions/no-scope.js'
-import { compileFilterValue, type Comparison, type ComparisonFilter, type Condition, type FilterValue } from './filter-value.js'
-import { columnOf, type Binder } from './sql.js'
+import type { QueryContext } from './context.js'
+import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue } from './filter-value.js'
 import { operandOf } from './operand.js'
-import { refuse, requestPath, isOfUrl, jsonTexts, splitList } from './request-value.js'
+import { isOfUrl, jsonTexts, refuse, requestPath, splitList } from './request-value.js'
+import { type Binder, columnOf } from './sql.js'
 
 /** The id of a document, which is stored outside its fields. */
 export const idOperand = operandOf({ name: 'id', type: 'text', notNull: true, hasDefault: false, generated: false })

@@ -1,19 +1,19 @@
 /** Compiles document queries to Firestore requests, as plain data. The tenant is a part of the path. */
-import type { DocumentQuery, Filter } from '../schema/query.js'
-import type { DocumentOperation, OrderKey, Shape } from '../firestore/types.js'
 import type { BoundOperation, Reference, Scope } from '../expressions/types.js'
-import type { QueryContext } from './context.js'
-import { pointerTo } from '../schema/faults.js'
 import { type CollectionPlace, isPathSegment, isReserved, pathSegmentRule, placeOf } from '../firestore/paths.js'
-import { cursorLimit } from './cursor-pages.js'
+import type { DocumentOperation, OrderKey, Shape } from '../firestore/types.js'
+import { tenantOrPlatform } from '../identity/tenant-ref.js'
+import { pointerTo } from '../schema/faults.js'
+import type { DocumentQuery, Filter } from '../schema/query.js'
+import type { QueryContext } from './context.js'
 import { finishPage, type Position, unknownCursor } from './cursor.js'
+import { cursorLimit } from './cursor-pages.js'
 import { cursorValue } from './document-cursor.js'
 import { fieldNamesOf } from './document-field.js'
 import { compileFirestoreFilters } from './document-filter.js'
-import { resultKinds, type DocumentInput, type DocumentParts } from './document-parts.js'
+import { type DocumentInput, type DocumentParts, resultKinds } from './document-parts.js'
 import { unfitFields, unfitFor } from './firestore-value.js'
 import { refuse } from './request-value.js'
-import { tenantOrPlatform } from '../identity/tenant-ref.js'
 
 const maxBatch = 500 // documents
 const maxOffset = 10_000 // documents; Firestore reads and charges each of them

@@ -2,24 +2,24 @@
  * Compiles document queries to SQL: collections of JSON objects in `tenantry.documents`, separate for each tenant. Requests
  * without a tenant use the empty tenant.
  */
-import type { DocumentQuery } from '../schema/query.js'
 import type { BoundQuery, Scope } from '../expressions/types.js'
-import type { QueryContext } from './context.js'
-import { type DocumentInput, type DocumentParts, resultKinds } from './document-parts.js'
+import { tenantOrPlatform } from '../identity/tenant-ref.js'
 import { pointerTo } from '../schema/faults.js'
-import {
-  boundedColumn, boundedRowText, boundedText, columnOf, noInput, compileVariants, numberChooser, type Binder,
-  type Input, type Placeholders, type Switch
-} from './sql.js'
+import type { DocumentQuery } from '../schema/query.js'
+import type { QueryContext } from './context.js'
 import { bindCursorPages } from './cursor-pages.js'
 import { compileFieldComparison, fieldOf } from './document-field.js'
+import { type DocumentInput, type DocumentParts, resultKinds } from './document-parts.js'
 import { compileWrite, documentEvents } from './entity-events.js'
-import { compileConditions, writeConditions, where, type CompiledFilters } from './filter.js'
+import { compileConditions, type CompiledFilters, where, writeConditions } from './filter.js'
 import { direction } from './order.js'
 import { writePagination } from './page.js'
 import { writeAfter } from './read.js'
 import { markDocumentFiles } from './row-files.js'
-import { tenantOrPlatform } from '../identity/tenant-ref.js'
+import {
+  type Binder,
+  boundedColumn, boundedRowText, boundedText, columnOf, compileVariants, type Input, noInput, numberChooser, type Placeholders, type Switch
+} from './sql.js'
 
 const documents = '"tenantry"."documents"'
 

@@ -1,15 +1,15 @@
 /** Document queries (`firebaseQueries`). The documents are in the SQL database or in Firestore, with the same semantics. */
-import type { DocumentQuery } from '../schema/query.js'
 import type { JsonSchema, RouteQuery } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
+import type { DocumentQuery } from '../schema/query.js'
+import { type QueryContext, uniqueReferences } from './context.js'
 import { cursorParameters } from './cursor-pages.js'
 import { compileDocumentCursors } from './document-cursor.js'
-import { compileDocumentData, compileId, resultKinds, checkMembers, compileInput, selectOf, type DocumentParts } from './document-parts.js'
 import { compileOnFirestore } from './document-firestore.js'
+import { checkMembers, compileDocumentData, compileId, compileInput, type DocumentParts, resultKinds, selectOf } from './document-parts.js'
 import { compileOnSql } from './document-sql.js'
-import { documentInput } from './record-schema.js'
 import { compilePage } from './page.js'
-import { uniqueReferences, type QueryContext } from './context.js'
+import { documentInput } from './record-schema.js'
 
 /** The schema of a document: its id, and any other fields. */
 const documentSchema: JsonSchema = Object.freeze({

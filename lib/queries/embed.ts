@@ -1,18 +1,18 @@
 /** Embedded tables: their filters, order and limit, and the SQL of a record's members, in which they are correlated subqueries. */
-import type { QueryContext } from './context.js'
 import type { Table } from '../database/catalogue.js'
-import type { Pairs, Relation } from './relation.js'
-import type { Embed } from '../schema/query.js'
-import type { Reference } from '../expressions/types.js'
-import { isEmbed, type EmbedLimit, type Field, type Selection, type EmbedRows } from './field.js'
 import { maxResultBytes } from '../expressions/result.js'
-import { tooLarge, columnOf, quote, tableName, type Placeholders, type Switch } from './sql.js'
-import { writeConditions, compileFilters, rowConditions, where, type CompiledFilters } from './filter.js'
-import { groupBy, groupOrder, compileGroupOrder, type GroupOrder } from './groups.js'
-import { keyColumns } from './row-key.js'
+import type { Reference } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
+import type { Embed } from '../schema/query.js'
+import type { QueryContext } from './context.js'
+import { type EmbedLimit, type EmbedRows, type Field, isEmbed, type Selection } from './field.js'
+import { type CompiledFilters, compileFilters, rowConditions, where, writeConditions } from './filter.js'
+import { compileGroupOrder, groupBy, type GroupOrder, groupOrder } from './groups.js'
 import { compileOrder } from './order.js'
 import { compileCount } from './page.js'
+import type { Pairs, Relation } from './relation.js'
+import { keyColumns } from './row-key.js'
+import { columnOf, type Placeholders, quote, type Switch, tableName, tooLarge } from './sql.js'
 
 type EmbedField = Extract<Field, { kind: 'embed' }>
 type Count = Extract<Field, { kind: 'count' }>

@@ -3,14 +3,15 @@
  * atomic. `w` is the part of the statement with the written rows.
  */
 import { type Catalogue, type Table, tenantColumn } from '../database/catalogue.js'
+import { eventsTable, maxEventBytes } from '../database/outbox.js'
+import { literal } from '../database/sql.js'
 import type { Scope } from '../expressions/types.js'
 import type { QueryContext, Withheld } from './context.js'
-import { literal } from '../database/sql.js'
-import { eventsTable, maxEventBytes } from '../database/outbox.js'
-import {
-  columnOf, freeName, quote, tableName, Placeholders, compileVariants, type Binder, type Input, type Bound, type Switch
-} from './sql.js'
 import { keyColumns } from './row-key.js'
+import {
+  type Binder, type Bound, columnOf, compileVariants, freeName, type Input, Placeholders, quote, type Switch,
+  tableName
+} from './sql.js'
 import { withoutWithheld } from './withheld.js'
 
 export type EntityEvent = 'created' | 'updated' | 'deleted'

@@ -1,13 +1,13 @@
 /** The parts of a filter: a configured comparison, its value, and the SQL condition that it compiles to. An empty value matches nothing. */
-import type { Filter } from '../schema/query.js'
-import type { Reference, CompiledValue, Scope } from '../expressions/types.js'
-import type { Placeholders, Switch } from './sql.js'
-import type { QueryContext } from './context.js'
-import { pointerTo } from '../schema/faults.js'
 import { noScope } from '../expressions/no-scope.js'
 import { compileReader } from '../expressions/reference.js'
 import { compileValue } from '../expressions/template.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import { pointerTo } from '../schema/faults.js'
+import type { Filter } from '../schema/query.js'
+import type { QueryContext } from './context.js'
 import { isOfUrl, splitList } from './request-value.js'
+import type { Placeholders, Switch } from './sql.js'
 
 /** A condition on the rows of one alias; undefined if the request omits all of its comparisons. */
 export type Condition = (alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>) => string | undefined

@@ -1,14 +1,14 @@
 /** Compiles filters to SQL conditions. The text depends on the configuration, and on the optional filters with a value. */
-import type { Filter } from '../schema/query.js'
+import { type Table, tenantColumn } from '../database/catalogue.js'
 import type { Reference } from '../expressions/types.js'
-import type { QueryContext } from './context.js'
-import { tenantColumn, type Table } from '../database/catalogue.js'
 import { pointerTo } from '../schema/faults.js'
+import type { Filter } from '../schema/query.js'
 import { compileComparison } from './comparison.js'
-import { compileFilterValue, type Comparison, type ComparisonFilter, type Condition } from './filter-value.js'
+import type { QueryContext } from './context.js'
 import { compileJsonComparison } from './document-field.js'
+import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition } from './filter-value.js'
 import { findOperand } from './operand.js'
-import { columnOf, bindTenant, type Placeholders, type Switch } from './sql.js'
+import { bindTenant, columnOf, type Placeholders, type Switch } from './sql.js'
 
 export interface CompiledFilters {
   readonly conditions: readonly Condition[]

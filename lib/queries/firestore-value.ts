@@ -1,10 +1,10 @@
 /** Detects JSON that Firestore cannot store, or would not return unchanged. */
-import type { Detail } from './request-value.js'
-import { pointerTo } from '../schema/faults.js'
 import { isReserved } from '../firestore/paths.js'
 import { ExactNumber, fitsInt64 } from '../json/exact-number.js'
-import { typedNameOf } from '../json/typed-values.js'
 import { isRecord } from '../json/plain-value.js'
+import { typedNameOf } from '../json/typed-values.js'
+import { pointerTo } from '../schema/faults.js'
+import type { Detail } from './request-value.js'
 
 const maxDepth = 20 // nested objects and arrays, Firestore's limit
 const maxNameBytes = 1500

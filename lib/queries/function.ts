@@ -1,8 +1,8 @@
 /** Finds the declared functions of a document in the database. */
+import { type Catalogue, type DatabaseFunction, type FunctionArgument, type Table, typeNames } from '../database/catalogue.js'
+import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import type { Functions, SqlFunction } from '../schema/function.js'
 import type { QueryContext } from './context.js'
-import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
-import { typeNames, type Catalogue, type DatabaseFunction, type FunctionArgument, type Table } from '../database/catalogue.js'
 
 /** A declared function that was found. */
 export interface ResolvedFunction {

@@ -1,10 +1,10 @@
 /** The SQL of records that stand for groups of rows. */
-import type { Order, Query } from '../schema/query.js'
 import { nearest, pointerTo } from '../schema/faults.js'
+import type { Order, Query } from '../schema/query.js'
 import type { QueryContext } from './context.js'
 import { isGroupKey, type Selection } from './field.js'
-import { columnOf } from './sql.js'
 import { direction } from './order.js'
+import { columnOf } from './sql.js'
 
 /** ` group by 1, 2`: positions in the select list. Without group keys all rows form one group, even if there are none. */
 export function groupBy (selection: Selection): string {

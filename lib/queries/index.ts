@@ -1,16 +1,16 @@
 /**
  * Compiles the queries of a route to SQL. PostgreSQL builds the JSON: each statement returns at most one row with one text, the whole body.
  */
-import type { Query, TableOperation } from '../schema/query.js'
 import type { CompiledQuery } from '../expressions/types.js'
-import { findTable, uniqueReferences, type QueryContext } from './context.js'
+import type { Query, TableOperation } from '../schema/query.js'
 import { compileCall } from './call.js'
+import { findTable, type QueryContext, uniqueReferences } from './context.js'
+import { namesOf } from './field.js'
 import { compileInsert } from './insert-operation.js'
-import { tableInput, recordSchema } from './record-schema.js'
 import { checkMembers, type CompiledOperation } from './operation.js'
+import { recordSchema, tableInput } from './record-schema.js'
 import { keyColumns } from './row-key.js'
 import { compileSelect } from './select-operation.js'
-import { namesOf } from './field.js'
 import { compileSubject, type Subject } from './subject.js'
 import { readsOf, writesOf } from './table-use.js'
 import { checkQueryTexts, unknownTables } from './unknown-tables.js'

@@ -1,11 +1,11 @@
 /** `insert` and `upsert`: one row, or many at once. */
 import { type Column, tenantColumn } from '../database/catalogue.js'
-import type { InputRow, WriteInput } from './write-input.js'
-import { selectWritten, tenantKeys, type Form, type Write, type Written } from './write.js'
 import type { Withheld } from './context.js'
 import { returnMade, tableEvents, upsertKind } from './entity-events.js'
-import { columnOf, quote, tableName, castType, type Binder, type Placeholders, type Switch } from './sql.js'
 import { rowConditions, tenantPlaceholder, where } from './filter.js'
+import { type Binder, castType, columnOf, type Placeholders, quote, type Switch, tableName } from './sql.js'
+import { type Form, selectWritten, tenantKeys, type Write, type Written } from './write.js'
+import type { InputRow, WriteInput } from './write-input.js'
 
 /** A column that the query sets for every row: the key of an upsert. */
 export interface FixedColumn {

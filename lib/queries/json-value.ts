@@ -3,9 +3,9 @@
  */
 import type { Column } from '../database/catalogue.js'
 import type { CompiledValue } from '../expressions/types.js'
-import { isStorable, unstorableText } from '../json/storable.js'
-import { describeType, encoderOf, itemType, kindOf, unfit, type Encoder } from './column-value.js'
 import { isExact } from '../json/exact-number.js'
+import { isStorable, unstorableText } from '../json/storable.js'
+import { describeType, type Encoder, encoderOf, itemType, kindOf, unfit } from './column-value.js'
 
 type Fits = (value: unknown) => boolean
 

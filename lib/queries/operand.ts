@@ -1,9 +1,9 @@
 /** Values of a row that a query can name: columns, and paths in JSON columns. */
 import type { Column, Table } from '../database/catalogue.js'
-import { findColumn, type QueryContext } from './context.js'
-import { columnOf } from './sql.js'
 import { literal } from '../database/sql.js'
 import { isStorable } from '../json/storable.js'
+import { findColumn, type QueryContext } from './context.js'
+import { columnOf } from './sql.js'
 
 export interface Operand {
   /** The value as a column: `data->>'city'` is a column of that name and of the type text. */

@@ -1,8 +1,8 @@
 /** The result of compiling an operation, and the members that each operation accepts. */
-import type { Query, TableOperation } from '../schema/query.js'
-import type { ResultKind, CompiledQuery, Missing, Reference } from '../expressions/types.js'
-import type { QueryContext } from './context.js'
+import type { CompiledQuery, Missing, Reference, ResultKind } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
+import type { Query, TableOperation } from '../schema/query.js'
+import type { QueryContext } from './context.js'
 
 /** The part of a compiled query that depends on its operation. */
 export interface CompiledOperation {

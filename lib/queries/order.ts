@@ -1,15 +1,15 @@
 /** The orders of a list: its own, and the orders that its caller can choose. */
-import type { Field } from '../schema/route.js'
-import type { Order, Query } from '../schema/query.js'
-import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
-import type { QueryContext } from './context.js'
-import { pointerTo } from '../schema/faults.js'
-import { tenantColumn, type Table } from '../database/catalogue.js'
+import { type Table, tenantColumn } from '../database/catalogue.js'
 import { compileValue } from '../expressions/template.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import { pointerTo } from '../schema/faults.js'
+import type { Order, Query } from '../schema/query.js'
+import type { Field } from '../schema/route.js'
 import { isOrdered, orderedInstead } from './column-value.js'
-import { quote } from './sql.js'
+import type { QueryContext } from './context.js'
 import { findOperand, type Operand, operandOf } from './operand.js'
 import { refuse, requestPath } from './request-value.js'
+import { quote } from './sql.js'
 
 export interface OrderKey {
   readonly operand: Operand

@@ -1,10 +1,10 @@
 /** The requested part of a list: limit and offset, or a cursor. */
-import type { Query } from '../schema/query.js'
+import { noScope } from '../expressions/no-scope.js'
+import { compileValue } from '../expressions/template.js'
 import type { Reference, Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
-import { compileValue } from '../expressions/template.js'
+import type { Query } from '../schema/query.js'
 import type { QueryContext } from './context.js'
-import { noScope } from '../expressions/no-scope.js'
 import { refuse, requestPath } from './request-value.js'
 import type { Placeholders, Switch } from './sql.js'
 

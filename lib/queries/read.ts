@@ -1,12 +1,12 @@
 /** `select`: a page of records, or one record. */
 import type { Table } from '../database/catalogue.js'
-import { writeConditions, rowConditions, where, type CompiledFilters } from './filter.js'
-import type { RowOrder } from './order.js'
+import { hasEmbeds, innerConditions, selectList } from './embed.js'
 import type { Selection } from './field.js'
-import { boundedRowText, boundedText, tableName, type Placeholders, type Switch } from './sql.js'
-import { innerConditions, selectList, hasEmbeds } from './embed.js'
+import { type CompiledFilters, rowConditions, where, writeConditions } from './filter.js'
 import { groupBy, type GroupOrder } from './groups.js'
+import type { RowOrder } from './order.js'
 import { type Page, writePagination } from './page.js'
+import { boundedRowText, boundedText, type Placeholders, type Switch, tableName } from './sql.js'
 
 /** The parts of a statement that reads rows. */
 export interface ReadParts {

@@ -1,6 +1,6 @@
 /** The relation of an embedded table: a foreign key of either table, or a junction table. */
+import { type Catalogue, type ForeignKey, type Table, tenantColumn } from '../database/catalogue.js'
 import type { SelectItem } from './select-parser.js'
-import { tenantColumn, type Catalogue, type ForeignKey, type Table } from '../database/catalogue.js'
 
 /** Pairs of equal columns: the left one in the embedding table (or junction), the right one in the embedded table (or junction). */
 export type Pairs = readonly (readonly [left: string, right: string])[]

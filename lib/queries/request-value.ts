@@ -2,9 +2,9 @@
  * Values of requests: the errors that point to them, and those of URL strings, whose type neither a column nor a rule of the route
  * determines.
  */
+import { failure, type TenantryError } from '../errors.js'
 import type { CompiledValue } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
-import { failure, type TenantryError } from '../errors.js'
 
 export interface Detail {
   /** JSON Pointer into the request, such as `/body/title`. */

@@ -1,13 +1,13 @@
 /** Selects one row by its primary key: the query's `id`. */
-import type { Filter } from '../schema/query.js'
-import { tenantColumn, type Table } from '../database/catalogue.js'
-import { nearest, pointerTo } from '../schema/faults.js'
+import { type Table, tenantColumn } from '../database/catalogue.js'
 import { isRecord } from '../json/plain-value.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import type { Filter } from '../schema/query.js'
 import { compileComparison } from './comparison.js'
 import type { QueryContext } from './context.js'
-import { operandOf } from './operand.js'
-import type { Comparison } from './filter-value.js'
 import type { CompiledFilters } from './filter.js'
+import type { Comparison } from './filter-value.js'
+import { operandOf } from './operand.js'
 
 /** The columns that identify a row within its tenant: the primary key without `tenant_id`, which every query adds anyway. */
 export function keyColumns ({ primaryKey, tenantScoped }: Table): readonly string[] {

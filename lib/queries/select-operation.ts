@@ -1,16 +1,16 @@
 /** `select`: a page, or one record. */
-import type { ResultKind, Reference, Scope } from '../expressions/types.js'
-import type { CompiledOperation } from './operation.js'
-import { type RowOrder, compileOrders } from './order.js'
-import type { Subject } from './subject.js'
+import type { Reference, ResultKind, Scope } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import { compileCursorPages } from './cursor-pages.js'
 import { embedLimitOf } from './embed.js'
 import { compileGroupOrder } from './groups.js'
+import type { CompiledOperation } from './operation.js'
+import { compileOrders, type RowOrder } from './order.js'
 import { compilePage } from './page.js'
 import { type GroupParts, type ReadParts, writeGroup, writeGroupPage, writePage, writeRecord } from './read.js'
 import { isOneRow } from './row-key.js'
-import { noInput, compileVariants, numberChooser } from './sql.js'
+import { compileVariants, noInput, numberChooser } from './sql.js'
+import type { Subject } from './subject.js'
 
 /** Compiles the operation; undefined after faults. */
 export function compileSelect (subject: Subject): CompiledOperation | undefined {

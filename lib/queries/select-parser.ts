@@ -5,7 +5,7 @@
  */
 import { meant } from '../schema/faults.js'
 import { type AggregateName, aggregateNames, isAggregate } from './aggregate.js'
-import { readPath, startsPath, type JsonPath } from './operand.js'
+import { type JsonPath, readPath, startsPath } from './operand.js'
 
 /** One item of a `select`; `items` are the items in an embed's parentheses. */
 export interface SelectItem {

@@ -1,16 +1,16 @@
 /** Resolves a `select` against the catalogue: the columns, values and embedded tables of a record. */
-import type { Embed, Query } from '../schema/query.js'
 import type { Table } from '../database/catalogue.js'
 import { nearest, pointerTo } from '../schema/faults.js'
+import type { Embed, Query } from '../schema/query.js'
 import { type AggregateName, describeArgument, resultType } from './aggregate.js'
 import { isOrdered, orderedInstead } from './column-value.js'
-import { type QueryContext, findColumn, findTable } from './context.js'
+import { findColumn, findTable, type QueryContext } from './context.js'
 import { compileEmbedRows } from './embed.js'
-import { columnShownBy, isEmbed, isGroupKey, type Field, type Selection } from './field.js'
-import { fitsName, maxNameBytes } from './sql.js'
-import { nameOf, operandOf, pathOperand, type Operand } from './operand.js'
+import { columnShownBy, type Field, isEmbed, isGroupKey, type Selection } from './field.js'
+import { nameOf, type Operand, operandOf, pathOperand } from './operand.js'
 import { findRelation } from './relation.js'
 import { parseSelect, type SelectItem, SelectSyntaxError } from './select-parser.js'
+import { fitsName, maxNameBytes } from './sql.js'
 
 /** A query's options for the rows of its embeds. */
 interface Options {

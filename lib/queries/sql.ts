@@ -1,11 +1,11 @@
 /** The text of one statement: its names, its placeholders, its variants, and the limit of its result. */
-import type { Scope } from '../expressions/types.js'
-import type { Statement } from '../database/engine.js'
-import type { QueryContext } from './context.js'
-import type { Table } from '../database/catalogue.js'
-import { failure } from '../errors.js'
 import { createHash } from 'node:crypto'
+import type { Table } from '../database/catalogue.js'
+import type { Statement } from '../database/engine.js'
+import { failure } from '../errors.js'
 import { maxResultBytes } from '../expressions/result.js'
+import type { Scope } from '../expressions/types.js'
+import type { QueryContext } from './context.js'
 
 /** The input of a write, read from the request and checked once before its values are bound. */
 export interface Input {

@@ -1,14 +1,14 @@
 /** The common start of every operation on a table: its table, its filters, and the members of its records. */
-import type { Query } from '../schema/query.js'
 import type { Table } from '../database/catalogue.js'
-import type { QueryContext } from './context.js'
-import type { Switch } from './sql.js'
 import { nearest, pointerTo } from '../schema/faults.js'
-import { type CompiledFilters, compileFilters } from './filter.js'
-import { embedUses, type EmbedUses } from './embed.js'
-import { withKey } from './row-key.js'
+import type { Query } from '../schema/query.js'
+import type { QueryContext } from './context.js'
+import { type EmbedUses, embedUses } from './embed.js'
 import { hasField, isEmbed, namesOf, type Selection, tablesOf, withoutFields } from './field.js'
+import { type CompiledFilters, compileFilters } from './filter.js'
+import { withKey } from './row-key.js'
 import { compileSelection } from './selection.js'
+import type { Switch } from './sql.js'
 import { withoutWithheld } from './withheld.js'
 
 /** A query's table with the parts that do not depend on the operation. */

@@ -1,7 +1,7 @@
 /** The tables that a query reads and writes. A write to a table makes the cached responses stale that read it. */
-import type { Catalogue, Table } from '../database/catalogue.js'
 import type { TableUse } from '../cache/store.js'
-import { tablesOf, type Selection } from './field.js'
+import type { Catalogue, Table } from '../database/catalogue.js'
+import { type Selection, tablesOf } from './field.js'
 
 /** The tables of the records, and the tables behind views. */
 export function readsOf (selection: Selection, catalogue: Catalogue): readonly TableUse[] {

@@ -2,10 +2,10 @@
  * Limits of one route of a tenant's document, so that compiling and serving it does not burden other tenants. lib/tenant-document
  * limits the size of the route, and the schema limits its lists.
  */
-import type { Embed, Filter, Query } from '../schema/query.js'
-import type { Step } from '../schema/workflow.js'
-import type { Field, Route } from '../schema/route.js'
 import { ConfigError, FaultList, pointerTo } from '../schema/faults.js'
+import type { Embed, Filter, Query } from '../schema/query.js'
+import type { Field, Route } from '../schema/route.js'
+import type { Step } from '../schema/workflow.js'
 import { parseSelect, type SelectItem, SelectSyntaxError } from './select-parser.js'
 
 const maxQueries = 20 // on tables and documents together

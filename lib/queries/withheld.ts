@@ -2,15 +2,15 @@
  * Values that a route writes from secrets and never returns: neither in the response of the write, nor from its other queries,
  * nor in the `results` that they read.
  */
-import type { DocumentQuery, Filter, Query } from '../schema/query.js'
 import type { Catalogue } from '../database/catalogue.js'
 import type { TemplateContext } from '../expressions/reference.js'
+import { compileValue } from '../expressions/template.js'
+import { isRecord } from '../json/plain-value.js'
+import { stringifyJson } from '../json/stringify.js'
+import { FaultList } from '../schema/faults.js'
+import type { DocumentQuery, Filter, Query } from '../schema/query.js'
 import type { Withheld } from './context.js'
 import { columnShownBy, type Selection } from './field.js'
-import { FaultList } from '../schema/faults.js'
-import { stringifyJson } from '../json/stringify.js'
-import { isRecord } from '../json/plain-value.js'
-import { compileValue } from '../expressions/template.js'
 import { keyColumns } from './row-key.js'
 
 const nothingWithheld: Withheld = Object.freeze({ columns: new Map(), fields: new Map() })

@@ -1,15 +1,15 @@
 /** Reads the values of a write from the request: the configured `data`, or the body. */
-import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
-import type { QueryContext } from './context.js'
-import { nearest, pointerTo } from '../schema/faults.js'
-import { tenantColumn, type Column, type Table } from '../database/catalogue.js'
+import { type Column, type Table, tenantColumn } from '../database/catalogue.js'
 import { failure } from '../errors.js'
-import { isRecord } from '../json/plain-value.js'
-import { compileValue } from '../expressions/template.js'
-import { type Encoder, unfit } from './column-value.js'
 import { noScope } from '../expressions/no-scope.js'
+import { compileValue } from '../expressions/template.js'
+import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
+import { isRecord } from '../json/plain-value.js'
+import { nearest, pointerTo } from '../schema/faults.js'
+import { type Encoder, unfit } from './column-value.js'
+import type { QueryContext } from './context.js'
 import { encoderFor, jsonEncoderOf, misfitOf, writtenEncoderOf } from './json-value.js'
-import { refuse, requestPath, type Detail } from './request-value.js'
+import { type Detail, refuse, requestPath } from './request-value.js'
 
 /** The reason why no write may set the column, for the end of a message; undefined if writes may set it. */
 export function unwritable (table: Table, { name, generated }: Column): string | undefined {

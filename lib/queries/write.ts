@@ -1,9 +1,9 @@
 /** The common parts of all writes: references within the tenant, and the response from the written rows. */
-import type { Selection } from './field.js'
-import { tenantColumn, type Catalogue, type ForeignKey, type Table } from '../database/catalogue.js'
-import { boundedRowText, boundedText, freeName, quote, columnOf, tableName, type Placeholders } from './sql.js'
+import { type Catalogue, type ForeignKey, type Table, tenantColumn } from '../database/catalogue.js'
 import { hasEmbeds, noSwitches, selectList } from './embed.js'
-import { where, tenantPlaceholder } from './filter.js'
+import type { Selection } from './field.js'
+import { tenantPlaceholder, where } from './filter.js'
+import { boundedRowText, boundedText, columnOf, freeName, type Placeholders, quote, tableName } from './sql.js'
 
 /** The rows that a write returns. */
 export interface Written {

@@ -1,10 +1,10 @@
 /** Converts a recorded change to the view of one watch. */
-import type { ChangeAction } from '../schema/realtime.js'
 import type { Table } from '../database/catalogue.js'
 import { changeKeys } from '../database/migrations/change-triggers.js'
 import { parseJson } from '../json/parse.js'
-import { stringifyJson } from '../json/stringify.js'
 import { isRecord } from '../json/plain-value.js'
+import { stringifyJson } from '../json/stringify.js'
+import type { ChangeAction } from '../schema/realtime.js'
 
 export interface StoredChange {
   readonly position: number

@@ -1,5 +1,5 @@
 /** The schemas of realtime messages, from clients and from the server. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { changeActions } from '../schema/realtime.js'
 
 export const maxFilterColumns = 10

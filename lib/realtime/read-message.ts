@@ -3,8 +3,8 @@ import { failure, type TenantryError } from '../errors.js'
 import { jsonExcess } from '../json/bounds.js'
 import { parseSent } from '../json/parse.js'
 import { isRecord } from '../json/plain-value.js'
-import { lazyValidator, validationError, type PartValidator } from '../validation/validator.js'
-import { clientMessages, maxRefLength, type ClientMessage, type Ref } from './messages.js'
+import { lazyValidator, type PartValidator, validationError } from '../validation/validator.js'
+import { type ClientMessage, clientMessages, maxRefLength, type Ref } from './messages.js'
 
 export type ReadResult = { readonly message: ClientMessage } | { readonly error: TenantryError, readonly ref: Ref | undefined }
 

@@ -2,8 +2,8 @@
  * The connection to Redis, the store that instances share. Redis is optional: each use has a fallback, which applies at once while Redis is
  * away. No command waits for a connection.
  */
-import type { Redis } from 'ioredis'
 import { createHash } from 'node:crypto'
+import type { Redis } from 'ioredis'
 import { readRedisUrl } from './url.js'
 
 // ms without a byte from Redis before it counts as hanging; checked at this interval, so a caller waits at most twice as long

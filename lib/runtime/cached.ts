@@ -1,7 +1,7 @@
 /** Serves cached routes. */
-import type { Owner } from '../identity/tenant-ref.js'
-import type { RouteReply } from '../http/route-reply.js'
 import type { CacheStore, TableUse } from '../cache/store.js'
+import type { RouteReply } from '../http/route-reply.js'
+import type { Owner } from '../identity/tenant-ref.js'
 
 /** Running executions of cached routes, by tenant, state of the tables, and key. Requests for the same item share one. */
 export type Loads = Map<string, Promise<string>>

@@ -1,8 +1,8 @@
 /** Idempotency keys on declared routes. */
 import type { Session } from '../database/engine.js'
+import { type IdempotencyClaim, requireMark } from '../database/idempotency-claim.js'
 import type { RouteReply } from '../http/route-reply.js'
 import type { RouteCall } from './route-call.js'
-import { requireMark, type IdempotencyClaim } from '../database/idempotency-claim.js'
 
 /** A stored response, to be replayed. */
 export interface KeptResponse {

@@ -1,13 +1,13 @@
 /** `If-Match` on declared writes. The current version is that of the `GET` route on the same path, read in the write's transaction. */
 import type { CompiledRoute } from '../compiler/route.js'
-import type { Scope } from '../expressions/types.js'
 import { checksIfMatch, isolationOf, supportsIfMatch } from '../compiler/write-headers.js'
 import { failure, isFailure } from '../errors.js'
+import type { Scope } from '../expressions/types.js'
 import { ifMatchOf, requireMatch, tagOfBody } from '../http/entity-tags.js'
-import { readIn, type Guard, type Stores } from './run.js'
+import type { RouteCall } from './route-call.js'
+import { type Guard, readIn, type Stores } from './run.js'
 import { secretsFor, type SecretSource } from './secrets.js'
 import type { Access } from './services.js'
-import type { RouteCall } from './route-call.js'
 
 /** Creates the guard for the scope of the write. */
 export type Guarding = (scope: Scope) => Promise<Guard>

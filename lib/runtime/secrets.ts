@@ -1,11 +1,11 @@
 /** Provides the secrets that a route reads. */
-import type { Owner } from '../identity/tenant-ref.js'
-import type { RouteCall } from './route-call.js'
+import { LRUCache } from 'lru-cache'
+import { whenKnown } from '../cache/async-cache.js'
+import { lruOptions } from '../cache/lru-options.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import type { Scope } from '../expressions/types.js'
-import { LRUCache } from 'lru-cache'
-import { lruOptions } from '../cache/lru-options.js'
-import { whenKnown } from '../cache/async-cache.js'
+import type { Owner } from '../identity/tenant-ref.js'
+import type { RouteCall } from './route-call.js'
 
 type SecretValues = Scope['secrets']
 

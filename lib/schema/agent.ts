@@ -1,5 +1,5 @@
 /** Language models, embeddings and MCP. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 
 const apiKey = Type.Optional(

@@ -1,5 +1,5 @@
 /** Figures of requests. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { Section } from './annotations.js'
 
 export const maxRetentionDays = 366

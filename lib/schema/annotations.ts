@@ -1,5 +1,5 @@
 /** Keywords of the document's schemas beyond JSON Schema, for the check, schema.json and the reference. */
-import { Type, type TSchema } from 'typebox'
+import { type TSchema, Type } from 'typebox'
 
 /**
  * How a text of the document is read:

@@ -1,6 +1,6 @@
 /** Users with passwords, their second factors, and the roles of the platform. */
-import { Type, type Static } from 'typebox'
-import { Section, type Filled } from './annotations.js'
+import { type Static, Type } from 'typebox'
+import { type Filled, Section } from './annotations.js'
 
 export const Mfa = Section({
   enabled: Type.Optional(

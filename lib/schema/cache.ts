@@ -1,6 +1,6 @@
 /** The cache of responses. */
-import { Type, type Static } from 'typebox'
-import { Section, type Filled } from './annotations.js'
+import { type Static, Type } from 'typebox'
+import { type Filled, Section } from './annotations.js'
 import { RedisServer } from './redis.js'
 
 export const mostItems = 100_000_000

@@ -1,6 +1,6 @@
 /** The databases: SQL, and Firestore for the documents of `firebaseQueries`. */
-import { Type, type Static } from 'typebox'
-import { Section, type Filled } from './annotations.js'
+import { type Static, Type } from 'typebox'
+import { type Filled, Section } from './annotations.js'
 
 export const Firebase = Section({
   projectId: Type.String({

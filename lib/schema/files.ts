@@ -1,5 +1,5 @@
 /** Files: their limits, buckets and stores. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 
 export const longestSignatureSeconds = 604_800 // a week, as in S3

@@ -1,5 +1,5 @@
 /** SQL functions that queries can call. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 
 const TypeName = (description: string) =>

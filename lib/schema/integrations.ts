@@ -1,6 +1,6 @@
 /** Other services: credentials of the built-in connectors, connectors of the document's own, and the calls of routes and webhooks. */
-import { Type, type Static } from 'typebox'
-import { Section, MapOf } from './annotations.js'
+import { type Static, Type } from 'typebox'
+import { MapOf, Section } from './annotations.js'
 
 const maxText = 8192 // characters; a private key in PEM has about 3,300
 const maxPath = 2000 // characters

@@ -1,6 +1,6 @@
 /** Limits: the rate of callers' requests, and a route's use of a limited resource. */
-import { Type, type Static } from 'typebox'
-import { Section, type Filled } from './annotations.js'
+import { type Static, Type } from 'typebox'
+import { type Filled, Section } from './annotations.js'
 import { RedisServer } from './redis.js'
 
 const max = { minimum: 1, maximum: 1_000_000_000, description: 'The maximum number of requests per window.' }

@@ -1,5 +1,5 @@
 /** The MCP server: its prompts, resources and settings. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { Section } from './annotations.js'
 
 const name = Type.String({

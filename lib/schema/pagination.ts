@@ -1,5 +1,5 @@
 /** Sizes of pages. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { Section } from './annotations.js'
 
 export const Pagination = Section({

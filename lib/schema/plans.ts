@@ -1,5 +1,5 @@
 /** Plans in the document. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { Section } from './annotations.js'
 
 /** Secrets of one tenant on any plan: each serving process keeps their values in memory. */

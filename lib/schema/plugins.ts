@@ -1,5 +1,5 @@
 /** Groups of built-in endpoints, on or off, and their options. */
-import { Type, type Static, type TSchema } from 'typebox'
+import { type Static, type TSchema, Type } from 'typebox'
 import { Section } from './annotations.js'
 
 export const defaultRetentionDays = 365

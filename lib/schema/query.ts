@@ -1,5 +1,5 @@
 /** A database operation of a route. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { MapOf } from './annotations.js'
 
 export const Operator = Type.Enum(

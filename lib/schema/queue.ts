@@ -1,6 +1,6 @@
 /** Background jobs. */
-import { Type, type Static } from 'typebox'
-import { Section, type Filled } from './annotations.js'
+import { type Static, Type } from 'typebox'
+import { type Filled, Section } from './annotations.js'
 
 /** The highest number of jobs that a process runs at a time. */
 export const maxWorkers = 100

@@ -1,5 +1,5 @@
 /** Changes of rows, rooms and presence over websockets and server-sent events. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 import { RedisServer } from './redis.js'
 

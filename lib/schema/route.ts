@@ -1,12 +1,12 @@
 /** A declared route. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
+import { Section } from './annotations.js'
 import { RouteFile } from './files.js'
-import { DocumentQuery, Query } from './query.js'
 import { Integrations } from './integrations.js'
 import { RouteRateLimit, RouteResourceLimit } from './limits.js'
+import { DocumentQuery, Query } from './query.js'
 import { RouteWebhook } from './webhook.js'
 import { RouteWorkflow } from './workflow.js'
-import { Section } from './annotations.js'
 
 const RouteRealtime = Section({
   room: Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'The room, such as `chat-{{params.id}}`.' }),

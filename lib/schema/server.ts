@@ -1,6 +1,6 @@
 /** The server: its port, its limits and its stop; and pages of other origins that may call it. */
-import { Type, type Static } from 'typebox'
-import { Section, type Filled } from './annotations.js'
+import { type Static, Type } from 'typebox'
+import { type Filled, Section } from './annotations.js'
 
 export const Server = Section({
   bodyLimit: Type.Optional(

@@ -1,5 +1,5 @@
 /** A declared application table. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { Section } from './annotations.js'
 
 const identifier = '^[A-Za-z_][A-Za-z0-9_]{0,62}$'

@@ -1,6 +1,6 @@
 /** Tenants, and the addresses that they may call. */
-import { Type, type Static } from 'typebox'
-import { Section, type Filled } from './annotations.js'
+import { type Static, Type } from 'typebox'
+import { type Filled, Section } from './annotations.js'
 
 const settingName = {
   pattern: '^[A-Za-z_][A-Za-z0-9_]{0,127}$',

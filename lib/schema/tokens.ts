@@ -1,6 +1,6 @@
 /** Tokens of callers: the server's own, and those of external identity providers. */
-import { Type, type Static } from 'typebox'
-import { Section, type Filled } from './annotations.js'
+import { type Static, Type } from 'typebox'
+import { type Filled, Section } from './annotations.js'
 
 /** Characters. HS256 needs a key at least as long as its 256-bit hash (RFC 7518, 3.2). */
 export const minSecretLength = 32

@@ -1,8 +1,8 @@
 /** Webhooks of a document: those that send, those that receive, and the verification of signatures. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
+import { eventPatterns } from '../webhooks/events.js'
 import { algorithms, encodings, webhookProviders } from '../webhooks/schemes.js'
 import { Section } from './annotations.js'
-import { eventPatterns } from '../webhooks/events.js'
 import { Integration } from './integrations.js'
 import { RouteWorkflow } from './workflow.js'
 

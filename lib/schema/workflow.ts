@@ -1,5 +1,5 @@
 /** Workflows: named ones of a document, and those of routes. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { MapOf, Section } from './annotations.js'
 import { Embed, Filter, Order, OrderBy } from './query.js'
 

@@ -5,10 +5,10 @@
  * A ciphertext is: format (1 byte), id of the master key (8), then the outer layer: nonce (12), text, tag (16). The text of the outer layer
  * is the inner one: nonce, text, tag.
  */
-import type { Owner } from '../identity/tenant-ref.js'
-import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, randomBytes, type KeyObject } from 'node:crypto'
+import { createCipheriv, createDecipheriv, createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../cache/lru-options.js'
+import type { Owner } from '../identity/tenant-ref.js'
 import { keyIdLength, type MasterKey, type MasterKeys } from './master-key.js'
 
 const format = 1

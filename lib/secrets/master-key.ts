@@ -1,5 +1,5 @@
 /** The master keys of a server: the settings SECRETS_MASTER_KEY and SECRETS_PREVIOUS_KEYS, or a file beside an embedded database. */
-import { createSecretKey, hkdfSync, randomBytes, type KeyObject } from 'node:crypto'
+import { createSecretKey, hkdfSync, type KeyObject, randomBytes } from 'node:crypto'
 import { open, readFile, rename } from 'node:fs/promises'
 import { join, resolve } from 'node:path'
 

@@ -1,9 +1,9 @@
 /** Passwords: argon2id (RFC 9106), off the event loop, at most as many at once as there are cores, tenants in turns. */
-import type { Owner } from '../identity/tenant-ref.js'
 import { randomBytes } from 'node:crypto'
 import { availableParallelism } from 'node:os'
-import { failure } from '../errors.js'
 import { createTurns } from '../concurrency/turns.js'
+import { failure } from '../errors.js'
+import type { Owner } from '../identity/tenant-ref.js'
 
 export const minPasswordLength = 8 // characters
 export const maxPasswordLength = 256

@@ -2,13 +2,14 @@
  * Moves every stored value to the current master key, while servers serve and write. A value is written only if it is unchanged since it
  * was read; a value that a server has replaced meanwhile is read again.
  */
-import type { Owner } from '../identity/tenant-ref.js'
-import type { SystemTables } from '../database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
-import {
-  SecretUnreadable, headerLength, callbackPlace, idempotencyPlace, mfaPlace, webhookSecretPlace, type SecretCipher
-} from './cipher.js'
+import { type Kysely, sql } from 'kysely'
 import { tenantColumn } from '../database/sql.js'
+import type { SystemTables } from '../database/system-tables.js'
+import type { Owner } from '../identity/tenant-ref.js'
+import {
+  callbackPlace, headerLength, idempotencyPlace, mfaPlace, type SecretCipher,
+  SecretUnreadable, webhookSecretPlace
+} from './cipher.js'
 
 const maxPasses = 10 // each pass finds new values while servers still write under another key
 

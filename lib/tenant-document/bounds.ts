@@ -1,8 +1,8 @@
 /** Limits the size of a tenant's document. The limits are checked before the document is read, and in turns, whatever its size. */
 import type { Yielder } from '../concurrency/event-loop-yielder.js'
-import { ConfigError, pointerTo, type Fault } from '../schema/faults.js'
 import { ExactNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
+import { ConfigError, type Fault, pointerTo } from '../schema/faults.js'
 import { maxRoutes, maxWorkflows } from './schema.js'
 
 /** The limits of the whole document. */

@@ -1,16 +1,16 @@
 /** The context for checking and compiling a tenant's document. */
 import type { RouteContext } from '../compiler/route.js'
+import { compileConnectors, type ConnectorSet } from '../connectors/index.js'
+import type { Catalogue } from '../database/catalogue.js'
+import { type Env, setting } from '../expressions/environment.js'
 import type { SecretUses } from '../expressions/secret-uses.js'
+import type { FileRules } from '../files/rules.js'
+import { FaultList } from '../schema/faults.js'
 import type { Functions } from '../schema/function.js'
 import type { Pagination } from '../schema/pagination.js'
 import type { Tenancy } from '../schema/tenancy.js'
-import type { Catalogue } from '../database/catalogue.js'
-import type { TenantDocument } from './schema.js'
-import type { FileRules } from '../files/rules.js'
 import type { StepKinds } from '../workflows/types.js'
-import { setting, type Env } from '../expressions/environment.js'
-import { FaultList } from '../schema/faults.js'
-import { compileConnectors, type ConnectorSet } from '../connectors/index.js'
+import type { TenantDocument } from './schema.js'
 
 /** A route of the server itself: a built-in one, one of the platform's document, or one of the embedding app. */
 export interface TakenRoute {

@@ -1,16 +1,16 @@
 /** Reads a tenant's document and adds its defaults. */
-import type { Route } from '../schema/route.js'
-import type { Workflow } from '../schema/workflow.js'
-import { FaultList, ConfigError } from '../schema/faults.js'
-import { withDefaultRule } from '../document/rules/sections.js'
 import { read, type Reading } from '../document/reader.js'
-import { TenantCors } from '../schema/server.js'
-import { Credentials, CustomIntegrations } from '../schema/integrations.js'
-import { Webhooks } from '../schema/webhook.js'
+import { withDefaultRule } from '../document/rules/sections.js'
 import { Sections } from '../document/sections.js'
-import { deepFreeze, isRecord } from '../json/plain-value.js'
-import { Settings, TenantCache, TenantDocument, TenantRateLimit } from './schema.js'
 import { failure } from '../errors.js'
+import { deepFreeze, isRecord } from '../json/plain-value.js'
+import { ConfigError, FaultList } from '../schema/faults.js'
+import { Credentials, CustomIntegrations } from '../schema/integrations.js'
+import type { Route } from '../schema/route.js'
+import { TenantCors } from '../schema/server.js'
+import { Webhooks } from '../schema/webhook.js'
+import type { Workflow } from '../schema/workflow.js'
+import { Settings, TenantCache, TenantDocument, TenantRateLimit } from './schema.js'
 
 /**
  * Reads a document that was checked when it was saved, adds its defaults, and freezes it; its routes and workflows are taken

@@ -1,12 +1,12 @@
 /** The schema of the documents that tenants save. */
-import { Type, type Static, type TSchema } from 'typebox'
-import { MapOf, Section, type SchemaNode } from '../schema/annotations.js'
-import { TenantCors } from '../schema/server.js'
+import { type Static, type TSchema, Type } from 'typebox'
+import { MapOf, type SchemaNode, Section } from '../schema/annotations.js'
 import { Credentials, CustomIntegrations, Integrations } from '../schema/integrations.js'
 import { RateLimit, type WithDefaultRule } from '../schema/limits.js'
 import { Route } from '../schema/route.js'
+import { TenantCors } from '../schema/server.js'
 import { Webhooks } from '../schema/webhook.js'
-import { Workflows, type Workflow } from '../schema/workflow.js'
+import { type Workflow, Workflows } from '../schema/workflow.js'
 
 export const maxRoutes = 500
 export const maxWorkflows = 100

@@ -1,9 +1,9 @@
 /** The parts of a tenant's document that only callers with permission for secrets can change. */
 import type { SecretUses } from '../expressions/secret-uses.js'
-import type { TenantDocument } from './schema.js'
-import { pointerTo } from '../schema/faults.js'
-import { stringifyJson } from '../json/stringify.js'
 import { isRecord } from '../json/plain-value.js'
+import { stringifyJson } from '../json/stringify.js'
+import { pointerTo } from '../schema/faults.js'
+import type { TenantDocument } from './schema.js'
 
 /**
  * JSON Pointers of the parts that read a secret, and of the connectors and settings that these parts use. A changed connector or

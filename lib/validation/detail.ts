@@ -1,7 +1,7 @@
 /** One error of the input, for the caller: its place and its remedy. */
 import type { ErrorObject } from 'ajv'
-import { nearest } from '../schema/faults.js'
 import { failure, type TenantryError } from '../errors.js'
+import { nearest } from '../schema/faults.js'
 
 export interface ErrorDetail {
   /** JSON Pointer into the request: `/body/items/3/title`. */

@@ -3,9 +3,9 @@
  * again exactly.
  */
 import type { ErrorObject } from 'ajv'
-import { pointerTo } from '../schema/faults.js'
-import { compareNumbers, isExact, isInteger, type Exact } from '../json/exact-number.js'
+import { compareNumbers, type Exact, isExact, isInteger } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
+import { pointerTo } from '../schema/faults.js'
 
 type Check = (value: unknown) => readonly ErrorObject[] | null
 

@@ -1,7 +1,7 @@
 /** The compilers of an app's own routes: Fastify's, loaded by the first schema, and each serializer once for each schema. */
+import { createRequire } from 'node:module'
 import type { BuildCompilerFromPool } from '@fastify/ajv-compiler'
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
-import { createRequire } from 'node:module'
 import { sharedByText } from '../cache/weak-memo.js'
 
 type SerializerCompiler = ReturnType<SerializerFactory>

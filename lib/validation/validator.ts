@@ -3,14 +3,14 @@
  *
  * Values of URLs and headers are text and are converted to the types of their schemas. Bodies are never converted.
  */
-import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv'
 import { createRequire } from 'node:module'
-import { pointerTo } from '../schema/faults.js'
+import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv'
+import { sharedByText } from '../cache/weak-memo.js'
 import { failure, type TenantryError } from '../errors.js'
 import { isExact, numberIn } from '../json/exact-number.js'
 import { holdsExact } from '../json/parse.js'
-import { sharedByText } from '../cache/weak-memo.js'
 import { isRecord } from '../json/plain-value.js'
+import { pointerTo } from '../schema/faults.js'
 import { detailOf, type ErrorDetail } from './detail.js'
 import { checkExact, errorsIn } from './exact.js'
 

@@ -1,11 +1,11 @@
 /** Opens the configured vector store. */
-import type { Owner } from '../identity/tenant-ref.js'
 import type { Engine } from '../database/engine.js'
-import type { VectorSpace, VectorStore } from './types.js'
+import type { Owner } from '../identity/tenant-ref.js'
 import { createPgvectorIndex } from './pgvector.js'
 import { openQdrantIndex } from './qdrant.js'
 import { createDocumentRecords } from './records.js'
 import { createVectorStore } from './store.js'
+import type { VectorSpace, VectorStore } from './types.js'
 
 /** The document's `agent.vectorStore`. */
 export interface VectorStoreSection {

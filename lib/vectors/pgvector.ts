@@ -3,11 +3,11 @@
  * filtered search in the index of all tenants' vectors would find few of its rows, or none. Larger tenants use the index, which
  * continues (`iterative_scan`) until it has found enough rows.
  */
-import { platformRef, type Owner } from '../identity/tenant-ref.js'
-import type { SystemTables } from '../database/system-tables.js'
-import type { Nearest, VectorIndex, VectorQuery, VectorSpace } from './types.js'
-import { sql, type Kysely, type RawBuilder } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { vectorTableName } from '../database/document-tables.js'
+import type { SystemTables } from '../database/system-tables.js'
+import { type Owner, platformRef } from '../identity/tenant-ref.js'
+import type { Nearest, VectorIndex, VectorQuery, VectorSpace } from './types.js'
 
 export const exactUpTo = 2000 // chunks per tenant
 

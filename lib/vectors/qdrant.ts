@@ -3,11 +3,11 @@
  * and the first condition of every request. The caller's filter only adds conditions: hashes of names and values, so that no text
  * of a caller becomes a path or an operator.
  */
-import type { Owner } from '../identity/tenant-ref.js'
-import type { QdrantClient } from '@qdrant/js-client-rest'
-import type { Nearest, VectorIndex, VectorSpace } from './types.js'
 import { createHash } from 'node:crypto'
+import type { QdrantClient } from '@qdrant/js-client-rest'
 import { failure } from '../errors.js'
+import type { Owner } from '../identity/tenant-ref.js'
+import type { Nearest, VectorIndex, VectorSpace } from './types.js'
 
 const perRequest = 128 // vectors per request; a vector of 1,536 numbers has 20 kB as JSON
 const timeoutMs = 10_000

@@ -1,13 +1,13 @@
 /** The SQL of documents and their text. */
-import type { Owner } from '../identity/tenant-ref.js'
+import { type Kysely, sql, type Transaction } from 'kysely'
+import { tenantColumn } from '../database/sql.js'
 import type { SystemTables } from '../database/system-tables.js'
-import type { DocumentText, ChunkMatch, Nearest, StaleDocument, StoredDocument, VectorDocument, VectorQuery, VectorSpace } from './types.js'
-import { sql, type Kysely, type Transaction } from 'kysely'
 import { lockTenant } from '../database/tenant-lock.js'
 import { failure } from '../errors.js'
+import type { Owner } from '../identity/tenant-ref.js'
 import { stringifyJson } from '../json/stringify.js'
 import { searchText } from '../queries/comparison.js'
-import { tenantColumn } from '../database/sql.js'
+import type { ChunkMatch, DocumentText, Nearest, StaleDocument, StoredDocument, VectorDocument, VectorQuery, VectorSpace } from './types.js'
 
 type Writer = Transaction<SystemTables>
 

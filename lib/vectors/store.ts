@@ -1,8 +1,8 @@
 /** Stores documents in SQL, with an index of their vectors. */
+import { randomUUID } from 'node:crypto'
 import type { Owner } from '../identity/tenant-ref.js'
 import type { DocumentRecords } from './records.js'
 import type { VectorIndex, VectorStore } from './types.js'
-import { randomUUID } from 'node:crypto'
 
 const uploadMs = 600_000 // ms from writing a version's vectors until the version becomes current
 const perSweep = 100

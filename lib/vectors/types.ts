@@ -3,9 +3,9 @@
  * always in the SQL database, which also holds the current version of each document. The vectors are in an index behind a small
  * interface: pgvector, or Qdrant.
  */
-import type { Owner } from '../identity/tenant-ref.js'
 import type { Transaction } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
+import type { Owner } from '../identity/tenant-ref.js'
 
 export interface Chunk {
   /** Position in its document, from 0. */

@@ -1,7 +1,7 @@
 /** The parts that all schemes of signed webhooks share. */
-import type {} from 'fastify'
-import type { IncomingHttpHeaders } from 'node:http'
 import { createHash, timingSafeEqual } from 'node:crypto'
+import type { IncomingHttpHeaders } from 'node:http'
+import type {} from 'fastify'
 import { failure, type TenantryError } from '../errors.js'
 
 /** A received request, before its body is parsed. */

@@ -1,8 +1,8 @@
 /** The schemes of signed webhooks, by their names in documents. */
+import { createHash, createHmac } from 'node:crypto'
 import type { IncomingHttpHeaders } from 'node:http'
-import { createHmac, createHash } from 'node:crypto'
-import { anyEqual, idOr, invalid, requireSigned, memberOf, requireTime, maxSignatures, type Scheme, type Delivery } from './scheme.js'
 import { formOf, isForm } from './form.js'
+import { anyEqual, type Delivery, idOr, invalid, maxSignatures, memberOf, requireSigned, requireTime, type Scheme } from './scheme.js'
 
 export const algorithms = ['sha256', 'sha512', 'sha1'] as const
 export const encodings = ['hex', 'base64'] as const

@@ -1,14 +1,14 @@
 /** The context that workflows are compiled in, and the values that their templates read. */
-import type { FaultList } from '../schema/faults.js'
+import type { ConnectorSet } from '../connectors/types.js'
+import type { Catalogue } from '../database/catalogue.js'
 import type { Env } from '../expressions/environment.js'
-import type { Functions } from '../schema/function.js'
-import type { Pagination } from '../schema/pagination.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { PartUses, SecretUses } from '../expressions/secret-uses.js'
 import type { Reference, TemplateSource } from '../expressions/types.js'
-import type { ConnectorSet } from '../connectors/types.js'
-import type { Catalogue } from '../database/catalogue.js'
 import type { FileRules } from '../files/rules.js'
+import type { FaultList } from '../schema/faults.js'
+import type { Functions } from '../schema/function.js'
+import type { Pagination } from '../schema/pagination.js'
 import type { ReadSources, StepKinds } from './types.js'
 
 /** The same context as for a route (lib/compiler/route.ts). */

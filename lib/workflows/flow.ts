@@ -1,8 +1,8 @@
 /** The order of a workflow's steps: sequential, nested, or chosen by a switch. */
-import type { CompiledStep } from './types.js'
-import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
+import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
 import { maxNesting, maxSteps, type Step } from '../schema/workflow.js'
 import { checkStepMembers, kindOf } from './members.js'
+import type { CompiledStep } from './types.js'
 
 /** A step and its place. */
 export interface Place {

@@ -1,8 +1,8 @@
 /** The members of each kind of step; others are faults. */
+import { type FaultList, nearest, pointerTo } from '../schema/faults.js'
+import { type Query, queryOperations } from '../schema/query.js'
 import type { Step } from '../schema/workflow.js'
 import type { CompiledStep } from './types.js'
-import { nearest, pointerTo, type FaultList } from '../schema/faults.js'
-import { type Query, queryOperations } from '../schema/query.js'
 
 type Kind = CompiledStep['kind']
 type Member = keyof Step

@@ -1,8 +1,8 @@
 /** The rows of scheduled workflows, in tenantry.workflow_schedules. */
+import { type Kysely, sql } from 'kysely'
+import type { SystemTables } from '../database/system-tables.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import type { Workflow } from '../schema/workflow.js'
-import type { SystemTables } from '../database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
 import { parseSchedule } from '../time/schedule.js'
 
 /** Replaces the schedules of a document; an unchanged one keeps its next time. */

@@ -2,14 +2,14 @@
  * Kinds of steps that other plugins run: language models, embeddings, files and messages to rooms. Their checks, and the interface of
  * their runners.
  */
-import type { Step } from '../schema/workflow.js'
-import type { StepKind, MemberFault, RunnerKind } from './types.js'
-import type { Owner } from '../identity/tenant-ref.js'
-import type { ModelTool } from '../models/types.js'
-import { isRecord } from '../json/plain-value.js'
-import { nearest } from '../schema/faults.js'
 import { hasTemplate } from '../expressions/template-parser.js'
+import type { Owner } from '../identity/tenant-ref.js'
+import { isRecord } from '../json/plain-value.js'
+import type { ModelTool } from '../models/types.js'
 import { isRoomName } from '../realtime/rooms.js'
+import { nearest } from '../schema/faults.js'
+import type { Step } from '../schema/workflow.js'
+import type { MemberFault, RunnerKind, StepKind } from './types.js'
 
 export const llmParams = ['system', 'maxOutputTokens', 'temperature', 'tools'] as const
 

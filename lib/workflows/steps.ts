@@ -1,17 +1,17 @@
 /** Compiles the steps of a workflow in the order in which they run: each can read the steps that have ended by then. */
-import type { CompiledQuery, Reference, Scope } from '../expressions/types.js'
+import { compileCondition, type ReportFault, reportFault } from '../expressions/condition.js'
+import { compileCopies } from '../expressions/copies.js'
+import { type CompiledExpression, compileExpression } from '../expressions/expression.js'
 import type { TemplateContext } from '../expressions/reference.js'
+import { compileValue } from '../expressions/template.js'
+import type { CompiledQuery, Reference, Scope } from '../expressions/types.js'
+import { compileQuery, type QueryContext } from '../queries/index.js'
 import type { Query } from '../schema/query.js'
 import type { Step } from '../schema/workflow.js'
 import type { WorkflowContext } from './context.js'
 import type { Flow, Place } from './flow.js'
-import type { CompiledStep, RunnerKind, StepKinds } from './types.js'
-import { compileCondition, reportFault, type ReportFault } from '../expressions/condition.js'
-import { compileCopies } from '../expressions/copies.js'
-import { compileExpression, type CompiledExpression } from '../expressions/expression.js'
-import { compileValue } from '../expressions/template.js'
-import { compileQuery, type QueryContext } from '../queries/index.js'
 import { queryOf } from './members.js'
+import type { CompiledStep, RunnerKind, StepKinds } from './types.js'
 
 const defaultBackoffMs = 1000
 const noLocals = Object.freeze({})

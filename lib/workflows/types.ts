@@ -1,9 +1,9 @@
 /** A compiled workflow: plain frozen data with closures, without I/O. */
-import type { CompiledCall } from '../connectors/types.js'
-import type { CompiledQuery, CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { TableUse } from '../cache/store.js'
+import type { CompiledCall } from '../connectors/types.js'
 import type { Condition, ReportFault } from '../expressions/condition.js'
 import type { CopyCheck } from '../expressions/copies.js'
+import type { CompiledQuery, CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { Callback, Step } from '../schema/workflow.js'
 
 /** The declared workflow: plain JSON, which compiles again with current tables and connectors. */

@@ -3,10 +3,10 @@
  * reads their values by reference; its text contains none.
  */
 import type { Column, Table } from '../../lib/database/catalogue.js'
+import { parseJson } from '../../lib/json/parse.js'
 import { kindOf } from '../../lib/queries/column-value.js'
 import { meant, pointerTo } from '../../lib/schema/faults.js'
-import { Operator, type Filter } from '../../lib/schema/query.js'
-import { parseJson } from '../../lib/json/parse.js'
+import { type Filter, Operator } from '../../lib/schema/query.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 
 const maxFilters = 20

@@ -2,12 +2,12 @@
  * Rows of the application's tables for administrators, without a route for each table. Its writes clear the cache and send
  * webhooks, if these plugins are registered.
  */
-import type {} from '../auth/index.js'
 import type {} from '../../lib/cache/store.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../files/types.js'
 import type {} from '../webhooks/index.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { adminRoutes } from './routes.js'
 import { createEntities, type Entities } from './service.js'
 

@@ -1,18 +1,18 @@
 /** The endpoints of rows and their schemas. */
 import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify'
-import type { Caller, Entities } from './service.js'
-import { Type, type Static } from 'typebox'
-import { pointerTo } from '../../lib/schema/faults.js'
+import { type Static, Type } from 'typebox'
 import { notReached, withNote } from '../../lib/firestore/unsupported.js'
-import { invalidInput } from '../../lib/validation/detail.js'
-import { isPlatformAdmin } from '../auth/access.js'
-import { errorResponses } from '../conventions/index.js'
 import { errorSchema } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
-import { tenantOf } from '../tenancy/required.js'
-import { named } from '../../lib/validation/named-schema.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
+import { pointerTo } from '../../lib/schema/faults.js'
+import { invalidInput } from '../../lib/validation/detail.js'
+import { named } from '../../lib/validation/named-schema.js'
+import { isPlatformAdmin } from '../auth/access.js'
+import { errorResponses } from '../conventions/index.js'
+import { tenantOf } from '../tenancy/required.js'
 import { isFilter } from './filters.js'
+import type { Caller, Entities } from './service.js'
 
 const maxText = 1000 // characters of `select` and of `order`
 const maxId = 1024 // characters

@@ -2,16 +2,16 @@
  * Queries by shape. Callers' values are read by reference and never become text. The rest, the table, the columns with their operators, the
  * order and the members, is compiled once and cached.
  */
-import type { Query } from '../../lib/schema/query.js'
-import type { QueryContext } from '../../lib/queries/context.js'
-import type { BoundQuery, CompiledQuery, Scope, TemplateSource } from '../../lib/expressions/types.js'
-import type { Engine } from '../../lib/database/engine.js'
 import { LRUCache } from 'lru-cache'
-import { compileQuery } from '../../lib/queries/index.js'
-import { FaultList, type Fault } from '../../lib/schema/faults.js'
+import type { Engine } from '../../lib/database/engine.js'
 import { failure, TenantryError } from '../../lib/errors.js'
+import type { BoundQuery, CompiledQuery, Scope, TemplateSource } from '../../lib/expressions/types.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { viewOf, type Reach } from './tables.js'
+import type { QueryContext } from '../../lib/queries/context.js'
+import { compileQuery } from '../../lib/queries/index.js'
+import { type Fault, FaultList } from '../../lib/schema/faults.js'
+import type { Query } from '../../lib/schema/query.js'
+import { type Reach, viewOf } from './tables.js'
 
 const maxShapes = 500 // of all callers
 const maxKeptText = 16_384 // characters of SQL; longer ones are compiled each time

@@ -1,12 +1,12 @@
 /** The requirements on a table for work on its rows, and the refusals. */
 import type { Catalogue, Table } from '../../lib/database/catalogue.js'
-import { keyColumns } from '../../lib/queries/row-key.js'
-import { meant } from '../../lib/schema/faults.js'
 import { softDeleteColumns } from '../../lib/database/declared-tables.js'
 import { ColumnsError } from '../../lib/database/failures.js'
 import { columnsProposal } from '../../lib/database/migrations/proposal.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { keyColumns } from '../../lib/queries/row-key.js'
+import { meant } from '../../lib/schema/faults.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 
 /** The table of that name. Throws the same `notFound` for a missing table and one that the caller may not see. */

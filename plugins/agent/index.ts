@@ -2,7 +2,12 @@
  * Chat with a language model that searches the tenant's documents and calls tools with the rights of the caller. Conversations are
  * stored for each user.
  */
+import type { Static } from 'typebox'
+import { createCachedProbe } from '../../lib/concurrency/cached-probe.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { callback, record, whole } from '../../lib/plugin/options.js'
+import type { Chat } from '../../lib/schema/agent.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../embeddings/index.js'
@@ -10,13 +15,8 @@ import type {} from '../mcp-client/types.js'
 import type {} from '../models/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../tools/index.js'
-import type { Static } from 'typebox'
-import type { AgentHealth } from './schemas.js'
-import type { Chat } from '../../lib/schema/agent.js'
-import { createCachedProbe } from '../../lib/concurrency/cached-probe.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback, record, whole } from '../../lib/plugin/options.js'
 import { agentRoutes } from './routes.js'
+import type { AgentHealth } from './schemas.js'
 import { createAgent } from './service.js'
 import { createConversationStore } from './store.js'
 

@@ -1,5 +1,5 @@
 /** Bodies of the endpoints of chat and conversations. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { ListOf } from '../../lib/http/page.js'
 import { ModelUsage } from '../../lib/models/types.js'
 import { named } from '../../lib/validation/named-schema.js'

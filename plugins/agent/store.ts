@@ -1,12 +1,12 @@
 /** The SQL of conversations. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type Kysely, sql, type Transaction } from 'kysely'
+import { type IdempotencyClaim, markClaim } from '../../lib/database/idempotency-claim.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Page } from '../../lib/http/page.js'
-import type { Conversation, ConversationMessage, ConversationOwner } from './types.js'
-import { sql, type Kysely, type Transaction } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
-import { markClaim, type IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
+import type { Page } from '../../lib/http/page.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { storable } from '../../lib/json/storable.js'
+import type { Conversation, ConversationMessage, ConversationOwner } from './types.js'
 
 const conversations = 'tenantry.conversations'
 const messages = 'tenantry.conversation_messages'

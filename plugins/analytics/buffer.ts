@@ -2,11 +2,11 @@
  * Counted requests that are not written yet: summed by hour, tenant and line, and written by time and number, outside of requests. A batch
  * with an unknown outcome is written again unchanged, under its number.
  */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import { hourMs } from '../../lib/time/spans.js'
 import { TenantryError } from '../../lib/errors.js'
-import { bucketOf, otherRoutes, RouteLines, type Line } from './lines.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import { hourMs } from '../../lib/time/spans.js'
+import { bucketOf, type Line, otherRoutes, RouteLines } from './lines.js'
 
 const maxWaiting = 20_000 // waiting sums; further requests are not counted while the database is unreachable
 const maxOfTenant = 200 // waiting sums of one tenant and hour; others are under `otherRoutes`

@@ -1,11 +1,11 @@
 /** `GET /analytics/summary`. */
+import type { FastifyInstance } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { errorResponses } from '../../lib/http/error-schemas.js'
+import { named } from '../../lib/validation/named-schema.js'
 import type {} from '../auth/index.js'
 import type {} from '../tenancy/index.js'
-import type { FastifyInstance } from 'fastify'
-import { Type, type Static } from 'typebox'
-import { errorResponses } from '../../lib/http/error-schemas.js'
 import { rangeOf } from './service.js'
-import { named } from '../../lib/validation/named-schema.js'
 import { maxRoutes } from './store.js'
 
 const maxTextLength = 64 // characters of a date and time

@@ -1,10 +1,10 @@
 /** `app.analytics`: the figures of requests. */
+import { endOf, timeOf } from '../../lib/http/page.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import { dayMs, hourMs } from '../../lib/time/spans.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import type { RequestBuffer } from './buffer.js'
 import type { Figures, StatsStore } from './store.js'
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import { hourMs, dayMs } from '../../lib/time/spans.js'
-import { invalidInput } from '../../lib/validation/detail.js'
-import { endOf, timeOf } from '../../lib/http/page.js'
 
 export interface Analytics {
   /** The days that figures are kept. */

@@ -1,12 +1,12 @@
 /** The SQL of figures of requests. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Batch } from './buffer.js'
 import { randomUUID } from 'node:crypto'
-import { sql, type Kysely, type RawBuilder } from 'kysely'
-import { maxRetentionDays } from '../../lib/schema/analytics.js'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { maxRetentionDays } from '../../lib/schema/analytics.js'
 import { dayMs } from '../../lib/time/spans.js'
+import type { Batch } from './buffer.js'
 import { durationOf, otherRoutes } from './lines.js'
 
 /** The rows of an hour with the name of a route; beyond, new ones are added to `otherRoutes`. */

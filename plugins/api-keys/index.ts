@@ -1,10 +1,10 @@
 /** API keys of tenants: the header `x-api-key`, and the endpoints under `/tenant/api-keys`. */
-import type {} from '../auth/index.js'
-import type {} from '../database/index.js'
-import type {} from '../tenancy/index.js'
 import { definePlugin, requireSameContext } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
 import { callback } from '../../lib/plugin/options.js'
+import type {} from '../auth/index.js'
+import type {} from '../database/index.js'
+import type {} from '../tenancy/index.js'
 import { createKeyMemory } from './memory.js'
 import { apiKeyRoutes } from './routes.js'
 import { createApiKeys } from './service.js'

@@ -2,16 +2,16 @@
  * Keys in this process's memory: the tenant of each id, which never changes, and the keys of each tenant, which a change removes. Unknown
  * ids are kept apart, few and for a short time: many of them displace only each other.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Claims } from '../../lib/expressions/types.js'
-import type { Admit, ApiKeyOwners } from '../auth/sources.js'
-import type { KeyUses } from './uses.js'
 import { timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
+import type { Claims } from '../../lib/expressions/types.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { claimsOfKey, keyTextOf } from '../auth/callers.js'
-import { hashOf, idOf, type ApiKeyStore, type KeyRow } from './store.js'
+import type { Admit, ApiKeyOwners } from '../auth/sources.js'
+import { type ApiKeyStore, hashOf, idOf, type KeyRow } from './store.js'
+import type { KeyUses } from './uses.js'
 
 const maxIds = 100_000
 const maxWeight = 67_108_864 // bytes of all keys in memory, approximately

@@ -1,16 +1,16 @@
 /** The endpoints of API keys and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
+import { isFound, ListOf, pageOf, pageQuery, searchQuery, slice } from '../../lib/http/page.js'
+import { Success } from '../../lib/http/schemas.js'
 import { invalidInput } from '../../lib/validation/detail.js'
-import { actorOf } from '../auth/actor.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings } from '../auth/access.js'
+import { actorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions/index.js'
-import { ListOf, pageOf, pageQuery, slice, isFound, searchQuery } from '../../lib/http/page.js'
 import { tenantOf } from '../tenancy/required.js'
-import { named } from '../../lib/validation/named-schema.js'
-import { Success } from '../../lib/http/schemas.js'
-import { maxGraceDays, maxKeys, type ApiKey, type ApiKeys, type Grantor } from './service.js'
+import { type ApiKey, type ApiKeys, type Grantor, maxGraceDays, maxKeys } from './service.js'
 
 const Id = Type.String({ format: 'uuid' })
 const Time = (description: string) => Type.String({ format: 'date-time', description })

@@ -1,15 +1,15 @@
 /** The handlers of the endpoints of API keys. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { randomUUID } from 'node:crypto'
 import type { Kysely } from 'kysely'
+import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { KeyUses } from './uses.js'
-import { randomUUID } from 'node:crypto'
-import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
-import { requireGrant, type PermissionSet } from '../auth/permissions.js'
-import { createKeyText, hashOf, type ApiKeyStore, type KeyRow } from './store.js'
+import { type PermissionSet, requireGrant } from '../auth/permissions.js'
+import { type ApiKeyStore, createKeyText, hashOf, type KeyRow } from './store.js'
+import type { KeyUses } from './uses.js'
 
 export const maxKeys = 100 // of one tenant
 export const maxGraceDays = 90

@@ -1,9 +1,9 @@
 /** The text and the SQL of API keys. */
-import type { ApiKeysTable, SystemTables } from '../../lib/database/system-tables.js'
 import { hash, randomBytes } from 'node:crypto'
-import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
-import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
+import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
+import type { ApiKeysTable, SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
 const secretBytes = 32 // 256 random bits, which cannot be guessed: a plain hash is enough
 const form = /^tnt_([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})_[A-Za-z0-9_-]{43}$/

@@ -1,6 +1,6 @@
 /** The last use of each key, collected in memory and written outside of requests. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Use } from './store.js'
 
 const interval = 60_000 // ms between writes; a key is in each at most once

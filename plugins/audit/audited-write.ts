@@ -1,12 +1,12 @@
 /** One writing statement with its entry in the audit log. Afterwards the cache is invalidated and webhooks are sent. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { BoundQuery, CompiledQuery } from '../../lib/expressions/types.js'
-import type { Engine, Session } from '../../lib/database/engine.js'
 import type { CacheStore } from '../../lib/cache/store.js'
-import type { Webhooks } from '../webhooks/webhooks.js'
-import { auditStatement, type AuditEntry } from '../../lib/database/audit.js'
+import { type AuditEntry, auditStatement } from '../../lib/database/audit.js'
+import type { Engine, Session } from '../../lib/database/engine.js'
 import { requireMark } from '../../lib/database/idempotency-claim.js'
 import { failure, isFailure } from '../../lib/errors.js'
+import type { BoundQuery, CompiledQuery } from '../../lib/expressions/types.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Webhooks } from '../webhooks/webhooks.js'
 
 export interface AuditedWriteDependencies {
   readonly engine: Pick<Engine, 'transaction'>

@@ -1,12 +1,12 @@
 /** The audit log: `app.audit`, the endpoint `GET /audit`, and the removal of old entries. Other plugins write their entries without it. */
-import type {} from '../database/index.js'
-import { defaultRetentionDays, maxRetentionDays } from '../../lib/schema/plugins.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, whole } from '../../lib/plugin/options.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
+import { callback, whole } from '../../lib/plugin/options.js'
+import { defaultRetentionDays, maxRetentionDays } from '../../lib/schema/plugins.js'
+import type {} from '../database/index.js'
 import { plansOf } from '../plans/plans-of.js'
 import { auditRoutes } from './routes.js'
-import { createAudit, type Audit } from './service.js'
+import { type Audit, createAudit } from './service.js'
 import { sweepAudit } from './store.js'
 
 export { auditActions, noActor } from '../../lib/database/audit.js'

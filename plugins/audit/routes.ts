@@ -1,16 +1,16 @@
 /** `GET /audit`. */
-import type {} from '../auth/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { Type, type Static } from 'typebox'
-import { auditActions, tenantOfEntry, type AuditAction } from '../../lib/database/audit.js'
-import { invalidInput } from '../../lib/validation/detail.js'
-import { insufficientPermissions, isPlatformAdmin } from '../auth/access.js'
+import { type Static, Type } from 'typebox'
+import { type AuditAction, auditActions, tenantOfEntry } from '../../lib/database/audit.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
-import { ListOf, pageOf, pageQuery, endOf, timeOf } from '../../lib/http/page.js'
-import { tenantOf } from '../tenancy/required.js'
-import { named } from '../../lib/validation/named-schema.js'
-import { maxCounted, type AuditFilter, type AuditRow } from './store.js'
+import { endOf, ListOf, pageOf, pageQuery, timeOf } from '../../lib/http/page.js'
 import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
+import { invalidInput } from '../../lib/validation/detail.js'
+import { named } from '../../lib/validation/named-schema.js'
+import { insufficientPermissions, isPlatformAdmin } from '../auth/access.js'
+import type {} from '../auth/index.js'
+import { tenantOf } from '../tenancy/required.js'
+import { type AuditFilter, type AuditRow, maxCounted } from './store.js'
 
 const maxTimeLength = 64 // characters of a date and time
 

@@ -1,11 +1,11 @@
 /** `app.audit`: the audit log. */
-import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
+import { auditActions, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { auditActions, writeAudit, type AuditEntry } from '../../lib/database/audit.js'
-import { unlimited, type Plans } from '../../lib/plans/plans.js'
+import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { dayMs } from '../../lib/time/spans.js'
-import { readAudit, type AuditFilter, type AuditPage } from './store.js'
+import { type AuditFilter, type AuditPage, readAudit } from './store.js'
 
 export interface Audit {
   /** Adds an entry with the current time; none for an unknown tenant, or one that is being deleted. Throws for an unknown action. */

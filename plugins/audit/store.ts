@@ -1,10 +1,10 @@
 /** Reads the audit log. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
-import { archivedTenant, keptText, type AuditAction } from '../../lib/database/audit.js'
+import { type Kysely, sql } from 'kysely'
+import { archivedTenant, type AuditAction, keptText } from '../../lib/database/audit.js'
 import { maxSweptRows as maxRows, removal, sweep } from '../../lib/database/retention.js'
-import { unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type Plan, type Plans, unlimited } from '../../lib/plans/plans.js'
 
 /** The highest number of counted and skipped entries, so that the cost is bounded for a log of any length. */
 export const maxCounted = 10_000

@@ -1,14 +1,14 @@
 /** Access: the requirements of a route, and the permissions of a caller. */
-import type { Claims } from '../../lib/expressions/types.js'
 import type { IncomingHttpHeaders } from 'node:http'
-import type { RoleSource } from './sources.js'
-import { failure, type TenantryError } from '../../lib/errors.js'
 import { whenKnown } from '../../lib/cache/async-cache.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import { isPlatformAdmin, type Owner } from '../../lib/identity/tenant-ref.js'
 import { isOfApiKey } from './callers.js'
 import { tokenInvalid } from './errors.js'
 import { grants, noPermissions, type PermissionSet } from './permissions.js'
 import { ownProvider, providerOf } from './providers/claims.js'
+import type { RoleSource } from './sources.js'
 
 export { isPlatformAdmin } from '../../lib/identity/tenant-ref.js'
 

@@ -1,7 +1,7 @@
 /** The actor of a request, for the audit log. */
-import type { Claims } from '../../lib/expressions/types.js'
-import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import type { Actor } from '../../lib/database/audit.js'
+import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import { isPlatformAdmin } from './access.js'
 import { keyOf } from './callers.js'
 

@@ -1,11 +1,11 @@
 /** Callers with API keys, and the permissions of roles. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Claims } from '../../lib/expressions/types.js'
-import { whenKnown } from '../../lib/cache/async-cache.js'
 import { createHmac, hash, timingSafeEqual } from 'node:crypto'
+import { whenKnown } from '../../lib/cache/async-cache.js'
+import type { Claims } from '../../lib/expressions/types.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { apiKeyUnknown } from './errors.js'
-import { unionOf, type PermissionSet } from './permissions.js'
-import { noSources, type Admit, type RoleSource, type Sources } from './sources.js'
+import { type PermissionSet, unionOf } from './permissions.js'
+import { type Admit, noSources, type RoleSource, type Sources } from './sources.js'
 
 const maxKeyLength = 256 // characters; longer keys are refused without a look-up
 const platformKey = /^[\x21-\x7e]{16,256}$/

@@ -1,7 +1,7 @@
 /** The claims of a verified token: required ones, their types, and their validity. */
 import type { Claims } from '../../lib/expressions/types.js'
-import { deepFreeze } from '../../lib/json/plain-value.js'
 import { isTenantId } from '../../lib/identity/tenant-ref.js'
+import { deepFreeze } from '../../lib/json/plain-value.js'
 import { tokenExpired, tokenInvalid } from './errors.js'
 
 const clockTolerance = 5_000 // ms by which the issuer's clock may be ahead of the server's

@@ -1,14 +1,14 @@
 /** Credentials without their secrets. Work that outlives its request stores one, and checks with it whether its caller may still act. */
-import type { Claims } from '../../lib/expressions/types.js'
 import type { IncomingHttpHeaders } from 'node:http'
-import type { OwnKeys } from './own-key.js'
 import { isDeepStrictEqual } from 'node:util'
-import { tenantIdOf, type TenantId } from '../../lib/identity/tenant-ref.js'
+import type { Claims } from '../../lib/expressions/types.js'
+import { type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { isOfPlatformKey, keyOf, keyTextOf, platformClaims, platformKeyId } from './callers.js'
 import { heldAt } from './claims.js'
 import { apiKeyUnknown, tokenInvalid } from './errors.js'
+import type { OwnKeys } from './own-key.js'
 import { fromProvider, ownProvider } from './providers/claims.js'
-import { noRevocations, tokenId, type Sources } from './sources.js'
+import { noRevocations, type Sources, tokenId } from './sources.js'
 import { bearerToken, type TokenStore } from './tokens.js'
 
 /** Plain JSON. */

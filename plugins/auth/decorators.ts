@@ -1,13 +1,13 @@
 /** Applies the rules of `access` to the decorators of @fastify/jwt: `app.jwt`, `request.jwtVerify` and `reply.jwtSign`. */
 import type { VerifyOptions } from '@fastify/jwt'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Registration } from './registration.js'
-import { type TokenStore, type Verified, bearerToken } from './tokens.js'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { tokenMissing } from './access.js'
 import { tokenExpired, tokenInvalid } from './errors.js'
 import { ownProvider } from './providers/claims.js'
+import type { Registration } from './registration.js'
+import { bearerToken, type TokenStore, type Verified } from './tokens.js'
 
 /** The functions of @fastify/jwt take options, a callback, both or neither. */
 type Callback = (error: unknown, result?: unknown) => void

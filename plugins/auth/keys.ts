@@ -1,10 +1,10 @@
 /** The keys of `jwt`: the configuration, never a token, decides the algorithm of each. @fastify/jwt verifies tokens with them. */
-import type { Settable } from '../../lib/schema/annotations.js'
-import type { JWT, VerifyOptions } from '@fastify/jwt'
 import { createHmac, createPublicKey } from 'node:crypto'
-import { FaultList } from '../../lib/schema/faults.js'
+import type { JWT, VerifyOptions } from '@fastify/jwt'
 import { checkJwt } from '../../lib/document/rules/auth.js'
-import { maxPreviousSecrets, minSecretLength, type Jwt } from '../../lib/schema/tokens.js'
+import type { Settable } from '../../lib/schema/annotations.js'
+import { FaultList } from '../../lib/schema/faults.js'
+import { type Jwt, maxPreviousSecrets, minSecretLength } from '../../lib/schema/tokens.js'
 import { tokenInvalid } from './errors.js'
 
 /** The document's `jwt` section. */

@@ -1,6 +1,6 @@
 /** The server's own keys: @fastify/jwt signs and verifies their tokens. The claims are checked elsewhere. */
 import type { JWT, SignOptions } from '@fastify/jwt'
-import { keyIdOf, verifierOf, verifyWithAny, type JwtOptions, type Keys, type Algorithm, type Decoded } from './keys.js'
+import { type Algorithm, type Decoded, type JwtOptions, keyIdOf, type Keys, verifierOf, verifyWithAny } from './keys.js'
 import { createPartialTokens, type PartialTokens } from './partial.js'
 
 export interface OwnKeys {

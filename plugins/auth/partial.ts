@@ -2,11 +2,11 @@
  * Partial tokens: the caller has given a password, and the second factor is missing. They are signed with a key derived from the signing
  * key, so that a partial token is never accepted as a full one, nor the reverse.
  */
+import { createPrivateKey, hkdfSync, randomUUID } from 'node:crypto'
 import type { JWT } from '@fastify/jwt'
 import type { Claims } from '../../lib/expressions/types.js'
-import { createPrivateKey, hkdfSync, randomUUID } from 'node:crypto'
 import { heldAt, requireForm } from './claims.js'
-import { verifierOf, verifyWithAny, type Keys } from './keys.js'
+import { type Keys, verifierOf, verifyWithAny } from './keys.js'
 
 /** The life of a partial token in seconds. */
 export const partialLifetime = 300

@@ -1,10 +1,10 @@
 /** The registration of @fastify/jwt: the app's own, or one that is created here. */
+import { randomBytes } from 'node:crypto'
 import type { FastifyJWTOptions, JWT } from '@fastify/jwt'
 import type { FastifyInstance, FastifyPluginCallback } from 'fastify'
-import type { Keys, Algorithm } from './keys.js'
-import type { Registered } from './own-key.js'
-import { randomBytes } from 'node:crypto'
 import { isRecord } from '../../lib/json/plain-value.js'
+import type { Algorithm, Keys } from './keys.js'
+import type { Registered } from './own-key.js'
 
 const namespace = 'tenantry'
 

@@ -1,10 +1,10 @@
 /** Decorators that other plugins add and auth reads: revoked tokens, API keys of tenants, and roles. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { hash } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
 import type { Claims } from '../../lib/expressions/types.js'
-import type { PermissionSet } from './permissions.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
-import { hash } from 'node:crypto'
+import type { PermissionSet } from './permissions.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -2,13 +2,13 @@
  * Cancels the subscriptions of a deleted tenant at the provider. This is a job, since the deletion must not depend on a provider, and a
  * failed job is repeated.
  */
-import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
+import { noActor, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
 import type { Job, Queue } from '../queue/index.js'
 import type { Tenants } from '../tenancy/index.js'
 import type { PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
-import { noActor, writeAudit } from '../../lib/database/audit.js'
 
 const job = 'billing.depart'
 const options = { retryLimit: 12, retryDelay: 60, expireIn: 120, concurrency: 1, endpoints: 'DELETE /tenants/{id} sends it' } as const // the last try is days after the first

@@ -3,20 +3,20 @@
  * with concurrent events of one tenant change it one after the other.
  */
 import type { Kysely, Transaction } from 'kysely'
-import type { Events } from '../../lib/database/events.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Plans } from '../../lib/plans/plans.js'
-import type { Cycle, ProviderEvent, ProviderName, Snapshot } from './providers/provider.js'
-import type { Emitter, OutboundEvent } from '../../lib/database/outbox.js'
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import { noActor, writeAudit, type AuditEntry } from '../../lib/database/audit.js'
-import { lockTenant } from '../../lib/database/tenant-lock.js'
-import { heardSnapshot, confirmed, knownOf, knownSince, merged, type Known } from './snapshots.js'
-import { resolvePlan, type TenantSubscription, type Judgement, type Memory } from './resolve-plan.js'
-import { noteEvent, readView, removeOldest, removeSubscription, writeMemory, writePlan, writeSubscription, type View } from './store.js'
-import { customerOf, takeOrphans } from './orphan-events.js'
-import { databaseBusy } from '../../lib/database/failures.js'
 import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
+import { type AuditEntry, noActor, writeAudit } from '../../lib/database/audit.js'
+import type { Events } from '../../lib/database/events.js'
+import { databaseBusy } from '../../lib/database/failures.js'
+import type { Emitter, OutboundEvent } from '../../lib/database/outbox.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import type { Plans } from '../../lib/plans/plans.js'
+import { customerOf, takeOrphans } from './orphan-events.js'
+import type { Cycle, ProviderEvent, ProviderName, Snapshot } from './providers/provider.js'
+import { type Judgement, type Memory, resolvePlan, type TenantSubscription } from './resolve-plan.js'
+import { confirmed, heardSnapshot, type Known, knownOf, knownSince, merged } from './snapshots.js'
+import { noteEvent, readView, removeOldest, removeSubscription, type View, writeMemory, writePlan, writeSubscription } from './store.js'
 
 export interface ChangeParts {
   readonly db: Kysely<SystemTables>

@@ -1,8 +1,8 @@
 /** The key that makes repeated requests one at the payment provider. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { FastifyRequest } from 'fastify'
 import { createHash, randomUUID } from 'node:crypto'
+import type { FastifyRequest } from 'fastify'
 import { idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 export interface IdempotencyKey {
   readonly idempotencyKey: string

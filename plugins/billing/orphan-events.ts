@@ -1,10 +1,10 @@
 /** Events of unknown tenants: the newest 10,000 are kept until their tenant exists. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { TenantSubscription } from './resolve-plan.js'
-import type { ProviderEvent, ProviderName } from './providers/provider.js'
-import { sql, type Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { keptText } from '../../lib/database/audit.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { ProviderEvent, ProviderName } from './providers/provider.js'
+import type { TenantSubscription } from './resolve-plan.js'
 
 /** On the database, or in one transaction of it. */
 type Db = Kysely<SystemTables>

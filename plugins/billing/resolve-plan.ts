@@ -1,7 +1,7 @@
 /** The plan that a tenant's subscriptions give it, and when that changes by time alone. Pure. */
+import { dayMs, hourMs } from '../../lib/time/spans.js'
 import type { Cycle, ProviderName, Snapshot } from './providers/provider.js'
 import type { Known } from './snapshots.js'
-import { hourMs, dayMs } from '../../lib/time/spans.js'
 
 /** The plan of a tenant without running subscriptions. */
 export const lowestPlan = 'free'

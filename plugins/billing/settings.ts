@@ -1,6 +1,6 @@
 /** The settings of payment providers: the options of an adapter, and the product map in both directions. */
-import { soldAs, type BillingSettings, type ProviderAccount } from '../../lib/document/rules/billing.js'
-import { providerNames, type Cycle, type ProviderName, type ProviderSettings } from './providers/provider.js'
+import { type BillingSettings, type ProviderAccount, soldAs } from '../../lib/document/rules/billing.js'
+import { type Cycle, type ProviderName, providerNames, type ProviderSettings } from './providers/provider.js'
 
 /** A plan for a cycle. */
 export interface Sale {

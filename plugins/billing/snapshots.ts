@@ -2,7 +2,7 @@
  * The state of one subscription, from events in any order. `merged` is commutative, associative and idempotent: the same events give the
  * same state, in any order, late or repeated.
  */
-import type { Snapshot, ProviderEvent } from './providers/provider.js'
+import type { ProviderEvent, Snapshot } from './providers/provider.js'
 
 export interface Known {
   /** The received state with the greatest `asOf`; null if only payments are known. */

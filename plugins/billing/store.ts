@@ -1,10 +1,10 @@
 /** The SQL of tenants' billing states. Times come from the caller, so that one clock decides. */
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { BillingSubscriptionsTable } from '../../lib/database/usage-tables.js'
+import { type Kysely, type Selectable, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { TenantSubscription, Memory } from './resolve-plan.js'
-import { sql, type Kysely, type Selectable } from 'kysely'
-import { cycles, providerNames, statuses, type ProviderName, type Snapshot } from './providers/provider.js'
+import type { BillingSubscriptionsTable } from '../../lib/database/usage-tables.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { cycles, type ProviderName, providerNames, type Snapshot, statuses } from './providers/provider.js'
+import type { Memory, TenantSubscription } from './resolve-plan.js'
 
 /** On the database, or in one transaction of it. */
 type Db = Kysely<SystemTables>

@@ -2,19 +2,19 @@
  * `POST /billing/upgrade`: starts a checkout, or changes the tenant's subscription. Nothing is bought twice: the provider is asked first
  * for the tenant's subscriptions, and a tenant has one request at a time.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
+import { type AttemptRule, createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
+import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type Plans, unlimited } from '../../lib/plans/plans.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import type { Cycle, PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
+import { lowestPlan } from './resolve-plan.js'
 import type { Billing, InForce } from './service.js'
 import type { ProductMap, Sale } from './settings.js'
-import { createAttemptLimiter, type AttemptRule } from '../../lib/database/attempt-limiter.js'
-import { writeAudit, type Actor } from '../../lib/database/audit.js'
-import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
-import { unlimited, type Plans } from '../../lib/plans/plans.js'
-import { invalidInput } from '../../lib/validation/detail.js'
-import { lowestPlan } from './resolve-plan.js'
 
 /** One at a time: an interrupted request frees its place after the window. */
 const oneAtATime: AttemptRule = { kind: 'billing.upgrade', max: 1, windowMs: 60_000 }

@@ -3,14 +3,14 @@
  * parsers, so give them a separate context.
  */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { PaymentProvider, ProviderName } from './providers/provider.js'
-import type { Billing } from './service.js'
 import { Type } from 'typebox'
 import { failure, isFailure } from '../../lib/errors.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { isRepeated } from '../../lib/webhooks/schemes.js'
 import { errorResponses } from '../conventions/index.js'
-import { named } from '../../lib/validation/named-schema.js'
 import { countFailedSignature } from '../rate-limit/check-limit.js'
+import type { PaymentProvider, ProviderName } from './providers/provider.js'
+import type { Billing } from './service.js'
 
 const bodyLimit = 1_048_576 // bytes; the largest events of either provider have tens of kilobytes
 

@@ -1,7 +1,7 @@
 /** Hits and misses of this process, for the tenants used last. */
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
-import { everyTenant, type CacheStats } from '../../lib/cache/store.js'
+import { type CacheStats, everyTenant } from '../../lib/cache/store.js'
 
 const maxTenants = 10_000
 

@@ -1,10 +1,10 @@
 /** The cache of responses: `app.cache` and its endpoints. */
 import type { FastifyInstance } from 'fastify'
 import type { CacheBounds, CacheProvider, CacheStore, Warn } from '../../lib/cache/store.js'
-import { CacheStore as CacheStoreSection } from '../../lib/schema/cache.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { membersOf, record } from '../../lib/plugin/options.js'
 import { openRedis } from '../../lib/redis/redis.js'
+import { CacheStore as CacheStoreSection } from '../../lib/schema/cache.js'
 import { createLmdbCache } from './lmdb.js'
 import { createMemoryCache } from './memory.js'
 import { createRedisCache } from './redis.js'

@@ -2,13 +2,13 @@
  * Opens the file of an LMDB cache: loads the package, creates the folder and checks the file. An unusable file is replaced by an empty
  * folder, since a cache has nothing to lose. Processes that use the old file notice that it is gone.
  */
-import type { RootDatabase } from 'lmdb'
 import { randomBytes } from 'node:crypto'
 import {
-  closeSync, fstatSync, mkdirSync, openSync, readdirSync, readFileSync, readSync, renameSync, rmSync, statSync,
-  readlinkSync, utimesSync, writeFileSync
+  closeSync, fstatSync, mkdirSync, openSync, readdirSync, readFileSync, readlinkSync, readSync, renameSync, rmSync, statSync,
+  utimesSync, writeFileSync
 } from 'node:fs'
 import { join } from 'node:path'
+import type { RootDatabase } from 'lmdb'
 
 const format = 'v1' // of the file's content
 const databases = 8

@@ -3,15 +3,15 @@
  * which the processes make one after the other, each some tenths of a millisecond.
  */
 
-import type { CacheBounds, CacheStore, Miss, Warn, TableUse } from '../../lib/cache/store.js'
 import { createHash } from 'node:crypto'
 import { statfsSync } from 'node:fs'
 import { promisify } from 'node:util'
+import type { CacheBounds, CacheStore, Miss, TableUse, Warn } from '../../lib/cache/store.js'
+import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
 import { createCounts } from './counts.js'
-import { loadPackage, openFile, type LmdbFile } from './lmdb-file.js'
+import { type LmdbFile, loadPackage, openFile } from './lmdb-file.js'
 import { bytesOf, createLmdbItems, type LmdbItems } from './lmdb-items.js'
 import { createLmdbStamps, type LmdbStamps } from './lmdb-stamps.js'
-import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
 
 const megabyte = 1_048_576 // bytes
 const spare = 16 // megabytes of the file besides twice the cache

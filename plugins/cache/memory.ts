@@ -1,6 +1,6 @@
 /** The cache in this process: least recently used first out, bounded by items and by bytes. */
-import type { CacheBounds, CacheStats, CacheStore, Warn, TableUse } from '../../lib/cache/store.js'
 import { LRUCache } from 'lru-cache'
+import type { CacheBounds, CacheStats, CacheStore, TableUse, Warn } from '../../lib/cache/store.js'
 import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
 
 const bytesPerCharacter = 2 // V8 stores text outside Latin-1 in two bytes a character; the bound must cover it

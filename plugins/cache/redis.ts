@@ -2,14 +2,14 @@
  * The cache in Redis, one for all instances. A value is found in one round trip. While Redis is away there are no values; changes of that
  * time are sent to it as soon as it is back.
  */
-import type { Redis } from 'ioredis'
-import type { RedisConnection } from '../../lib/redis/redis.js'
-import type { CacheBounds, CacheStore, MaybePromise, Miss, Warn, TableUse } from '../../lib/cache/store.js'
 import { randomBytes } from 'node:crypto'
+import type { Redis } from 'ioredis'
+import type { CacheBounds, CacheStore, MaybePromise, Miss, TableUse, Warn } from '../../lib/cache/store.js'
+import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
+import type { RedisConnection } from '../../lib/redis/redis.js'
 import { createCounts } from './counts.js'
 import { dropScript, emptyScript, findScript, keepScript, keysScript, prefix, statsScript } from './redis-scripts.js'
-import { defaultMaxMemoryMB, defaultMaxSize, everyTenant } from '../../lib/cache/store.js'
 
 // The measured size of an item in Redis: its key is stored five times, and memory is allocated in steps.
 const bytesPerItem = 650

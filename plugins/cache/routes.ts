@@ -2,21 +2,21 @@
  * `/cache`, where administrators of the platform read and clear cached responses. The parameter `tenant`, else X-Tenant-ID, names the
  * tenant.
  */
+import { createHash } from 'node:crypto'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
+import { everyTenant } from '../../lib/cache/store.js'
+import { writeAudit } from '../../lib/database/audit.js'
+import { failure } from '../../lib/errors.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
+import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import { Success } from '../../lib/http/schemas.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
+import { named } from '../../lib/validation/named-schema.js'
+import { actorOf } from '../auth/actor.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { createHash } from 'node:crypto'
-import { Type, type Static } from 'typebox'
-import { writeAudit } from '../../lib/database/audit.js'
-import { failure } from '../../lib/errors.js'
-import { actorOf } from '../auth/actor.js'
-import { errorResponses } from '../../lib/http/error-schemas.js'
-import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
-import { named } from '../../lib/validation/named-schema.js'
-import { Success } from '../../lib/http/schemas.js'
-import { everyTenant } from '../../lib/cache/store.js'
-import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxOffset = 100_000 // keys; a store reads all earlier keys to find a page
 

@@ -2,16 +2,16 @@
  * Handles each delivery of a webhook once across all servers. The process that handles a delivery holds its row and renews it. If
  * the process ends, another process takes over.
  */
-import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import type { Engine } from '../../lib/database/engine.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
-import { sql, type Kysely } from 'kysely'
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { type Kysely, sql } from 'kysely'
+import type { Engine } from '../../lib/database/engine.js'
 import { removal, sweep } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 
 const leaseMs = 60_000 // ms until another process may take over a delivery whose row is not renewed
 const renewEvery = 20_000 // ms

@@ -2,13 +2,13 @@
  * The conventions of every group of endpoints, for an app's own routes: errors of the catalogue, validation and JSON bodies. It sets the
  * error handler, the validator and the body parser of its context only. Registering it twice in one context is harmless.
  */
-import type { Pagination } from '../../lib/http/page.js'
-import { Pagination as PaginationSection } from '../../lib/schema/pagination.js'
 import { failure } from '../../lib/errors.js'
-import { equip, asksForHome, sendHome, type Home } from '../../lib/http/equip.js'
+import { asksForHome, equip, type Home, sendHome } from '../../lib/http/equip.js'
 import { methodNotAllowed, routePathsOf } from '../../lib/http/guards.js'
+import type { Pagination } from '../../lib/http/page.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { flag, record, section } from '../../lib/plugin/options.js'
+import { Pagination as PaginationSection } from '../../lib/schema/pagination.js'
 
 export type { Home } from '../../lib/http/equip.js'
 export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from '../../lib/http/error-schemas.js'

@@ -3,20 +3,20 @@
  * read. Preflights are answered before identity and limits. The platform's origins may call everything; a tenant's origins may read
  * responses to calls of this tenant.
  */
-import type {} from '../database/index.js'
-import type {} from '../tenancy/index.js'
 import type { FastifyReply, FastifyRequest } from 'fastify'
-import { Cors as CorsSection, type Cors } from '../../lib/schema/server.js'
-import { FaultList } from '../../lib/schema/faults.js'
-import { checkCors } from '../../lib/document/rules/sections.js'
 import { reservedBy } from '../../lib/document/reserved.js'
-import { addVary } from '../../lib/http/response-headers.js'
+import { checkCors } from '../../lib/document/rules/sections.js'
 import { routePathsOf } from '../../lib/http/guards.js'
 import { createOriginMatch } from '../../lib/http/origins.js'
+import { addVary } from '../../lib/http/response-headers.js'
+import { isTenantId, type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
 import { membersOf } from '../../lib/plugin/options.js'
-import { isTenantId, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { FaultList } from '../../lib/schema/faults.js'
+import { type Cors, Cors as CorsSection } from '../../lib/schema/server.js'
+import type {} from '../database/index.js'
+import type {} from '../tenancy/index.js'
 import { createTenantOrigins, type TenantOrigins } from './tenant-origins.js'
 
 declare module 'fastify' {

@@ -2,13 +2,13 @@
  * The origins in tenants' documents, in memory: a preflight names no tenant, so every listed origin passes it. All are read at the first
  * request of another origin, and those of one tenant again when it changes.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
-import { maxTenantOrigins } from '../../lib/schema/server.js'
+import { type Kysely, sql } from 'kysely'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
-import { createOriginMatch, patternOf, type Origins } from '../../lib/http/origins.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { createOriginMatch, type Origins, patternOf } from '../../lib/http/origins.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { maxTenantOrigins } from '../../lib/schema/server.js'
 
 const maxTenants = 50_000 // with origins; 20 origins each take about 100 MB
 const maxWait = 1000 // ms that requests of other origins wait for the first read

@@ -2,19 +2,19 @@
  * The database: `app.db` for the server's own tables, `app.engine` for compiled queries, and `app.events` for changes of tenants' data on
  * all servers. It connects while it registers: an app without its database does not start.
  */
-import type {} from '../stop/index.js'
 import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { Events } from '../../lib/database/events.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { Embedded, Postgres } from '../../lib/schema/database.js'
-import { maxResultBytes } from '../../lib/expressions/result.js'
 import { createEngine, type EngineOptions } from '../../lib/database/index.js'
-import type { DocumentStore, FirestoreOptions } from '../../lib/firestore/types.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { maxResultBytes } from '../../lib/expressions/result.js'
 import { openFirestore } from '../../lib/firestore/open.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
+import type { DocumentStore, FirestoreOptions } from '../../lib/firestore/types.js'
 import { watchRoutes } from '../../lib/http/guards.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { oneOf, record, section } from '../../lib/plugin/options.js'
+import { Embedded, Postgres } from '../../lib/schema/database.js'
+import type {} from '../stop/index.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -1,19 +1,19 @@
 /**
  * Batches of documents, as durable jobs. Each document is stored in one transaction with its mark, so that none is lost or counted twice.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Actor } from '../../lib/database/audit.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { ModelUser } from '../../lib/models/types.js'
-import type { Job, Queue } from '../queue/index.js'
-import type { EmbeddingsService } from './service.js'
 import { randomUUID } from 'node:crypto'
-import { sql, type Kysely, type Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
+import type { Actor } from '../../lib/database/audit.js'
+import { markClaim } from '../../lib/database/idempotency-claim.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure, TenantryError } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { markClaim } from '../../lib/database/idempotency-claim.js'
+import type { ModelUser } from '../../lib/models/types.js'
 import { dayMs } from '../../lib/time/spans.js'
+import type { Job, Queue } from '../queue/index.js'
+import type { EmbeddingsService } from './service.js'
 import { contentTypes, type NewDocument } from './types.js'
 
 export const batchTask = 'embeddings.batch'

@@ -2,24 +2,23 @@
  * Embeddings, documents and search: `app.embeddings` and the endpoints under `/agent/embeddings`. The SQL database stores the text
  * of documents; pgvector or Qdrant stores their vectors.
  */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import type { FastifyRequest } from 'fastify'
+import { defaultDimensions } from '../../lib/database/document-tables.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
+import { callback, flag, record, whole } from '../../lib/plugin/options.js'
+import { openVectorStore, type VectorStoreSection } from '../../lib/vectors/open.js'
+import type { VectorSpace, VectorStore } from '../../lib/vectors/types.js'
+import { requirePermissions } from '../auth/access.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../files/index.js'
+import type { Files } from '../files/types.js'
 import type {} from '../models/models.js'
 import type {} from '../queue/index.js'
 import type {} from '../tenancy/index.js'
-export type {} from './types.js'
-import type { FastifyRequest } from 'fastify'
-import type { VectorSpace, VectorStore } from '../../lib/vectors/types.js'
-import type { Files } from '../files/types.js'
-import { defaultDimensions } from '../../lib/database/document-tables.js'
-import { failure, isFailure } from '../../lib/errors.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback, flag, record, whole } from '../../lib/plugin/options.js'
-import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { openVectorStore, type VectorStoreSection } from '../../lib/vectors/open.js'
-import { requirePermissions } from '../auth/access.js'
 import { batchTask, createBatches } from './batches.js'
 import { createReader } from './reader.js'
 import { createReindex, reindexTask } from './reindex.js'
@@ -29,6 +28,8 @@ import { createEmbeddings } from './service.js'
 export type {
   DocumentCall, DocumentType, EmbeddingCall, Embeddings, NewDocument, PutDocument, Search, SearchMode, SearchResult
 } from './types.js'
+
+export type {} from './types.js'
 
 export interface EmbeddingsOptions {
   /** Numbers of a vector, 1 to 2,000. Default: 1536. */

@@ -1,17 +1,17 @@
 /** Reads the text of documents and splits it into chunks. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Models } from '../../lib/models/types.js'
-import type { Files } from '../files/types.js'
-import type { NewDocument } from './types.js'
-import { textBlocks, type Block } from '../../lib/chunking/blocks.js'
+import { type Block, textBlocks } from '../../lib/chunking/blocks.js'
 import { markdownBlocks } from '../../lib/chunking/markdown.js'
 import { maxPdfBytes, pdfText } from '../../lib/chunking/pdf.js'
 import { splitBlocks } from '../../lib/chunking/split.js'
-import { failure } from '../../lib/errors.js'
-import { storable } from '../../lib/json/storable.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
+import { failure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { storable } from '../../lib/json/storable.js'
+import type { Models } from '../../lib/models/types.js'
+import type { Files } from '../files/types.js'
 import { maxChunks, maxDocumentLength } from './schemas.js'
+import type { NewDocument } from './types.js'
 
 const pdfAtOnce = 2 // in a process: each thread takes up to 0.5 GB
 const pdfWaiting = 8 // of a tenant

@@ -1,9 +1,9 @@
 /** A platform job that embeds documents again if another model embedded them or their vectors are in another store. */
 import type { FastifyBaseLogger } from 'fastify'
+import { TenantryError } from '../../lib/errors.js'
 import type { VectorStore } from '../../lib/vectors/types.js'
 import type { Job } from '../queue/index.js'
 import type { EmbeddingsService } from './service.js'
-import { TenantryError } from '../../lib/errors.js'
 
 export const reindexTask = 'embeddings.reindex'
 

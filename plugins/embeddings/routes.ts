@@ -1,21 +1,21 @@
 /** The endpoints of documents and search. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
-import type { Batches } from './batches.js'
-import type { EmbeddingsService } from './service.js'
 import { failure } from '../../lib/errors.js'
+import { leftOf } from '../../lib/http/caller-left.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { pageOf } from '../../lib/http/page.js'
 import { Success } from '../../lib/http/schemas.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { actorOf } from '../auth/actor.js'
-import { leftOf } from '../../lib/http/caller-left.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
+import type { Batches } from './batches.js'
 import {
-  checkDocument, checkFilter, Batch, BatchParams, BatchQueued, BatchStatus, Document, DocumentList, DocumentParams,
+  Batch, BatchParams, BatchQueued, BatchStatus, checkDocument, checkFilter, Document, DocumentList, DocumentParams,
   ListQuery, Put, Reindexing, Results, SearchBody, Texts, Vectors
 } from './schemas.js'
+import type { EmbeddingsService } from './service.js'
 
 const tags = ['Documents and search']
 const config = { access: 'user' } as const

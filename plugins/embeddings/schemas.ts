@@ -1,13 +1,13 @@
 /** The bodies of documents and searches, and the limits of documents and their metadata. */
-import { contentTypes, searchModes, type NewDocument } from './types.js'
+import { Type } from 'typebox'
+import { ListOf, pageQuery } from '../../lib/http/page.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { isStorable, isStorableJson, unstorableText } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { invalidInput } from '../../lib/validation/detail.js'
-import { Type } from 'typebox'
-import { ListOf, pageQuery } from '../../lib/http/page.js'
 import { ModelUsage } from '../../lib/models/types.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
+import { contentTypes, type NewDocument, searchModes } from './types.js'
 
 const maxTexts = 256 // in a request of POST /agent/embeddings
 const maxTextLength = 32_000 // characters

@@ -1,16 +1,16 @@
 /** `app.embeddings`: documents and search. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Models, ModelUsage } from '../../lib/models/types.js'
-import type { AlsoWrite, Chunk, VectorSpace, VectorStore, ChunkMatch } from '../../lib/vectors/types.js'
-import type { DocumentReader } from './reader.js'
-import type { DocumentCall, EmbeddingCall, Embeddings, NewDocument, PutDocument } from './types.js'
-import { type Actor, type AuditAction, type AuditEntry, noActor, writeAudit } from '../../lib/database/audit.js'
 import { randomUUID } from 'node:crypto'
+import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
+import { type Actor, type AuditAction, type AuditEntry, noActor, writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { storable } from '../../lib/json/storable.js'
 import { markCharged } from '../../lib/models/failures.js'
 import { addUsage, noUsage } from '../../lib/models/tokens.js'
-import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
+import type { Models, ModelUsage } from '../../lib/models/types.js'
+import type { AlsoWrite, Chunk, ChunkMatch, VectorSpace, VectorStore } from '../../lib/vectors/types.js'
+import type { DocumentReader } from './reader.js'
+import type { DocumentCall, EmbeddingCall, Embeddings, NewDocument, PutDocument } from './types.js'
 
 const textsPerCall = 256
 const atOnce = 16 // documents in this process

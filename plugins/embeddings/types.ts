@@ -1,8 +1,8 @@
 /** The types of `app.embeddings`. The tenant is the first argument of every method, and never empty. */
 import type { Actor } from '../../lib/database/audit.js'
-import type { Embedded, ModelUsage, ModelUser } from '../../lib/models/types.js'
 import type { Page } from '../../lib/http/page.js'
-import type { FilterValue, ChunkMatch, StoredDocument } from '../../lib/vectors/types.js'
+import type { Embedded, ModelUsage, ModelUser } from '../../lib/models/types.js'
+import type { ChunkMatch, FilterValue, StoredDocument } from '../../lib/vectors/types.js'
 
 export const contentTypes = ['text/plain', 'text/markdown', 'text/html', 'application/pdf'] as const
 export type DocumentType = typeof contentTypes[number]

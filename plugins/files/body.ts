@@ -1,6 +1,6 @@
 /** Bodies of uploads while they arrive: their minimum speed, their size, and the rest of a refused body. */
-import type { IncomingMessage } from 'node:http'
 import { EventEmitter } from 'node:events'
+import type { IncomingMessage } from 'node:http'
 import { PassThrough, type Readable } from 'node:stream'
 import { failure } from '../../lib/errors.js'
 import { allowSlowBody } from '../../lib/http/client-error.js'

@@ -1,9 +1,9 @@
 /** The buckets of a document: the callers that may use them, the files that they accept, and the size limits of a file. */
-import type { Bucket as Declared } from '../../lib/schema/files.js'
-import { admitsType } from '../../lib/files/rules.js'
-import { invalidInput } from '../../lib/validation/detail.js'
-import { bytesPerMB, unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import { admitsType } from '../../lib/files/rules.js'
+import { bytesPerMB, type Plan, type Plans, unlimited } from '../../lib/plans/plans.js'
+import type { Bucket as Declared } from '../../lib/schema/files.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 
 export interface Bucket {
   readonly name: string

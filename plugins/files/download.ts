@@ -1,18 +1,18 @@
 /** Downloads: a file's bytes, all or a range. */
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
-import type { FilesService } from './service.js'
-import type { StoredFile } from './types.js'
-import type { ByteRange } from '../../lib/files/store.js'
-import { Socket } from 'node:net'
 import { failure } from '../../lib/errors.js'
+import type { ByteRange } from '../../lib/files/store.js'
 import { isKnownToCaller } from '../../lib/http/entity-tags.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isPlatformAdmin, requirePermissions, tokenMissing } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import { requireActive } from '../tenancy/tenant.js'
 import { headerOf, isInlineType } from './content-type.js'
 import { DownloadQuery, KeyParams } from './schemas.js'
+import type { FilesService } from './service.js'
+import type { StoredFile } from './types.js'
 
 const publicSeconds = 300 // s for caches to keep a public file, which may be deleted meanwhile
 const unreadMs = 30_000 // ms after which a connection that accepts no bytes is closed

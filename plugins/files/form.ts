@@ -1,9 +1,6 @@
 /** The form of an upload: one file, and fields before or after it. */
 import type { Multipart, MultipartValue } from '@fastify/multipart'
 import type { FastifyRequest } from 'fastify'
-import type { FilesService } from './service.js'
-import type { StoredFile, Uploader } from './types.js'
-import type { Received, UploadTenant } from './uploads.js'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -11,6 +8,9 @@ import { requirePermissions } from '../auth/access.js'
 import { watchForm } from './body.js'
 import { formLimits } from './buckets.js'
 import { describe, type UploadFields } from './input.js'
+import type { FilesService } from './service.js'
+import type { StoredFile, Uploader } from './types.js'
+import type { Received, UploadTenant } from './uploads.js'
 
 const fieldNames = ['entityType', 'entityId', 'public', 'bucket', 'metadata'] as const
 const expected = `one file, and the fields ${fieldNames.join(', ')}`

@@ -1,11 +1,11 @@
 /** The fields of an upload besides its bytes: name, bucket, entity and metadata. */
-import type { Buckets } from './buckets.js'
-import type { FileProperties } from './uploads.js'
 import { jsonExcess } from '../../lib/json/bounds.js'
 import { NumberTooLongError, parseSent } from '../../lib/json/parse.js'
-import { isStorableJson } from '../../lib/json/storable.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { isStorableJson } from '../../lib/json/storable.js'
 import { invalidInput } from '../../lib/validation/detail.js'
+import type { Buckets } from './buckets.js'
+import type { FileProperties } from './uploads.js'
 
 export const maxNameLength = 255 // characters
 export const maxEntityLength = 200 // characters

@@ -1,13 +1,13 @@
 /** The stream that every upload passes. It counts, hashes and checks the bytes before they reach the store. */
-import type { SizeLimit } from './buckets.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { Transform, type TransformCallback } from 'node:stream'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { isFailure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Reservation, Usage } from '../usage/index.js'
-import { Transform, type TransformCallback } from 'node:stream'
+import type { SizeLimit } from './buckets.js'
 import { contentTypeOf, headLength } from './content-type.js'
 import { createDigest, type Digest } from './digest.js'
-import { isFailure } from '../../lib/errors.js'
 
 export interface IntakeOptions {
   readonly limit: SizeLimit

@@ -1,11 +1,11 @@
 /** The parts of resumable uploads. Each request stores its bytes as an object, with a row for their place. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Kysely } from 'kysely'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { ObjectStore } from '../../lib/files/store.js'
 import { randomUUID } from 'node:crypto'
 import { PassThrough, type Readable } from 'node:stream'
+import type { Kysely } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, isFailure } from '../../lib/errors.js'
+import type { ObjectStore } from '../../lib/files/store.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { keyOf } from './store.js'
 
 export type FileParts = ReturnType<typeof createFileParts>

@@ -2,17 +2,17 @@
  * Scans files in quarantine. A clean file becomes readable; any other file stays. An instance claims each file that it scans, and
  * the claim expires if its process ends. Tenants take turns, whatever number of files each has.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { ObjectStore } from '../../lib/files/store.js'
-import type { Webhooks } from '../webhooks/webhooks.js'
-import type { StoredFile } from './types.js'
-import { sql, type Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
-import { ping, scan, ScannerUnavailable, type ScannerAddress, type Verdict } from '../../lib/files/clamd.js'
-import { keyOf, fileOf, type Writer } from './store.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { ping, scan, type ScannerAddress, ScannerUnavailable, type Verdict } from '../../lib/files/clamd.js'
+import type { ObjectStore } from '../../lib/files/store.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Webhooks } from '../webhooks/webhooks.js'
+import { fileOf, keyOf, type Writer } from './store.js'
 import { writeInfected, writeReleased } from './traces.js'
+import type { StoredFile } from './types.js'
 
 const atOnce = 4 // scans of a process; clamd has ten threads by default
 const ofTenant = 2

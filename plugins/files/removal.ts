@@ -1,13 +1,13 @@
 /** Removes files: first the callers' access, then the object, then the row. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Actor } from '../../lib/database/audit.js'
 import type { FilesTable } from '../../lib/database/files-table.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FileParts } from './parts.js'
+import { type ExpiredFile, keyOf, uploadKeyOf } from './store.js'
+import { writeDeleted } from './traces.js'
 import type { Transforms } from './transforms.js'
 import type { UploadParts } from './uploads.js'
-import { keyOf, uploadKeyOf, type ExpiredFile } from './store.js'
-import { writeDeleted } from './traces.js'
 
 const perPage = 100 // rows in one read
 const leaseMs = 300_000 // ms for which other servers leave removed rows alone

@@ -1,17 +1,17 @@
 /** The endpoints of resumable uploads. Bodies, headers and statuses follow the tus protocol. */
-import type {} from '../responses/index.js'
-import type {} from '../cors/index.js'
 import type { IncomingMessage } from 'node:http'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { FilesService } from './service.js'
 import { PassThrough, Readable } from 'node:stream'
-import { Type, type Static } from 'typebox'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { type Static, Type } from 'typebox'
 import { requirePermissions } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
+import type {} from '../cors/index.js'
+import type {} from '../responses/index.js'
 import { reading } from './body.js'
 import { describe } from './input.js'
-import { uploaderOf, uploadTenantOf } from './uploads.js'
 import { newUpload, type ResumableCall } from './resumable.js'
+import type { FilesService } from './service.js'
+import { uploaderOf, uploadTenantOf } from './uploads.js'
 
 const tags = ['Files']
 const config = {

@@ -2,21 +2,21 @@
  * Uploads by the tus protocol 1.0 (https://tus.io/protocols/resumable-upload), with @tus/server. A request announces a file and its
  * size. Further requests send the bytes to any instance. The last one makes the file readable.
  */
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { randomUUID } from 'node:crypto'
+import { type Readable, Readable as ReadableStream } from 'node:stream'
 import type { Server } from '@tus/server'
 import type { FileStatus } from '../../lib/database/files-table.js'
+import { type ErrorName, failure, TenantryError } from '../../lib/errors.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { dayMs } from '../../lib/time/spans.js'
+import type { Buckets } from './buckets.js'
+import { Intake } from './intake.js'
 import type { FileParts } from './parts.js'
 import type { Removal } from './removal.js'
-import type { StoredFile, Uploader } from './types.js'
-import type { Buckets } from './buckets.js'
-import { randomUUID } from 'node:crypto'
-import { Readable as ReadableStream, type Readable } from 'node:stream'
-import { failure, TenantryError, type ErrorName } from '../../lib/errors.js'
-import { dayMs } from '../../lib/time/spans.js'
-import { Intake } from './intake.js'
 import { keyOf } from './store.js'
 import { writeCreated } from './traces.js'
-import { expiryOf, requireType, transfer, type FileProperties, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
+import type { StoredFile, Uploader } from './types.js'
+import { expiryOf, type FileProperties, requireType, transfer, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 
 /** The caller of a request, and its upload. */
 export interface ResumableCall {

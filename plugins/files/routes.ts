@@ -1,31 +1,31 @@
 /** The endpoints of files. */
-import type {} from '../responses/index.js'
 import type {} from '@fastify/multipart'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
-import type { FilesService } from './service.js'
-import type { StoredFile } from './types.js'
 import { failure } from '../../lib/errors.js'
-import { stringifyJson } from '../../lib/json/stringify.js'
 import { pageOf } from '../../lib/http/page.js'
 import { Success } from '../../lib/http/schemas.js'
-import { actorOf } from '../auth/actor.js'
+import { tenantRef } from '../../lib/identity/tenant-ref.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { callerOf, hasPermission, insufficientPermissions, requirePermissions } from '../auth/access.js'
+import { actorOf } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
+import type {} from '../responses/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { bytesOf, lengthOf, reading } from './body.js'
+import { formLimits } from './buckets.js'
 import { headerOf } from './content-type.js'
 import { disposition, downloadRoutes, parseKey } from './download.js'
-import { formLimits } from './buckets.js'
 import { receiveForm } from './form.js'
 import { describe } from './input.js'
-import { uploaderOf, uploadTenantOf } from './uploads.js'
+import { resumableRoutes } from './resumable-routes.js'
 import {
   Announcement, ContentQuery, EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUpload, SignedUrl,
   SignQuery, UploadForm
 } from './schemas.js'
-import { resumableRoutes } from './resumable-routes.js'
-import { tenantRef } from '../../lib/identity/tenant-ref.js'
+import type { FilesService } from './service.js'
+import type { StoredFile } from './types.js'
+import { uploaderOf, uploadTenantOf } from './uploads.js'
 
 const tags = ['Files']
 const config = { access: 'user' } as const

@@ -1,8 +1,8 @@
 /** Schemas of the endpoints of files. */
 import { Type } from 'typebox'
-import { longestSignatureSeconds } from '../../lib/schema/files.js'
 import { imageQuery } from '../../lib/files/images.js'
-import { pageQuery, ListOf } from '../../lib/http/page.js'
+import { ListOf, pageQuery } from '../../lib/http/page.js'
+import { longestSignatureSeconds } from '../../lib/schema/files.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { maxEntityLength, maxMetadataLength, maxNameLength } from './input.js'
 

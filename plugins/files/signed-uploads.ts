@@ -2,20 +2,20 @@
  * Uploads without a token: a caller announces a file, sends its bytes to a signed URL, and confirms. Storage is booked from the
  * announcement on, and released if the bytes do not arrive.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Removal } from './removal.js'
-import type { FileScan, StoredFile, Uploader } from './types.js'
-import type { Buckets } from './buckets.js'
-import type { MasterKey, MasterKeys } from '../../lib/secrets/master-key.js'
-import { randomUUID, createHmac, hkdfSync, timingSafeEqual } from 'node:crypto'
-import { Writable, type Readable } from 'node:stream'
+import { createHmac, hkdfSync, randomUUID, timingSafeEqual } from 'node:crypto'
+import { type Readable, Writable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
 import { failure, type TenantryError } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { MasterKey, MasterKeys } from '../../lib/secrets/master-key.js'
 import { dayMs } from '../../lib/time/spans.js'
+import type { Buckets } from './buckets.js'
 import { Intake } from './intake.js'
-import { writeCreated } from './traces.js'
+import type { Removal } from './removal.js'
 import { keyOf, uploadKeyOf } from './store.js'
-import { expiryOf, requireType, transfer, type FileProperties, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
+import { writeCreated } from './traces.js'
+import type { FileScan, StoredFile, Uploader } from './types.js'
+import { expiryOf, type FileProperties, requireType, transfer, type UploadParts, type Uploads, type UploadTenant } from './uploads.js'
 
 const receivingMs = dayMs // for an upload in progress
 const waiting: FileScan = { status: 'waiting', signature: null }

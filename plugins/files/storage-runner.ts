@@ -1,20 +1,21 @@
 /** Runs workflow steps of the kind `storage`. */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { FilesService } from './service.js'
-import type { StoredFile, Uploader } from './types.js'
 import { addAbortSignal, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { failure, isFailure } from '../../lib/errors.js'
-import { longestSignatureSeconds } from '../../lib/schema/files.js'
-import {
-  isStorageOperation, storageStep, type StepCall, type StepRunner, type StorageOperation
-} from '../../lib/workflows/service-steps.js'
-import { stringifyJson } from '../../lib/json/stringify.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import { longestSignatureSeconds } from '../../lib/schema/files.js'
 import { invalidInput } from '../../lib/validation/detail.js'
+import {
+  isStorageOperation, type StepCall, type StepRunner, type StorageOperation,
+  storageStep
+} from '../../lib/workflows/service-steps.js'
 import { headerOf, isText } from './content-type.js'
 import { disposition } from './download.js'
 import { describe } from './input.js'
+import type { FilesService } from './service.js'
+import type { StoredFile, Uploader } from './types.js'
 
 const maxContentBytes = 524_288 // that `get` reads: as base64 they fit into a step's result of 1 MiB
 

@@ -1,13 +1,13 @@
 /** The SQL of files, and the keys of their objects. */
+import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
 import type { FilesTable, FileStatus } from '../../lib/database/files-table.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Page } from '../../lib/http/page.js'
-import type { Entity, StoredFile } from './types.js'
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
+import type { Page } from '../../lib/http/page.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import type { Entity, StoredFile } from './types.js'
 
 export type Writer = Transaction<SystemTables>
 type Row = Selectable<FilesTable>

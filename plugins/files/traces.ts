@@ -1,8 +1,8 @@
 /** The audit entry and the webhook event of a file. */
-import type { StoredFile, Uploader } from './types.js'
-import type { Writer } from './store.js'
+import { type Actor, noActor, writeAudit } from '../../lib/database/audit.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
-import { noActor, writeAudit, type Actor } from '../../lib/database/audit.js'
+import type { Writer } from './store.js'
+import type { StoredFile, Uploader } from './types.js'
 
 type Emitter = Pick<Webhooks, 'emit'> | null
 

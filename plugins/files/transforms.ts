@@ -2,20 +2,20 @@
  * Images in other sizes and formats. The first request creates an image, which is stored as an object beside the file. The row is
  * inserted before the object. If the process ends in between, a later request creates the image again.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { ByteRange } from '../../lib/files/store.js'
-import type { StoredFile } from './types.js'
-import type { UploadParts } from './uploads.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { hash } from 'node:crypto'
-import { Readable as Stream, type Readable } from 'node:stream'
-import { failure, isFailure } from '../../lib/errors.js'
-import { imageTypes, transformImage, transformName, type ImageTransform } from '../../lib/files/images.js'
+import { type Readable, Readable as Stream } from 'node:stream'
+import { type Kysely, sql } from 'kysely'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { type ImageTransform, imageTypes, transformImage, transformName } from '../../lib/files/images.js'
+import type { ByteRange } from '../../lib/files/store.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { holdStorage } from './intake.js'
 import { keyOf, type Writer } from './store.js'
-import { sql, type Kysely } from 'kysely'
-import { lockTenant } from '../../lib/database/tenant-lock.js'
+import type { StoredFile } from './types.js'
+import type { UploadParts } from './uploads.js'
 
 const atOnce = 2 // in a process; the limiter leaves one of them to other tenants
 const maxWaiting = 32 // of a tenant

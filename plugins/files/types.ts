@@ -1,13 +1,13 @@
 /** Files as the service and its callers see them. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Readable } from 'node:stream'
+import type { FastifyRequest } from 'fastify'
+import type { Actor } from '../../lib/database/audit.js'
+import type { FileRules } from '../../lib/files/rules.js'
 import type { ByteRange } from '../../lib/files/store.js'
 import type { Page } from '../../lib/http/page.js'
-import type { Actor } from '../../lib/database/audit.js'
-import type { FastifyRequest } from 'fastify'
-import type { FileRules } from '../../lib/files/rules.js'
-import type { DeclaredForm } from '../../lib/runtime/services.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ReceivedForm } from '../../lib/runtime/route-call.js'
+import type { DeclaredForm } from '../../lib/runtime/services.js'
 import type { StepRunner } from '../../lib/workflows/service-steps.js'
 
 /** The reason why a file is in quarantine. */

@@ -2,19 +2,19 @@
  * `GET /health`, for balancers and probes. It checks the database, the cache, the queue and the scanner of files, if they are registered.
  * It answers within 50 ms, even if one of them hangs.
  */
+import type { FastifyInstance } from 'fastify'
+import { type Static, Type } from 'typebox'
 import type {} from '../../lib/cache/store.js'
+import { errorSchemaId } from '../../lib/http/error-schemas.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { callback } from '../../lib/plugin/options.js'
+import { named } from '../../lib/validation/named-schema.js'
+import { version } from '../../lib/version.js'
 import type {} from '../database/index.js'
 import type {} from '../files/index.js'
 import type {} from '../queue/index.js'
 import type {} from '../stop/index.js'
-import type { FastifyInstance } from 'fastify'
-import { Type, type Static } from 'typebox'
-import { errorSchemaId } from '../../lib/http/error-schemas.js'
-import { named } from '../../lib/validation/named-schema.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback } from '../../lib/plugin/options.js'
-import { version } from '../../lib/version.js'
-import { createCheck, type Check, type CheckOptions } from './check.js'
+import { type Check, type CheckOptions, createCheck } from './check.js'
 
 const Result = (description: string) => Type.Optional(Type.Enum(['ok', 'failed'], { description }))
 

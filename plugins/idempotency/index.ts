@@ -3,18 +3,18 @@
  * (docs/guides/idempotency.md). A route accepts the header with `config: { idempotency: 'plain' }`. With `'encrypted'`, the stored
  * request and response are encrypted, since they contain secrets. Declared routes claim their keys themselves.
  */
-import type {} from '../database/index.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler, preHandlerHookHandler } from 'fastify'
 import { idempotencyHeader, idempotencyKeyIn } from '../../lib/http/idempotency-key.js'
-import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, text } from '../../lib/plugin/options.js'
-import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.js'
-import { openKeys, type KeyOptions } from '../../lib/secrets/master-key.js'
-import { isKept, keptOf, replayed, type Claim } from '../../lib/runtime/idempotency.js'
-import { createKeyQuota, createIdempotencyStore } from './store.js'
-import { createIdempotency, type Idempotency } from './service.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
+import { callback, text } from '../../lib/plugin/options.js'
+import { type Claim, isKept, keptOf, replayed } from '../../lib/runtime/idempotency.js'
+import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.js'
+import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
+import type {} from '../database/index.js'
+import { createIdempotency, type Idempotency } from './service.js'
+import { createIdempotencyStore, createKeyQuota } from './store.js'
 
 export type { Claim, KeptResponse as Answer } from '../../lib/runtime/idempotency.js'
 export type { Idempotency } from './service.js'

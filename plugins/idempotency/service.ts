@@ -1,17 +1,17 @@
 /** `app.idempotency`: repeated requests with one key run once. */
-import type {} from '../files/types.js'
-import type { FastifyBaseLogger } from 'fastify'
-import type { RouteCall } from '../../lib/runtime/route-call.js'
-import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
 import { createHash, randomUUID } from 'node:crypto'
+import type { FastifyBaseLogger } from 'fastify'
+import { requestRunning } from '../../lib/database/idempotency-claim.js'
 import { failure } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
-import { requestRunning } from '../../lib/database/idempotency-claim.js'
-import { stringifyJson } from '../../lib/json/stringify.js'
-import { SecretUnreadable, idempotencyPlace, type SecretCipher } from '../../lib/secrets/cipher.js'
-import { dayMs } from '../../lib/time/spans.js'
-import { responseStatement, markStatement, type KeyQuota, type FoundKey, type Holding, type IdempotencyStore } from './store.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import type { Claim, KeptResponse } from '../../lib/runtime/idempotency.js'
+import type { RouteCall } from '../../lib/runtime/route-call.js'
+import { idempotencyPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
+import { dayMs } from '../../lib/time/spans.js'
+import type {} from '../files/types.js'
+import { type FoundKey, type Holding, type IdempotencyStore, type KeyQuota, markStatement, responseStatement } from './store.js'
 
 export const leaseMs = 120_000 // ms for a running request; longer than any request that writes
 export const maxResponseBytes = 131_072 // of one body; a larger response is not kept

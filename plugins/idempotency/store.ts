@@ -1,12 +1,12 @@
 /** The SQL of idempotency keys. Times come from the caller, so that one clock decides. */
-import type { IdempotencyKeysTable } from '../../lib/database/webhook-tables.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import { CompiledQuery, sql, type Kysely } from 'kysely'
-import { removal, sweep } from '../../lib/database/retention.js'
+import { CompiledQuery, type Kysely, sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
-import { failure } from '../../lib/errors.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
+import { removal, sweep } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { IdempotencyKeysTable } from '../../lib/database/webhook-tables.js'
+import { failure } from '../../lib/errors.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 
 /** One request under a key. */
 export interface Holding {

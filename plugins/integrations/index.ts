@@ -2,15 +2,15 @@
  * Declared calls to other services: `app.integrations` and its endpoint. It rejects with a ConfigError that lists every fault of the
  * sections.
  */
+import { type ConnectorsDocument, type ConnectorSet, platformConnectors, unknownConnectors } from '../../lib/connectors/index.js'
+import type { Env } from '../../lib/expressions/environment.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
+import { callback, list, record } from '../../lib/plugin/options.js'
 import type {} from '../database/index.js'
 import type {} from '../outbound/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
-import type { Env } from '../../lib/expressions/environment.js'
-import { platformConnectors, unknownConnectors, type ConnectorsDocument, type ConnectorSet } from '../../lib/connectors/index.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback, list, record } from '../../lib/plugin/options.js'
-import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { createLeases, sweepLeases } from './leases.js'
 import { integrationRoutes } from './routes.js'
 import { createRunner } from './service.js'

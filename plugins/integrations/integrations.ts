@@ -1,9 +1,9 @@
 /** `app.integrations`: runs declared calls to other services. */
+import type { FastifyBaseLogger } from 'fastify'
+import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
+import type { Scope } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type {} from '../../lib/tenant-document/tenant-documents.js'
-import type { FastifyBaseLogger } from 'fastify'
-import type { Scope } from '../../lib/expressions/types.js'
-import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 
 declare module 'fastify' {
   interface FastifyInstance {

@@ -1,10 +1,10 @@
 /** Lets one process at a time renew a token: it holds a row for a while, without a database connection. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type Kysely, sql } from 'kysely'
+import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
-import { sweep, removal } from '../../lib/database/retention.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 const leaseMs = 15_000 // longer than a token server may take; the lease of a dead process expires
 const keptDays = 30 // after a token was due

@@ -1,11 +1,11 @@
 /** Runs calls to other services: tokens, tries, and the result of the response. */
+import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
+import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import type { CompiledCall } from '../../lib/connectors/types.js'
+import { type ErrorName, failure, isFailure } from '../../lib/errors.js'
 import type { Outbound, OutboundResponse } from '../outbound/outbound.js'
 import type { Integrations } from './integrations.js'
 import type { Tokens } from './tokens.js'
-import { failure, isFailure, type ErrorName } from '../../lib/errors.js'
-import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 
 const maxTries = 3
 const firstWait = 250 // ms; each wait after it is twice as long

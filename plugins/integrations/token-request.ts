@@ -1,9 +1,9 @@
 /** Requests a token from a token server (RFC 6749: the grants `refresh_token`, section 6, and `client_credentials`, 4.4). */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Outbound } from '../outbound/outbound.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { parseBounded } from '../../lib/json/bounds.js'
+import type { Outbound } from '../outbound/outbound.js'
 
 const timeoutMs = 10_000
 const maxTokenLength = 16_384 // characters

@@ -2,20 +2,20 @@
  * Tokens of OAuth 2.0: renewed before they expire and when a service refuses one, by one process at a time. A tenant's tokens are its
  * secrets; the platform's stay in memory.
  */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { createHash, randomUUID } from 'node:crypto'
+import { setTimeout as pause } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
+import { LRUCache } from 'lru-cache'
+import { lruOptions } from '../../lib/cache/lru-options.js'
+import { isOwned } from '../../lib/connectors/credentials.js'
 import type { CompiledCall, CompiledOAuth2 } from '../../lib/connectors/types.js'
+import { noActor } from '../../lib/database/audit.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import type { Secrets } from '../secrets/service.js'
 import type { Leases } from './leases.js'
 import type { GrantedToken, TokenRequest } from './token-request.js'
-import { createHash, randomUUID } from 'node:crypto'
-import { setTimeout as pause } from 'node:timers/promises'
-import { LRUCache } from 'lru-cache'
-import { noActor } from '../../lib/database/audit.js'
-import { isOwned } from '../../lib/connectors/credentials.js'
-import { failure, isFailure } from '../../lib/errors.js'
-import { lruOptions } from '../../lib/cache/lru-options.js'
 
 const maxRemembered = 10_000 // tokens
 const earlyMs = 60_000 // before a token ends, or a tenth of its life if that is less

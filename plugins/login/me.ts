@@ -1,12 +1,12 @@
 /** `GET /auth/me`: the caller's user. */
 import type { FastifyInstance } from 'fastify'
-import type { Mfa } from '../mfa/index.js'
-import type { Users } from '../users/index.js'
 import { Type } from 'typebox'
+import { tenantField, tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
-import { tenantField, tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import type { Mfa } from '../mfa/index.js'
+import type { Users } from '../users/index.js'
 
 const orNull = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Boolean>>(schema: Schema, description: string) =>
   Type.Union([schema, Type.Null()], { description })

@@ -1,21 +1,21 @@
 /** The endpoints of logins and their schemas. */
-import type {} from '../rate-limit/index.js'
 import type { FastifyInstance } from 'fastify'
-import type { Login } from './service.js'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { actorOf, anonymousActor } from '../auth/actor.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { callerOf } from '../auth/access.js'
+import { actorOf, anonymousActor } from '../auth/actor.js'
+import { tokenInvalid } from '../auth/errors.js'
 import { errorResponses } from '../conventions/index.js'
 import { triesPerHour, triesPerMinute } from '../rate-limit/check-limit.js'
-import { Email, Password } from '../users/user.js'
-import { named } from '../../lib/validation/named-schema.js'
-import { maxRefreshTokenLength, readRefreshToken } from '../sessions/refresh-tokens.js'
-import { tokenInvalid } from '../auth/errors.js'
+import type {} from '../rate-limit/index.js'
 import { ExpiresIn, LoginSession, sendSession } from '../sessions/login-response.js'
+import { maxRefreshTokenLength, readRefreshToken } from '../sessions/refresh-tokens.js'
 import {
   decorateNamedTenant, existingTenant, findNamedTenant, isReachable, NamedTenantHeader, requireNamedTenant
 } from '../tenancy/resolution.js'
+import { Email, Password } from '../users/user.js'
+import type { Login } from './service.js'
 
 export interface LoginRouteOptions {
   /** Whether callers who name a tenant can become its users. */

@@ -1,19 +1,19 @@
 /** Logins and registrations: from credentials to a token. */
-import { platformRef, tenantOfToken, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
-import type { Claims } from '../../lib/expressions/types.js'
+import { type Actor, type AuditAction, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { catalogue, failure, isFailure, type TenantryError } from '../../lib/errors.js'
+import type { Claims } from '../../lib/expressions/types.js'
+import { type Owner, platformRef, tenantOfToken } from '../../lib/identity/tenant-ref.js'
+import { tokenInvalid } from '../auth/errors.js'
 import type { Mail } from '../mail/index.js'
 import type { Mfa } from '../mfa/index.js'
 import type { Sessions } from '../sessions/index.js'
-import type { User, Users } from '../users/index.js'
 import type { LoggedIn } from '../sessions/login-response.js'
+import { type NamedTenant, unknownTenant } from '../tenancy/resolution.js'
+import type { User, Users } from '../users/index.js'
 import type { Tries } from './tries.js'
-import { writeAudit, type Actor, type AuditAction } from '../../lib/database/audit.js'
-import { catalogue, failure, isFailure, type TenantryError } from '../../lib/errors.js'
-import { tokenInvalid } from '../auth/errors.js'
-import { unknownTenant, type NamedTenant } from '../tenancy/resolution.js'
 
 export interface Credentials {
   readonly email: string

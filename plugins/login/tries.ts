@@ -2,10 +2,10 @@
  * Limits the tries of a password. A try is counted before the check, also for unknown addresses, so that a refusal does not show whether
  * the address has a user.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
 import { isFailure } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 const windowMs = 900_000 // 15 minutes
 

@@ -2,22 +2,22 @@
  * Mails with one-time links: `app.mail`. They are sent by a connector of the document (`auth.mail`), or by the option `deliver`, for
  * example to print them during development.
  */
+import type { FastifyInstance } from 'fastify'
+import { writeAudit } from '../../lib/database/audit.js'
+import { linkPaths, type MailKind } from '../../lib/document/mail-template.js'
+import { sendAction } from '../../lib/document/rules/mail.js'
+import { noScope } from '../../lib/expressions/no-scope.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
+import { callback, section, text } from '../../lib/plugin/options.js'
+import { type Auth as AuthConfig, Auth as AuthSection, Mail as MailSchema, type Mail as MailSection } from '../../lib/schema/auth.js'
+import { FaultList } from '../../lib/schema/faults.js'
 import type {} from '../database/index.js'
 import type {} from '../integrations/index.js'
 import type {} from '../queue/index.js'
-import type { FastifyInstance } from 'fastify'
-import { writeAudit } from '../../lib/database/audit.js'
-import { noScope } from '../../lib/expressions/no-scope.js'
-import { FaultList } from '../../lib/schema/faults.js'
-import { sendAction } from '../../lib/document/rules/mail.js'
-import { Auth as AuthSection, Mail as MailSchema, type Auth as AuthConfig, type Mail as MailSection } from '../../lib/schema/auth.js'
-import { linkPaths, type MailKind } from '../../lib/document/mail-template.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback, section, text } from '../../lib/plugin/options.js'
-import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { createLinks } from './links.js'
 import { createMail, type Deliver, type Mail } from './service.js'
-import { platformRef } from '../../lib/identity/tenant-ref.js'
 
 export type { Deliver, Mail, MailMessage } from './service.js'
 

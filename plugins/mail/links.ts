@@ -2,14 +2,14 @@
  * One-time links: their tokens and the SQL. A token is `lt_<tenant>.<random>`; the database has its hash. An address has one link of a
  * kind: a newer one replaces it.
  */
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { FastifyRequest } from 'fastify'
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { hash, randomBytes } from 'node:crypto'
-import { sql, type Kysely, type Transaction } from 'kysely'
+import type { FastifyRequest } from 'fastify'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { linkMinutes, type MailKind } from '../../lib/document/mail-template.js'
 import { failure } from '../../lib/errors.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isReachable } from '../tenancy/resolution.js'
 
 const tokenBytes = 32

@@ -1,11 +1,11 @@
 /** Sends mails with one-time links, as jobs of the queue. */
-import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { Actor } from '../../lib/database/audit.js'
 import type { Transaction } from 'kysely'
+import type { Actor } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Job, Queue } from '../queue/index.js'
+import { defaultTemplates, linkMinutes, type MailKind, mailKinds, type MailTemplate, renderMail } from '../../lib/document/mail-template.js'
 import { failure } from '../../lib/errors.js'
-import { defaultTemplates, linkMinutes, mailKinds, renderMail, type MailKind, type MailTemplate } from '../../lib/document/mail-template.js'
+import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
+import type { Job, Queue } from '../queue/index.js'
 import { createLinkToken, type Links } from './links.js'
 
 /** A mail, ready to be sent. Its link contains a secret. */

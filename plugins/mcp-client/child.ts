@@ -1,8 +1,8 @@
 /** A child process that speaks the protocol over its standard input and output. */
-import type * as Sdk from '@modelcontextprotocol/client'
-import { spawn, type ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { setTimeout as wait } from 'node:timers/promises'
+import type * as Sdk from '@modelcontextprotocol/client'
 
 const killDelay = 2000 // ms for a process to end by itself
 const closeDelay = 1000 // ms for the rest of its output to arrive

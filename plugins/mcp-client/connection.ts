@@ -1,19 +1,19 @@
 /** A connection with a server: lists its tools and calls them. */
+import { createHash } from 'node:crypto'
 import type * as Sdk from '@modelcontextprotocol/client'
-import type { FastifyBaseLogger } from 'fastify'
-import type { McpServer } from '../../lib/schema/agent.js'
-import type { ToolResult } from './types.js'
 import type { ErrorObject } from 'ajv'
-import { failure } from '../../lib/errors.js'
+import { Ajv2020 } from 'ajv/dist/2020.js'
+import formats from 'ajv-formats'
+import type { FastifyBaseLogger } from 'fastify'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
+import { failure } from '../../lib/errors.js'
+import { checkPattern } from '../../lib/expressions/linear-pattern.js'
+import type { McpServer } from '../../lib/schema/agent.js'
+import { detailOf, type ErrorDetail } from '../../lib/validation/detail.js'
 import { version } from '../../lib/version.js'
 import { depthMember } from '../tools/nesting.js'
 import { ChildTransport } from './child.js'
-import { createHash } from 'node:crypto'
-import { Ajv2020 } from 'ajv/dist/2020.js'
-import formats from 'ajv-formats'
-import { checkPattern } from '../../lib/expressions/linear-pattern.js'
-import { detailOf, type ErrorDetail } from '../../lib/validation/detail.js'
+import type { ToolResult } from './types.js'
 
 export const maxResult = 1_048_576 // characters of a result as JSON
 export const defaultTimeout = 30_000 // ms

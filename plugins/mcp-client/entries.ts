@@ -1,6 +1,6 @@
 /** A limited number of connections of one kind. Calls wait for a connection in turns. */
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import { sharesOf, type Entry } from './shares.js'
+import { type Entry, sharesOf } from './shares.js'
 
 /** The claim of a call for a connection. */
 export interface Claim {

@@ -2,24 +2,24 @@
  * Tools of other MCP servers, which the platform's document names: `app.mcpServers`, and the endpoints under `/agent/mcp`.
  * Models may call these tools too.
  */
+import { writeAudit } from '../../lib/database/audit.js'
+import { checkMcpServers } from '../../lib/document/rules/agent.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { whenStopping } from '../../lib/plugin/lifecycle.js'
+import { callback, list, whole } from '../../lib/plugin/options.js'
+import { McpServer } from '../../lib/schema/agent.js'
+import { FaultList } from '../../lib/schema/faults.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
+import { createCounter } from '../metrics/counter.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../tools/index.js'
-export type {} from './types.js'
-import { writeAudit } from '../../lib/database/audit.js'
-import { FaultList } from '../../lib/schema/faults.js'
-import { checkMcpServers } from '../../lib/document/rules/agent.js'
-import { McpServer } from '../../lib/schema/agent.js'
-import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, list, whole } from '../../lib/plugin/options.js'
-import { createCounter } from '../metrics/counter.js'
-import { whenStopping } from '../../lib/plugin/lifecycle.js'
 import { connect, defaultTimeout } from './connection.js'
 import { createPool } from './pool.js'
 import { mcpClientRoutes } from './routes.js'
 import { createMcpServers } from './service.js'
 
+export type {} from './types.js'
 export type { Execution, McpServers, ServerInfo, ServerStatus, ServerTool, ToolResult, ToolUser } from './types.js'
 
 const closeTime = 5000 // ms for a process to end in favour of another one, after its last call

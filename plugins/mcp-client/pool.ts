@@ -1,13 +1,13 @@
 /** Connections with servers: one for each tenant, or one for all tenants if the document says `shared`. */
+import { LRUCache } from 'lru-cache'
+import { untilAborted } from '../../lib/concurrency/with-timeout.js'
+import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { McpServer } from '../../lib/schema/agent.js'
-import type { ServerStatus } from './types.js'
-import { LRUCache } from 'lru-cache'
-import { failure } from '../../lib/errors.js'
-import { untilAborted } from '../../lib/concurrency/with-timeout.js'
-import { defaultTimeout, type Connection } from './connection.js'
+import { type Connection, defaultTimeout } from './connection.js'
 import { createEntries, type Entries } from './entries.js'
 import { allTenants, type Entry } from './shares.js'
+import type { ServerStatus } from './types.js'
 
 const firstDelay = 250 // ms before a server starts again after a failure; doubles with each further failure
 const maxDelay = 60_000 // ms

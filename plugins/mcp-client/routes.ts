@@ -1,13 +1,13 @@
 /** The endpoints under `/agent/mcp`. */
 import type { FastifyInstance } from 'fastify'
-import type { McpServers } from './types.js'
-import { errorResponses } from '../../lib/http/error-schemas.js'
-import { pageOf, slice, ListOf, pageQuery } from '../../lib/http/page.js'
-import { actorOf } from '../auth/actor.js'
+import { type Static, Type } from 'typebox'
 import { leftOf } from '../../lib/http/caller-left.js'
-import { tenantOf } from '../tenancy/required.js'
-import { Type, type Static } from 'typebox'
+import { errorResponses } from '../../lib/http/error-schemas.js'
+import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { named } from '../../lib/validation/named-schema.js'
+import { actorOf } from '../auth/actor.js'
+import { tenantOf } from '../tenancy/required.js'
+import type { McpServers } from './types.js'
 
 const tags = ['MCP']
 const config = { access: 'user' } as const

@@ -1,17 +1,17 @@
 /** `app.mcpServers`: tools of other MCP servers. */
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { McpServer } from '../../lib/schema/agent.js'
-import type { AuditEntry } from '../../lib/database/audit.js'
-import type { ModelTool } from '../../lib/models/types.js'
-import type { Pool } from './pool.js'
-import type { McpServers, ServerTool, ToolResult, ToolUser } from './types.js'
-import { failure, isFailure } from '../../lib/errors.js'
-import { isExact } from '../../lib/json/exact-number.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
+import type { AuditEntry } from '../../lib/database/audit.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { isExact } from '../../lib/json/exact-number.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import type { ModelTool } from '../../lib/models/types.js'
+import type { McpServer } from '../../lib/schema/agent.js'
 import { actorOf } from '../auth/actor.js'
 import { modelName, type RemoteTool } from './connection.js'
+import type { Pool } from './pool.js'
+import type { McpServers, ServerTool, ToolResult, ToolUser } from './types.js'
 
 const maxDepth = 3 // calls of tools within each other
 const maxOfTenant = 100 // calls and lists in progress, including those that wait for a connection

@@ -2,7 +2,7 @@
  * Shares a limited number of connections among tenants. A tenant with busy connections gets another one only while enough stay free
  * for other tenants. If a tenant without connections waits, a tenant with the most gives one up.
  */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import type { Connection } from './connection.js'
 
 /** The owner of connections that serve all tenants. The document limits their number. */

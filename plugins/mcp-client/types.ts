@@ -1,7 +1,7 @@
 /** Tools of other MCP servers. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
 import type { Actor } from '../../lib/database/audit.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ModelTool, ToolSource } from '../../lib/models/types.js'
 
 export type ServerStatus = 'up' | 'down' | 'idle'

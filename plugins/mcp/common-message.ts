@@ -1,6 +1,6 @@
 /** Recognises the most frequent messages: well-formed requests of `tools/list` and `tools/call`. */
-import type * as Sdk from '@modelcontextprotocol/server'
 import type { IncomingHttpHeaders } from 'node:http'
+import type * as Sdk from '@modelcontextprotocol/server'
 import { isRecord } from '../../lib/json/plain-value.js'
 
 export interface CommonMessage {

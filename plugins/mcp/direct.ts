@@ -3,7 +3,7 @@
  * validated copies, which costs several times the CPU of the called route. The library answers all other messages.
  */
 import type { CommonMessage } from './common-message.js'
-import { errorText, listPage, maxResult, textOf, unknownTool, type McpContext } from './tools.js'
+import { errorText, listPage, maxResult, type McpContext, textOf, unknownTool } from './tools.js'
 
 export interface McpResponse {
   readonly status: number

@@ -1,7 +1,7 @@
 /** Checks the host and the origin of a request to the MCP endpoint before its body is read. */
 import type { FastifyRequest, onRequestHookHandler, onSendHookHandler, preHandlerHookHandler } from 'fastify'
-import type { AllowedOrigins } from '../cors/index.js'
 import { failure } from '../../lib/errors.js'
+import type { AllowedOrigins } from '../cors/index.js'
 
 export interface GuardOptions {
   /** The public address of the server. */

@@ -2,16 +2,16 @@
  * The MCP server of an app, at `POST /mcp`. Routes with `mcp` are tools and resources; the document declares prompts. There are no
  * sessions. A call runs its route in this process, with the identity of the caller.
  */
+import { checkMcp } from '../../lib/document/rules/agent.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { list, membersOf, text } from '../../lib/plugin/options.js'
+import { FaultList } from '../../lib/schema/faults.js'
+import { type Mcp, Mcp as McpSection } from '../../lib/schema/mcp.js'
 import type {} from '../auth/index.js'
 import type {} from '../cors/index.js'
 import type {} from '../embeddings/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../tools/index.js'
-import { FaultList } from '../../lib/schema/faults.js'
-import { checkMcp } from '../../lib/document/rules/agent.js'
-import { Mcp as McpSection, type Mcp } from '../../lib/schema/mcp.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { list, membersOf, text } from '../../lib/plugin/options.js'
 import { mcpRoutes } from './routes.js'
 import { createMcp } from './service.js'
 

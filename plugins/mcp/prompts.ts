@@ -1,7 +1,7 @@
 /** `prompts/list` and `prompts/get`. */
 import type * as Sdk from '@modelcontextprotocol/server'
-import type { McpPrompt } from '../../lib/schema/mcp.js'
 import { placeholder } from '../../lib/document/rules/agent.js'
+import type { McpPrompt } from '../../lib/schema/mcp.js'
 import { pageAfter } from './page.js'
 
 const maxText = 200_000 // characters of a message

@@ -1,10 +1,10 @@
 /** `resources/list`, `resources/templates/list` and `resources/read`: the routes with `resource`. */
 import type * as Sdk from '@modelcontextprotocol/server'
-import type { ListedTool } from '../tools/types.js'
 import { TenantryError } from '../../lib/errors.js'
-import { errorText, maxResult, textOf, type McpContext } from './tools.js'
+import type { ListedTool } from '../tools/types.js'
 import { decoded, documentsCursor, documentTemplate, listDocuments, offsetOf, readDocument } from './documents.js'
 import { pageAfter } from './page.js'
+import { errorText, maxResult, type McpContext, textOf } from './tools.js'
 
 const mimeType = 'application/json'
 const maxUri = 8192 // characters

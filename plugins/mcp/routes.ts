@@ -1,12 +1,12 @@
 /** `POST /mcp`, and the metadata that tells OAuth clients where to get a token (RFC 9728). */
 import type { FastifyInstance } from 'fastify'
-import type { McpService } from './service.js'
-import { errorResponses } from '../../lib/http/error-schemas.js'
 import { Type } from 'typebox'
+import { errorResponses } from '../../lib/http/error-schemas.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { createGuard, type GuardOptions } from './guard.js'
 import { JsonRpcMessage, JsonRpcResponse, refusedMessage, ResourceMetadata } from './schemas.js'
+import type { McpService } from './service.js'
 
 const tags = ['MCP']
 

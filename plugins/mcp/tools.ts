@@ -1,10 +1,10 @@
 /** `tools/list` and `tools/call`. */
 import type * as Sdk from '@modelcontextprotocol/server'
 import type { FastifyRequest } from 'fastify'
+import { TenantryError } from '../../lib/errors.js'
 import type { ResponseEnd } from '../../lib/http/route-reply.js'
 import type { FoundTool, ListedTool, Tool, ToolResult, Tools } from '../tools/types.js'
 import type { DocumentSource } from './documents.js'
-import { TenantryError } from '../../lib/errors.js'
 import { pageAfter } from './page.js'
 
 /** Bytes of a call's result. A larger result becomes an error that says so. */

@@ -2,11 +2,12 @@
  * Figures for Prometheus: `app.metrics`, which is prom-client's registry, and `GET /metrics`. An app may add its own figures. Figures of
  * the database, the cache and the queue need these plugins.
  */
-export type {} from './counter.js'
-import { defaultMetricTenants, maxMetricTenants } from '../../lib/schema/plugins.js'
 import { definePlugin, requirePlugin } from '../../lib/plugin/define.js'
 import { callback, flag, whole } from '../../lib/plugin/options.js'
+import { defaultMetricTenants, maxMetricTenants } from '../../lib/schema/plugins.js'
 import { metricsRoutes } from './routes.js'
+
+export type {} from './counter.js'
 
 /** The document's `plugins.system.metrics`. */
 export interface MetricsOptions {

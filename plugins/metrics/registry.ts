@@ -1,16 +1,16 @@
 /** prom-client's registry with the figures of the app. */
-import type {} from '../database/index.js'
-import type {} from '../queue/index.js'
 import type { FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
+import { collectDefaultMetrics, Counter, Gauge, Registry } from 'prom-client'
+import { type CacheStore, everyTenant } from '../../lib/cache/store.js'
+import { type CachedProbeOptions, createCachedProbe } from '../../lib/concurrency/cached-probe.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
-import { Registry, collectDefaultMetrics, Counter, Gauge } from 'prom-client'
-import { countRequests, createTenantSeries } from './requests.js'
-import { version } from '../../lib/version.js'
 import { optional } from '../../lib/plugin/define.js'
-import { everyTenant, type CacheStore } from '../../lib/cache/store.js'
+import { version } from '../../lib/version.js'
+import type {} from '../database/index.js'
+import type {} from '../queue/index.js'
 import { createJobList, type JobCounts } from '../queue/list.js'
+import { countRequests, createTenantSeries } from './requests.js'
 
 const left = [
   // Gauges with the names of counters, and two that read Node's internals; `nodejs_active_resources` has the same figures.

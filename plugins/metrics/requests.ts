@@ -2,14 +2,14 @@
  * Counts requests and their durations: by method, route and status, and optionally by tenant. A request is counted once, when its response
  * has been sent or its connection has ended. Callers cannot create series: paths are the patterns of their routes.
  */
+import type { FastifyInstance, FastifyRequest } from 'fastify'
+import { Histogram, type Registry } from 'prom-client'
+import { type CachedProbeOptions, createCachedProbe } from '../../lib/concurrency/cached-probe.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { endStatusOf, whenEnded } from '../../lib/plugin/request-end.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../tenant-config/serve.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
-import { Histogram, type Registry } from 'prom-client'
-import { endStatusOf, whenEnded } from '../../lib/plugin/request-end.js'
-import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
 
 const buckets = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10] // s
 

@@ -1,10 +1,10 @@
 /** `GET /metrics`. */
-import type {} from '../auth/index.js'
-import type {} from './counter.js'
-import type {} from '../openapi/index.js'
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import type {} from '../auth/index.js'
+import type {} from '../openapi/index.js'
+import type {} from './counter.js'
 
 const refusals = [401, 403, 429, 500, 503] as const
 

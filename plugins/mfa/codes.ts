@@ -1,7 +1,7 @@
 /** The codes that users type: one-time passwords, and backup codes, each of which works once. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { createHash, randomBytes, timingSafeEqual } from 'node:crypto'
 import { createRequire } from 'node:module'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 /** The number of a user's backup codes. */
 export const backupCodeCount = 10

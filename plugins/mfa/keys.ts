@@ -1,11 +1,11 @@
 /** The keys that encrypt secrets of second factors, and whether there are any. */
 import type { FastifyInstance } from 'fastify'
-import type { MfaStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
 import { optional } from '../../lib/plugin/define.js'
 import { createSecretCipher, headerLength, keyIdOf, type SecretCipher } from '../../lib/secrets/cipher.js'
-import { howToMake, openKeys, type KeyOptions } from '../../lib/secrets/master-key.js'
+import { howToMake, type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
 import { refuseUnknownKeys } from '../secrets/key-check.js'
+import type { MfaStore } from './store.js'
 
 const turnOff = 'turn second factors off with "mfa": { "enabled": false } in the document'
 

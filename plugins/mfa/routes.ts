@@ -1,13 +1,13 @@
 /** The endpoints of second factors and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Mfa, User } from './service.js'
-import { Type, type Static } from 'typebox'
-import { actorOf } from '../auth/actor.js'
-import { callerOf, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
-import { errorResponses } from '../conventions/index.js'
-import { named } from '../../lib/validation/named-schema.js'
-import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
+import { type Static, Type } from 'typebox'
 import { tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { named } from '../../lib/validation/named-schema.js'
+import { callerOf, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
+import { actorOf } from '../auth/actor.js'
+import { errorResponses } from '../conventions/index.js'
+import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
+import type { Mfa, User } from './service.js'
 
 const Totp = Type.String({
   pattern: totpPattern,

@@ -1,9 +1,9 @@
 /** The SQL of second factors. Times come from the caller, so that one clock decides. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
-import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { type Kysely, sql } from 'kysely'
 import { removal } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 /** A user belongs to a tenant, or with the empty tenant to the platform: the same `sub` in two tenants is two users. */
 export interface User {

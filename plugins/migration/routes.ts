@@ -1,12 +1,12 @@
 /** The migration endpoints and their schemas. */
 import type { FastifyInstance } from 'fastify'
-import type { MigrationService } from './service.js'
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
+import { EmptyBody } from '../../lib/http/schemas.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
-import { named } from '../../lib/validation/named-schema.js'
-import { EmptyBody } from '../../lib/http/schemas.js'
+import type { MigrationService } from './service.js'
 
 const Sql = Type.String({
   description:

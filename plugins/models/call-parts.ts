@@ -1,15 +1,15 @@
 /** Parts that calls of all models share, their failures, and the API keys of providers. */
 import type { FastifyBaseLogger } from 'fastify'
+import { secretOf } from '../../lib/document/rules/agent.js'
+import { failure, TenantryError } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type KeyOwner, unreadable } from '../../lib/models/failures.js'
 import type { Connections } from '../../lib/models/provider-request.js'
 import type { ProviderModels } from '../../lib/models/providers.js'
-import type { Calls } from './calls.js'
-import type { Charges, ModelFigures } from './charges.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ModelInfo } from '../../lib/models/types.js'
 import type { Secrets } from '../secrets/service.js'
-import { TenantryError, failure } from '../../lib/errors.js'
-import { unreadable, type KeyOwner } from '../../lib/models/failures.js'
-import { secretOf } from '../../lib/document/rules/agent.js'
+import type { Calls } from './calls.js'
+import type { Charges, ModelFigures } from './charges.js'
 
 export interface CallParts {
   readonly provider: ProviderModels

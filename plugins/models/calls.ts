@@ -1,8 +1,8 @@
 /** The model calls in progress. Limits their number for each tenant, and ends them when the app closes. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 const maxOfTenant = 100
 const maxInAll = 2000

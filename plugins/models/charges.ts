@@ -1,12 +1,12 @@
 /** The accounting of a call: tokens and cost are reserved before it, and settled after it. */
+import type { FastifyInstance } from 'fastify'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { costOf, type Tokens, usageOf } from '../../lib/models/tokens.js'
 import type { ModelInfo, ModelUsage, ModelUser } from '../../lib/models/types.js'
+import { whenMeasured } from '../metrics/counter.js'
 import type { ResourceLimits, Taken } from '../resource-limits/service.js'
 import type { JointReservation } from '../usage/reservations.js'
 import type { Usage } from '../usage/service.js'
-import type { FastifyInstance } from 'fastify'
-import { costOf, usageOf, type Tokens } from '../../lib/models/tokens.js'
-import { whenMeasured } from '../metrics/counter.js'
 
 const resource = 'llm'
 

@@ -1,14 +1,14 @@
 /** Calls of the embedding model. */
 import type { EmbeddingModelV3 } from '@ai-sdk/provider'
-import type { Embedding } from '../../lib/schema/agent.js'
-import type { EmbedCall, Embedded, ModelInfo, ModelUsage } from '../../lib/models/types.js'
 import { failure } from '../../lib/errors.js'
-import { isCharged, markCharged } from '../../lib/models/failures.js'
-import { storable } from '../../lib/json/storable.js'
-import { addUsage, noUsage, countTokens } from '../../lib/models/tokens.js'
-import { maxText } from '../../lib/models/prompt.js'
-import { failedCall, type CallParts } from './call-parts.js'
 import { tenantRef } from '../../lib/identity/tenant-ref.js'
+import { storable } from '../../lib/json/storable.js'
+import { isCharged, markCharged } from '../../lib/models/failures.js'
+import { maxText } from '../../lib/models/prompt.js'
+import { addUsage, countTokens, noUsage } from '../../lib/models/tokens.js'
+import type { EmbedCall, Embedded, ModelInfo, ModelUsage } from '../../lib/models/types.js'
+import type { Embedding } from '../../lib/schema/agent.js'
+import { type CallParts, failedCall } from './call-parts.js'
 
 const maxTexts = 2048 // of a call
 const textsPerRequest = 256

@@ -1,6 +1,6 @@
 /** Server-sent events of a call: any number of events, then exactly one `done` or `error`. */
-import type { FastifyReply } from 'fastify'
 import { Readable } from 'node:stream'
+import type { FastifyReply } from 'fastify'
 import { failure, TenantryError } from '../../lib/errors.js'
 
 const heartbeatMs = 15_000

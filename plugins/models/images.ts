@@ -1,13 +1,13 @@
 /** Resolves the images in the messages of requests. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
-import type { MessagePart, ModelMessage } from '../../lib/models/types.js'
-import type { Files } from '../files/types.js'
-import type { Message } from './schemas.js'
 import { failure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { MessagePart, ModelMessage } from '../../lib/models/types.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
+import type { Files } from '../files/types.js'
+import type { Message } from './schemas.js'
 
 const maxImageBytes = 5_242_880
 const maxBytes = 20_971_520 // bytes of all images of a request

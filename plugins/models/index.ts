@@ -3,19 +3,18 @@
  * are secrets of the tenants. With the plugin usage, calls are metered by tenant. With the plugin resource-limits, the resource
  * `llm` limits users.
  */
-export type {} from './models.js'
+import { agentOf } from '../../lib/document/rules/agent.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { whenStopping } from '../../lib/plugin/lifecycle.js'
+import { membersOf, whole } from '../../lib/plugin/options.js'
+import { Agent, type Agent as AgentSection } from '../../lib/schema/agent.js'
+import { FaultList, formatFault } from '../../lib/schema/faults.js'
 import type {} from '../files/index.js'
 import type {} from '../mcp-client/types.js'
 import type {} from '../resource-limits/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tools/index.js'
 import type {} from '../usage/index.js'
-import { agentOf } from '../../lib/document/rules/agent.js'
-import { FaultList, formatFault } from '../../lib/schema/faults.js'
-import { Agent, type Agent as AgentSection } from '../../lib/schema/agent.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { membersOf, whole } from '../../lib/plugin/options.js'
-import { whenStopping } from '../../lib/plugin/lifecycle.js'
 import { createCharges, createFigures } from './charges.js'
 import { modelRoutes } from './routes.js'
 import { createModels } from './service.js'
@@ -24,6 +23,8 @@ export type {
   ChatCall, ChatEvent, ChatResult, EmbedCall, Embedded, MessagePart, ModelInfo, ModelMessage, Models, ModelTool,
   ModelUsage, ModelUser, ToolCallOutcome, ToolSource
 } from '../../lib/models/types.js'
+
+export type {} from './models.js'
 
 /** The document's `agent`. Members for other plugins are ignored. */
 export interface ModelsOptions extends Partial<AgentSection> {

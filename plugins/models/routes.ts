@@ -1,17 +1,17 @@
 /** The endpoints of models. */
-import type {} from '../auth/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { ChatCall, ChatEvent, ChatResult } from '../../lib/models/types.js'
-import type { Files } from '../files/types.js'
-import type { ModelsService } from './service.js'
+import { leftOf } from '../../lib/http/caller-left.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { pageOf, slice } from '../../lib/http/page.js'
+import type { ChatCall, ChatEvent, ChatResult } from '../../lib/models/types.js'
+import type {} from '../auth/index.js'
+import type { Files } from '../files/types.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
-import { sendEvents, type EventStreamOptions } from './event-stream.js'
-import { leftOf } from '../../lib/http/caller-left.js'
+import { type EventStreamOptions, sendEvents } from './event-stream.js'
 import { readMessages } from './images.js'
-import { ChatResponse, ChatBody, ModelList, ModelQuery, StreamBody } from './schemas.js'
+import { ChatBody, ChatResponse, ModelList, ModelQuery, StreamBody } from './schemas.js'
+import type { ModelsService } from './service.js'
 
 const tags = ['Models']
 const config = { access: 'user' } as const

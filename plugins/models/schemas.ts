@@ -1,8 +1,8 @@
 /** The bodies of the endpoints of models. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
-import { ModelInfo, ModelUsage } from '../../lib/models/types.js'
 import { maxImages, maxMessages, maxParts, maxText } from '../../lib/models/prompt.js'
+import { ModelInfo, ModelUsage } from '../../lib/models/types.js'
 import { named } from '../../lib/validation/named-schema.js'
 
 const closed = { additionalProperties: false } as const

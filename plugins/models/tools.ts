@@ -1,12 +1,12 @@
 /** Tools of a call: their descriptions for the model, and their runs. */
 import type { LanguageModelV3FunctionTool, LanguageModelV3ToolResultPart } from '@ai-sdk/provider'
 import type { FastifyRequest } from 'fastify'
-import type { ModelTool, ToolCallOutcome, ToolSource } from '../../lib/models/types.js'
+import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import { TenantryError } from '../../lib/errors.js'
+import { storableJson } from '../../lib/json/storable.js'
 import { parsedInput, type ToolCall } from '../../lib/models/round.js'
 import { countTokens } from '../../lib/models/tokens.js'
-import { storableJson } from '../../lib/json/storable.js'
-import { untilAborted } from '../../lib/concurrency/with-timeout.js'
+import type { ModelTool, ToolCallOutcome, ToolSource } from '../../lib/models/types.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 
 const maxCalls = 16 // of a round

@@ -1,7 +1,7 @@
 /** The schemas that a document lists under `components`, and that its operations refer to. */
 import type { JsonSchema } from '../../lib/expressions/types.js'
-import { schemaName } from '../../lib/validation/named-schema.js'
 import { errorComponents, errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
+import { schemaName } from '../../lib/validation/named-schema.js'
 
 const prefix = '#/components/schemas/'
 

@@ -1,15 +1,16 @@
 /** The OpenAPI document of an app: the output of @fastify/swagger, and the operations of this package. */
-import type { JsonSchema } from '../../lib/expressions/types.js'
-import type { DocumentedRoute } from './documentation.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { errorSchemas } from '../../lib/http/error-schemas.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
 import { ifMatchParameter } from '../../lib/http/entity-tags.js'
+import { errorSchemas } from '../../lib/http/error-schemas.js'
 import { idempotencyParameter } from '../../lib/http/idempotency-key.js'
 import {
-  createComponents, sharedSchemas, securitySchemes, sharedComponents, sharedErrors, tenantParameter, type Components
+  type Components,
+  createComponents, securitySchemes, sharedComponents, sharedErrors, sharedSchemas, tenantParameter
 } from './components.js'
-import { createPathItems, type PathItems } from './path-items.js'
+import type { DocumentedRoute } from './documentation.js'
 import { basePathsOf, shapeOf, toTemplate, withoutBasePath } from './path.js'
+import { createPathItems, type PathItems } from './path-items.js'
 import { isSchema, writerOf } from './schema.js'
 
 const maxFurtherCharacters = 4_000_000

@@ -4,8 +4,8 @@
  * in one that this plugin makes.
  */
 import type { RouteOptions } from 'fastify'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { routesOf } from '../../lib/http/guards.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { flag, text } from '../../lib/plugin/options.js'
 import { version } from '../../lib/version.js'
 import { openApiRoutes } from './routes.js'

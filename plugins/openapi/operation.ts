@@ -1,14 +1,14 @@
 /** One Operation Object (OpenAPI 3.1) from the documentation of a route. */
-import type {} from '../idempotency/index.js'
-import type { JsonSchema } from '../../lib/expressions/types.js'
-import type { Documentation, DocumentedRoute } from './documentation.js'
 import { STATUS_CODES } from 'node:http'
-import { schemaName } from '../../lib/validation/named-schema.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
-import { isSchema, toSchemaObject } from './schema.js'
+import { schemaName } from '../../lib/validation/named-schema.js'
+import type {} from '../idempotency/index.js'
+import { cacheHeaders, type Components, limitHeaders, locationHeaders, rateLimited } from './components.js'
+import type { Documentation, DocumentedRoute } from './documentation.js'
 import { parametersOf, toTemplate } from './path.js'
-import { cacheHeaders, limitHeaders, locationHeaders, rateLimited, type Components } from './components.js'
+import { isSchema, toSchemaObject } from './schema.js'
 
 /** The settings of operations. */
 export interface OperationContext {

@@ -1,7 +1,7 @@
 /** The operations of a document as JSON texts, by path and method. */
 import type { Components } from './components.js'
-import { documentationOf, type Documentation, type DocumentedRoute } from './documentation.js'
-import { toOperation, type OperationContext } from './operation.js'
+import { type Documentation, documentationOf, type DocumentedRoute } from './documentation.js'
+import { type OperationContext, toOperation } from './operation.js'
 import { operationName, shapeOf, toTemplate } from './path.js'
 
 interface PathItem {

@@ -1,9 +1,9 @@
 /** `GET /doc` and the pages under `/ui`. */
-import type { OpenApiService, OpenApi } from './service.js'
 import Fastify, { type FastifyInstance, type RouteHandlerMethod } from 'fastify'
-import { tagOf, notModified, withTag } from '../../lib/http/entity-tags.js'
-import { errorResponses } from '../../lib/http/error-schemas.js'
 import { failure } from '../../lib/errors.js'
+import { notModified, tagOf, withTag } from '../../lib/http/entity-tags.js'
+import { errorResponses } from '../../lib/http/error-schemas.js'
+import type { OpenApi, OpenApiService } from './service.js'
 
 const tags = ['System']
 

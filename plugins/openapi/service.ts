@@ -1,11 +1,11 @@
 /** `app.openapi`: the documents of the app, composed at the first call. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { JsonSchema } from '../../lib/expressions/types.js'
-import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
-import type { DocumentedRoute } from './documentation.js'
 import { LRUCache } from 'lru-cache'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { composeDocument, type ComposedDocument } from './document.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
+import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
+import { type ComposedDocument, composeDocument } from './document.js'
+import type { DocumentedRoute } from './documentation.js'
 
 const maxExtended = 100 // documents with further routes in memory: the most recently used
 const maxBytes = 20_000_000 // of them together

@@ -2,8 +2,8 @@
 import type { SwaggerTransform } from '@fastify/swagger'
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import type { JsonSchema } from '../../lib/expressions/types.js'
-import type { OpenApiService } from './service.js'
 import { isSchema } from './schema.js'
+import type { OpenApiService } from './service.js'
 
 /** The decorator of our registration's collection: `app.swagger` returns the finished document. */
 const collector = 'tenantrySwagger'

@@ -2,9 +2,9 @@
  * Circuit breakers: calls to a host that kept failing for a tenant fail at once for a while. Each tenant and host has its own: a host that
  * fails for one tenant stays available to others.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { LRUCache } from 'lru-cache'
 import { failure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 const maxFailures = 5 // in a row
 const openMs = 10_000

@@ -1,10 +1,10 @@
 /** Calls to other services: `app.outbound`. Addresses that tenants choose must be public, or listed by the platform. */
-import type { Outbound } from './outbound.js'
-import type { Lookup } from './pools.js'
-import { Egress as EgressSection } from '../../lib/schema/tenancy.js'
 import { compileEgress } from '../../lib/http/egress.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, section } from '../../lib/plugin/options.js'
+import { Egress as EgressSection } from '../../lib/schema/tenancy.js'
+import type { Outbound } from './outbound.js'
+import type { Lookup } from './pools.js'
 import { createOutbound } from './service.js'
 
 export type { Lookup } from './pools.js'

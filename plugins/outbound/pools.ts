@@ -1,10 +1,10 @@
 /** The two pools of connections: to tenants' addresses, behind the egress rule, and to trusted services. */
-import type { EgressRule } from '../../lib/http/egress.js'
-import type { Agent, buildConnector } from 'undici'
+import { promises as dns } from 'node:dns'
 import { setMaxListeners } from 'node:events'
 import { isIP } from 'node:net'
+import type { Agent, buildConnector } from 'undici'
 import { failure } from '../../lib/errors.js'
-import { promises as dns } from 'node:dns'
+import type { EgressRule } from '../../lib/http/egress.js'
 
 const connectMs = 5000
 const keepMs = 4000 // an idle connection

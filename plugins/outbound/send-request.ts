@@ -1,9 +1,9 @@
 /** Sends one request on a connection, and reads its response within bounds. */
 import type { IncomingHttpHeaders } from 'node:http'
 import type { Dispatcher } from 'undici'
-import type { OutboundResponse } from './outbound.js'
 import type { Yielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure } from '../../lib/errors.js'
+import type { OutboundResponse } from './outbound.js'
 
 export const maxResponseBytes = 5_242_880
 const largeResponse = 262_144 // bytes, from which the response is read in turns

@@ -1,13 +1,13 @@
 /** `app.outbound`: bounded calls over two pools of connections, one of them behind the egress rule. */
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { EgressRule } from '../../lib/http/egress.js'
-import type { Outbound, OutboundResponse } from './outbound.js'
-import { failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
+import { failure, isFailure, TenantryError } from '../../lib/errors.js'
+import type { EgressRule } from '../../lib/http/egress.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { createCircuits, type Outcome } from './circuits.js'
-import { sendRequest, type PreparedRequest } from './send-request.js'
+import type { Outbound, OutboundResponse } from './outbound.js'
 import { createPools, type Lookup } from './pools.js'
+import { type PreparedRequest, sendRequest } from './send-request.js'
 import { harmlessOf, headersOf, methodOf, targetOf } from './target.js'
 
 const defaultTimeoutMs = 10_000

@@ -1,16 +1,16 @@
 /** The endpoints of passwords and their schemas. */
-import type {} from '../rate-limit/index.js'
 import type { FastifyInstance } from 'fastify'
-import type { PasswordService } from './service.js'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { Success } from '../../lib/http/schemas.js'
-import { anonymousActor } from '../auth/actor.js'
 import { callerOf, refuseApiKeys } from '../auth/access.js'
+import { anonymousActor } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
 import { reachableLink } from '../mail/links.js'
 import { triesPerHour, triesPerMinute } from '../rate-limit/check-limit.js'
+import type {} from '../rate-limit/index.js'
 import { decorateNamedTenant, findNamedTenant, NamedTenantHeader, requireNamedTenant } from '../tenancy/resolution.js'
-import { LinkPassword, LinkTokenText, Email, Password } from '../users/user.js'
+import { Email, LinkPassword, LinkTokenText, Password } from '../users/user.js'
+import type { PasswordService } from './service.js'
 
 const bodyLimit = 32_768 // bytes: two of the longest passwords as `\uXXXX`
 const closed = { additionalProperties: false } as const

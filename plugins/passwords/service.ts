@@ -1,17 +1,17 @@
 /** Resets and changes of passwords, and the confirmation of addresses. */
-import { tenantOfToken, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
 import type { AttemptLimiter, AttemptRule } from '../../lib/database/attempt-limiter.js'
-import type { Claims } from '../../lib/expressions/types.js'
+import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import type { Claims } from '../../lib/expressions/types.js'
+import { type Owner, tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import type { Tries } from '../login/tries.js'
 import type { Mail } from '../mail/index.js'
 import type { LinkToken } from '../mail/links.js'
 import type { Sessions } from '../sessions/index.js'
+import { type NamedTenant, unknownTenant } from '../tenancy/resolution.js'
 import type { Users } from '../users/index.js'
-import { writeAudit, type Actor } from '../../lib/database/audit.js'
-import { failure, isFailure } from '../../lib/errors.js'
-import { unknownTenant, type NamedTenant } from '../tenancy/resolution.js'
 
 /** Mails to one address. */
 const resetMails: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: 3_600_000 }

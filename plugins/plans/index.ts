@@ -1,8 +1,8 @@
 /** Plans: `app.plans`, the limits of each tier. Without it other plugins use the built-in plans. */
-import { Plans as PlansSection, type Plans as Changes } from '../../lib/schema/plans.js'
 import { createPlans, type Plans } from '../../lib/plans/plans.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { section } from '../../lib/plugin/options.js'
+import { type Plans as Changes, Plans as PlansSection } from '../../lib/schema/plans.js'
 
 export type { Plan, Plans } from '../../lib/plans/plans.js'
 

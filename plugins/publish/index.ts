@@ -1,10 +1,10 @@
 /** Publishing: whether the database is ready, and rows that are written after a check of their table. */
-import type {} from '../auth/index.js'
 import type {} from '../../lib/cache/store.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../webhooks/index.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { createReadiness, type Readiness } from './readiness.js'
 import { publishRoutes } from './routes.js'
 import { createPublishing, type Publishing } from './service.js'

@@ -1,10 +1,10 @@
 /** Whether everything that a publish needs is ready, with remedies. */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Engine } from '../../lib/database/engine.js'
-import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
 import type { CacheStore } from '../../lib/cache/store.js'
 import { tenantColumn } from '../../lib/database/catalogue.js'
+import type { Engine } from '../../lib/database/engine.js'
 import { inspect, type Inspection } from '../../lib/database/migrations/inspection.js'
+import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
 import { noSecurity, policyStatements } from '../../lib/database/migrations/policies.js'
 import { identifier } from '../../lib/database/sql.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'

@@ -1,13 +1,13 @@
 /** The publishing endpoints and their schemas. */
 import type { FastifyInstance } from 'fastify'
-import type { Readiness } from './readiness.js'
-import type { Publishing } from './service.js'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { notReached, withNote } from '../../lib/firestore/unsupported.js'
-import { errorResponses } from '../conventions/index.js'
 import { errorSchema } from '../../lib/http/error-schemas.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
+import { errorResponses } from '../conventions/index.js'
+import type { Readiness } from './readiness.js'
+import type { Publishing } from './service.js'
 
 const maxTables = 100
 const maxName = 63 // characters of a name that PostgreSQL keeps

@@ -2,13 +2,13 @@
  * The columns and tables that a record lacks, and SQL that would add them. Proposals are limited to what a document could declare: names of
  * declared tables, types by the values, and statements of migrations.
  */
-import type { ColumnDefinition } from '../../lib/schema/table.js'
-import type { ErrorDetail } from '../../lib/validation/detail.js'
-import { formOf } from '../../lib/queries/column-value.js'
-import { meant, pointerTo } from '../../lib/schema/faults.js'
-import { tenantColumn, type Table } from '../../lib/database/catalogue.js'
+import { type Table, tenantColumn } from '../../lib/database/catalogue.js'
 import { columnsProposal, tableProposal } from '../../lib/database/migrations/proposal.js'
 import { ExactNumber, fitsInt64, isNumber } from '../../lib/json/exact-number.js'
+import { formOf } from '../../lib/queries/column-value.js'
+import { meant, pointerTo } from '../../lib/schema/faults.js'
+import type { ColumnDefinition } from '../../lib/schema/table.js'
+import type { ErrorDetail } from '../../lib/validation/detail.js'
 
 /** By column. */
 type Values = Readonly<Record<string, unknown>>

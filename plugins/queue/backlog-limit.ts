@@ -2,12 +2,12 @@
  * Limits the waiting jobs of a tenant. They are not counted at each send: a count gives a process an allowance, of which it uses a part
  * before it counts again, so that several processes together stay near the bound.
  */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { LRUCache } from 'lru-cache'
-import { failure } from '../../lib/errors.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { failure } from '../../lib/errors.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxTenants = 10_000 // tenants in memory
 const partOfRemaining = 8 // an eighth of the remaining room may be sent before the next count,

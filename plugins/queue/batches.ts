@@ -3,9 +3,9 @@
  * wait. Tenants take turns in the next write, and one tenant's jobs block no other's: items that fail with the rest are written again
  * separately, beside the others.
  */
+import { databaseBusy, isOutage } from '../../lib/database/failures.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { InsertOptions, NewJob, Outcome } from './insert.js'
-import { databaseBusy, isOutage } from '../../lib/database/failures.js'
 
 const maxJobs = 100 // of one write,
 const maxBytes = 1_048_576 // and their bytes; one job may have more

@@ -1,8 +1,8 @@
 /** Inserts jobs: many in one statement, which returns the outcome of each. */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { CompiledQuery, type Kysely } from 'kysely'
 import { encodeNotice } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 
 /** The name that all jobs have in the column `name`. */
 export const queue = 'jobs'

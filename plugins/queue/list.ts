@@ -1,7 +1,7 @@
 /** The jobs for administrators of the platform, at a bounded cost for any number of jobs. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type RawBuilder, type Kysely } from 'kysely'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { queue } from './insert.js'
 
 /** In their order: the first two are waiting states. */

@@ -1,16 +1,16 @@
 /** `app.queue`: background jobs. */
+import { randomUUID } from 'node:crypto'
 import type { Kysely } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { BacklogLimit } from './backlog-limit.js'
-import type { Queue, SendWith, SentJob, Task, WriteRows } from './types.js'
-import { randomUUID } from 'node:crypto'
 import { failure } from '../../lib/errors.js'
+import { isTenantId, type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isStorableJson } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { isTenantId, platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import { createBatches, insertionOf, type Batches, type Item } from './batches.js'
+import type { BacklogLimit } from './backlog-limit.js'
+import { type Batches, createBatches, insertionOf, type Item } from './batches.js'
 import { insertJobs, type NewJob, type Outcome } from './insert.js'
+import type { Queue, SendWith, SentJob, Task, WriteRows } from './types.js'
 
 export const maxDataBytes = 1_048_576
 export const maxKeyLength = 255

@@ -1,8 +1,8 @@
 /** The jobs in the database: which are taken, retried, completed and removed. insert.ts writes them. All times are the database's. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type RawBuilder, type Kysely } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { maxSweptRows, sweep } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { lease, queue } from './insert.js'
 
 /** Processes that a job may end before it is set aside. */

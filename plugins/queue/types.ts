@@ -1,7 +1,7 @@
 /** Jobs and their handlers: the contract of `app.queue`. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 export interface Job {
   readonly id: string

@@ -1,16 +1,16 @@
 /** Takes jobs and runs them, for one process. Its log lines contain no data of jobs. */
-import type { FastifyBaseLogger } from 'fastify'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyBaseLogger } from 'fastify'
+import { together } from '../../lib/concurrency/batcher.js'
+import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { isOutage } from '../../lib/database/failures.js'
 import { createPoller } from '../../lib/database/poller.js'
-import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { isFailure } from '../../lib/errors.js'
-import { together } from '../../lib/concurrency/batcher.js'
-import { lease } from './insert.js'
-import { maxLost, type JobStore, type TakenJob, type TenantCapacity, type Want } from './store.js'
-import { HandedBack, type Task } from './types.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { storable } from '../../lib/json/storable.js'
+import { lease } from './insert.js'
+import { type JobStore, maxLost, type TakenJob, type TenantCapacity, type Want } from './store.js'
+import { HandedBack, type Task } from './types.js'
 
 const idlePauseMs = 5000 // between polls without notices, which also find jobs of dead processes
 const upkeepPauseMs = 250 // between polls for due jobs, for any number of sends

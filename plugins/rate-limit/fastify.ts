@@ -10,7 +10,7 @@ import type { FastifyInstance, RouteOptions } from 'fastify'
 import { refuseEarlierRoutes } from '../../lib/http/guards.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { createMemoryCounter } from './memory.js'
-import type { WindowCount, Counter, CounterOptions, RateLimitStore } from './store.js'
+import type { Counter, CounterOptions, RateLimitStore, WindowCount } from './store.js'
 
 const defaultCache = 5000 // clients of a count, as @fastify/rate-limit documents
 

@@ -2,26 +2,26 @@
  * Limits the requests of each tenant, or of each address if no token names a tenant. It counts routes with
  * `config: { access }` or an own rule. `config.rateLimit` of @fastify/rate-limit works too.
  */
-export type {} from '@fastify/rate-limit'
-import type {} from '../openapi/documentation.js'
-import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
-import type { RateLimitStore } from './store.js'
 import { catalogue } from '../../lib/errors.js'
 import { trustsTenantHeader } from '../../lib/http/account.js'
-import { openRedis } from '../../lib/redis/redis.js'
 import { guardRoutes } from '../../lib/http/guards.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, flag, membersOf, record } from '../../lib/plugin/options.js'
-import { isRecord } from '../../lib/json/plain-value.js'
+import { openRedis } from '../../lib/redis/redis.js'
+import { RateLimit as RateLimitSection } from '../../lib/schema/limits.js'
+import type {} from '../openapi/documentation.js'
 import { plansOf } from '../plans/plans-of.js'
+import type {} from '../tenancy/index.js'
 import { registerRateLimit } from './fastify.js'
 import { addAddressStep, addHeaderStep, addRouteStep, createLimiter, decorateRequests, type RateLimiter } from './limiter.js'
 import { createMemoryStore } from './memory.js'
 import { createRedisStore } from './redis.js'
 import { createLimit, createRules, type Limit, type RateLimitOptions, type RateLimitRule, type RouteRule } from './rules.js'
-import { RateLimit as RateLimitSection } from '../../lib/schema/limits.js'
+import type { RateLimitStore } from './store.js'
 
+export type {} from '@fastify/rate-limit'
 export type { RateLimitStore } from './store.js'
 
 declare module 'fastify' {

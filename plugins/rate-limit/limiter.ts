@@ -1,18 +1,18 @@
 /** Counts a request, writes the `X-RateLimit-*` headers, and refuses it beyond the limit. */
-import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify'
-import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
-import type { RouteCall } from '../../lib/runtime/route-call.js'
-import type { ClientKind, RateLimitStore, LimitResult } from './store.js'
-import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
-import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { STATUS_CODES } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify'
+import { whenKnown } from '../../lib/cache/async-cache.js'
 import { catalogue, TenantryError } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
-import { whenKnown } from '../../lib/cache/async-cache.js'
-import { createRefusalPace } from './refusal-pace.js'
+import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
+import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
+import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
+import type { RouteCall } from '../../lib/runtime/route-call.js'
+import { createRefusalPace } from './refusal-pace.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
+import type { ClientKind, LimitResult, RateLimitStore } from './store.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {

@@ -1,9 +1,9 @@
 /** Counts in this process: those of this plugin, and those of @fastify/rate-limit. */
-import type { ClientKind, RateLimitStore, Counter, CounterOptions } from './store.js'
-import { boundedKey, type Limit } from './rules.js'
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import { boundedKey, type Limit } from './rules.js'
+import type { ClientKind, Counter, CounterOptions, RateLimitStore } from './store.js'
 
 const defaultMaxWindows = 100_000 // about 10 MB
 const ownerShare = 50 // tenants whose documents' windows fill the shared limit; a single tenant gets at most this share

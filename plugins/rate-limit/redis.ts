@@ -1,10 +1,10 @@
 /** Counts that instances share in Redis. While Redis is unreachable each instance counts for itself. */
-import type { ClientKind, RateLimitStore, LimitResult, WindowCount, Counter, CounterOptions } from './store.js'
-import { boundedKey, type Limit } from './rules.js'
-import { redisScript, type RedisConnection } from '../../lib/redis/redis.js'
-import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { createHash } from 'node:crypto'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
+import { type RedisConnection, redisScript } from '../../lib/redis/redis.js'
 import { createMemoryCounter } from './memory.js'
+import { boundedKey, type Limit } from './rules.js'
+import type { ClientKind, Counter, CounterOptions, LimitResult, RateLimitStore, WindowCount } from './store.js'
 
 const maxOfOwner = 2000 // windows for the rules of a tenant's document, as many as in memory
 

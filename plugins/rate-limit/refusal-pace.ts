@@ -2,9 +2,9 @@
  * Delays the refusals of clients that ignore them. Each refusal takes CPU that other tenants need, and a client that waits for its
  * response sends no further request on the connection.
  */
-import type { ClientKind } from './store.js'
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
+import type { ClientKind } from './store.js'
 
 const intervalMs = 5 // between two refusals of a client
 const burst = 100 // refusals without delay

@@ -1,6 +1,6 @@
 /** Chooses the rule that counts a route's requests: its own, else that of `perEndpoint`, else the default. */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { createHash } from 'node:crypto'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 
 /** The maximum number of requests of a client in a window. */
 export interface RateLimitRule {

@@ -2,19 +2,19 @@
  * Roles that the platform assigns to its own users and to those of tenants, and the endpoints under `/rbac`. The plugin
  * database needs its option `roleTables`.
  */
-import type {} from '../auth/index.js'
-import type {} from '../database/index.js'
-import type {} from '../tenancy/index.js'
 import { isFailure } from '../../lib/errors.js'
+import { tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, requireSameContext } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
 import { callback, text } from '../../lib/plugin/options.js'
+import type {} from '../auth/index.js'
 import { noPermissions } from '../auth/permissions.js'
+import type {} from '../database/index.js'
+import type {} from '../tenancy/index.js'
 import { createRoleMemory } from './memory.js'
 import { rbacRoutes } from './routes.js'
 import { createPlatformRoles } from './service.js'
 import { createRoleStore } from './store.js'
-import { tenantOfToken } from '../../lib/identity/tenant-ref.js'
 
 export interface RbacOptions {
   /** The name of the role of users without an assigned role; `ready` rejects if the role does not exist. Default: none. */

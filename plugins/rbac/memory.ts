@@ -2,13 +2,13 @@
  * A cache of the platform's roles: all roles, which are few, and those of each user. Only platform administrators change
  * them, so each change clears the cache.
  */
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { RoleStore } from './store.js'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isUserId } from '../../lib/identity/user-id.js'
-import { noPermissions, unionOf, type PermissionSet } from '../auth/permissions.js'
+import { noPermissions, type PermissionSet, unionOf } from '../auth/permissions.js'
+import type { RoleStore } from './store.js'
 
 const maxUsers = 100_000
 const maxWeight = 67_108_864 // bytes, approximately, of all cached users

@@ -1,18 +1,18 @@
 /** The endpoints of the platform's roles and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { PermissionRow, RoleRow, UserKey } from './store.js'
-import { Type, type Static } from 'typebox'
-import { maxRoleName, roleNamePattern } from '../../lib/schema/auth.js'
+import { type Static, Type } from 'typebox'
+import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import { Success } from '../../lib/http/schemas.js'
+import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { maxUserIdLength } from '../../lib/identity/user-id.js'
+import { maxRoleName, roleNamePattern } from '../../lib/schema/auth.js'
 import { invalidInput } from '../../lib/validation/detail.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions/index.js'
-import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
-import { named } from '../../lib/validation/named-schema.js'
-import { Success } from '../../lib/http/schemas.js'
 import { maxPermissions, maxPermissionsOfRole, maxRoles, maxRolesOfUser, type PlatformRoles } from './service.js'
-import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import type { PermissionRow, RoleRow, UserKey } from './store.js'
 
 const closed = { additionalProperties: false } as const
 const Id = Type.String({ format: 'uuid' })

@@ -1,13 +1,13 @@
 /** The handlers of the endpoints of the platform's roles. */
 import type { Kysely, Transaction } from 'kysely'
+import { type Actor, type AuditAction, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { ErrorDetail } from '../../lib/validation/detail.js'
-import type { Page, PermissionRow, RoleRow, RoleStore, UserKey } from './store.js'
-import { writeAudit, type Actor, type AuditAction, type AuditEntry } from '../../lib/database/audit.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import type { ErrorDetail } from '../../lib/validation/detail.js'
+import type { Page, PermissionRow, RoleRow, RoleStore, UserKey } from './store.js'
 
 export const maxRoles = 1000
 export const maxPermissions = 5000

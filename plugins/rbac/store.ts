@@ -1,8 +1,8 @@
 /** The SQL of the platform's roles. The document names the tables, so the statements are built from their names. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely, type Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { rolePermissions, type RoleTables } from '../../lib/database/declared-tables.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 type Reader = Kysely<SystemTables>
 type Writer = Transaction<SystemTables>

@@ -2,8 +2,8 @@
  * The texts of batches of changes. SQL writes them, and processes with watches read them. They are not JSON: escaping the JSON of each
  * row would cost more than reading it. Separators are control characters, which JSON does not contain.
  */
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import type { StoredChange } from '../../lib/realtime/changes.js'
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 
 const parts = '\u001f' // of a change
 const changes = '\u001e' // of a batch

@@ -1,18 +1,18 @@
 /** Converts the `id` and the `filter` of a watch to values as PostgreSQL writes them in JSON, so that they can be compared as texts. */
 import type { Engine } from '../../lib/database/engine.js'
-import type { WatchedTable } from '../../lib/realtime/changes.js'
-import type { Condition } from '../../lib/realtime/changes.js'
-import type { WatchRequest } from './types.js'
-import { encoderOf, kindOf, unfit } from '../../lib/queries/column-value.js'
-import { castType } from '../../lib/queries/sql.js'
 import { changeKeys } from '../../lib/database/migrations/change-triggers.js'
 import { identifier } from '../../lib/database/sql.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
-import { parseJson } from '../../lib/json/parse.js'
-import { stringifyJson } from '../../lib/json/stringify.js'
-import { isRecord } from '../../lib/json/plain-value.js'
-import { maxFilterColumns } from '../../lib/realtime/messages.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
+import { parseJson } from '../../lib/json/parse.js'
+import { isRecord } from '../../lib/json/plain-value.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import { encoderOf, kindOf, unfit } from '../../lib/queries/column-value.js'
+import { castType } from '../../lib/queries/sql.js'
+import type { WatchedTable } from '../../lib/realtime/changes.js'
+import type { Condition } from '../../lib/realtime/changes.js'
+import { maxFilterColumns } from '../../lib/realtime/messages.js'
+import type { WatchRequest } from './types.js'
 
 const maxValueLength = 512 // characters
 

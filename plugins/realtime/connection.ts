@@ -1,15 +1,15 @@
 /** One websocket: the identity first, then messages, all within limits. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { WebSocket } from 'ws'
-import type { ClientMessage } from '../../lib/realtime/messages.js'
 import { failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
+import type { ClientMessage } from '../../lib/realtime/messages.js'
 import { readMessage } from '../../lib/realtime/read-message.js'
-import { credentialOf, sentCredential, type Credential, type Identify } from './identity.js'
-import { errorMessage, type Core } from './service.js'
-import { closeCodes, type Client, type Identity, type Outlet } from './types.js'
+import { type Credential, credentialOf, type Identify, sentCredential } from './identity.js'
+import { type Core, errorMessage } from './service.js'
+import { type Client, closeCodes, type Identity, type Outlet } from './types.js'
 
 const identityMs = 10_000 // ms for the first message
 const maxUnsentBytes = 1_048_576

@@ -1,17 +1,17 @@
 /** `GET /realtime/events`: the messages of the websocket as server-sent events. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Core } from './service.js'
-import type { Identity, Outlet, WatchRequest } from './types.js'
-import { Type, type Static } from 'typebox'
-import { notWatched, withNote } from '../../lib/firestore/unsupported.js'
+import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
+import { notWatched, withNote } from '../../lib/firestore/unsupported.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
 import { callerOf } from '../auth/access.js'
 import { tenantOf } from '../tenancy/required.js'
 import { invalid } from './conditions.js'
+import type { Core } from './service.js'
 import { retryAfterMs } from './sockets.js'
+import type { Identity, Outlet, WatchRequest } from './types.js'
 
 const maxUnsentBytes = 1_048_576
 const littleUnsentBytes = 262_144

@@ -1,16 +1,16 @@
 /** The identity of a connection: from a header, a subprotocol or the first message. */
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { failure } from '../../lib/errors.js'
+import type { Claims } from '../../lib/expressions/types.js'
+import { optional } from '../../lib/plugin/define.js'
+import { tokenMissing } from '../auth/access.js'
 import type {} from '../auth/index.js'
+import { bearerToken } from '../auth/tokens.js'
 import type {} from '../cors/index.js'
 import type {} from '../rate-limit/index.js'
-import type {} from '../tenancy/index.js'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Claims } from '../../lib/expressions/types.js'
-import type { Identity } from './types.js'
-import { failure } from '../../lib/errors.js'
-import { optional } from '../../lib/plugin/define.js'
-import { bearerToken } from '../auth/tokens.js'
-import { tokenMissing } from '../auth/access.js'
 import { createLimit } from '../rate-limit/rules.js'
+import type {} from '../tenancy/index.js'
+import type { Identity } from './types.js'
 
 /** The token or key of a client. */
 export interface Credential {

@@ -1,7 +1,7 @@
 /** The members of rooms, over all processes. A process without a heartbeat for 30 seconds counts as dead, and its members are removed. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 

@@ -2,9 +2,9 @@
  * Watches that are about to begin. A watch begins after the positions of all changes that were committed before its request, so
  * that no later commit is missed.
  */
-import type { ChangeStore, ChangeState } from './store.js'
-import type { Watch } from './types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { ChangeState, ChangeStore } from './store.js'
+import type { Watch } from './types.js'
 
 /** The start of a watch. */
 export interface Begin {

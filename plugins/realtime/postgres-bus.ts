@@ -1,11 +1,11 @@
 /** Carries events of rooms over PostgreSQL. Each process writes them in batches; one notification per batch wakes the others. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { FastifyBaseLogger } from 'fastify'
-import type { Events } from '../../lib/database/events.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import { setTimeout as sleep } from 'node:timers/promises'
-import { sql, type Kysely } from 'kysely'
+import type { FastifyBaseLogger } from 'fastify'
+import { type Kysely, sql } from 'kysely'
+import type { Events } from '../../lib/database/events.js'
 import { createPoller } from '../../lib/database/poller.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { Outgoing, type RoomBus, type RoomEvent, type RoomListener } from '../../lib/realtime/bus.js'
 

@@ -4,14 +4,14 @@
  * delivers at most one batch to each.
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { Batch, ChangeStore, Lag } from './store.js'
-import type { Client, Watch } from './types.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createPoller } from '../../lib/database/poller.js'
-import { Change, type WatchedTable } from '../../lib/realtime/changes.js'
 import { failure } from '../../lib/errors.js'
-import { Openings, type Begin } from './openings.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { Change, type WatchedTable } from '../../lib/realtime/changes.js'
+import { type Begin, Openings } from './openings.js'
+import type { Batch, ChangeStore, Lag } from './store.js'
+import type { Client, Watch } from './types.js'
 
 const pauseMs = 100 // ms between reads while there are watches: the longest part of the way from a commit to a client
 const leastPauseMs = 10 // ms between reads on a slow database

@@ -1,7 +1,7 @@
 /** The database's list of tenants' tables whose changes triggers record (lib/database/migrations/system/realtime-outbox.ts). */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely, type Transaction } from 'kysely'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { positionLock } from './store.js'
 
 export interface TenantTable {

@@ -4,9 +4,9 @@
  * that a client that reconnects finds its changes.
  */
 import type { FastifyBaseLogger } from 'fastify'
-import type { RecordedStore, TenantTable } from './recorded-store.js'
 import { createPoller } from '../../lib/database/poller.js'
 import { failure } from '../../lib/errors.js'
+import type { RecordedStore, TenantTable } from './recorded-store.js'
 
 const renewalMs = 300_000 // ms between renewals of the entries
 const waitMs = 20 // ms between checks for transactions that still write

@@ -1,12 +1,12 @@
 /** Carries events of rooms over Redis, one publication per batch. While Redis is away, events go over PostgreSQL. */
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { createHash } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Redis } from 'ioredis'
+import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { createHash } from 'node:crypto'
-import { sql, type Kysely } from 'kysely'
-import { Outgoing, type RoomBus, type RoomEvent, type RoomListener } from '../../lib/realtime/bus.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { Outgoing, type RoomBus, type RoomEvent, type RoomListener } from '../../lib/realtime/bus.js'
 import { openRedis } from '../../lib/redis/redis.js'
 import { eventsIn } from './postgres-bus.js'
 

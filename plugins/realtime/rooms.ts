@@ -1,15 +1,15 @@
 /** Rooms of this process: messages and presence. Clients of this process get them at once, clients of other processes over the bus. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Plans } from '../../lib/plans/plans.js'
-import type { RoomBus, RoomEvent } from '../../lib/realtime/bus.js'
-import type { MemberStore, Place } from './member-store.js'
-import type { Client, Published } from './types.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { failure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import type { Plans } from '../../lib/plans/plans.js'
+import type { RoomBus, RoomEvent } from '../../lib/realtime/bus.js'
 import { isRoomName } from '../../lib/realtime/rooms.js'
 import { allowed, refusal } from '../usage/metrics.js'
+import type { MemberStore, Place } from './member-store.js'
+import type { Client, Published } from './types.js'
 
 const maxMembers = 1000 // of one room
 const maxEventLength = 128 // characters

@@ -1,12 +1,12 @@
 /** `GET /realtime`: upgrades to websockets, with @fastify/websocket. */
-import type { FastifyInstance } from 'fastify'
 import type { IncomingMessage } from 'node:http'
 import type { Duplex } from 'node:stream'
+import type { FastifyInstance } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import { type Connection, type ConnectionParts, serveConnection } from './connection.js'
 import { chooseProtocol } from './identity.js'
-import { serveConnection, type Connection, type ConnectionParts } from './connection.js'
 import { closeCodes } from './types.js'
 
 const pingMs = 30_000

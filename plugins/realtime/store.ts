@@ -1,8 +1,8 @@
 /** The changes in the database: gives them positions, and reads those that a client lacks. */
 import type { Engine, Statement, TextOptions } from '../../lib/database/engine.js'
-import type { StoredChange } from '../../lib/realtime/changes.js'
 import { recordFunction, triggerName } from '../../lib/database/migrations/change-triggers.js'
-import { serverRef, type Owner, type TenantRef } from '../../lib/identity/tenant-ref.js'
+import { type Owner, serverRef, type TenantRef } from '../../lib/identity/tenant-ref.js'
+import type { StoredChange } from '../../lib/realtime/changes.js'
 import { batchesIn, batchesSql, batchSql } from './batches.js'
 
 const maxTenants = 100 // of one run of positions

@@ -1,6 +1,6 @@
 /** Types that the files of realtime share. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Claims } from '../../lib/expressions/types.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Condition } from '../../lib/realtime/changes.js'
 import type { Ref } from '../../lib/realtime/messages.js'
 import type { Recording } from './recorder.js'

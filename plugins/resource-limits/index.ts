@@ -1,10 +1,10 @@
 /** Limits that tenants set for their users: `app.resourceLimits` and the endpoints under `/tenant/limits/resources`. */
+import { definePlugin } from '../../lib/plugin/define.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
+import { callback, whole } from '../../lib/plugin/options.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
-import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, whole } from '../../lib/plugin/options.js'
-import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { resourceLimitRoutes } from './routes.js'
 import { createResourceLimits, type ResourceLimits } from './service.js'
 import { sweepUsage } from './store.js'

@@ -1,9 +1,9 @@
 /** The limits that a tenant sets for its users. */
-import { Type, type Static } from 'typebox'
-import { limitedName } from '../../lib/schema/limits.js'
+import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { deepFreeze } from '../../lib/json/plain-value.js'
 import { unlimited } from '../../lib/plans/plans.js'
+import { limitedName } from '../../lib/schema/limits.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { periods } from './periods.js'
 

@@ -2,18 +2,18 @@
  * The SQL of limits and usage. A row of usage holds what one user has used of one resource and metric, with a slot for each period, so that
  * one statement counts in every period or in none. Times come from the caller, so that a single clock is used.
  */
-import type { Engine, Statement } from '../../lib/database/engine.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { LimitedUser, Rule } from './rules.js'
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import { type Transaction, sql, type Kysely } from 'kysely'
-import { type IdempotencyClaim, requireMark } from '../../lib/database/idempotency-claim.js'
 import { hash } from 'node:crypto'
-import { isStorable } from '../../lib/json/storable.js'
-import { lockTenant } from '../../lib/database/tenant-lock.js'
-import { endOf, periods, startOf, type Period } from './periods.js'
-import { clockTolerance, slotsOf, type Slots } from './usage.js'
+import { type Kysely, sql, type Transaction } from 'kysely'
+import type { Engine, Statement } from '../../lib/database/engine.js'
+import { type IdempotencyClaim, requireMark } from '../../lib/database/idempotency-claim.js'
 import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { isStorable } from '../../lib/json/storable.js'
+import { endOf, type Period, periods, startOf } from './periods.js'
+import type { LimitedUser, Rule } from './rules.js'
+import { clockTolerance, type Slots, slotsOf } from './usage.js'
 
 const maxUserLength = 256 // characters of an id that is stored as it is
 const kept = 32 * 86_400_000 // ms that a row with an unused `total` stays: as long as for any other period

@@ -1,8 +1,8 @@
 /** A user's usage of a resource, and its limits. */
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { unlimited } from '../../lib/plans/plans.js'
-import { periods, startOf, type Period } from './periods.js'
-import { limitOf, type GateAction, type LimitedUser, type Rule } from './rules.js'
+import { type Period, periods, startOf } from './periods.js'
+import { type GateAction, type LimitedUser, limitOf, type Rule } from './rules.js'
 
 /**
  * ms that the clocks of two servers may differ. If a period has only begun for one of them, the other still counts what the first one

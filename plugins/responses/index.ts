@@ -3,20 +3,20 @@
  * responses, and refuses further large ones beyond a limit; the same applies to request bodies that are still arriving. It closes
  * connections that read nothing for `writeTimeoutMs`. Small responses on a connection without unsent bytes are not counted.
  */
-import type {} from '../tenant-config/serve.js'
-import type { FastifyInstance, FastifyReply, FastifyRequest, preParsingHookHandler } from 'fastify'
 import { Socket } from 'node:net'
-import { failure } from '../../lib/errors.js'
-import { accountOf, trustsTenantHeader, type AccountCall } from '../../lib/http/account.js'
+import { Readable } from 'node:stream'
+import { setImmediate as nextRound } from 'node:timers/promises'
+import type { FastifyInstance, FastifyReply, FastifyRequest, preParsingHookHandler } from 'fastify'
 import { turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
+import { failure } from '../../lib/errors.js'
+import { type AccountCall, accountOf, trustsTenantHeader } from '../../lib/http/account.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
-import { whenEnded, isToolCall } from '../../lib/plugin/request-end.js'
+import { isToolCall, whenEnded } from '../../lib/plugin/request-end.js'
+import type {} from '../tenant-config/serve.js'
 import { BodyChunks } from './body-chunks.js'
 import { LargeRoutes } from './large-routes.js'
 import { Ledger } from './ledger.js'
-import { Readable } from 'node:stream'
-import { setImmediate as nextRound } from 'node:timers/promises'
 
 const sliceSize = 262_144 // bytes or characters, which take about half a millisecond to encode and write
 

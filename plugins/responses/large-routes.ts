@@ -1,8 +1,8 @@
 /** Limits how many large responses an account builds at a time. The last responses of a route show whether it is large. */
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
-import { failure } from '../../lib/errors.js'
 import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
+import { failure } from '../../lib/errors.js'
 
 const largeResponse = 1_048_576 // bytes
 const atOnce = 2 // for an account

@@ -1,8 +1,8 @@
 /** Uses of values, counted in memory and written in batches, outside of requests. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Access } from './store.js'
 import { together } from '../../lib/concurrency/batcher.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Access } from './store.js'
 
 const flushAfter = 3000 // ms from the first unwritten use
 const maxKeys = 50_000 // keys with unwritten uses; while the database is unreachable, uses of other keys are not counted

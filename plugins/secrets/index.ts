@@ -2,15 +2,15 @@
  * Secrets of tenants: `app.secrets` and the endpoints under `/tenant/secrets`. On PostgreSQL it rejects without a master key.
  * It also rejects if the keys decrypt none of the stored secrets.
  */
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
+import { callback, text } from '../../lib/plugin/options.js'
+import { createSecretCipher } from '../../lib/secrets/cipher.js'
+import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
-import type {} from '../tenancy/index.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback, text } from '../../lib/plugin/options.js'
-import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { createSecretCipher } from '../../lib/secrets/cipher.js'
-import { openKeys, type KeyOptions } from '../../lib/secrets/master-key.js'
 import { plansOf } from '../plans/plans-of.js'
+import type {} from '../tenancy/index.js'
 import { refuseOtherKeys } from './key-check.js'
 import { secretRoutes } from './routes.js'
 import { createSecrets, type Secrets } from './service.js'

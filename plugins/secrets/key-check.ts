@@ -1,10 +1,10 @@
 /** Checks once, at start, that the master keys decrypt the secrets of the database. */
 import type { FastifyBaseLogger } from 'fastify'
+import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { MasterKeys } from '../../lib/secrets/master-key.js'
-import { sql, type Kysely } from 'kysely'
 import { isFailure } from '../../lib/errors.js'
 import { headerLength, keyIdOf } from '../../lib/secrets/cipher.js'
+import type { MasterKeys } from '../../lib/secrets/master-key.js'
 
 /** Throws if these keys decrypt no secret of the database; logs a warning if they decrypt only some. */
 export async function refuseOtherKeys (db: Kysely<SystemTables>, keys: MasterKeys, log: FastifyBaseLogger): Promise<void> {

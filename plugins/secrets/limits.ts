@@ -1,7 +1,7 @@
 /** The number of secrets in a plan, and the refusals beyond it. */
-import { maxSecretsOfAny } from '../../lib/schema/plans.js'
 import { failure } from '../../lib/errors.js'
-import { planLimit, unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
+import { type Plan, planLimit, type Plans, unlimited } from '../../lib/plans/plans.js'
+import { maxSecretsOfAny } from '../../lib/schema/plans.js'
 
 /** Earlier values of a key that are accepted beside the current one: each costs a signature check. */
 export const maxEarlierValues = 10

@@ -1,16 +1,16 @@
 /** The secrets endpoints and their schemas. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { ListedRow } from './store.js'
-import { Type, type Static } from 'typebox'
-import { actorOf } from '../auth/actor.js'
-import { maxCounted } from '../audit/store.js'
-import { errorResponses } from '../conventions/index.js'
-import { ifMatchOf, IfMatchHeaders } from '../../lib/http/entity-tags.js'
+import { type Static, Type } from 'typebox'
+import { IfMatchHeaders, ifMatchOf } from '../../lib/http/entity-tags.js'
 import { ListOf, PageInfo, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
-import { tenantOf } from '../tenancy/required.js'
-import { named } from '../../lib/validation/named-schema.js'
 import { Success } from '../../lib/http/schemas.js'
-import { maxGraceDays, maxMetadataBytes, maxValueBytes, type AuditRow, type Rotation, type Secrets } from './service.js'
+import { named } from '../../lib/validation/named-schema.js'
+import { maxCounted } from '../audit/store.js'
+import { actorOf } from '../auth/actor.js'
+import { errorResponses } from '../conventions/index.js'
+import { tenantOf } from '../tenancy/required.js'
+import { type AuditRow, maxGraceDays, maxMetadataBytes, maxValueBytes, type Rotation, type Secrets } from './service.js'
+import type { ListedRow } from './store.js'
 
 const bodyLimit = 204_800 // bytes: the largest value, written as `\uXXXX`, and metadata
 

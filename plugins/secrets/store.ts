@@ -1,9 +1,9 @@
 /** The SQL of secrets. Times come from the caller, so that a single clock is used. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
-import { writeAudit, type Actor } from '../../lib/database/audit.js'
+import { type Kysely, sql } from 'kysely'
+import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import { containsText } from '../../lib/database/sql.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 
 export type SecretAction = 'create' | 'update' | 'access' | 'delete' | 'rotate' | 'expire'

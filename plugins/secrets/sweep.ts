@@ -1,7 +1,7 @@
 /** Unused secrets: notes their expiry in the audit log and ends grace periods. */
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 
 const deletedFor = 604_800_000 // ms that a deleted secret's row stays; a new secret with the same key continues its version numbers
 

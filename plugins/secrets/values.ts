@@ -1,9 +1,9 @@
 /** The values of tenants' secrets, decrypted and cached for at most a minute. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { EarlierRow, SealedRow, SecretStore } from './store.js'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
-import { SecretUnreadable, type SecretCipher } from '../../lib/secrets/cipher.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
+import type { EarlierRow, SealedRow, SecretStore } from './store.js'
 
 const maxAgeMs = 60_000
 const maxCharacters = 67_108_864 // of all cached values: 64 MB, or twice that for non-Latin text

@@ -2,19 +2,19 @@
  * Sessions: `app.sessions`, which opens and ends them, and the endpoints `/auth/logout` and `/auth/logout-all`. The plugin
  * auth refuses the tokens of `app.revocations`.
  */
-import type {} from '../auth/index.js'
-import type {} from '../database/index.js'
-import type {} from '../tenancy/index.js'
-import { defaultRefreshDays, maxRefreshDays } from '../../lib/schema/auth.js'
 import { definePlugin, optional, requireSameContext } from '../../lib/plugin/define.js'
 import { listen, sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, whole } from '../../lib/plugin/options.js'
+import { defaultRefreshDays, maxRefreshDays } from '../../lib/schema/auth.js'
 import { dayMs } from '../../lib/time/spans.js'
+import type {} from '../auth/index.js'
+import type {} from '../database/index.js'
+import type {} from '../tenancy/index.js'
 import { createRevocations } from './list.js'
-import { createOwners, createRevocationStore } from './store.js'
 import { createRefreshStore } from './refresh-tokens.js'
 import { sessionRoutes } from './routes.js'
 import { createSessions, type Sessions } from './service.js'
+import { createOwners, createRevocationStore } from './store.js'
 
 export type { SessionUser } from './refresh-tokens.js'
 export type { BegunSession, EndUser, SessionClaims, Sessions } from './service.js'

@@ -2,13 +2,13 @@
  * The ended tokens that this process knows: one list for each tenant whose tokens it has seen. A list is read as a whole when it is
  * needed, and dropped with each change. So a list is always complete.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Claims } from '../../lib/expressions/types.js'
-import type { RevocationList } from '../auth/sources.js'
-import type { ListOwner, Owners, ReadRevocations, RevocationStore } from './store.js'
-import { sqlStateOf } from '../../lib/database/failures.js'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
+import { sqlStateOf } from '../../lib/database/failures.js'
+import type { Claims } from '../../lib/expressions/types.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { RevocationList } from '../auth/sources.js'
 import { isAfter, keptMark, sessionMark, sessionOf, subjectOf } from './sequence.js'
+import type { ListOwner, Owners, ReadRevocations, RevocationStore } from './store.js'
 
 const maxWeight = 67_108_864 // bytes, approximately, of all cached lists
 const [bytesPerTenant, bytesPerToken, bytesPerEnd] = [400, 120, 300] // measured

@@ -1,10 +1,10 @@
 /** The response of a login, also of other endpoints that begin a session. */
 import type { FastifyReply } from 'fastify'
+import { Type } from 'typebox'
+import { tenantField, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { named } from '../../lib/validation/named-schema.js'
 import type { SessionUser } from './refresh-tokens.js'
 import type { BegunSession } from './service.js'
-import { Type } from 'typebox'
-import { named } from '../../lib/validation/named-schema.js'
-import { tenantField, tenantRef } from '../../lib/identity/tenant-ref.js'
 
 export const ExpiresIn = Type.Integer({ description: 'The lifetime of the token in seconds.' })
 

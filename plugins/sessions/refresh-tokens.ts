@@ -1,9 +1,9 @@
 /** Refresh tokens: their text and their SQL. The text is `rt_<tenant>.<session>.<secret>.<own>`. */
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import { hash, randomBytes } from 'node:crypto'
-import { sql, type Kysely, type Transaction } from 'kysely'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 
 const secretBytes = 16
 const ownBytes = 32

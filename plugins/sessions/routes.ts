@@ -1,14 +1,14 @@
 /** The endpoints that end sessions, and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Claims } from '../../lib/expressions/types.js'
-import type { Sessions } from './service.js'
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { actorOf } from '../auth/actor.js'
-import { callerOf, tokenMissing } from '../auth/access.js'
-import { errorResponses } from '../conventions/index.js'
-import { named } from '../../lib/validation/named-schema.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import { Success } from '../../lib/http/schemas.js'
+import { named } from '../../lib/validation/named-schema.js'
+import { callerOf, tokenMissing } from '../auth/access.js'
+import { actorOf } from '../auth/actor.js'
+import { errorResponses } from '../conventions/index.js'
+import type { Sessions } from './service.js'
 
 const Nothing = named(
   'OptionalBody',

@@ -2,8 +2,8 @@
  * The session sequence distinguishes tokens from before and after a logout of all sessions, also within one second and with
  * differing clocks. It is the time of the last such logout, and part of every token that `app.sessions` opens.
  */
-import type { Claims } from '../../lib/expressions/types.js'
 import { hash } from 'node:crypto'
+import type { Claims } from '../../lib/expressions/types.js'
 
 /** Its claim: milliseconds since 1970, 0 without a logout. */
 export const sequenceClaim = 'session_seq'

@@ -1,24 +1,26 @@
 /** `app.sessions`: tokens that begin a session, and early ends of sessions. */
-import { platformRef, tenantOfToken, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { hash, randomUUID } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
-import type { Claims } from '../../lib/expressions/types.js'
+import { type Actor, noActor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Auth } from '../auth/index.js'
-import type { ListOwner, Owners, RevocationStore } from './store.js'
-import { hash, randomUUID } from 'node:crypto'
-import { noActor, writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
+import type { Claims } from '../../lib/expressions/types.js'
+import { type Owner, platformRef, tenantOfToken, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { tokenInvalid } from '../auth/errors.js'
+import type { Auth } from '../auth/index.js'
 import { partialLifetime } from '../auth/partial.js'
 import {
-  endOf, futureIssue, later, tolerance, isAfter, isUuid, keptMark, sequenceClaim, sessionClaim, sessionMark, sessionOf,
-  subjectOf
-} from './sequence.js'
-import {
-  createRefreshToken, hashOf, readRefreshToken, textOf, type RefreshStore, type SessionUser, type RefreshToken
+  createRefreshToken, hashOf, readRefreshToken, type RefreshStore, type RefreshToken,
+  type SessionUser, textOf
 } from './refresh-tokens.js'
+import {
+  endOf, futureIssue, isAfter, isUuid, keptMark, later, sequenceClaim, sessionClaim, sessionMark, sessionOf,
+  subjectOf,
+  tolerance
+} from './sequence.js'
+import type { ListOwner, Owners, RevocationStore } from './store.js'
 
 export const maxTokens = 50 // of one user that end one by one; one more ends everything of the user
 export const maxRows = 20_000 // of one owner; one more ends everything of the owner's users

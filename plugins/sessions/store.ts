@@ -3,11 +3,11 @@
  * With an empty `token` it ends everything of a user until then, and with an empty `subject` everything of the owner's users.
  * The column `tenant_id` names the list of the row: see `Owners`.
  */
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { platformRef, tenantOfToken, type Owner } from '../../lib/identity/tenant-ref.js'
-import { sql, type Kysely, type Transaction } from 'kysely'
-import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { type Kysely, sql, type Transaction } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
+import { type Owner, platformRef, tenantOfToken } from '../../lib/identity/tenant-ref.js'
 
 const sweptAfter = 60_000 // ms that rows stay past their end: servers whose clocks differ still agree on the sequence
 

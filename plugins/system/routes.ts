@@ -1,14 +1,14 @@
 /** The endpoint and its schema. It waits for the database for at most a second. */
-import type {} from '../realtime/types.js'
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
-import { Type, type Static } from 'typebox'
-import { createCachedProbe, type CachedProbeOptions } from '../../lib/concurrency/cached-probe.js'
+import { type Static, Type } from 'typebox'
+import { type CachedProbeOptions, createCachedProbe } from '../../lib/concurrency/cached-probe.js'
+import { builtInGroups, reservedPaths } from '../../lib/document/reserved.js'
+import { optional } from '../../lib/plugin/define.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { version } from '../../lib/version.js'
 import { errorResponses } from '../conventions/index.js'
-import { named } from '../../lib/validation/named-schema.js'
-import { optional } from '../../lib/plugin/define.js'
-import { builtInGroups, reservedPaths } from '../../lib/document/reserved.js'
+import type {} from '../realtime/types.js'
 
 const methods = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'] as const
 

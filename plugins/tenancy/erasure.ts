@@ -1,15 +1,15 @@
 /** Removes a tenant's rows and documents from the application's tables and the server's own tables. Archives its audit entries. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { Table, ForeignKey } from '../../lib/database/catalogue.js'
-import type { Engine } from '../../lib/database/engine.js'
-import type { DocumentStore } from '../../lib/firestore/types.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { archivedTenant } from '../../lib/database/audit.js'
-import { topics, type Events } from '../../lib/database/events.js'
+import type { ForeignKey, Table } from '../../lib/database/catalogue.js'
+import type { Engine } from '../../lib/database/engine.js'
+import { type Events, topics } from '../../lib/database/events.js'
 import { identifier } from '../../lib/database/sql.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { unlimited, type Plans } from '../../lib/plans/plans.js'
+import type { DocumentStore } from '../../lib/firestore/types.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type Plans, unlimited } from '../../lib/plans/plans.js'
 
 const auditLog = 'tenantry.audit_log'
 const batchSize = 1000 // rows per statement; fewer if that takes too long

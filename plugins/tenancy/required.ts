@@ -1,7 +1,7 @@
 /** The tenant and the caller that endpoints of a tenant need. */
-import type { TenantId } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
+import type { TenantId } from '../../lib/identity/tenant-ref.js'
 
 /** The tenant of the request; throws `tenantRequired` without one. */
 export function tenantOf ({ tenant }: FastifyRequest): TenantId {

@@ -1,15 +1,15 @@
 /** The management of tenants by the platform. */
-import { platformRef, tenantIdOf, type TenantId } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { Events } from '../../lib/database/events.js'
-import type { Plans } from '../../lib/plans/plans.js'
-import type { Erasure } from './erasure.js'
-import type { TenantMemory, Tenant, TenantRecord } from './tenant.js'
-import type { TenantChanges, TenantList, TenantStore } from './store.js'
-import { noActor, writeAudit, type Actor } from '../../lib/database/audit.js'
-import { failure } from '../../lib/errors.js'
-import { invalidInput } from '../../lib/validation/detail.js'
 import { whenKnown } from '../../lib/cache/async-cache.js'
+import { type Actor, noActor, writeAudit } from '../../lib/database/audit.js'
+import type { Events } from '../../lib/database/events.js'
+import { failure } from '../../lib/errors.js'
+import { platformRef, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
+import type { Plans } from '../../lib/plans/plans.js'
+import { invalidInput } from '../../lib/validation/detail.js'
+import type { Erasure } from './erasure.js'
+import type { TenantChanges, TenantList, TenantStore } from './store.js'
+import type { Tenant, TenantMemory, TenantRecord } from './tenant.js'
 
 /** The type of `app.tenants`. Changes are written to the platform's audit log; the default actor is the server itself. */
 export interface Tenants {

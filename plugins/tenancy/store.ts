@@ -1,12 +1,12 @@
 /** The SQL of tenants. */
-import type { SystemTables, TenantsTable } from '../../lib/database/system-tables.js'
-import type { TenantLookup, Tenant, TenantRecord } from './tenant.js'
-import type { Erasure } from './erasure.js'
-import { tenantIdOf, type Owner, type TenantId } from '../../lib/identity/tenant-ref.js'
-import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
+import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
 import { containsText } from '../../lib/database/sql.js'
+import type { SystemTables, TenantsTable } from '../../lib/database/system-tables.js'
+import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { deepFreeze } from '../../lib/json/plain-value.js'
+import type { Erasure } from './erasure.js'
+import type { Tenant, TenantLookup, TenantRecord } from './tenant.js'
 
 type Writer = Transaction<SystemTables>
 type Row = Pick<Selectable<TenantsTable>, 'id' | 'name' | 'plan' | 'status' | 'created_at'>

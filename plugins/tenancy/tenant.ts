@@ -2,10 +2,10 @@
  * A tenant, and the cache of tenants. Unknown ids have a separate, small cache with a short lifetime, so that many of them evict only
  * each other.
  */
-import type { TenantId, Owner } from '../../lib/identity/tenant-ref.js'
-import type { ScopeTenant } from '../../lib/expressions/types.js'
-import { failure, isFailure } from '../../lib/errors.js'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import type { ScopeTenant } from '../../lib/expressions/types.js'
+import type { Owner, TenantId } from '../../lib/identity/tenant-ref.js'
 
 /** `deleting`: its data is being removed, or was until the server stopped. */
 export type TenantStatus = 'active' | 'suspended' | 'deleting'

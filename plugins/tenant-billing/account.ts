@@ -1,12 +1,12 @@
 /** The account of a tenant at payprov, with the tenant's own secrets. */
+import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { invalidInput } from '../../lib/validation/detail.js'
+import { CallTime } from '../billing/providers/call.js'
+import { createPayprovClient, type PayprovCall, type PayprovClient, type PayprovServices } from '../billing/providers/payprov/client.js'
 import type { Secrets } from '../secrets/service.js'
 import type { SecretValues } from '../secrets/values.js'
 import type { Page } from './records.js'
-import { failure } from '../../lib/errors.js'
-import { CallTime } from '../billing/providers/call.js'
-import { createPayprovClient, type PayprovCall, type PayprovClient, type PayprovServices } from '../billing/providers/payprov/client.js'
-import { invalidInput } from '../../lib/validation/detail.js'
 
 const keySecret = 'payprov_api_key'
 const organizationSecret = 'payprov_organization_id'

@@ -2,14 +2,14 @@
  * Tenants bill their own customers through their own accounts at payprov: the endpoints under `/billing/tenant`. Calls need
  * the package @polar-sh/sdk, which the first call loads.
  */
+import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
+import { failure } from '../../lib/errors.js'
+import { definePlugin } from '../../lib/plugin/define.js'
+import { callback, type OptionCheck, whole } from '../../lib/plugin/options.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../secrets/index.js'
 import type {} from '../tenancy/index.js'
-import { failure } from '../../lib/errors.js'
-import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
-import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, whole, type OptionCheck } from '../../lib/plugin/options.js'
 import { createAccounts } from './account.js'
 import { tenantBillingRoutes } from './routes.js'
 import { createTenantBilling } from './service.js'

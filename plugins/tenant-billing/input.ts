@@ -1,7 +1,7 @@
 /** Checks products and checkouts of callers beyond their schemas. The currencies are those of payprov's documentation. */
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { invalidInput } from '../../lib/validation/detail.js'
-import { intervals, type Interval } from './records.js'
+import { type Interval, intervals } from './records.js'
 
 /** The currencies that payprov supports, according to its documentation: ISO 4217 in lower case. */
 export const currencies = [

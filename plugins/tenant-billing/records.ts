@@ -2,7 +2,7 @@
  * The schemas of tenants' billing records, and their conversion from payprov's responses. Throws a ProviderFault for
  * undocumented responses.
  */
-import { Type, type Static, type TSchema } from 'typebox'
+import { type Static, type TSchema, Type } from 'typebox'
 import { named } from '../../lib/validation/named-schema.js'
 import { documented } from '../billing/providers/call.js'
 

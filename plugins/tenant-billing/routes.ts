@@ -1,16 +1,16 @@
 /** The endpoints of tenants' billing and their schemas. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Request, TenantBilling } from './service.js'
-import { Type, type Static, type TSchema } from 'typebox'
-import { actorOf } from '../auth/actor.js'
+import { type Static, type TSchema, Type } from 'typebox'
 import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { actorOf } from '../auth/actor.js'
 import { idempotencyKeyOf } from '../billing/idempotency.js'
 import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
-import { Id, NewCheckout, NewProduct } from './input.js'
 import { maxItems } from './account.js'
+import { Id, NewCheckout, NewProduct } from './input.js'
 import { Checkout, Customer, CustomerState, Product, Subscription } from './records.js'
+import type { Request, TenantBilling } from './service.js'
 
 const closed = { additionalProperties: false } as const
 

@@ -1,18 +1,19 @@
 /** The handlers of the endpoints of tenants' billing. They store none of payprov's responses. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
-import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { TenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
+import { type Actor, type AuditEntry, writeAudit } from '../../lib/database/audit.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { IdempotencyKey } from '../billing/idempotency.js'
 import type { PayprovServices } from '../billing/providers/payprov/client.js'
-import { writeAudit, type Actor, type AuditEntry } from '../../lib/database/audit.js'
-import { failure, isFailure } from '../../lib/errors.js'
-import { currencies, checkUrl, intervalOf, type Currency, type NewCheckout, type NewProduct } from './input.js'
-import { listAll, pageSize, type Account, type Accounts, type ProviderPage, type Resource } from './account.js'
+import { type Account, type Accounts, listAll, pageSize, type ProviderPage, type Resource } from './account.js'
+import { checkUrl, currencies, type Currency, intervalOf, type NewCheckout, type NewProduct } from './input.js'
 import {
-  canceledOf, checkoutOf, customersOf, productOf, productsOf, stateOf, subscriptionsOf, type Canceled, type Checkout,
-  type Customer, type CustomerState, type Page, type Product, type Subscription
+  type Canceled, canceledOf, type Checkout,
+  checkoutOf, type Customer, customersOf, type CustomerState, type Page, type Product, productOf, productsOf, stateOf, type Subscription,
+  subscriptionsOf
 } from './records.js'
 
 /** The actor of a change, and the idempotency key that its attempts share. */

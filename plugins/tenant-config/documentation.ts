@@ -1,12 +1,12 @@
 /** A tenant's routes in `/doc`: all routes for the tenant's callers, only the public ones for other callers. */
 import type { FastifyRequest } from 'fastify'
+import { methodOf } from '../../lib/compiler/route-parts.js'
+import { catalogue } from '../../lib/errors.js'
 import type { DocumentedRoute } from '../openapi/documentation.js'
 import type { FurtherRoutes } from '../openapi/index.js'
 import type { LoadedDocuments } from './load.js'
-import type { TenantRoute } from './tenant-routes.js'
-import { methodOf } from '../../lib/compiler/route-parts.js'
-import { catalogue } from '../../lib/errors.js'
 import { asksForToken } from './serve.js'
+import type { TenantRoute } from './tenant-routes.js'
 
 /**
  * null if the request has no tenant, or the tenant has no route that the caller may see.

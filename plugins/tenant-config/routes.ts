@@ -1,15 +1,15 @@
 /** The endpoints of tenants' documents, and their schemas. */
 import type { FastifyInstance } from 'fastify'
-import { tagOf, type ConfigService } from './service.js'
-import { Type, type Static } from 'typebox'
-import { stringifyJson } from '../../lib/json/stringify.js'
-import { actorOf } from '../auth/actor.js'
-import { hasPermission } from '../auth/access.js'
-import { errorResponses } from '../conventions/index.js'
-import { ifMatchOf, IfMatchHeaders, notModified, withTag } from '../../lib/http/entity-tags.js'
+import { type Static, Type } from 'typebox'
+import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/entity-tags.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
-import { tenantOf } from '../tenancy/required.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { named } from '../../lib/validation/named-schema.js'
+import { hasPermission } from '../auth/access.js'
+import { actorOf } from '../auth/actor.js'
+import { errorResponses } from '../conventions/index.js'
+import { tenantOf } from '../tenancy/required.js'
+import { type ConfigService, tagOf } from './service.js'
 
 const maxDocument = 1_048_576 // bytes
 

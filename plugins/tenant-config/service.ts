@@ -1,13 +1,13 @@
 /** The handlers of the endpoints of tenants' documents. */
-import type { Actor } from '../../lib/database/audit.js'
-import type { ConfigStore, SavedDocument, Version } from './store.js'
-import { failure } from '../../lib/errors.js'
-import { refuse } from '../../lib/tenant-document/read.js'
-import { requireMatch, type Precondition } from '../../lib/http/entity-tags.js'
-import { stringifyJson } from '../../lib/json/stringify.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { checkTenantDocument, keepsParts, type TenantDocumentContext } from '../../lib/tenant-document/index.js'
+import type { Actor } from '../../lib/database/audit.js'
+import { failure } from '../../lib/errors.js'
+import { type Precondition, requireMatch } from '../../lib/http/entity-tags.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import { checkTenantDocument, keepsParts, type TenantDocumentContext } from '../../lib/tenant-document/index.js'
+import { refuse } from '../../lib/tenant-document/read.js'
+import type { ConfigStore, SavedDocument, Version } from './store.js'
 
 const maxPointers = 5 // JSON pointers in a message
 

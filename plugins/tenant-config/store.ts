@@ -1,12 +1,12 @@
 /** The documents that tenants saved, in tenantry.tenant_configs. */
+import { type Kysely, sql, type Transaction } from 'kysely'
+import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
-import type { Workflow } from '../../lib/schema/workflow.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely, type Transaction } from 'kysely'
-import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
-import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Workflow } from '../../lib/schema/workflow.js'
+import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
 
 const keptVersions = 100 // of a tenant; the oldest are deleted
 const maxAudited = 100 // keys of secrets in one entry of the audit log

@@ -2,22 +2,22 @@
  * The routes of one tenant's document. They have their own table, since Fastify's router accepts no routes after the start. A
  * route is compiled when it is first requested, and again after the tables of the database have changed.
  */
-import type { Route } from '../../lib/schema/route.js'
-import type { CompiledRoute } from '../../lib/compiler/route.js'
-import type { Catalogue } from '../../lib/database/catalogue.js'
-import type { PlaceOf } from '../../lib/expressions/condition.js'
-import type { Origin } from '../../lib/runtime/services.js'
-import type { WorkflowDocument } from '../workflows/documents.js'
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
-import { readsByPath } from '../../lib/compiler/write-headers.js'
+import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
+import { readsByPath } from '../../lib/compiler/write-headers.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
-import { RouteTable, type RouteMatch } from './route-table.js'
-import { failure, isFailure } from '../../lib/errors.js'
-import { isRecord } from '../../lib/json/plain-value.js'
+import type { Catalogue } from '../../lib/database/catalogue.js'
 import { placeOf as placeInWebhook } from '../../lib/document/webhook-routes.js'
+import { failure, isFailure } from '../../lib/errors.js'
+import type { PlaceOf } from '../../lib/expressions/condition.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { isRecord } from '../../lib/json/plain-value.js'
+import type { Origin } from '../../lib/runtime/services.js'
+import type { Route } from '../../lib/schema/route.js'
+import { createRules, type Limit, type RateLimitOptions } from '../rate-limit/rules.js'
+import type { WorkflowDocument } from '../workflows/documents.js'
+import { type RouteMatch, RouteTable } from './route-table.js'
 
 export interface TenantRoute extends Origin {
   readonly declared: Route

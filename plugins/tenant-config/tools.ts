@@ -1,11 +1,11 @@
 /** The tools among a tenant's routes. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { TenantTools, ToolRoute } from '../tools/index.js'
-import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
 import { methodOf } from '../../lib/compiler/route-parts.js'
 import { toolOf } from '../../lib/document/rules/tools.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { ownProvider } from '../auth/providers/claims.js'
+import type { TenantTools, ToolRoute } from '../tools/index.js'
 import { asksForToken, type ServeTenantCall } from './serve.js'
+import type { TenantRoute, TenantRoutes } from './tenant-routes.js'
 
 const known = new WeakMap<TenantRoutes, TenantTools>()
 

@@ -1,15 +1,15 @@
 /** The outbound webhooks of tenants' documents, for the plugin webhooks. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { TemplateContext } from '../../lib/expressions/reference.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { VersionedWebhooks } from '../webhooks/webhooks.js'
-import { sql, type Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { compileOutboundWebhook, tenantWebhookSources } from '../../lib/connectors/outbound-webhook.js'
-import { FaultList } from '../../lib/schema/faults.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { readAs } from '../../lib/document/reader.js'
+import type { TemplateContext } from '../../lib/expressions/reference.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { FaultList } from '../../lib/schema/faults.js'
 import { outboundOf, Webhooks } from '../../lib/schema/webhook.js'
 import { readingOf } from '../../lib/tenant-document/read.js'
+import type { VersionedWebhooks } from '../webhooks/webhooks.js'
 
 export interface WebhookContext extends Pick<TemplateContext, 'env' | 'envNames'> {
   readonly log: FastifyBaseLogger

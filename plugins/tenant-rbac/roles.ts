@@ -1,6 +1,6 @@
 /** The roles of a tenant and their permissions. */
 import { failure } from '../../lib/errors.js'
-import { noPermissions, grants, requireGrant, type PermissionSet } from '../auth/permissions.js'
+import { grants, noPermissions, type PermissionSet, requireGrant } from '../auth/permissions.js'
 
 export const maxRoles = 200 // of a tenant
 export const maxPermissions = 200 // of a role, without those of its parents

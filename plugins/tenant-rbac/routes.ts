@@ -1,18 +1,18 @@
 /** The endpoints of tenants' roles and their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { rbacTag, type Author, type TenantRbac } from './service.js'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { actorOf } from '../auth/actor.js'
+import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/entity-tags.js'
+import { isFound, ListOf, pageOf, pageQuery, searchQuery, slice } from '../../lib/http/page.js'
+import { Success } from '../../lib/http/schemas.js'
+import { named } from '../../lib/validation/named-schema.js'
 import { holdings } from '../auth/access.js'
+import { actorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
-import { ListOf, pageOf, pageQuery, slice, isFound, searchQuery } from '../../lib/http/page.js'
-import { ifMatchOf, IfMatchHeaders, notModified, withTag } from '../../lib/http/entity-tags.js'
-import { named } from '../../lib/validation/named-schema.js'
-import { Success } from '../../lib/http/schemas.js'
 import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
+import { type Author, rbacTag, type TenantRbac } from './service.js'
 
 const Name = Type.String({
   pattern: '^[A-Za-z0-9_.-]{1,64}$',

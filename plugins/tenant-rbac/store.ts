@@ -1,8 +1,8 @@
 /** The SQL of tenants' roles. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely, Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { noRbac, type RbacConfig, type Role } from './roles.js'
 
 type Reader = Kysely<SystemTables>

@@ -1,15 +1,15 @@
 /** `/tenants`, where platform administrators manage tenants, and `/tenant/info`. */
-import type {} from '../tenancy/index.js'
 import type { FastifyInstance } from 'fastify'
-import type { TenantRecord } from '../tenancy/tenant.js'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
 import { Success } from '../../lib/http/schemas.js'
+import { bytesPerMB, type Plans, unlimited } from '../../lib/plans/plans.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { bytesPerMB, unlimited, type Plans } from '../../lib/plans/plans.js'
 import { actorOf } from '../auth/actor.js'
+import type {} from '../tenancy/index.js'
+import type { TenantRecord } from '../tenancy/tenant.js'
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: 'The id of the tenant: 1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
 const Name = Type.String({ minLength: 1, maxLength: 200 })

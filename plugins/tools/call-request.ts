@@ -1,10 +1,10 @@
 /** The request and the response of a call of a tool within this process. */
+import { EventEmitter } from 'node:events'
 import type { FastifyRequest } from 'fastify'
 import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { ToolRequest } from './input.js'
 import type { ToolCall, ToolCaller } from './types.js'
-import { EventEmitter } from 'node:events'
 
 export interface CallBounds extends Pick<ToolCall, 'signal' | 'response'> {
   readonly maxBytes: number

@@ -2,21 +2,21 @@
  * Tools: `app.tools` lists and calls the routes that language models may call, those with `config: { tool }`. A tool has exactly
  * the rights of its caller.
  */
-import type {} from '../auth/index.js'
-import type {} from '../database/index.js'
-import type {} from '../openapi/documentation.js'
-import type {} from '../rate-limit/index.js'
-import type {} from '../tenancy/index.js'
 import type { RouteOptions } from 'fastify'
 import type { ToolDeclaration } from '../../lib/document/rules/tools.js'
-import type { ServeCall, ToolRoute } from './types.js'
-import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { routesOf } from '../../lib/http/guards.js'
+import { definePlugin, optional } from '../../lib/plugin/define.js'
+import type {} from '../auth/index.js'
+import type {} from '../database/index.js'
 import { createCounter } from '../metrics/counter.js'
+import type {} from '../openapi/documentation.js'
 import { documentationOf } from '../openapi/documentation.js'
+import type {} from '../rate-limit/index.js'
+import type {} from '../tenancy/index.js'
 import { trackNesting } from './nesting.js'
 import { createRun } from './run.js'
 import { createTools } from './service.js'
+import type { ServeCall, ToolRoute } from './types.js'
 
 export type { FindTenantTools, FoundTool, ServeCall, TenantTools, Tool, ToolCall, ToolCaller, ToolRoute, Tools } from './types.js'
 

@@ -1,13 +1,13 @@
 /** Converts the input of a tool to the request of its route. */
-import type { CompiledTool } from './tool-set.js'
-import type { ErrorDetail } from '../../lib/validation/detail.js'
 import { bodyMember } from '../../lib/document/rules/tools.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { jsonExcess } from '../../lib/json/bounds.js'
 import { isExact } from '../../lib/json/exact-number.js'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { isStorable } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { isRecord } from '../../lib/json/plain-value.js'
+import type { ErrorDetail } from '../../lib/validation/detail.js'
+import type { CompiledTool } from './tool-set.js'
 
 const maxUrl = 8192 // characters
 const maxParam = 2048 // characters of a parameter of the path, as for the router

@@ -2,7 +2,7 @@
  * A request of this process to itself. Fastify's router serves it like any other, with all hooks. It takes a third of the CPU time
  * of `inject`, which writes the response as HTTP and parses it again.
  */
-import { IncomingMessage, ServerResponse, type OutgoingHttpHeaders } from 'node:http'
+import { IncomingMessage, type OutgoingHttpHeaders, ServerResponse } from 'node:http'
 import { Socket } from 'node:net'
 
 export interface LocalRequestOptions {

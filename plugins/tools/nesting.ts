@@ -1,9 +1,9 @@
 /** The nesting depth of requests that are tool calls. */
-import type { FastifyInstance } from 'fastify'
 import type { IncomingMessage } from 'node:http'
+import type { FastifyInstance } from 'fastify'
 import { failure } from '../../lib/errors.js'
-import { markToolCall } from '../../lib/plugin/request-end.js'
 import { isRecord } from '../../lib/json/plain-value.js'
+import { markToolCall } from '../../lib/plugin/request-end.js'
 
 declare module 'fastify' {
   interface FastifyRequest {

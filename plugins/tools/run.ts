@@ -1,18 +1,18 @@
 /** Runs the route of a tool in this process. */
-import type {} from '../rate-limit/index.js'
-import type {} from '../responses/index.js'
 import type { FastifyInstance } from 'fastify'
-import type { CompiledTool } from './tool-set.js'
-import type { ToolResult, ToolCall, ToolCaller, ToolRoute, ServeCall } from './types.js'
-import { requestOf, type ToolRequest } from './input.js'
-import { depthWithin, type Nesting } from './nesting.js'
+import { callerLeft } from '../../lib/database/failures.js'
 import { failure } from '../../lib/errors.js'
 import { reportError } from '../../lib/http/error-handler.js'
 import { optional } from '../../lib/plugin/define.js'
-import { errorOf, resultOf, tooLarge, valueOf } from './tool-result.js'
-import { CallReply, CallRequest, headersOf, type CallBounds } from './call-request.js'
-import { callerLeft } from '../../lib/database/failures.js'
+import type {} from '../rate-limit/index.js'
+import type {} from '../responses/index.js'
+import { type CallBounds, CallReply, CallRequest, headersOf } from './call-request.js'
+import { requestOf, type ToolRequest } from './input.js'
 import { LocalRequest, LocalResponse } from './local-request.js'
+import { depthWithin, type Nesting } from './nesting.js'
+import { errorOf, resultOf, tooLarge, valueOf } from './tool-result.js'
+import type { CompiledTool } from './tool-set.js'
+import type { ServeCall, ToolCall, ToolCaller, ToolResult, ToolRoute } from './types.js'
 
 const defaultBytes = 65_536 // of a result, which a model reads
 const defaultTimeout = 30_000 // ms

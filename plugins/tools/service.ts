@@ -1,16 +1,16 @@
 /** `app.tools`. */
-import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
-import type { ModelTool } from '../../lib/models/types.js'
-import type { RunTool } from './run.js'
-import type {
-  FoundTool, ListedTool, TenantTools, Tool, ToolAccess, ToolResult, ToolCall, ToolCaller, ToolRoute, Tools
-} from './types.js'
 import { LRUCache } from 'lru-cache'
-import { failure, TenantryError } from '../../lib/errors.js'
 import { whenKnown } from '../../lib/cache/async-cache.js'
+import { failure, TenantryError } from '../../lib/errors.js'
+import type { ModelTool } from '../../lib/models/types.js'
+import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents.js'
 import { requireCaller, requirePermissions, requireProvider } from '../auth/access.js'
+import type { RunTool } from './run.js'
 import { valueOf } from './tool-result.js'
-import { toolSet, type CompiledTool, type KeepTool, type ToolEntry, type ToolSet } from './tool-set.js'
+import { type CompiledTool, type KeepTool, type ToolEntry, type ToolSet, toolSet } from './tool-set.js'
+import type {
+  FoundTool, ListedTool, TenantTools, Tool, ToolAccess, ToolCall, ToolCaller, ToolResult, ToolRoute, Tools
+} from './types.js'
 
 const maxSets = 1000 // tenants with sorted tools; the least recently used leave first
 const maxCharacters = 32_000_000 // of the cached schemas of tenants' tools

@@ -1,9 +1,9 @@
 /** The results of tool calls: the text of a response, or an error. */
-import type { ToolResult } from './types.js'
+import { failure, TenantryError } from '../../lib/errors.js'
 import { isExact } from '../../lib/json/exact-number.js'
 import { mayHoldExact, parseJson } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { failure, TenantryError } from '../../lib/errors.js'
+import type { ToolResult } from './types.js'
 
 /** @param isTrusted whether this server wrote the text as JSON */
 export function resultOf (text: string, isTrusted: boolean): ToolResult {

@@ -1,7 +1,7 @@
 /** The tools of a document. Schemas are compiled when a caller first needs them; requirements on callers are grouped. */
-import type { ToolAccess, ToolRoute, Tool } from './types.js'
-import { toolShape, type ToolShape } from '../../lib/compiler/tool-shape.js'
 import { pathParameters } from '../../lib/compiler/route-parts.js'
+import { type ToolShape, toolShape } from '../../lib/compiler/tool-shape.js'
+import type { Tool, ToolAccess, ToolRoute } from './types.js'
 
 export interface ToolEntry {
   readonly route: ToolRoute

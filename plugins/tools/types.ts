@@ -1,12 +1,12 @@
 /** Tools: routes that language models and MCP clients call with the rights of their caller. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyRequest } from 'fastify'
-import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
-import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { ToolDocumentation } from '../../lib/compiler/tool-shape.js'
-import type { JsonSchema } from '../../lib/expressions/types.js'
 import type { ToolDeclaration } from '../../lib/document/rules/tools.js'
+import type { JsonSchema } from '../../lib/expressions/types.js'
+import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { ModelTool, ToolSource } from '../../lib/models/types.js'
+import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { Access } from '../auth/access.js'
 import type { Limit } from '../rate-limit/rules.js'
 

@@ -2,10 +2,10 @@
  * The usage of requests, added in memory until it is written. Figures are kept with the creation time of their tenant, so
  * that a later tenant of the same id does not get them.
  */
-import type { Tenant } from '../tenancy/index.js'
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import { maxAmount } from './metrics.js'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
+import type { Tenant } from '../tenancy/index.js'
+import { maxAmount } from './metrics.js'
 import { dayOf } from './periods.js'
 
 const maxEntries = 100_000 // waiting entries, each of a tenant and a day; reached only while the database is unreachable

@@ -2,12 +2,12 @@
  * The open resources of each tenant on this instance. The database has the counts of all instances and admits each new resource.
  * Releases are counted here and written with the next batch.
  */
+import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
-import type { GaugeValue, UsageStore } from './store.js'
+import { allowed, type Gauge, refusal } from './metrics.js'
 import type { Notices } from './notices.js'
-import { failure } from '../../lib/errors.js'
-import { allowed, refusal, type Gauge } from './metrics.js'
+import type { GaugeValue, UsageStore } from './store.js'
 
 const maxTaken = 1000 // per transaction
 

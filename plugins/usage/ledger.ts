@@ -3,11 +3,11 @@
  * batch is written again under its number, and counts once.
  */
 import type { FastifyBaseLogger } from 'fastify'
+import { together } from '../../lib/concurrency/batcher.js'
+import { isFailure } from '../../lib/errors.js'
 import type { WaitingCounts } from './counts.js'
 import type { Gauges } from './gauges.js'
 import type { Batch, UsageStore } from './store.js'
-import { isFailure } from '../../lib/errors.js'
-import { together } from '../../lib/concurrency/batcher.js'
 
 const every = 1000 // ms; after thirty of them without a heartbeat, other instances count this one as gone
 const resolveEvery = 3 // beats

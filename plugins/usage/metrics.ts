@@ -1,6 +1,6 @@
 /** The counted metrics, and the limits of a plan. */
 import type { TenantryError } from '../../lib/errors.js'
-import { bytesPerMB, planLimit, unlimited, type Plan, type Plans } from '../../lib/plans/plans.js'
+import { bytesPerMB, type Plan, planLimit, type Plans, unlimited } from '../../lib/plans/plans.js'
 
 /** Sums of requests, added in memory. */
 export type Counted = 'api_calls' | 'bandwidth_bytes'

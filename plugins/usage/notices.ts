@@ -2,18 +2,18 @@
  * The event `usage.limit_reached` for outbound webhooks: a tenant has reached a limit of its plan. It is sent once for each
  * metric and period, over all servers. The refused request does not wait for it.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Plan, Plans } from '../../lib/plans/plans.js'
-import type { Emitter } from '../../lib/database/outbox.js'
+import { type Kysely, sql } from 'kysely'
 import { LRUCache } from 'lru-cache'
-import { sql, type Kysely } from 'kysely'
-import { lockTenant } from '../../lib/database/tenant-lock.js'
-import { removal, sweep } from '../../lib/database/retention.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
-import { limits, type Gauge, type Reserved } from './metrics.js'
+import type { Emitter } from '../../lib/database/outbox.js'
+import { removal, sweep } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import type { Plan, Plans } from '../../lib/plans/plans.js'
 import { dayMs } from '../../lib/time/spans.js'
+import { type Gauge, limits, type Reserved } from './metrics.js'
 import { dayOf, monthOf } from './periods.js'
 
 const maxRemembered = 10_000 // notices that this process remembers as written

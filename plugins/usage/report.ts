@@ -1,9 +1,9 @@
 /** The response of `GET /billing/usage`. */
-import type { CurrentUsage } from './store.js'
-import { Type, type Static } from 'typebox'
-import { Percentage, percentageOf, unlimited, type Plan } from '../../lib/plans/plans.js'
+import { type Static, Type } from 'typebox'
+import { Percentage, percentageOf, type Plan, unlimited } from '../../lib/plans/plans.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { allowed, bytesText, microPerUSD } from './metrics.js'
+import type { CurrentUsage } from './store.js'
 
 const metric = {
   current: Type.Number(),

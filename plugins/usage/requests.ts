@@ -4,8 +4,11 @@
  * reply records its bytes. Requests without a token count for the named tenant only on routes that it published for them, so that
  * callers cannot run up the usage of another tenant. A tool call counts as part of the request that makes it.
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { EventEmitter } from 'node:events'
 import type { Readable } from 'node:stream'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import { guardRoutes } from '../../lib/http/guards.js'
+import { isToolCall, whenEnded } from '../../lib/plugin/request-end.js'
 import type {} from '../../lib/webhooks/scheme.js'
 import type {} from '../auth/index.js'
 import type {} from '../rate-limit/index.js'
@@ -13,9 +16,6 @@ import type {} from '../tenancy/index.js'
 import type {} from '../tenant-config/serve.js'
 import type { TenantRoute } from '../tenant-config/tenant-routes.js'
 import type { UsageService } from './service.js'
-import { EventEmitter } from 'node:events'
-import { guardRoutes } from '../../lib/http/guards.js'
-import { whenEnded, isToolCall } from '../../lib/plugin/request-end.js'
 
 declare module 'fastify' {
   interface FastifyRequest {

@@ -2,17 +2,17 @@
  * Reserves amounts before their use, and books the used amounts afterwards. The end of a reservation is written once, even if
  * it is attempted repeatedly.
  */
-import { serverRef, type Owner } from '../../lib/identity/tenant-ref.js'
+import { randomUUID } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { Plans } from '../../lib/plans/plans.js'
-import type { Ending, UsageStore } from './store.js'
-import type { Notices } from './notices.js'
-import { randomUUID } from 'node:crypto'
 import { failure } from '../../lib/errors.js'
+import { type Owner, serverRef } from '../../lib/identity/tenant-ref.js'
+import type { Plans } from '../../lib/plans/plans.js'
 import { allowed, refusal, refuseAmount, type Reserved } from './metrics.js'
+import type { Notices } from './notices.js'
 import { dayOf, total } from './periods.js'
+import type { Ending, UsageStore } from './store.js'
 
 const maxSettled = 1000 // per statement
 const summed = ['llm_tokens', 'ai_cost'] as const

@@ -1,11 +1,11 @@
 /** The endpoints of usage, and their schemas. */
-import type {} from '../auth/index.js'
 import type { FastifyInstance } from 'fastify'
-import { Type, type Static } from 'typebox'
-import { invalidInput } from '../../lib/validation/detail.js'
+import { type Static, Type } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
-import { tenantOf } from '../tenancy/required.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
+import type {} from '../auth/index.js'
+import { tenantOf } from '../tenancy/required.js'
 import { Report } from './report.js'
 
 const Period = Type.String({ description: 'The month in UTC: `YYYY-MM`.', examples: ['2026-02'] })

@@ -2,12 +2,12 @@
  * The SQL of the ledger. Rows are always written in the order of their keys, so that servers do not deadlock, and only for
  * existing tenants. The clock of the database decides whether an instance is alive.
  */
-import { serverRef, type Owner, type TenantRef } from '../../lib/identity/tenant-ref.js'
+import { CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { type Owner, serverRef, type TenantRef } from '../../lib/identity/tenant-ref.js'
 import type { Figures, Freed } from './counts.js'
-import { CompiledQuery, sql, type RawBuilder, type Kysely } from 'kysely'
-import { maxAmount, type Counter, type Gauge, type Reserved } from './metrics.js'
+import { type Counter, type Gauge, maxAmount, type Reserved } from './metrics.js'
 import { daysOf, monthOf, total } from './periods.js'
 
 const silence = sql.lit('30 seconds') // after which an instance counts as gone

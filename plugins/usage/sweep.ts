@@ -1,7 +1,7 @@
 /** Removes daily usage figures that are older than two years. */
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { dayOf } from './periods.js'
 

@@ -1,19 +1,19 @@
 /** The endpoints for the administration of a tenant's users, and their schemas. */
-import type {} from '../rate-limit/index.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Author, UserAdministration } from './administration.js'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { Success } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
-import { actorOf, anonymousActor } from '../auth/actor.js'
 import { callerOf, holdings } from '../auth/access.js'
+import { actorOf, anonymousActor } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
 import { reachableLink } from '../mail/links.js'
 import { triesPerMinute } from '../rate-limit/check-limit.js'
+import type {} from '../rate-limit/index.js'
 import { LoginSession, sendSession } from '../sessions/login-response.js'
 import { tenantOf } from '../tenancy/required.js'
-import { LinkPassword, Email, maxEmailLength, Role, type User } from './user.js'
+import type { Author, UserAdministration } from './administration.js'
+import { Email, LinkPassword, maxEmailLength, Role, type User } from './user.js'
 
 const bodyLimit = 16_384 // bytes: the longest password, written as `\uXXXX`, and a token
 const closed = { additionalProperties: false } as const

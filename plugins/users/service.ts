@@ -1,17 +1,17 @@
 /** `app.users`: users with passwords, of tenants and of the platform. */
+import { randomUUID } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Transaction } from 'kysely'
+import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { UserId, UserStore } from './store.js'
-import type { ErrorDetail } from '../../lib/validation/validator.js'
-import { randomUUID } from 'node:crypto'
-import { writeAudit, type Actor } from '../../lib/database/audit.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
+import { type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isOutdated, passwordFault, type Passwords } from '../../lib/secrets/passwords.js'
 import { invalidInput } from '../../lib/validation/detail.js'
+import type { ErrorDetail } from '../../lib/validation/validator.js'
+import type { UserId, UserStore } from './store.js'
 import { defaultRole, identityFaults, type NewUser, type User } from './user.js'
-import { platformRef, tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
 
 export type { NewUser, User } from './user.js'
 

@@ -1,10 +1,10 @@
 /** The SQL of users. */
+import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { UsersTable } from '../../lib/database/user-tables.js'
-import type { User } from './user.js'
 import type { Page } from '../../lib/http/page.js'
-import { tenantRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import { sql, type Kysely, type Selectable, type Transaction } from 'kysely'
+import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
+import type { User } from './user.js'
 
 type Row = Selectable<UsersTable>
 type Writer = Transaction<SystemTables>

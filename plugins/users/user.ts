@@ -1,9 +1,9 @@
 /** A user, and the checks of a new one. */
+import { type Static, Type } from 'typebox'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
-import { Type, type Static } from 'typebox'
 import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/secrets/passwords.js'
-import { lazyValidator, errorDetails, type ErrorDetail } from '../../lib/validation/validator.js'
 import { named } from '../../lib/validation/named-schema.js'
+import { type ErrorDetail, errorDetails, lazyValidator } from '../../lib/validation/validator.js'
 import { maxLinkTokenLength } from '../mail/links.js'
 
 /** A user with a password: (tenant, id). */

@@ -2,18 +2,18 @@
  * The sending part of one process: it creates deliveries of events, takes due ones, and writes their results. Its logs contain
  * nothing of an event, an address or a secret.
  */
-import type { FastifyBaseLogger } from 'fastify'
-import type { Kysely } from 'kysely'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { SubscriberDirectory } from './subscribers.js'
-import type { Send } from './send.js'
 import { randomUUID } from 'node:crypto'
 import { setMaxListeners } from 'node:events'
-import { createPoller } from '../../lib/database/poller.js'
+import type { FastifyBaseLogger } from 'fastify'
+import type { Kysely } from 'kysely'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
-import { fanOut } from './fan-out.js'
-import { finish, handBack, nextDue, takeDue, type Attempt } from './store.js'
+import { createPoller } from '../../lib/database/poller.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
+import { fanOut } from './fan-out.js'
+import type { Send } from './send.js'
+import { type Attempt, finish, handBack, nextDue, takeDue } from './store.js'
+import type { SubscriberDirectory } from './subscribers.js'
 
 const maxInAll = 64 // attempts at a time
 const maxOfPlatform = 16 // of the platform's webhooks

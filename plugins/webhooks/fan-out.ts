@@ -2,12 +2,12 @@
  * Creates deliveries of events: one for each webhook that listens for the event, in the order of the events. Only one process
  * of a database does so at a time, so that deliveries of a subject keep the order of its events.
  */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { SubscriberDirectory, Subscribers } from './subscribers.js'
 import { createHash } from 'node:crypto'
-import { sql, type Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { retryForMs } from './send.js'
+import type { SubscriberDirectory, Subscribers } from './subscribers.js'
 
 const maxTenants = 100 // per pass
 const maxEach = 50 // events of each, while many tenants wait;

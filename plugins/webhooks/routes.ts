@@ -1,18 +1,18 @@
 /** The log of deliveries, and the generated secret. */
-import type {} from '../auth/index.js'
-import type {} from './webhooks.js'
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { LoggedDelivery } from './store.js'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { noEvents, withNote } from '../../lib/firestore/unsupported.js'
-import { eventKinds } from '../../lib/webhooks/events.js'
-import { actorOf } from '../auth/actor.js'
-import { isPlatformAdmin } from '../auth/access.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
-import { named } from '../../lib/validation/named-schema.js'
 import { EmptyBody, Success } from '../../lib/http/schemas.js'
+import { named } from '../../lib/validation/named-schema.js'
+import { eventKinds } from '../../lib/webhooks/events.js'
+import { isPlatformAdmin } from '../auth/access.js'
+import { actorOf } from '../auth/actor.js'
+import type {} from '../auth/index.js'
 import { tenantOf } from '../tenancy/required.js'
+import type { LoggedDelivery } from './store.js'
+import type {} from './webhooks.js'
 
 const maxOffset = 10_000
 

@@ -1,14 +1,14 @@
 /** Generated secrets, one for each owner, which sign for webhooks without an own secret. Stored encrypted, see lib/secrets. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { randomBytes } from 'node:crypto'
 import type { Kysely } from 'kysely'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
+import { noActor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { randomBytes } from 'node:crypto'
-import { noActor, writeAudit } from '../../lib/database/audit.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
-import { createAsyncCache } from '../../lib/cache/async-cache.js'
-import { webhookSecretPlace, type SecretCipher } from '../../lib/secrets/cipher.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type SecretCipher, webhookSecretPlace } from '../../lib/secrets/cipher.js'
 
 const bytes = 32
 const maxKept = 1000

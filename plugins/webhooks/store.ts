@@ -1,9 +1,9 @@
 /** Deliveries in the database: due ones, their results, and their log. All times come from the caller's clock. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
-import { sql, type RawBuilder, type Kysely } from 'kysely'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import { removal, sweep } from '../../lib/database/retention.js'
 import { tenantColumn } from '../../lib/database/sql.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 /** Milliseconds that an attempt belongs to a process; then others take it over. Longer than any attempt takes. */
 export const leaseMs = 30_000

@@ -1,12 +1,12 @@
 /** The webhooks that may receive an event: the platform's, and those of the tenants that this process has loaded. */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
+import type { CompiledOutboundWebhook } from '../../lib/connectors/outbound-webhook.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { CompiledOutboundWebhook } from '../../lib/connectors/outbound-webhook.js'
-import type { TenantWebhooks, VersionedWebhooks } from './webhooks.js'
-import { createAsyncCache } from '../../lib/cache/async-cache.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { entityKinds } from '../../lib/webhooks/events.js'
+import type { TenantWebhooks, VersionedWebhooks } from './webhooks.js'
 
 const maxTenants = 10_000 // with cached webhooks; most have none
 

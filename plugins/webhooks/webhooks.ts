@@ -1,10 +1,10 @@
 /** `app.webhooks`: sends events as signed requests to the webhooks that listen for them. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { Kysely } from 'kysely'
-import type { Actor } from '../../lib/database/audit.js'
 import type { CompiledOutboundWebhook } from '../../lib/connectors/outbound-webhook.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Actor } from '../../lib/database/audit.js'
 import type { OutboundEvent } from '../../lib/database/outbox.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { DeliveryFilter, LoggedDelivery } from './store.js'
 
 declare module 'fastify' {

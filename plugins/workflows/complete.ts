@@ -1,16 +1,16 @@
 /** The end of a run: its result, the event and the callback are written in one transaction. */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
-import type { Scope } from '../../lib/expressions/types.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { CompiledCallback } from '../../lib/workflows/types.js'
-import type { Webhooks } from '../webhooks/webhooks.js'
-import type { HeldRun, RunEnd, RunStore } from './store.js'
 import { isFailure } from '../../lib/errors.js'
+import type { Scope } from '../../lib/expressions/types.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
+import type { CompiledCallback } from '../../lib/workflows/types.js'
+import type { Webhooks } from '../webhooks/webhooks.js'
 import { Interrupted, throughOutages } from './journal.js'
+import type { HeldRun, RunEnd, RunStore } from './store.js'
 
 const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,144
 

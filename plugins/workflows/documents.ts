@@ -1,15 +1,15 @@
 /** The documents with workflows, of the platform and of tenants, and their workflows, compiled on demand. */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
-import type { Catalogue } from '../../lib/database/catalogue.js'
-import type { Schedule, Workflow } from '../../lib/schema/workflow.js'
-import type { CompiledWorkflow, WorkflowContext, WorkflowDefinition } from '../../lib/workflows/index.js'
 import { createHash } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { routeSources } from '../../lib/compiler/route-parts.js'
-import { FaultList } from '../../lib/schema/faults.js'
+import type { Catalogue } from '../../lib/database/catalogue.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { compileWorkflow, definitionOf } from '../../lib/workflows/index.js'
+import { FaultList } from '../../lib/schema/faults.js'
+import type { Schedule, Workflow } from '../../lib/schema/workflow.js'
 import { everyStep } from '../../lib/workflows/flow.js'
+import type { CompiledWorkflow, WorkflowContext, WorkflowDefinition } from '../../lib/workflows/index.js'
+import { compileWorkflow, definitionOf } from '../../lib/workflows/index.js'
 import { readDefinition } from './serialization.js'
 
 const maxCharacters = 2_097_152 // of the definitions whose compiled workflows are cached, at up to about 30 bytes per character

@@ -2,8 +2,8 @@
 import type { Engine, Statement } from '../../lib/database/engine.js'
 import { failure } from '../../lib/errors.js'
 import { storedExcess } from '../../lib/json/bounds.js'
-import { Interrupted, throughOutages, type Journal, type StepOutcome } from './journal.js'
-import { beginStep, endStep, sendStep, storedError, type HeldRun } from './store.js'
+import { Interrupted, type Journal, type StepOutcome, throughOutages } from './journal.js'
+import { beginStep, endStep, type HeldRun, sendStep, storedError } from './store.js'
 
 const maxResultBytes = 1_048_576 // of one step, as JSON
 const maxKeptBytes = 16 * 1_048_576 // of all steps of a run

@@ -1,11 +1,11 @@
 /** The journal of a run: the interface between running steps (runner.ts) and storing their results. */
-import type { ResultForm, BoundQuery } from '../../lib/expressions/types.js'
-import type { TenantRef } from '../../lib/identity/tenant-ref.js'
-import type { CompiledWorkflow } from '../../lib/workflows/types.js'
-import type { Engine, SessionOptions } from '../../lib/database/engine.js'
 import { randomUUID } from 'node:crypto'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { Engine, SessionOptions } from '../../lib/database/engine.js'
 import { isOutage } from '../../lib/database/failures.js'
+import type { BoundQuery, ResultForm } from '../../lib/expressions/types.js'
+import type { TenantRef } from '../../lib/identity/tenant-ref.js'
+import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 
 export interface StepOutcome {
   readonly status: 'completed' | 'failed' | 'skipped'

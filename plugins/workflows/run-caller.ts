@@ -1,15 +1,15 @@
 /** The caller of a run, for the tools of its steps. Each use checks the caller again, like a new request with the same token or key. */
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
-import type { ScopeTenant } from '../../lib/expressions/types.js'
-import type { StepCall } from '../../lib/workflows/service-steps.js'
-import type { RouteCall } from '../../lib/runtime/route-call.js'
-import type { Credential } from '../auth/credentials.js'
-import type { ToolCaller } from '../tools/types.js'
 import { failure } from '../../lib/errors.js'
-import { platformRef, tenantOrPlatform, type Owner } from '../../lib/identity/tenant-ref.js'
+import type { ScopeTenant } from '../../lib/expressions/types.js'
+import { type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
+import type { RouteCall } from '../../lib/runtime/route-call.js'
+import type { StepCall } from '../../lib/workflows/service-steps.js'
+import type { Credential } from '../auth/credentials.js'
 import { requireActive } from '../tenancy/tenant.js'
 import { contextHeadersOf } from '../tools/call-request.js'
+import type { ToolCaller } from '../tools/types.js'
 
 /** The parts of a caller that a run stores: no token and no key. Plain JSON. */
 export interface StoredCaller {

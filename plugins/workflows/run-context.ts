@@ -1,13 +1,13 @@
 /** The parts of the app that a run of a workflow needs. */
+import { setTimeout } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
-import type { PlaceOf } from '../../lib/expressions/condition.js'
 import type { CacheStore } from '../../lib/cache/store.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import type { PlaceOf } from '../../lib/expressions/condition.js'
+import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import type { Integrations } from '../integrations/integrations.js'
 import type { Journal } from './journal.js'
-import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import type { RunCaller } from './run-caller.js'
-import { setTimeout } from 'node:timers/promises'
-import { failure, type TenantryError } from '../../lib/errors.js'
 
 export interface RunContext {
   readonly journal: Journal

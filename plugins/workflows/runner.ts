@@ -2,17 +2,17 @@
  * Runs the steps of a workflow: in order, with conditions, attempts, switches and parallel groups. The journal decides what is
  * stored, so that runs within a request and durable runs share this code.
  */
-import type { CompiledWorkflow, CompiledStep, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
-import type { Scope } from '../../lib/expressions/types.js'
-import type { ResultForm } from '../../lib/expressions/types.js'
+import { createYielder, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
+import { catalogue, failure, isFailure, TenantryError } from '../../lib/errors.js'
+import { type Condition, expressionFaults, type ReportFault } from '../../lib/expressions/condition.js'
 import { maxResultBytes } from '../../lib/expressions/result.js'
 import { toText } from '../../lib/expressions/template.js'
-import { failure, isFailure, catalogue, TenantryError } from '../../lib/errors.js'
+import type { Scope } from '../../lib/expressions/types.js'
+import type { ResultForm } from '../../lib/expressions/types.js'
 import { parseResult } from '../../lib/json/parse.js'
-import { expressionFaults, type Condition, type ReportFault } from '../../lib/expressions/condition.js'
-import { createYielder, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { systemClock, overdue, type RunContext, type Clock } from './run-context.js'
-import { Interrupted, type StepOutcome, type StepError } from './journal.js'
+import type { CompiledStep, CompiledWorkflow, ParallelStep, SwitchStep } from '../../lib/workflows/types.js'
+import { Interrupted, type StepError, type StepOutcome } from './journal.js'
+import { type Clock, overdue, type RunContext, systemClock } from './run-context.js'
 import { runStep, type StepContext } from './steps.js'
 
 export type { RunContext } from './run-context.js'

@@ -1,18 +1,18 @@
 /** Starts workflows at their scheduled times. All processes check; the first to write a run starts it. */
-import { platformRef, type Owner } from '../../lib/identity/tenant-ref.js'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely, Transaction } from 'kysely'
-import type { Workflow } from '../../lib/schema/workflow.js'
+import { isOutage } from '../../lib/database/failures.js'
+import { tenantColumn } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import { TenantryError } from '../../lib/errors.js'
+import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import type { Workflow } from '../../lib/schema/workflow.js'
+import { parseSchedule } from '../../lib/time/schedule.js'
+import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
 import type { CompiledWorkflow } from '../../lib/workflows/types.js'
 import type { Tenants } from '../tenancy/index.js'
 import type { Documents } from './documents.js'
 import type { RunStore } from './store.js'
-import { TenantryError } from '../../lib/errors.js'
-import { isOutage } from '../../lib/database/failures.js'
-import { parseSchedule } from '../../lib/time/schedule.js'
-import { saveSchedules } from '../../lib/workflows/schedule-rows.js'
-import { tenantColumn } from '../../lib/database/sql.js'
 
 const maxDue = 100 // per check
 const maxStale = 1000

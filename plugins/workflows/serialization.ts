@@ -1,12 +1,12 @@
 /** The stored parts of a workflow and of the request that starts it, and how they are read again. */
-import type { Claims, Scope, ScopeTenant } from '../../lib/expressions/types.js'
-import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/types.js'
-import type { TraceContext } from '../../lib/log/trace-context.js'
-import type { SecretValues } from '../secrets/service.js'
-import type { StoredCaller } from './run-caller.js'
 import { failure } from '../../lib/errors.js'
+import type { Claims, Scope, ScopeTenant } from '../../lib/expressions/types.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import type { TraceContext } from '../../lib/log/trace-context.js'
+import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/types.js'
+import type { SecretValues } from '../secrets/service.js'
+import type { StoredCaller } from './run-caller.js'
 
 const maxScopeBytes = 2_097_152 // of JSON
 

@@ -2,23 +2,23 @@
  * Runs the steps of other plugins: language models, embeddings and messages to rooms. A call that may have been charged is never
  * repeated.
  */
-import type { ChatCall, ModelMessage, Models, ModelTool } from '../../lib/models/types.js'
-import type { McpServers } from '../mcp-client/types.js'
-import type { Embeddings, NewDocument, Search } from '../embeddings/types.js'
-import type { Realtime } from '../realtime/types.js'
+import { noActor } from '../../lib/database/audit.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
-import { isCharged, markCharged } from '../../lib/models/failures.js'
-import { limitedTools } from '../../lib/models/limited-tools.js'
+import { toText } from '../../lib/expressions/template.js'
+import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { toJsonText } from '../../lib/json/stringify.js'
+import { isCharged, markCharged } from '../../lib/models/failures.js'
+import { limitedTools } from '../../lib/models/limited-tools.js'
+import type { ChatCall, ModelMessage, Models, ModelTool } from '../../lib/models/types.js'
+import { lazyValidator, type PartValidator, validationError } from '../../lib/validation/validator.js'
 import {
-  llmStep, embeddingOperations, embeddingsStep, realtimeStep, type StepCall, type StepRunner
+  embeddingOperations, embeddingsStep, llmStep, realtimeStep, type StepCall, type StepRunner
 } from '../../lib/workflows/service-steps.js'
-import { platformRef } from '../../lib/identity/tenant-ref.js'
-import { noActor } from '../../lib/database/audit.js'
-import { lazyValidator, validationError, type PartValidator } from '../../lib/validation/validator.js'
 import { checkDocument, checkFilter, Document, SearchBody, Texts } from '../embeddings/schemas.js'
-import { toText } from '../../lib/expressions/template.js'
+import type { Embeddings, NewDocument, Search } from '../embeddings/types.js'
+import type { McpServers } from '../mcp-client/types.js'
+import type { Realtime } from '../realtime/types.js'
 
 const maxTools = 32
 

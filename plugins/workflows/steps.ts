@@ -1,15 +1,15 @@
 /** One attempt of a step: a statement, a call to another service, or a step that another plugin runs. */
-import type { BoundQuery, Scope } from '../../lib/expressions/types.js'
-import type { DatabaseStep, IntegrationStep, RunnerStep } from '../../lib/workflows/types.js'
-import type { RunCaller } from './run-caller.js'
-import type { RunText, StepOutcome } from './journal.js'
-import { formOf, maxResultBytes } from '../../lib/expressions/result.js'
 import { failure, isFailure } from '../../lib/errors.js'
-import { stringifyJson } from '../../lib/json/stringify.js'
-import { isRecord } from '../../lib/json/plain-value.js'
-import { atInputPointers } from '../../lib/runtime/run.js'
-import { overdue, within, type Clock, type RunContext } from './run-context.js'
+import { formOf, maxResultBytes } from '../../lib/expressions/result.js'
+import type { BoundQuery, Scope } from '../../lib/expressions/types.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { isRecord } from '../../lib/json/plain-value.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
+import { atInputPointers } from '../../lib/runtime/run.js'
+import type { DatabaseStep, IntegrationStep, RunnerStep } from '../../lib/workflows/types.js'
+import type { RunText, StepOutcome } from './journal.js'
+import type { RunCaller } from './run-caller.js'
+import { type Clock, overdue, type RunContext, within } from './run-context.js'
 
 const defaultTimeoutMs = 600_000 // ms for a step that another plugin runs
 const defaultCallMs = 10_000

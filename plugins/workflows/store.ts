@@ -2,15 +2,15 @@
  * Runs and their steps in the database. An attempt can only write while it holds the run. Another attempt, a cancellation or the end of
  * the run takes the run away.
  */
-import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Statement } from '../../lib/database/engine.js'
+import { maxSweptRows, sweep, type SweepPart } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { StoredError } from '../../lib/database/workflow-tables.js'
-import type { StepOutcome } from './journal.js'
-import { sql, type RawBuilder, type Kysely } from 'kysely'
-import { isTokenOf } from './status-token.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { storable } from '../../lib/json/storable.js'
-import { maxSweptRows, sweep, type SweepPart } from '../../lib/database/retention.js'
+import type { StepOutcome } from './journal.js'
+import { isTokenOf } from './status-token.js'
 
 /** The maximum of counted and of skipped runs. */
 export const maxCounted = 10_000

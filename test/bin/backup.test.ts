@@ -1,9 +1,9 @@
 /** `tenantry backup` and `tenantry restore`. */
 import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { postgresDatabase } from '../helpers/postgres.js'
-import { runIn, systemPostgres, type SystemPostgres } from '../helpers/system-postgres.js'
 import { testMasterKey } from '../helpers/server.js'
+import { runIn, type SystemPostgres, systemPostgres } from '../helpers/system-postgres.js'
 import { here } from './tenantry.js'
 
 const tables = { 'odd "name': { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } }, tenantScoped: true } }

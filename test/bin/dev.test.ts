@@ -1,7 +1,7 @@
 /** `tenantry dev`. */
-import t from 'tap'
 import { mkdir, rename, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import t from 'tap'
 import { signToken, testSecret } from '../helpers/tokens.js'
 import { here, launch, type Running } from './tenantry.js'
 

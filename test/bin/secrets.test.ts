@@ -1,10 +1,10 @@
 /** `tenantry secrets rekey`. */
 import { writeFileSync } from 'node:fs'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { noActor } from '../../lib/database/audit.js'
 import { makeMasterKey } from '../../lib/secrets/master-key.js'
-import { postgresDatabase } from '../helpers/postgres.js'
 import { secretText } from '../helpers/log-scan.js'
+import { postgresDatabase } from '../helpers/postgres.js'
 import { open, valuesOf } from '../plugins/secrets/app.js'
 import { here, tenantry } from './tenantry.js'
 

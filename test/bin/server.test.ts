@@ -1,17 +1,17 @@
 /** The commands that need a database: start, migrate and openapi. */
-import t, { type Test } from 'tap'
-import { createServer as listen } from 'node:net'
 import { spawn } from 'node:child_process'
-import pg from 'pg'
 import { once } from 'node:events'
+import { createServer as listen } from 'node:net'
 import { setTimeout as pause } from 'node:timers/promises'
-import { validate } from './openapi.js'
+import pg from 'pg'
+import t, { type Test } from 'tap'
 import { atOnce } from '../helpers/at-once.js'
 import { nameAfterSystem } from '../helpers/migrations.js'
 import { postgresDatabase, type RunSql } from '../helpers/postgres.js'
-import { signToken, testSecret } from '../helpers/tokens.js'
 import { testEnv, testMasterKey } from '../helpers/server.js'
+import { signToken, testSecret } from '../helpers/tokens.js'
 import { programArguments } from '../helpers/typescript.js'
+import { validate } from './openapi.js'
 import { here, launch, tenantry } from './tenantry.js'
 
 const notes = {

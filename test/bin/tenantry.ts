@@ -1,8 +1,8 @@
 /** Runs the command `tenantry` as a user would: in its own process, in a folder of the test. */
-import type { Readable } from 'node:stream'
-import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import type { Readable } from 'node:stream'
+import type { Test } from 'tap'
 import { run } from '../../bin/program.js'
 import { programArguments } from '../helpers/typescript.js'
 

@@ -1,7 +1,7 @@
 /** The command `tenantry worker`. */
-import t from 'tap'
 import { setTimeout as sleep } from 'node:timers/promises'
 import pg from 'pg'
+import t from 'tap'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { testEnv } from '../helpers/server.js'
 import { here, launch, tenantry } from './tenantry.js'

@@ -1,5 +1,5 @@
 /** The parts of Compose files and Kubernetes objects that this project uses. A misspelled or misplaced member is rejected. */
-import { Type, type TSchema } from 'typebox'
+import { type TSchema, Type } from 'typebox'
 
 const closed = (properties: Record<string, TSchema>) => Type.Object(properties, { additionalProperties: false })
 const optional = (properties: Record<string, TSchema>) =>

@@ -2,8 +2,8 @@
 import { writeFileSync } from 'node:fs'
 import { test } from 'tap'
 import { runIn, systemPostgres } from '../helpers/system-postgres.js'
-import { openShell } from './shell.js'
 import { blocksOf, page } from './markdown.js'
+import { openShell } from './shell.js'
 
 test('the drill backs up a database and restores it', async (t) => {
   const postgres = await systemPostgres(t)

@@ -14,7 +14,7 @@ import { checkTenantDocument } from '../../lib/tenant-document/index.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { testMasterKey } from '../helpers/server.js'
 import { testSecret } from '../helpers/tokens.js'
-import { blocksOf, page, pages, type Block } from './markdown.js'
+import { type Block, blocksOf, page, pages } from './markdown.js'
 
 const nowhere = 'postgres://nobody@127.0.0.1:1/nothing'
 const env = {

@@ -1,12 +1,12 @@
 /**
  * A shell for the documentation's commands. It replaces `npx tenantry`, `curl` and `openssl`, so that they run on a machine with only Node.
  */
-import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { chmodSync, mkdirSync, writeFileSync } from 'node:fs'
 import { createInterface } from 'node:readline'
 import { fileURLToPath } from 'node:url'
+import type { Test } from 'tap'
 import { programArguments } from '../helpers/typescript.js'
 
 const command = [process.execPath, ...programArguments('bin/tenantry.ts')].map((word) => `"${word}"`).join(' ')

@@ -1,6 +1,6 @@
 /** Apps that embed single plugins, started from their files and used over HTTP. */
 import t from 'tap'
-import { startProgram, type Program } from '../helpers/program.js'
+import { type Program, startProgram } from '../helpers/program.js'
 import { callerOf } from './caller.js'
 
 function lineAfter ({ output }: Program, line: string): string {

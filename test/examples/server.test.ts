@@ -1,11 +1,11 @@
 /** The bundled example, started as `npm start` does, and used over HTTP. */
+import { execFile } from 'node:child_process'
+import { once } from 'node:events'
 import { readFileSync, statSync } from 'node:fs'
 import { createServer } from 'node:net'
-import { once } from 'node:events'
-import { execFile } from 'node:child_process'
 import { promisify } from 'node:util'
 import t from 'tap'
-import { runProgram, startProgram, type Program } from '../helpers/program.js'
+import { type Program, runProgram, startProgram } from '../helpers/program.js'
 import { callerOf, type Reply } from './caller.js'
 
 const run = promisify(execFile)

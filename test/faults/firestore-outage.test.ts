@@ -1,10 +1,10 @@
 /** An outage of Firestore. It is a fault test because Google's client keeps retrying for half a minute after the response. */
-import type { DocumentOperation } from '../../lib/firestore/types.js'
 import { test } from 'tap'
 import { openFirestore } from '../../lib/firestore/open.js'
 import { placeOf } from '../../lib/firestore/paths.js'
-import { firestoreServer } from '../helpers/firestore.js'
+import type { DocumentOperation } from '../../lib/firestore/types.js'
 import { tenantRef } from '../../lib/identity/tenant-ref.js'
+import { firestoreServer } from '../helpers/firestore.js'
 
 test('an outage is a 503 with Retry-After, and closing during it works', async (t) => {
   const { emulatorHost, projectId, stop, isComplete } = await firestoreServer(t)

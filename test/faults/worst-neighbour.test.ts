@@ -9,7 +9,7 @@ import { startInstances } from '../helpers/instances.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { startRedis } from '../helpers/redis.js'
 import { bearer } from '../helpers/tokens.js'
-import { attacks, neighbourSections, neighbourSql, startUpstream, worstTenant, type Statuses } from '../helpers/worst-neighbour.js'
+import { attacks, neighbourSections, neighbourSql, startUpstream, type Statuses, worstTenant } from '../helpers/worst-neighbour.js'
 import { faultSeconds } from './duration.js'
 
 const megabyte = 1_048_576

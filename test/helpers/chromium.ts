@@ -2,11 +2,11 @@
  * Real Chromium for tests. If it is not installed, the test skips and names the command that installs it (test/run.ts makes that a
  * failure with CI=true).
  */
-import type { Test } from 'tap'
+import { once } from 'node:events'
 import { existsSync } from 'node:fs'
 import { createServer } from 'node:http'
-import { once } from 'node:events'
 import { chromium, type Page } from 'playwright-core'
+import type { Test } from 'tap'
 
 const programs = ['/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome']
 

@@ -1,8 +1,8 @@
 /** A real clamd for tests, with one test signature instead of ClamAV's database. If it is not installed, the test skips. */
-import type { Test } from 'tap'
+import { once } from 'node:events'
 import { mkdirSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
-import { once } from 'node:events'
+import type { Test } from 'tap'
 import { daemonFolder, listensOn, startDaemon } from './daemon.js'
 import { freePort } from './free-port.js'
 

@@ -1,12 +1,12 @@
 /** A real server program for a test. It ends with the test. If the program is missing, the test skips. */
-import type { Test } from 'tap'
-import { spawn, type ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
+import type { Test } from 'tap'
 
 export interface Daemon {
   readonly program: string

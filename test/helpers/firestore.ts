@@ -2,9 +2,9 @@
  * Firestore for tests: an emulator from npm in this process, or Google's emulator at FIRESTORE_EMULATOR_HOST. The one from npm lacks
  * some features of Firestore; tests of those skip there, with a reason.
  */
-import type { Test } from 'tap'
 import { randomBytes } from 'node:crypto'
 import { FirestoreServer } from '@firestore-emulator/server'
+import type { Test } from 'tap'
 
 export interface TestFirestore {
   /** `host:port` */

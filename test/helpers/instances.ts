@@ -1,9 +1,9 @@
 /** Several processes that serve one document from one PostgreSQL, like instances behind a load balancer. */
+import { setImmediate } from 'node:timers/promises'
 import type { Test } from 'tap'
 import type { DatabaseSection } from './postgres.js'
-import { setImmediate } from 'node:timers/promises'
-import { startProgram, type Program } from './program.js'
-import { testDocument, testEnv, type TestDocument } from './server.js'
+import { type Program, startProgram } from './program.js'
+import { type TestDocument, testDocument, testEnv } from './server.js'
 
 const program = 'test/programs/server.ts'
 

@@ -1,6 +1,6 @@
 /** Embedding models for tests. A vector holds counts of words, so that texts with common words are near each other. */
-import type { EmbedCall, Embedded, Models } from '../../lib/models/types.js'
 import { hash } from 'node:crypto'
+import type { EmbedCall, Embedded, Models } from '../../lib/models/types.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 
 const countTokens = (text: string) => Math.ceil(text.length / 4)

@@ -2,9 +2,9 @@
  * Real nginx for one test: one process on unprivileged ports, with its files in a temporary folder. If nginx is not installed, the
  * test skips and names the command that installs it (test/run.ts makes that a failure with CI=true).
  */
-import type { Test } from 'tap'
 import { readFileSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Test } from 'tap'
 import { daemonFolder, listensOn, startDaemon } from './daemon.js'
 
 const startTime = 10_000 // ms until nginx accepts connections

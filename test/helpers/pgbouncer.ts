@@ -2,11 +2,11 @@
  * Real PgBouncer for one test: one process on an unprivileged port, with its files in a temporary folder. If PgBouncer is not
  * installed, the test skips and names the command that installs it (test/run.ts makes that a failure with CI=true).
  */
-import type { Test } from 'tap'
 import { chmodSync, writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import pg from 'pg'
+import type { Test } from 'tap'
 import { daemonFolder, startDaemon } from './daemon.js'
 import { freePort } from './free-port.js'
 

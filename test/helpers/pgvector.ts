@@ -2,10 +2,10 @@
  * A PostgreSQL server with pgvector, from a system package, since the server from npm lacks pgvector. If it is missing, the test skips
  * and names the command that installs it (test/run.ts makes that a failure with CI=true).
  */
-import type { Test } from 'tap'
 import { randomBytes } from 'node:crypto'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
+import type { Test } from 'tap'
 import { postgresServer } from './postgres.js'
 
 export const installCommand = 'apt-get install --no-install-recommends postgresql postgresql-17-pgvector' // of Debian 13

@@ -3,13 +3,13 @@
  * database some tens of milliseconds. If PostgreSQL's programs are missing, the test skips and names the command that installs
  * them (with CI=true it fails).
  */
-import type { Test } from 'tap'
-import type { ClusterOptions, StopMode } from './postgres/cluster.js'
 import { createHash, randomBytes } from 'node:crypto'
 import pg from 'pg'
+import type { Test } from 'tap'
 import { atOnce } from './at-once.js'
-import { BinariesMissing } from './postgres/binaries.js'
 import { systemSql } from './migrations.js'
+import { BinariesMissing } from './postgres/binaries.js'
+import type { ClusterOptions, StopMode } from './postgres/cluster.js'
 import { startPrivateServer } from './postgres/private.js'
 import { sharedServerPort } from './postgres/shared.js'
 

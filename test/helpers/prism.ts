@@ -2,12 +2,12 @@
  * Prism, a proxy that checks requests and responses against an OpenAPI document. npx installs it on demand, since it brings 157 packages.
  * If it cannot be installed, the test skips with the command (test/run.ts makes that a failure with CI=true).
  */
-import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { writeFileSync } from 'node:fs'
 import { rm } from 'node:fs/promises'
 import { join } from 'node:path'
+import type { Test } from 'tap'
 import { daemonFolder, listensOn } from './daemon.js'
 import { freePort } from './free-port.js'
 

@@ -2,9 +2,9 @@
  * Starts programs as a user would, each in its own process. Their import of this package by name resolves to the source by the "paths"
  * of the root's tsconfig.json, or to `dist` in the compiled copy.
  */
-import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
+import type { Test } from 'tap'
 import { scanLog } from './log-scan.js'
 import { programArguments, root } from './typescript.js'
 

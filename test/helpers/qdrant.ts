@@ -2,10 +2,10 @@
  * A stand-in for Qdrant, which npm and apt do not have: the HTTP endpoints that tenantry uses. Prism compares both
  * with Qdrant's description (test/lib/vectors/qdrant.test.ts). It refuses a search without a condition for the tenant.
  */
-import type { Test } from 'tap'
-import type { AddressInfo } from 'node:net'
 import { createServer, type IncomingMessage } from 'node:http'
+import type { AddressInfo } from 'node:net'
 import { text } from 'node:stream/consumers'
+import type { Test } from 'tap'
 
 interface Point {
   readonly id: string

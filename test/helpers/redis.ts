@@ -2,14 +2,14 @@
  * A real Redis server for one test. It writes to disk only on SAVE. If Redis is not installed, the test skips and names the command
  * that installs it (test/run.ts makes that a failure with CI=true).
  */
-import type { Test } from 'tap'
-import { spawn, type ChildProcess } from 'node:child_process'
+import { type ChildProcess, spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtempSync, rmSync } from 'node:fs'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { Redis } from 'ioredis'
+import type { Test } from 'tap'
 import { freePort } from './free-port.js'
 
 const installCommand = 'apt-get install redis-server'

@@ -1,7 +1,7 @@
 /** Stand-ins for other services: local HTTP servers that record the requests they receive. */
+import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 import type { AddressInfo, Socket } from 'node:net'
 import type { Test } from 'tap'
-import { createServer, type IncomingMessage, type ServerResponse } from 'node:http'
 
 export interface Arrived {
   readonly method: string

@@ -1,11 +1,11 @@
 /** The whole server for tests over HTTP. */
+import { setTimeout } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { ConfigInput } from '../../lib/configuration/index.js'
-import { postgresSection, type DatabaseSection } from './postgres.js'
-import { setTimeout } from 'node:timers/promises'
 import { createServer, type ServerOptions } from '../../lib/server.js'
 import { scanLog, secretsOfExchange, secretText, secretToken } from './log-scan.js'
+import { type DatabaseSection, postgresSection } from './postgres.js'
 import { testSecret } from './tokens.js'
 
 /** The master key for the tests' secrets: 32 bytes, base64. */

@@ -2,15 +2,15 @@
  * Real object storage for one test: OpenStack Swift with its S3 interface, in four processes. It checks signatures like Amazon S3. If
  * Swift is not installed, the test skips and names the command that installs it.
  */
-import type { Test } from 'tap'
-import type { S3Options } from '../../lib/files/s3.js'
-import { execFile, type ChildProcess } from 'node:child_process'
+import { type ChildProcess, execFile } from 'node:child_process'
 import { mkdirSync, rmSync, writeFileSync } from 'node:fs'
 import { userInfo } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import { CreateBucketCommand, DeleteObjectCommand, PutObjectCommand, S3Client } from '@aws-sdk/client-s3'
+import type { Test } from 'tap'
+import type { S3Options } from '../../lib/files/s3.js'
 import { daemonFolder, skipMissing, startDaemon } from './daemon.js'
 import { freePort } from './free-port.js'
 

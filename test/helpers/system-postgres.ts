@@ -2,11 +2,11 @@
  * A PostgreSQL server from a system package, with `pg_dump` and `pg_restore`, which the server from npm lacks. If it is missing, the
  * test skips and names the command that installs it (test/run.ts makes that a failure with CI=true).
  */
-import type { Test } from 'tap'
 import { randomBytes } from 'node:crypto'
 import { existsSync, readdirSync } from 'node:fs'
 import { join } from 'node:path'
 import pg from 'pg'
+import type { Test } from 'tap'
 import { postgresServer, type TestServer } from './postgres.js'
 
 const installCommand = 'apt-get install --no-install-recommends postgresql'

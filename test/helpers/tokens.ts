@@ -1,6 +1,6 @@
 /** JSON Web Tokens for tests. The signer is independent of the code that verifies them. */
-import type { Algorithm } from 'fast-jwt'
 import { generateKeyPairSync } from 'node:crypto'
+import type { Algorithm } from 'fast-jwt'
 import { createSigner } from 'fast-jwt'
 import { secretText, secretToken } from './log-scan.js'
 

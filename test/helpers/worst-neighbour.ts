@@ -1,10 +1,10 @@
 /** The worst attacks of one tenant on the other tenants of its server, and the document for them. */
-import type { Socket } from 'node:net'
-import type { ConfigInput } from '../../lib/configuration/index.js'
 import { once } from 'node:events'
 import { createServer } from 'node:http'
-import { connect, type AddressInfo } from 'node:net'
+import type { Socket } from 'node:net'
+import { type AddressInfo, connect } from 'node:net'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { ConfigInput } from '../../lib/configuration/index.js'
 
 export const worstTenant = 'worst'
 /** Characters of the large text, whose record is the response of `GET /texts/1`. */

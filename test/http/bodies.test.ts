@@ -1,7 +1,7 @@
 /** Bodies that cannot be parsed, and values that no column accepts. */
-import { test, type Test } from 'tap'
-import { testServer } from '../helpers/server.js'
+import { type Test, test } from 'tap'
 import { postgresSection } from '../helpers/postgres.js'
+import { testServer } from '../helpers/server.js'
 import { caller, refused } from './caller.js'
 import { everyKind, numberedTenants } from './document.js'
 

@@ -1,6 +1,6 @@
 /** A violated rule of a table is reported with its place in the request. */
-import type { TestDocument } from '../helpers/server.js'
 import { test } from 'tap'
+import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
 import { caller, refused, type Request } from './caller.js'
 

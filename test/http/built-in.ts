@@ -1,13 +1,13 @@
 /** A server with every built-in group, and its endpoints as `/doc` describes them. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
+import { secretText } from '../helpers/log-scan.js'
 import { vectorOf } from '../helpers/models.js'
 import { schemaWithoutReferences } from '../helpers/openapi.js'
-import { secretText } from '../helpers/log-scan.js'
-import { testServer, type TestDocument } from '../helpers/server.js'
+import { type TestDocument, testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { begin, chunk, finish, wireProvider } from '../plugins/models/app.js'
-import { caller, type Ask } from './caller.js'
+import { type Ask, caller } from './caller.js'
 
 const dimensions = 32
 const steps = [{ id: 'a', type: 'database', operation: 'select', table: 'notes' }] as const

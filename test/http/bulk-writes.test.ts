@@ -1,7 +1,7 @@
 /** Many records in one request: each changes only the columns that it names. */
-import { test, type Test } from 'tap'
-import type { TestDocument } from '../helpers/server.js'
+import { type Test, test } from 'tap'
 import { postgresDatabase } from '../helpers/postgres.js'
+import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
 import { type Ask, caller, refused } from './caller.js'
 

@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import { fitsNumeric } from '../../lib/queries/json-value.js'
 import { postgresDatabase } from '../helpers/postgres.js'
-import { testServer, type TestDocument } from '../helpers/server.js'
+import { type TestDocument, testServer } from '../helpers/server.js'
 import { caller, refused } from './caller.js'
 
 const routes = [

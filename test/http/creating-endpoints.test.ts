@@ -1,8 +1,8 @@
 /** Built-in endpoints that create: `Idempotency-Key` and `Location`. */
 import { test } from 'tap'
 import { secretText } from '../helpers/log-scan.js'
-import { openBuiltIn, type BuiltIn } from './built-in.js'
-import { refused, type Reply, type Ask } from './caller.js'
+import { type BuiltIn, openBuiltIn } from './built-in.js'
+import { type Ask, refused, type Reply } from './caller.js'
 
 /** POST endpoints that return 201 without storing the response, and why repeating them is safe. */
 const withoutKey: Readonly<Record<string, string>> = {

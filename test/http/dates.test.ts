@@ -1,6 +1,6 @@
 /** Dates of bodies are stored only if `/doc` describes them: `date` and `date-time`. */
-import { default as formats } from 'ajv-formats'
 import { Ajv2020 } from 'ajv/dist/2020.js'
+import { default as formats } from 'ajv-formats'
 import { test } from 'tap'
 import { schemaWithoutReferences } from '../helpers/openapi.js'
 import { testServer } from '../helpers/server.js'

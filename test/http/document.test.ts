@@ -2,8 +2,8 @@
 import { test } from 'tap'
 import { ConfigError } from '../../lib/configuration/index.js'
 import { createServer } from '../../lib/server.js'
-import { testDocument, testEnv } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
+import { testDocument, testEnv } from '../helpers/server.js'
 import { testSecret } from '../helpers/tokens.js'
 import { routes, tables } from './document.js'
 

@@ -1,10 +1,10 @@
 /** Expressions over HTTP: neither a document's text nor a caller's value makes an expression exceed its budget. */
-import type { Test } from 'tap'
 import { Writable } from 'node:stream'
+import type { Test } from 'tap'
 import { test } from 'tap'
 import { maxSteps } from '../../lib/expressions/cel/frame.js'
 import { remote } from '../helpers/remote.js'
-import { createWorld, save, type Routes } from './tenants/world.js'
+import { createWorld, type Routes, save } from './tenants/world.js'
 
 const grown = "body.t.split('').join(body.t)"
 const searched = { h: 'a'.repeat(600_000), n: `${'a'.repeat(150_000)}b${'a'.repeat(150_000)}` }

@@ -3,9 +3,9 @@
  * and TENANTRY_FUZZ_COUNT run a different or a longer sequence.
  */
 import { test } from 'tap'
-import { listen, testServer } from '../helpers/server.js'
-import { seededRandom } from '../helpers/random.js'
 import { postgresDatabase } from '../helpers/postgres.js'
+import { seededRandom } from '../helpers/random.js'
+import { listen, testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller, remoteCaller, type Request } from './caller.js'
 import { everyKind, routes, tables } from './document.js'

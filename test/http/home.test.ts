@@ -1,9 +1,9 @@
 /** `GET /`: the response on a path that most documents do not declare. */
 import t from 'tap'
 import { version } from '../../lib/version.js'
-import { bearer } from '../helpers/tokens.js'
-import { testServer } from '../helpers/server.js'
 import { postgresSection } from '../helpers/postgres.js'
+import { testServer } from '../helpers/server.js'
+import { bearer } from '../helpers/tokens.js'
 
 const links = { documentation: '/ui', openapi: '/doc', health: '/health' }
 

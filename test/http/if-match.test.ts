@@ -1,10 +1,10 @@
 /** If-Match on declared writes: compared with the version of the GET route on the same path. */
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import type { Route } from '../../lib/schema/route.js'
-import { forEachEngine, postgresSection, type DatabaseSection } from '../helpers/postgres.js'
-import { testServer, testServers, type TestDocument } from '../helpers/server.js'
+import { type DatabaseSection, forEachEngine, postgresSection } from '../helpers/postgres.js'
+import { type TestDocument, testServer, testServers } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
-import { type Reply, type Ask, caller, refused } from './caller.js'
+import { type Ask, caller, refused, type Reply } from './caller.js'
 
 const tables = {
   notes: {

@@ -1,8 +1,8 @@
 /** Inherited and partitioned tables: no route reaches another tenant's row through them. */
 import { test } from 'tap'
 import { ConfigError } from '../../lib/configuration/index.js'
-import { testServer, type TestDocument } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
+import { type TestDocument, testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller, refused } from './caller.js'
 

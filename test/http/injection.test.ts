@@ -1,7 +1,7 @@
 /** SQL, templates and patterns in every place that a caller can reach: stored and compared literally, never evaluated. */
-import { test, type Test } from 'tap'
-import { testServer } from '../helpers/server.js'
+import { type Test, test } from 'tap'
 import { forEachEngine } from '../helpers/postgres.js'
+import { testServer } from '../helpers/server.js'
 import { testSecret } from '../helpers/tokens.js'
 import { caller, refused } from './caller.js'
 import { everyKind, numberedTenants } from './document.js'

@@ -1,9 +1,9 @@
 /** Two tenants on one server: neither can see, change, block or detect the other's rows. */
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
+import { type DatabaseSection, forEachEngine, postgresDatabase } from '../helpers/postgres.js'
 import { testServer } from '../helpers/server.js'
-import { forEachEngine, postgresDatabase, type DatabaseSection } from '../helpers/postgres.js'
 import { signToken } from '../helpers/tokens.js'
-import { caller, refused, type Ask } from './caller.js'
+import { type Ask, caller, refused } from './caller.js'
 import { everyKind } from './document.js'
 
 const titlesOf = async (ask: Ask, target = 'GET /notes') => (await ask(target)).body.data?.map(({ title }) => title)

@@ -1,14 +1,14 @@
 /** Integers beyond 2^53 and long decimals keep every digit, whatever a route does with them. */
-import type { Test } from 'tap'
-import type { TestDocument } from '../helpers/server.js'
 import { createServer } from 'node:http'
+import type { Test } from 'tap'
 import { test } from 'tap'
 import { forEachEngine, postgresDatabase } from '../helpers/postgres.js'
 import { startRedis } from '../helpers/redis.js'
+import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { receiver, until } from '../plugins/webhooks/app.js'
-import { caller, type Ask } from './caller.js'
+import { type Ask, caller } from './caller.js'
 
 const large = '9007199254740993'
 const near = '9007199254740992' // its value as a double: the id of another row

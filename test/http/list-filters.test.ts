@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { forEachEngine } from '../helpers/postgres.js'
 import { secretText } from '../helpers/log-scan.js'
+import { forEachEngine } from '../helpers/postgres.js'
 import { testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller, refused, type Reply } from './caller.js'

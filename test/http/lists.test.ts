@@ -1,11 +1,11 @@
 /** Every list of a built-in group: its pages, page sizes and parameters. */
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { secretText } from '../helpers/log-scan.js'
 import { boundary, form } from '../plugins/files/app.js'
 import { addUser } from '../plugins/login/app.js'
-import { openBuiltIn, type BuiltIn } from './built-in.js'
-import { refused, type Ask } from './caller.js'
+import { type BuiltIn, openBuiltIn } from './built-in.js'
+import { type Ask, refused } from './caller.js'
 
 /** Endpoints whose array is not a list of entries: one document, one record, or all data of a provider or a period. */
 const wholes: Readonly<Record<string, string>> = {

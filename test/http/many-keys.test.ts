@@ -1,8 +1,8 @@
 /** JSON with a huge number of keys, from callers and from services that routes call. */
 import { test } from 'tap'
-import { listen, testServer } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { remote } from '../helpers/remote.js'
+import { listen, testServer } from '../helpers/server.js'
 import { bearer } from '../helpers/tokens.js'
 
 const members = (count: number) => JSON.stringify(Object.fromEntries(Array.from({ length: count }, (_, index) => [`key${index}`, 1])))

@@ -1,7 +1,7 @@
 /** Error messages say what is wrong, what was expected, and what to do, to the caller who can do it. */
 import t from 'tap'
-import { bearer } from '../helpers/tokens.js'
 import { testServer } from '../helpers/server.js'
+import { bearer } from '../helpers/tokens.js'
 
 t.test('messages', async (t) => {
   const app = await testServer(t, {

@@ -1,19 +1,19 @@
 /** A database that is down, disconnects, recovers, is busy or hangs. */
-import { test, type Test } from 'tap'
 import { execFile } from 'node:child_process'
 import { randomBytes, randomUUID } from 'node:crypto'
 import { once } from 'node:events'
 import { readFile } from 'node:fs/promises'
-import { connect, createServer as createTcpServer, type AddressInfo, type Socket } from 'node:net'
+import { type AddressInfo, connect, createServer as createTcpServer, type Socket } from 'node:net'
 import { setTimeout as wait } from 'node:timers/promises'
 import { promisify } from 'node:util'
 import pg from 'pg'
+import { type Test, test } from 'tap'
 import { createServer } from '../../lib/server.js'
 import { atOnce } from '../helpers/at-once.js'
-import { listen, testDocument, testEnv, testServer } from '../helpers/server.js'
 import { postgresDatabase, postgresServer } from '../helpers/postgres.js'
+import { listen, testDocument, testEnv, testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
-import { caller, refused, remoteCaller, type Reply, type Ask } from './caller.js'
+import { type Ask, caller, refused, remoteCaller, type Reply } from './caller.js'
 import { everyKind } from './document.js'
 
 const pool = { max: 3, acquireTimeoutMs: 2000, statementTimeoutMs: 500 }

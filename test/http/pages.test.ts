@@ -1,7 +1,7 @@
 /** Unusual limits, offsets and other query strings. */
 import { test } from 'tap'
-import { testServer } from '../helpers/server.js'
 import { postgresSection } from '../helpers/postgres.js'
+import { testServer } from '../helpers/server.js'
 import { caller, refused } from './caller.js'
 import { everyKind } from './document.js'
 

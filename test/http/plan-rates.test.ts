@@ -1,9 +1,9 @@
 /** Plans' requests per minute, in documents with and without disabled rate limits. */
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { createServer } from '../../lib/server.js'
+import { postgresSection } from '../helpers/postgres.js'
 import { testDocument, testEnv } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
-import { postgresSection } from '../helpers/postgres.js'
 import { caller } from './caller.js'
 
 /** The statuses of five requests of a tenant whose plan allows three a minute, and of five anonymous ones. */

@@ -1,9 +1,9 @@
 /** ETag and If-Match of built-in endpoints, and Location of created records. */
 import { test } from 'tap'
-import { caller, refused, type Ask } from './caller.js'
 import { postgresSection } from '../helpers/postgres.js'
 import { testServers } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
+import { type Ask, caller, refused } from './caller.js'
 
 interface Resource {
   readonly read: string

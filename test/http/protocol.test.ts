@@ -1,9 +1,9 @@
 /** Malformed HTTP: paths, methods, headers and bytes. */
-import { test, type Test } from 'tap'
-import { connect } from 'node:net'
 import { once } from 'node:events'
-import { listen, testServer } from '../helpers/server.js'
+import { connect } from 'node:net'
+import { type Test, test } from 'tap'
 import { postgresDatabase } from '../helpers/postgres.js'
+import { listen, testServer } from '../helpers/server.js'
 import { caller, checked, parsed, refused, type Reply } from './caller.js'
 import { everyKind } from './document.js'
 

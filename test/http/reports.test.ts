@@ -1,6 +1,6 @@
 /** Aggregates, filtered embeds, values of JSON columns and searches over HTTP, in the platform's and tenants' documents. */
-import type { TestDocument } from '../helpers/server.js'
 import { test } from 'tap'
+import type { TestDocument } from '../helpers/server.js'
 import { bearer } from '../helpers/tokens.js'
 import { ask, save } from '../plugins/tenant-config/document.js'
 import { open } from '../plugins/tools/app.js'

@@ -1,7 +1,7 @@
 /** A response schema promises only members that responses have. */
-import type { TestDocument } from '../helpers/server.js'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { ConfigError } from '../../lib/configuration/index.js'
+import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller } from './caller.js'

@@ -1,8 +1,8 @@
 /** A proxy in front of two instances that are restarted in turn, while requests arrive at a constant rate. */
-import { test, type Test } from 'tap'
 import { randomUUID } from 'node:crypto'
 import { Agent, request } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type Test, test } from 'tap'
 import { launch, type Running } from '../bin/tenantry.js'
 import { freePort } from '../helpers/free-port.js'
 import { startNginx } from '../helpers/nginx.js'

@@ -1,8 +1,8 @@
 /** Tables that change while they are served: routes adapt, or return 503; never a 500. */
-import { test } from 'tap'
 import { setTimeout as wait } from 'node:timers/promises'
-import { testServer } from '../helpers/server.js'
+import { test } from 'tap'
 import { postgresDatabase } from '../helpers/postgres.js'
+import { testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
 import { caller, refused, type Reply } from './caller.js'
 

@@ -1,6 +1,6 @@
 /** Callers that never read their responses over HTTP, and the memory of a separate process. */
 import { readFile } from 'node:fs/promises'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { startInstance } from '../helpers/instances.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { bearer } from '../helpers/tokens.js'

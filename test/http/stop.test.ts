@@ -1,12 +1,12 @@
 /** SIGTERM during all kinds of callers' activity; test/bin tests the stop without callers. */
-import { test, type Test } from 'tap'
-import { connect, type Socket } from 'node:net'
 import { once } from 'node:events'
+import { connect, type Socket } from 'node:net'
+import { type Test, test } from 'tap'
 import { launch } from '../bin/tenantry.js'
 import { atOnce } from '../helpers/at-once.js'
-import { testEnv } from '../helpers/server.js'
 import { postgresDatabase } from '../helpers/postgres.js'
-import { remoteCaller, refused } from './caller.js'
+import { testEnv } from '../helpers/server.js'
+import { refused, remoteCaller } from './caller.js'
 
 /** A view that takes a minute to read, longer than the statement timeout, and one whose response fills every buffer on its way. */
 const sql = `

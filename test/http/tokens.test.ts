@@ -1,8 +1,8 @@
 /** Forged and invalid tokens over HTTP. */
-import { test, type Test } from 'tap'
 import { createHmac } from 'node:crypto'
 import { request } from 'node:http'
-import { listen, testServer, type TestDocument } from '../helpers/server.js'
+import { type Test, test } from 'tap'
+import { listen, type TestDocument, testServer } from '../helpers/server.js'
 import { keyPair, signToken, testSecret } from '../helpers/tokens.js'
 import { caller, checked, parsed, refused } from './caller.js'
 

@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
-import { caller, refused, type Ask } from './caller.js'
+import { type Ask, caller, refused } from './caller.js'
 
 const order = { column: 'id' }
 type Operator = 'eq' | 'neq' | 'gt' | 'gte' | 'in' | 'contains' | 'overlaps'

@@ -1,9 +1,9 @@
 /** The schemas of built-in endpoints, which a server compiles when a request first needs them. */
 import type { FastifyInstance, RouteOptions } from 'fastify'
 import { test } from 'tap'
+import { isRecord } from '../../lib/json/plain-value.js'
 import { createServer } from '../../lib/server.js'
 import { buildSerializer } from '../../lib/validation/fastify-compilers.js'
-import { isRecord } from '../../lib/json/plain-value.js'
 import { testEnv } from '../helpers/server.js'
 import { testSecret } from '../helpers/tokens.js'
 

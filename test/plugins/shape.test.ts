@@ -1,11 +1,11 @@
 /** Every plugin has the same shape, and rejects unknown options. */
 import { readdirSync } from 'node:fs'
-import t from 'tap'
 import Fastify, { type FastifyPluginAsync, type RouteOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import manifest from '../../package.json' with { type: 'json' }
+import t from 'tap'
 import { defaultRoleTables } from '../../lib/database/declared-tables.js'
 import { orderOf } from '../../lib/plugin/define.js'
+import manifest from '../../package.json' with { type: 'json' }
 import cache from '../../plugins/cache/index.js'
 import database from '../../plugins/database/index.js'
 import rateLimit from '../../plugins/rate-limit/index.js'

@@ -6,13 +6,13 @@
  * - `linger` does the same in its first attempt, and ends in a later one
  * - `kill` inserts one into `begun` and, once a `linger` has begun, kills the process
  */
-import type { Job } from '../../plugins/queue/index.js'
 import { setTimeout as sleep } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { sql } from 'kysely'
-import database from '../../plugins/database/index.js'
-import queue from '../../plugins/queue/index.js'
 import { together } from '../../lib/concurrency/batcher.js'
+import database from '../../plugins/database/index.js'
+import type { Job } from '../../plugins/queue/index.js'
+import queue from '../../plugins/queue/index.js'
 
 const app = Fastify({ pluginTimeout: 0, logger: { level: 'trace' } })
 app.register(database, { provider: 'postgres', postgres: { connectionString: process.env['TEST_DATABASE'] ?? '' } })

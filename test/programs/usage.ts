@@ -2,9 +2,9 @@
  * A server in its own process whose callers reserve usage: `POST /test/reserve {counter, amount, used?}` responds when the amount is
  * reserved and, with `used`, booked. Otherwise as server.ts.
  */
-import type { Reserved } from '../../plugins/usage/index.js'
 import type { ConfigInput } from 'tenantry'
 import { createServer } from 'tenantry'
+import type { Reserved } from '../../plugins/usage/index.js'
 
 interface Body {
   readonly counter: Reserved

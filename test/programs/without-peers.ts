@@ -1,6 +1,6 @@
 /** Starts the cache with each provider that needs a package, without these packages; prints the reason of each failure. */
-import Fastify from 'fastify'
 import { register } from 'node:module'
+import Fastify from 'fastify'
 
 register(`data:text/javascript,${
   encodeURIComponent(`

@@ -1,5 +1,4 @@
 /** The baseline for tenantry's files: a handler that pipes a form's file to the disk, and @fastify/static. */
-import type { ServerSettings } from '../../server-process.js'
 import { randomUUID } from 'node:crypto'
 import { createWriteStream } from 'node:fs'
 import { rm } from 'node:fs/promises'
@@ -8,6 +7,7 @@ import { pipeline } from 'node:stream/promises'
 import multipart from '@fastify/multipart'
 import fastifyStatic from '@fastify/static'
 import Fastify from 'fastify'
+import type { ServerSettings } from '../../server-process.js'
 import { serve } from '../../server-process.js'
 
 export interface HandWrittenSettings extends ServerSettings {

@@ -1,9 +1,9 @@
 /** A Fastify server that verifies tokens and calls the Firestore client library by hand. */
-import type { FirestoreSettings } from '../settings.js'
-import { Firestore } from '@google-cloud/firestore'
 import fastifyJwt from '@fastify/jwt'
+import { Firestore } from '@google-cloud/firestore'
 import Fastify, { LogController } from 'fastify'
 import { serve } from '../../server-process.js'
+import type { FirestoreSettings } from '../settings.js'
 
 const { emulatorHost, projectId }: FirestoreSettings = JSON.parse(process.argv[2] ?? '{}')
 

@@ -2,10 +2,10 @@
  * The routes of the tenants benchmark, written by hand. It shows what thousands of tenants cost a server without tenant documents: tokens,
  * usage counters and database pages still differ by tenant.
  */
-import type { ServerSettings } from '../../server-process.js'
 import fastifyJwt from '@fastify/jwt'
-import Fastify, { LogController, type FastifyRequest } from 'fastify'
+import Fastify, { type FastifyRequest, LogController } from 'fastify'
 import pg from 'pg'
+import type { ServerSettings } from '../../server-process.js'
 import { serve } from '../../server-process.js'
 import { numberOfTenant } from '../data.js'
 import { columnsOfRoute } from '../document.js'

@@ -2,8 +2,8 @@
  * Slack's incoming webhooks (https://docs.slack.dev/messaging/sending-messages-using-incoming-webhooks). The address is the
  * secret; the response is `ok`.
  */
-import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
+import type { ConnectorDefinition } from '../definition.js'
 import { Flag, Optional, Params, Text } from './params.js'
 
 const further = {

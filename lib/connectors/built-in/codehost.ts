@@ -1,6 +1,6 @@
 /** GitHub's REST API, version 2022-11-28 (https://docs.github.com/rest). */
-import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
+import type { ConnectorDefinition } from '../definition.js'
 import { Count, Flag, Id, Optional, Params, Text } from './params.js'
 
 const repository = { owner: Id('The account that owns the repository.'), repo: Id('The name of the repository.') }

@@ -1,6 +1,6 @@
 /** SendGrid's Mail Send API v3 (https://www.twilio.com/docs/sendgrid/api-reference/mail-send). It answers 202 without a body. */
-import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
+import type { ConnectorDefinition } from '../definition.js'
 import { Optional, Params, Text } from './params.js'
 
 const address = Type.Union([

@@ -1,6 +1,6 @@
 /** Any request. */
-import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
+import type { ConnectorDefinition } from '../definition.js'
 import { Params, Text } from './params.js'
 
 const value = Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()])

@@ -1,6 +1,6 @@
 /** Jira Cloud's REST API v3 (https://developer.atlassian.com/cloud/jira/platform/rest/v3). Long texts are Atlassian documents. */
-import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
+import type { ConnectorDefinition } from '../definition.js'
 import { Count, Flag, Id, Optional, Params, Text } from './params.js'
 
 const issueKey = Id('The key or id of the issue, such as `APP-12`.')

@@ -1,5 +1,5 @@
 /** Schemas that several connectors share for their params. */
-import { Type, type TProperties } from 'typebox'
+import { type TProperties, Type } from 'typebox'
 
 /** An object with only the named params. */
 export function Params<Properties extends TProperties> (properties: Properties) {

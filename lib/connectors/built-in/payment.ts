@@ -1,6 +1,6 @@
 /** Stripe's API v1: forms in, JSON out (https://docs.stripe.com/api). */
-import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
+import type { ConnectorDefinition } from '../definition.js'
 import { Amount, Flag, Id, Metadata, Optional, Params } from './params.js'
 
 export const payment: ConnectorDefinition = {

@@ -1,6 +1,6 @@
 /** Polar's API, version 2026-04 (https://docs.polar.sh/api-reference). */
-import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
+import type { ConnectorDefinition } from '../definition.js'
 import { Amount, Count, Flag, Id, Metadata, Optional, Params, Text } from './params.js'
 
 const paging = {

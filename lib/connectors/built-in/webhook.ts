@@ -2,8 +2,8 @@
  * JSON sent to an address that the document or the caller chooses, with or without a signature of Standard Webhooks
  * (https://www.standardwebhooks.com).
  */
-import type { ConnectorDefinition } from '../definition.js'
 import { Type } from 'typebox'
+import type { ConnectorDefinition } from '../definition.js'
 import { Params, Text } from './params.js'
 
 const url = Text('The URL.', 8192)

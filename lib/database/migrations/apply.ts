@@ -1,13 +1,13 @@
 /** Applies the missing migrations of a database. */
 import { setTimeout as sleep } from 'node:timers/promises'
-import type { Session } from '../engine.js'
-import { auditStatement, type Actor } from '../audit.js'
 import { failure, isFailure, TenantryError } from '../../errors.js'
-import { fullTextOf, isOutage, sqlStateOf } from '../failures.js'
-import type { PlannedMigration, MigrationProgress } from './migration.js'
-import { planNext, type PlanOptions } from './plan.js'
-import { settingsOf, madeBy, type MigrationStep } from './steps.js'
 import { platformRef } from '../../identity/tenant-ref.js'
+import { type Actor, auditStatement } from '../audit.js'
+import type { Session } from '../engine.js'
+import { fullTextOf, isOutage, sqlStateOf } from '../failures.js'
+import type { MigrationProgress, PlannedMigration } from './migration.js'
+import { planNext, type PlanOptions } from './plan.js'
+import { madeBy, type MigrationStep, settingsOf } from './steps.js'
 
 const firstPauseMs = 100 // ms between attempts to get a lock; requests that queued behind the last attempt go first
 const longestPauseMs = 1000

@@ -1,6 +1,6 @@
 /** The triggers that record changes of watched tables, in the transaction of the write. */
 import { createHash } from 'node:crypto'
-import { tenantColumn, type Table } from '../catalogue.js'
+import { type Table, tenantColumn } from '../catalogue.js'
 import { identifier, literal } from '../sql.js'
 
 /** The watched tables, by name: whether writes of other programs are recorded too. */

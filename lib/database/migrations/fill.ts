@@ -2,11 +2,11 @@
  * Adds a column whose default differs for each row, such as `uuid()`. PostgreSQL would rewrite the whole table and block it; here the rows
  * get their values in small batches, each in its own transaction.
  */
-import type { WantedColumn } from '../declared-tables.js'
 import { createHash } from 'node:crypto'
 import { everyTenant, tenantSetting } from '../connections.js'
+import type { WantedColumn } from '../declared-tables.js'
 import { identifier, literal } from '../sql.js'
-import { change, lockTimeoutMs, scan, type MigrationStep } from './steps.js'
+import { change, lockTimeoutMs, type MigrationStep, scan } from './steps.js'
 
 const pagesAtOnce = 32 // some 5,000 rows at most, which stay locked until their batch is committed
 

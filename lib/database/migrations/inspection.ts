@@ -1,12 +1,12 @@
 /** The state of a database that a migration needs. */
 import type { Catalogue } from '../catalogue.js'
-import type { Session } from '../engine.js'
-import { outdatedSql, type Security } from './policies.js'
 import { readCatalogue } from '../catalogue-reader.js'
+import type { Session } from '../engine.js'
 import { literal } from '../sql.js'
 import { changeTriggerSql } from './change-triggers.js'
 import { fillingMark } from './fill.js'
 import { partitionsSql, type PartitionTree } from './partitions.js'
+import { outdatedSql, type Security } from './policies.js'
 
 export interface AppliedMigration {
   readonly name: string

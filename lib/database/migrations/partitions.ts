@@ -4,7 +4,7 @@
  * skipped, so that an interrupted migration continues.
  */
 import { identifier, identifiers } from '../sql.js'
-import { buildIndex, change, scan, type MigrationStep } from './steps.js'
+import { buildIndex, change, type MigrationStep, scan } from './steps.js'
 
 /** A table of the tree of a partitioned table: the root, a partition, or a partitioned partition. */
 export interface Partition {

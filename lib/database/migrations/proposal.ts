@@ -1,7 +1,7 @@
 /** SQL for review: the tables and columns that a migration would add, in one transaction. */
 import type { ColumnDefinition, TableDefinition } from '../../schema/table.js'
 import type { Table } from '../catalogue.js'
-import { wantedTables, type WantedTable } from '../declared-tables.js'
+import { type WantedTable, wantedTables } from '../declared-tables.js'
 import { identifier } from '../sql.js'
 import { noSecurity, policyStatements } from './policies.js'
 import { difference } from './tables.js'

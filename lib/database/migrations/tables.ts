@@ -6,7 +6,7 @@ import { identifier, identifiers, literal } from '../sql.js'
 import { addFilled, fill, isFilled } from './fill.js'
 import type { TableState } from './inspection.js'
 import { indexPartitions, isUnfinished, referencePartitions, refusedIndex, refusedTree } from './partitions.js'
-import { buildIndex, change, scan, type MigrationStep } from './steps.js'
+import { buildIndex, change, type MigrationStep, scan } from './steps.js'
 
 export interface TableContext {
   readonly schema: string

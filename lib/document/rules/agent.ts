@@ -1,10 +1,10 @@
 /** Checks of the sections `agent` and `mcp` beyond their schemas. */
-import type { Agent, Embedding, Llm, Model, McpServer } from '../../schema/agent.js'
-import type { Mcp } from '../../schema/mcp.js'
-import { nearest, type FaultList } from '../../schema/faults.js'
-import { secretKeyForm } from '../../expressions/template-parser.js'
 import { defaultDimensions, type VectorTable } from '../../database/document-tables.js'
-import { resolveEnvironment, type Env } from '../../expressions/environment.js'
+import { type Env, resolveEnvironment } from '../../expressions/environment.js'
+import { secretKeyForm } from '../../expressions/template-parser.js'
+import type { Agent, Embedding, Llm, McpServer, Model } from '../../schema/agent.js'
+import { type FaultList, nearest } from '../../schema/faults.js'
+import type { Mcp } from '../../schema/mcp.js'
 
 /** The checked section: settings in keys are resolved, and `models` includes the models of `llm` and `embedding`. */
 export interface AgentSettings extends Agent {

@@ -1,13 +1,14 @@
 /** Checks of the sections about callers beyond their schemas: `jwt`, `authProviders`, `auth`, `mfa` and `rbac`. */
+import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
+import { rolePermissions, type RoleTables } from '../../database/declared-tables.js'
+import { systemMigrations } from '../../database/migrations/system/index.js'
 import type { Settable } from '../../schema/annotations.js'
 import type { Auth, Mfa, Rbac } from '../../schema/auth.js'
+import { type FaultList, pointerTo } from '../../schema/faults.js'
 import {
-  providerName, signatureAlgorithms, type Jwt, type AuthProvider, type AuthProviders, type SignatureAlgorithm
+  type AuthProvider, type AuthProviders, type Jwt, providerName, type SignatureAlgorithm,
+  signatureAlgorithms
 } from '../../schema/tokens.js'
-import { pointerTo, type FaultList } from '../../schema/faults.js'
-import { createPrivateKey, createPublicKey, type KeyObject } from 'node:crypto'
-import { systemMigrations } from '../../database/migrations/system/index.js'
-import { rolePermissions, type RoleTables } from '../../database/declared-tables.js'
 import { filled } from '../sections.js'
 
 const maxProviders = 20

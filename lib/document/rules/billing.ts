@@ -1,9 +1,9 @@
 /** Reads the payment providers' settings from the environment and checks them. Faults never show the value of a secret setting. */
-import type { Plans as Changes } from '../../schema/plans.js'
+import { type Env, setting } from '../../expressions/environment.js'
 import { isRecord } from '../../json/plain-value.js'
 import { createPlans } from '../../plans/plans.js'
-import { setting, type Env } from '../../expressions/environment.js'
-import { ConfigError, nearest, type Fault, type FaultList } from '../../schema/faults.js'
+import { ConfigError, type Fault, type FaultList, nearest } from '../../schema/faults.js'
+import type { Plans as Changes } from '../../schema/plans.js'
 import { parseJson } from '../json.js'
 
 export const providerNames = ['payprov', 'altprov'] as const

@@ -1,9 +1,9 @@
 /** Checks of `auth.mail` and `auth.links` beyond their schema: the connector can send, links have an address, templates can be filled. */
 import type { ConnectorSet } from '../../connectors/types.js'
+import { type Env, setting } from '../../expressions/environment.js'
 import type { Auth } from '../../schema/auth.js'
+import { type FaultList, nearest } from '../../schema/faults.js'
 import { linkPaths, mailKinds, mailPlaceholders, placeholdersIn } from '../mail-template.js'
-import { setting, type Env } from '../../expressions/environment.js'
-import { nearest, type FaultList } from '../../schema/faults.js'
 
 /** The action of a connector that sends a mail: its params are `to`, `from`, `subject`, `text` and `html`. */
 export const sendAction = 'sendEmail'

@@ -1,8 +1,8 @@
 /** Checks of the section `realtime` beyond its schema: its patterns of rooms, its tables, and the address of Redis. */
 import type { Catalogue } from '../../database/catalogue.js'
-import type { Realtime } from '../../schema/realtime.js'
 import { isWatchable } from '../../database/migrations/change-triggers.js'
-import { nearest, pointerTo, type FaultList } from '../../schema/faults.js'
+import { type FaultList, nearest, pointerTo } from '../../schema/faults.js'
+import type { Realtime } from '../../schema/realtime.js'
 import { checkRedisUrl } from './sections.js'
 
 /** A name of a room, or the beginning of names with `*` at its end. */

@@ -1,16 +1,16 @@
 /** Checks of routes, webhooks and workflows beyond their schemas. */
-import type { Route } from '../../schema/route.js'
-import type { Entry } from '../sections.js'
+import { compileOutboundWebhook } from '../../connectors/outbound-webhook.js'
 import type { TemplateContext } from '../../expressions/reference.js'
 import type { SecretUses } from '../../expressions/secret-uses.js'
+import { type FaultList, nearest } from '../../schema/faults.js'
+import { Plugins } from '../../schema/plugins.js'
+import type { Route } from '../../schema/route.js'
 import type { InboundWebhook, Webhook } from '../../schema/webhook.js'
 import type { Schedule, Workflow } from '../../schema/workflow.js'
-import { nearest, type FaultList } from '../../schema/faults.js'
-import { parsePath, shapeOf, isTurnedOff, reservedBy, type Segment } from '../reserved.js'
-import { Plugins } from '../../schema/plugins.js'
-import { checkTools } from './tools.js'
-import { compileOutboundWebhook } from '../../connectors/outbound-webhook.js'
 import { leastMinutes, leastTenantMinutes, parseSchedule } from '../../time/schedule.js'
+import { isTurnedOff, parsePath, reservedBy, type Segment, shapeOf } from '../reserved.js'
+import type { Entry } from '../sections.js'
+import { checkTools } from './tools.js'
 
 export interface RoutesContext {
   readonly faults: FaultList

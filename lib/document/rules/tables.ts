@@ -1,9 +1,9 @@
 /** Checks of declared tables beyond their schema. */
+import { typeNames } from '../../database/catalogue.js'
+import { describeType, encoderOf, unfit } from '../../queries/column-value.js'
+import { type FaultList, nearest, pointerTo } from '../../schema/faults.js'
 import type { ColumnDefinition, TableDefinition } from '../../schema/table.js'
 import type { Entry } from '../sections.js'
-import { describeType, encoderOf, unfit } from '../../queries/column-value.js'
-import { typeNames } from '../../database/catalogue.js'
-import { nearest, pointerTo, type FaultList } from '../../schema/faults.js'
 
 type Columns = Readonly<Record<string, ColumnDefinition>>
 

@@ -1,9 +1,9 @@
 /** Routes that are tools of language models. */
-import type { Route } from '../../schema/route.js'
-import type { Entry } from '../sections.js'
 import { createHash } from 'node:crypto'
-import { nearest, type FaultList } from '../../schema/faults.js'
+import { type FaultList, nearest } from '../../schema/faults.js'
+import type { Route } from '../../schema/route.js'
 import { parsePath } from '../reserved.js'
+import type { Entry } from '../sections.js'
 
 export interface ToolDeclaration {
   readonly name: string

@@ -1,7 +1,7 @@
 /** `+`, `-`, `*`, `/`, `%` and the unary minus. */
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
-import type { Budget } from './frame.js'
 import { ExactNumber } from '../../json/exact-number.js'
+import type { Budget } from './frame.js'
 import { isList, kindOf, NotComputable } from './values.js'
 
 export const maxInt = 9_223_372_036_854_775_807n

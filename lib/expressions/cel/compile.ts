@@ -3,17 +3,17 @@
  * Each operator has its case, and functions come from one table.
  */
 import type { ASTNode } from '@marcbachmann/cel-js'
-import type { ExpressionReader, Paths } from '../expression-variables.js'
-import type { Frame, Part, Run, Budget } from './frame.js'
 import { toJson } from '../expression-result.js'
+import type { ExpressionReader, Paths } from '../expression-variables.js'
+import { checkPattern } from '../linear-pattern.js'
 import { toText } from '../template.js'
 import { calculate, negate, sum } from './arithmetic.js'
-import { access, hasMember, isIn, listOf, mapOf, bind, map, quantifiers } from './containers.js'
-import { durationOf, timeFunctions, timeMethods } from './times.js'
-import { compare, google, isEqual, isTruthy, kindOf, NotComputable, types, text, type Functions } from './values.js'
+import { access, bind, hasMember, isIn, listOf, map, mapOf, quantifiers } from './containers.js'
 import { bytesMethods, conversions } from './conversions.js'
+import type { Budget, Frame, Part, Run } from './frame.js'
 import { stringMethods } from './strings.js'
-import { checkPattern } from '../linear-pattern.js'
+import { durationOf, timeFunctions, timeMethods } from './times.js'
+import { compare, type Functions, google, isEqual, isTruthy, kindOf, NotComputable, text, types } from './values.js'
 
 /** `name(...)` */
 export const functions: Functions = { ...conversions, ...timeFunctions }

@@ -1,7 +1,7 @@
 /** Lists and maps: their literals, access to their members, and the macros that evaluate a part of the expression for each item. */
-import type { Budget, Frame, Run, Part } from './frame.js'
-import { isEqual, isList, isMap, kindOf, NotComputable, keysOf } from './values.js'
 import { UnsignedInt } from '@marcbachmann/cel-js/evaluator'
+import type { Budget, Frame, Part, Run } from './frame.js'
+import { isEqual, isList, isMap, keysOf, kindOf, NotComputable } from './values.js'
 
 const listBytes = 16
 const referenceBytes = 8

@@ -1,11 +1,11 @@
 /** Functions that convert values, and the size of values. */
 import { UnsignedInt } from '@marcbachmann/cel-js/evaluator'
-import type { Budget } from './frame.js'
 import { ExactNumber } from '../../json/exact-number.js'
 import { parseJson } from '../../json/parse.js'
 import { maxInt, minInt, unsigned } from './arithmetic.js'
-import { bytes, int, refuse, text, isList, isMap, keysOf, NotComputable, typeOf, type Functions } from './values.js'
+import type { Budget } from './frame.js'
 import { sizeOf } from './strings.js'
+import { bytes, type Functions, int, isList, isMap, keysOf, NotComputable, refuse, text, typeOf } from './values.js'
 
 const truths: ReadonlyMap<string, boolean> = new Map([
   ...['1', 't', 'true', 'TRUE', 'True'].map((name) => [name, true] as const),

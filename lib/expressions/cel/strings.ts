@@ -1,6 +1,6 @@
 /** Methods of texts and of lists of texts. */
 import type { Budget } from './frame.js'
-import { int, refuse, text, isList, NotComputable, type Functions } from './values.js'
+import { type Functions, int, isList, NotComputable, refuse, text } from './values.js'
 
 /** For each part of a split text: a reference, and a header with a position in the whole or a copy of a few characters. */
 const partBytes = 48

@@ -2,7 +2,7 @@
 import { evaluate, EvaluationError } from '@marcbachmann/cel-js'
 import { Duration } from '@marcbachmann/cel-js/evaluator'
 import type { Budget } from './frame.js'
-import { refuse, text, NotComputable, type Functions, type Implementation } from './values.js'
+import { type Functions, type Implementation, NotComputable, refuse, text } from './values.js'
 
 const earliest = -62_135_596_800_000 // year 1
 const latest = 253_402_300_799_999 // year 9999

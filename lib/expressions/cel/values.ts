@@ -1,7 +1,7 @@
 /** The values of an expression: their kinds, their equality and their order. */
-import type { Budget } from './frame.js'
 import { Duration, UnsignedInt } from '@marcbachmann/cel-js/evaluator'
 import { equalNumbers, ExactNumber } from '../../json/exact-number.js'
+import type { Budget } from './frame.js'
 
 export type Kind = 'null' | 'bool' | 'int' | 'uint' | 'double' | 'string' | 'bytes' | 'list' | 'map' | 'timestamp' | 'duration' | 'type'
 

@@ -1,8 +1,8 @@
 /** The claims of an external token that the document accepts. */
-import type { Claims } from '../../../lib/expressions/types.js'
 import type { CompleteAuthProvider } from '../../../lib/document/rules/auth.js'
-import { isRecord } from '../../../lib/json/plain-value.js'
+import type { Claims } from '../../../lib/expressions/types.js'
 import { isTenantId } from '../../../lib/identity/tenant-ref.js'
+import { isRecord } from '../../../lib/json/plain-value.js'
 import { tokenInvalid } from '../errors.js'
 
 // Characters of a claim; longer ones are refused.

@@ -1,15 +1,15 @@
 /** Tokens of external identity providers: `iss` names the provider, and the document has its rules. */
-import type { FastifyBaseLogger } from 'fastify'
-import type { CompleteAuthProvider } from '../../../lib/document/rules/auth.js'
-import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 import type { KeyObject } from 'node:crypto'
-import { deepFreeze } from '../../../lib/json/plain-value.js'
+import type { FastifyBaseLogger } from 'fastify'
 import { whenKnown } from '../../../lib/cache/async-cache.js'
+import type { CompleteAuthProvider } from '../../../lib/document/rules/auth.js'
+import { deepFreeze } from '../../../lib/json/plain-value.js'
+import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 import { heldAt, type VerifiedClaims } from '../claims.js'
 import { tokenInvalid } from '../errors.js'
 import { mapClaims } from './claims.js'
 import { createJwks, type Jwks } from './jwks.js'
-import { isSigned, readToken, type ReadToken } from './signature.js'
+import { isSigned, type ReadToken, readToken } from './signature.js'
 
 const renewEvery = 60_000 // ms between checks of the keys' age, since cached tokens do not trigger any
 

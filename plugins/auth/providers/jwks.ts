@@ -3,11 +3,11 @@
  * expire. While the provider is down, known keys stay valid.
  */
 import type { KeyObject } from 'node:crypto'
-import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 import { failure, type TenantryError } from '../../../lib/errors.js'
-import { tokenInvalid } from '../errors.js'
-import { readKeySet, type KeySet } from './key-set.js'
 import { parseBounded } from '../../../lib/json/bounds.js'
+import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
+import { tokenInvalid } from '../errors.js'
+import { type KeySet, readKeySet } from './key-set.js'
 
 const maxBytes = 1_048_576 // of the document, unpacked
 const standardLimit = 5_000 // ms for the whole download

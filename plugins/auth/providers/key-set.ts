@@ -1,7 +1,7 @@
 /** The keys that a provider publishes: a JWK set (RFC 7517). */
-import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 import { createPublicKey, type KeyObject } from 'node:crypto'
 import { isRecord } from '../../../lib/json/plain-value.js'
+import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 import { fits } from './signature.js'
 
 const maxKeys = 100 // providers have two or three

@@ -1,7 +1,7 @@
 /** Signatures of external tokens (RFC 7518, 3; RFC 8037): the fitting key of an algorithm, and the verification. */
-import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
-import { constants, verify, type KeyObject } from 'node:crypto'
+import { constants, type KeyObject, verify } from 'node:crypto'
 import { isRecord } from '../../../lib/json/plain-value.js'
+import type { SignatureAlgorithm } from '../../../lib/schema/tokens.js'
 
 const minModulusLength = 2048 // bits (RFC 7518, 3.3)
 const maxModulusLength = 8192 // bits; a signature of a longer key takes a millisecond to verify

@@ -3,9 +3,9 @@
  * throws a `ProviderFault` if the provider refuses; any other error means that no response arrived.
  */
 import { setTimeout as sleep } from 'node:timers/promises'
+import { type Static, type TSchema, Type } from 'typebox'
 import { failure, isFailure, TenantryError } from '../../../lib/errors.js'
 import { jsonExcess } from '../../../lib/json/bounds.js'
-import { Type, type Static, type TSchema } from 'typebox'
 import { lazyValidator } from '../../../lib/validation/validator.js'
 
 const tryTime = 5000 // ms for one try

@@ -2,9 +2,9 @@
  * The interface of payment providers: `payprov` (Polar's API) and `altprov` (Stripe's). An adapter speaks the provider's protocol and does
  * not know the plans of tenants. Its results have the types of this file.
  */
-import type { Owner } from '../../../lib/identity/tenant-ref.js'
 import type { IncomingHttpHeaders } from 'node:http'
-import { cycles, providerNames, type Cycle, type ProviderName } from '../../../lib/document/rules/billing.js'
+import { type Cycle, cycles, type ProviderName, providerNames } from '../../../lib/document/rules/billing.js'
+import type { Owner } from '../../../lib/identity/tenant-ref.js'
 
 export { cycles, providerNames, type Cycle, type ProviderName }
 

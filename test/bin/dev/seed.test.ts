@@ -1,12 +1,12 @@
 /** The seed of `tenantry dev` fills an empty database, completely or not at all. */
-import t from 'tap'
 import { writeFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { sql } from 'kysely'
+import t from 'tap'
 import { readSeed } from '../../../bin/dev/seed.js'
 import { statementsOf } from '../../../bin/dev/sql-statements.js'
 import { forEachEngine } from '../../helpers/postgres.js'
-import { testServer, type TestDocument } from '../../helpers/server.js'
+import { type TestDocument, testServer } from '../../helpers/server.js'
 
 const tables: TestDocument['tables'] = {
   authors: {

@@ -1,9 +1,9 @@
 /** A Stripe account: its objects, and their changes by its dashboard, its customers and the end of periods. */
-import type { Change, Sold } from '../payment-world.js'
-import type { Cycle } from '../../../plugins/billing/providers/provider.js'
-import type { Customer, PaymentMethod, Phase, Price, Product, Schedule, Session, StoredObject, Subscription } from './objects.js'
 import { randomBytes } from 'node:crypto'
+import type { Cycle } from '../../../plugins/billing/providers/provider.js'
+import type { Change, Sold } from '../payment-world.js'
 import { Refusal } from './form.js'
+import type { Customer, PaymentMethod, Phase, Price, Product, Schedule, Session, StoredObject, Subscription } from './objects.js'
 
 const day = 86_400 // s
 

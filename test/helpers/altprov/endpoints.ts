@@ -1,8 +1,8 @@
 /** The endpoints of Stripe's API that the platform uses, with their documented parameters. */
 import type { Account } from './account.js'
-import type { Discount, Phase, Session, StoredObject, Subscription } from './objects.js'
 import { periodAfter } from './account.js'
 import { Params, Refusal } from './form.js'
+import type { Discount, Phase, Session, StoredObject, Subscription } from './objects.js'
 
 type Endpoint = (account: Account, params: Params, id: string) => unknown
 

@@ -1,9 +1,9 @@
 /** The `altprov` provider for tests: a local server that speaks Stripe's protocol, with its account. */
-import type { Test } from 'tap'
-import type { EventKind, SignedEvent, SignOptions, World } from '../payment-world.js'
 import { createHmac } from 'node:crypto'
+import type { Test } from 'tap'
 import { loadProvider } from '../../../plugins/billing/providers/index.js'
 import { secretText } from '../log-scan.js'
+import type { EventKind, SignedEvent, SignOptions, World } from '../payment-world.js'
 import { Account } from './account.js'
 import { priceOfSession } from './endpoints.js'
 import { startServer } from './server.js'

@@ -1,11 +1,11 @@
 /** A local server that speaks Stripe's documented protocol: keys, form bodies, idempotency keys, errors, and injected failures. */
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer } from 'node:http'
 import type { AddressInfo } from 'node:net'
+import { text } from 'node:stream/consumers'
 import type { Test } from 'tap'
 import type { Misfortune, ReceivedCall } from '../payment-world.js'
 import type { Account } from './account.js'
-import { createServer } from 'node:http'
-import { text } from 'node:stream/consumers'
 import { respond } from './endpoints.js'
 import { Params, parseForm, Refusal } from './form.js'
 

@@ -1,18 +1,18 @@
 /** A Polar organization: its products and its customers. */
+import { randomUUID } from 'node:crypto'
 import type { models } from '@polar-sh/sdk/2026-04'
 import type { Change, Sold } from '../payment-world.js'
-import { randomUUID } from 'node:crypto'
 import {
-  intervalDays,
-  iso,
-  newCheckout,
-  newCustomer,
-  newProduct,
-  newSubscription,
   type Checkout,
   type Customer,
+  intervalDays,
+  iso,
   type Metadata,
+  newCheckout,
+  newCustomer,
   type NewPrice,
+  newProduct,
+  newSubscription,
   type Product,
   type Subscription
 } from './records.js'

@@ -1,15 +1,15 @@
 /** A local server that speaks the documented part of Polar's API, version 2026-04, and signs webhooks as Polar does. */
-import type { Test } from 'tap'
-import type { ProviderSettings } from '../../../plugins/billing/providers/provider.js'
-import type { EventKind, Misfortune, ReceivedCall, SignedEvent, SignOptions, Sold, World } from '../payment-world.js'
 import { createHmac, randomUUID } from 'node:crypto'
 import { createServer, type IncomingMessage, type Server, type ServerResponse } from 'node:http'
 import { Webhook } from 'standardwebhooks'
+import type { Test } from 'tap'
 import { loadProvider } from '../../../plugins/billing/providers/index.js'
+import type { ProviderSettings } from '../../../plugins/billing/providers/provider.js'
+import type { EventKind, Misfortune, ReceivedCall, SignedEvent, SignOptions, Sold, World } from '../payment-world.js'
 import { Account } from './account.js'
 import { newOrder } from './records.js'
 import { invalid, Refusal, refusal } from './refusal.js'
-import { eventText, routes, type Route } from './routes.js'
+import { eventText, type Route, routes } from './routes.js'
 
 export type { Account } from './account.js'
 

@@ -1,6 +1,6 @@
 /** Polar's records, with all members of the SDK's types. */
-import type { models } from '@polar-sh/sdk/2026-04'
 import { randomUUID } from 'node:crypto'
+import type { models } from '@polar-sh/sdk/2026-04'
 
 export type Product = models.Product
 export type Customer = models.CustomerIndividual

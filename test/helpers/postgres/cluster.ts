@@ -1,12 +1,12 @@
 /** One PostgreSQL server for tests, with its own data folder. It starts quickly, and its data is not durable. */
 import type { ChildProcess } from 'node:child_process'
-import type { Binaries } from './binaries.js'
 import { spawn } from 'node:child_process'
 import { chown, mkdir, mkdtemp, rm, statfs } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { freePort } from '../free-port.js'
+import type { Binaries } from './binaries.js'
 import { prepareBinaries } from './binaries.js'
 
 /** Milliseconds until a server that has not started counts as failed. A busy machine takes some seconds. */

@@ -3,10 +3,10 @@
  * - shared (started detached): test processes hold a connection to it; it ends `idleMs` after the last connection closes
  * - private (forked, with an IPC channel): it follows the test's orders, and ends with the test's process
  */
-import type { Socket } from 'node:net'
-import type { ClusterOptions, StopMode } from './cluster.js'
-import { createServer } from 'node:net'
 import { rename, writeFile } from 'node:fs/promises'
+import type { Socket } from 'node:net'
+import { createServer } from 'node:net'
+import type { ClusterOptions, StopMode } from './cluster.js'
 import { Cluster } from './cluster.js'
 
 /** An order of a test for its private server. */

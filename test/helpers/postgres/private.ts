@@ -1,10 +1,10 @@
 /** A PostgreSQL server for one test, which can stop, start and crash it. */
-import type { ClusterOptions, StopMode } from './cluster.js'
-import type { Order, Report } from './keeper.js'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
-import { findNativeFolder } from './binaries.js'
 import { programArguments } from '../typescript.js'
+import { findNativeFolder } from './binaries.js'
+import type { ClusterOptions, StopMode } from './cluster.js'
+import type { Order, Report } from './keeper.js'
 import { keeperEnvironment, keeperProgram } from './shared.js'
 
 type OrderBody = { order: 'start' } | { order: 'stop', mode: StopMode }

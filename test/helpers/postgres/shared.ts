@@ -2,11 +2,11 @@
  * The PostgreSQL server that all test processes of a run share. The first process that needs it starts its keeper, and the others
  * join. A later test run joins too if it starts within a minute.
  */
-import type { Socket } from 'node:net'
 import { spawn } from 'node:child_process'
 import { createHash } from 'node:crypto'
-import { openSync, closeSync, realpathSync } from 'node:fs'
+import { closeSync, openSync, realpathSync } from 'node:fs'
 import { mkdir, readFile, rm, stat } from 'node:fs/promises'
+import type { Socket } from 'node:net'
 import { connect } from 'node:net'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'

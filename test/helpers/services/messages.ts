@@ -1,8 +1,8 @@
 /** SendGrid, Slack's incoming webhooks, Twilio, and a receiver of Standard Webhooks. */
+import { Webhook } from 'standardwebhooks'
 import type { Test } from 'tap'
 import type { Remote } from '../remote.js'
-import { Webhook } from 'standardwebhooks'
-import { formBody, jsonBody, Refusal, requireHeader, service, type Call, type Reply } from './service.js'
+import { type Call, formBody, jsonBody, Refusal, type Reply, requireHeader, service } from './service.js'
 
 const text = { type: 'string', minLength: 1 }
 const object = (properties: object, required: readonly string[] = []) => ({

@@ -1,7 +1,7 @@
 /** Stripe and Polar: the endpoints that the connectors `payment` and `payprov` call. */
 import type { Test } from 'tap'
 import type { Remote } from '../remote.js'
-import { formBody, jsonBody, Refusal, requireHeader, requireQuery, service, type Call, type Reply } from './service.js'
+import { type Call, formBody, jsonBody, Refusal, type Reply, requireHeader, requireQuery, service } from './service.js'
 
 /** https://docs.stripe.com/api: forms in, errors as `{error: {type, message}}`. */
 export async function stripe (t: Test, key: string): Promise<Remote> {

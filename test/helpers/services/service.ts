@@ -1,7 +1,7 @@
 /** Local servers that stand in for other services. They check method, path, headers and body strictly, and respond as documented. */
+import { Ajv } from 'ajv'
 import type { Test } from 'tap'
 import type { Remote } from '../remote.js'
-import { Ajv } from 'ajv'
 import { remote } from '../remote.js'
 
 export interface Call {

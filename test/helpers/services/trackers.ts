@@ -1,7 +1,7 @@
 /** Jira Cloud and GitHub: the endpoints that the connectors `issues` and `codehost` call. */
 import type { Test } from 'tap'
 import type { Remote } from '../remote.js'
-import { jsonBody, requireHeader, requireQuery, service, type Call, type Reply } from './service.js'
+import { type Call, jsonBody, type Reply, requireHeader, requireQuery, service } from './service.js'
 
 const text = { type: 'string', minLength: 1 }
 const texts = { type: 'array', items: text }

@@ -1,7 +1,7 @@
 /** Cached responses: the same URL has a separate response for each tenant and each caller. */
 import { test } from 'tap'
 import { signToken } from '../../helpers/tokens.js'
-import { createWorld, marker, save, userOf, type Routes } from './world.js'
+import { createWorld, marker, type Routes, save, userOf } from './world.js'
 
 const cache = { enabled: true, ttl: 60 }
 const routes: Routes = [

@@ -1,7 +1,7 @@
 /** Tenant ids: unusual ids work like others, and invalid ids name no tenant. */
 import { test } from 'tap'
-import { signToken } from '../../helpers/tokens.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../caller.js'
 import { createWorld, save, tokenOf } from './world.js'
 

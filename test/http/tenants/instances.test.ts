@@ -1,13 +1,13 @@
 /** Two processes on one PostgreSQL: each serves the other's changes, and an acknowledged change survives the process. */
-import type { Program } from '../../helpers/program.js'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { isRecord } from '../../../lib/json/plain-value.js'
-import { secretText } from '../../helpers/log-scan.js'
 import { startInstances, until } from '../../helpers/instances.js'
+import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase, type RunSql } from '../../helpers/postgres.js'
+import type { Program } from '../../helpers/program.js'
 import { signToken } from '../../helpers/tokens.js'
-import { remoteCaller, type Ask, type Request } from '../caller.js'
-import { platformDocument, save, tokenOf, type Routes } from './world.js'
+import { type Ask, remoteCaller, type Request } from '../caller.js'
+import { platformDocument, type Routes, save, tokenOf } from './world.js'
 
 const routes = (version: number, more: Routes = []): Routes => [
   { method: 'get', path: '/version', response: { version } },

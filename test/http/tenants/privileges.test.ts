@@ -1,9 +1,9 @@
 /** Privileges: the allowed calls of a tenant's users, keys and roles, and the permissions that they can grant. */
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, refused, type Ask, type Request } from '../caller.js'
-import { endpoints, type Access } from './endpoints.js'
+import { type Ask, caller, refused, type Request } from '../caller.js'
+import { type Access, endpoints } from './endpoints.js'
 import { createWorld, save, tokenOf, userOf } from './world.js'
 
 const API_KEY = secretText('the-key-of-the-platform-in-its-environment', 'the API key of the platform')

@@ -1,7 +1,7 @@
 /** Resources: no document and no request of a tenant starves others of CPU or memory. */
 import { test } from 'tap'
 import { refused } from '../caller.js'
-import { createWorld, save, trySave, type Routes } from './world.js'
+import { createWorld, type Routes, save, trySave } from './world.js'
 
 const runsAway = 5000 // ms of CPU time: a runaway takes minutes, and everything else here less than a tenth of this
 

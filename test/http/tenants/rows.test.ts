@@ -1,8 +1,8 @@
 /** Rows: whatever a tenant's routes declare and its callers send, only the tenant's rows are reached. */
-import { test, type Test } from 'tap'
-import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { type Test, test } from 'tap'
+import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { refused } from '../caller.js'
-import { createWorld, marker, save, tokenOf, userOf, type Routes } from './world.js'
+import { createWorld, marker, type Routes, save, tokenOf, userOf } from './world.js'
 
 const byId = [{ column: 'id', value: '{{params.id}}' }]
 

@@ -1,10 +1,10 @@
 /** Secrets in the database: a row that was copied or altered reveals no value. */
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { caller } from '../caller.js'
-import { createWorld, platformDocument, save, tokenOf, type Routes } from './world.js'
+import { createWorld, platformDocument, type Routes, save, tokenOf } from './world.js'
 
 const value = secretText("the value that is the victim's")
 const routes: Routes = [{

@@ -3,7 +3,7 @@ import { test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { testMasterKey } from '../../helpers/server.js'
 import { testSecret } from '../../helpers/tokens.js'
-import { createWorld, save, trySave, type Routes } from './world.js'
+import { createWorld, type Routes, save, trySave } from './world.js'
 
 const setting = secretText("a setting that is the platform's", 'a setting')
 const env = { JWT_SECRET: testSecret, DATABASE_URL: setting, PUBLIC_URL: 'https://example.com' }

@@ -1,9 +1,9 @@
 /** A server with two tenants, one of which attacks the other: its document, callers, and routes that a tenant saves. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import { testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'
+import { type TestDocument, testServer, type TestServerOptions } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, type Ask, type Request } from '../caller.js'
+import { type Ask, caller, type Request } from '../caller.js'
 
 /** A text in all of the victim's data, and nowhere else. */
 export const marker = 'VICTIM-7d1e'

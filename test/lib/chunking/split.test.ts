@@ -2,9 +2,9 @@ import { test } from 'tap'
 import { textBlocks } from '../../../lib/chunking/blocks.js'
 import { markdownBlocks } from '../../../lib/chunking/markdown.js'
 import { maxChunkTokens, overlapTokens, splitBlocks } from '../../../lib/chunking/split.js'
-import { isStorable } from '../../../lib/json/storable.js'
 import { createYielder } from '../../../lib/concurrency/event-loop-yielder.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { isStorable } from '../../../lib/json/storable.js'
 
 const countTokens = (text: string) => Math.ceil(text.length / 4)
 const split = (blocks: Parameters<typeof splitBlocks>[0], maxChunks = 1000) =>

@@ -1,6 +1,6 @@
-import type { Route } from '../../../lib/schema/route.js'
-import { test } from 'tap'
 import { Validator } from '@seriousme/openapi-schema-validator'
+import { test } from 'tap'
+import type { Route } from '../../../lib/schema/route.js'
 import { composeDocument } from '../../../plugins/openapi/document.js'
 import { compile, documented } from './routes.js'
 

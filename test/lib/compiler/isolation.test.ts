@@ -1,8 +1,8 @@
 /** The bounds of a tenant's document: forbidden names are faults when it is saved, other limits are conditions in the SQL. */
-import type { Query } from '../../../lib/schema/query.js'
-import type { Route } from '../../../lib/schema/route.js'
 import { test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
+import type { Query } from '../../../lib/schema/query.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { onSql, scopeOf } from '../queries/helpers.js'
 import { compile, faultsOf } from './routes.js'
 

@@ -1,8 +1,8 @@
-import type { Field, RequestRules } from '../../../lib/schema/route.js'
 import { test } from 'tap'
-import { FaultList } from '../../../lib/schema/faults.js'
-import { TenantryError } from '../../../lib/errors.js'
 import { compileRequest } from '../../../lib/compiler/request.js'
+import { TenantryError } from '../../../lib/errors.js'
+import { FaultList } from '../../../lib/schema/faults.js'
+import type { Field, RequestRules } from '../../../lib/schema/route.js'
 
 /** A small seeded random generator, so that a failure can be reproduced. */
 function generator (seed: number) {

@@ -1,7 +1,7 @@
-import type { Route } from '../../../lib/schema/route.js'
 import { test } from 'tap'
-import { compile, documented, faultsOf } from './routes.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { scopeOf } from '../queries/helpers.js'
+import { compile, documented, faultsOf } from './routes.js'
 
 const limited = (amount?: number | string): Route => ({
   path: '/x/:id',

@@ -1,10 +1,10 @@
+import t from 'tap'
+import { compileResponse } from '../../../lib/compiler/response.js'
+import { noScope } from '../../../lib/expressions/no-scope.js'
+import type { TemplateContext } from '../../../lib/expressions/template.js'
 import type { Scope } from '../../../lib/expressions/types.js'
 import type { ResultForm } from '../../../lib/expressions/types.js'
-import t from 'tap'
 import { FaultList } from '../../../lib/schema/faults.js'
-import { noScope } from '../../../lib/expressions/no-scope.js'
-import { compileResponse } from '../../../lib/compiler/response.js'
-import type { TemplateContext } from '../../../lib/expressions/template.js'
 
 function context (more: Partial<TemplateContext> = {}): TemplateContext {
   return {

@@ -1,11 +1,11 @@
-import type { RouteCache } from '../../../lib/schema/route.js'
-import type { Reference, Scope } from '../../../lib/expressions/types.js'
 import t from 'tap'
-import { FaultList } from '../../../lib/schema/faults.js'
+import { type CacheTarget, compileCacheKey } from '../../../lib/compiler/route-cache.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
-import { compileCacheKey, type CacheTarget } from '../../../lib/compiler/route-cache.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
+import type { Reference, Scope } from '../../../lib/expressions/types.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import { FaultList } from '../../../lib/schema/faults.js'
+import type { RouteCache } from '../../../lib/schema/route.js'
 
 const list: CacheTarget = { method: 'GET', path: '/articles', query: '' }
 

@@ -1,8 +1,8 @@
-import type { Route } from '../../../lib/schema/route.js'
 import { isDeepStrictEqual } from 'node:util'
 import { test } from 'tap'
-import { catalogueOf, table } from '../queries/tables.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { onSql, scopeOf } from '../queries/helpers.js'
+import { catalogueOf, table } from '../queries/tables.js'
 import { compile, documented, faultsOf } from './routes.js'
 
 const list: Route = { path: '/articles', method: 'get', queries: [{ table: 'articles', operation: 'select' }] }

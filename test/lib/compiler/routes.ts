@@ -1,8 +1,8 @@
 /** Compiles routes against the hand-written library schema, without a server. */
-import type { Route } from '../../../lib/schema/route.js'
-import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import { documentRoute, type RouteDocumentation } from '../../../lib/compiler/documentation.js'
-import { compileRoute, type CompiledRoute, type RouteContext } from '../../../lib/compiler/route.js'
+import { type CompiledRoute, compileRoute, type RouteContext } from '../../../lib/compiler/route.js'
+import { FaultList, formatFault } from '../../../lib/schema/faults.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { library } from '../queries/tables.js'
 
 /** The compiled route. Throws if it has faults. */

@@ -1,12 +1,12 @@
 /* eslint-disable no-template-curly-in-string -- the legacy form of environment settings is what these strings test */
-import type { Route } from '../../../lib/schema/route.js'
-import type { CompiledRoute, RouteContext } from '../../../lib/compiler/route.js'
-import type { Scope } from '../../../lib/expressions/types.js'
 import { test } from 'tap'
+import type { CompiledRoute, RouteContext } from '../../../lib/compiler/route.js'
 import { TenantryError } from '../../../lib/errors.js'
+import type { Scope } from '../../../lib/expressions/types.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { onSql, scopeOf } from '../queries/helpers.js'
 import { compile, documented, faultsOf } from './routes.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const id = '00000000-0000-4000-8000-000000000001'
 const token = 'tok_live_51x'

@@ -1,12 +1,12 @@
-import type { Scope } from '../../../lib/expressions/types.js'
-import type { Transform } from '../../../lib/schema/route.js'
-import type { ResultForm } from '../../../lib/expressions/types.js'
 import t from 'tap'
+import { compileTransform } from '../../../lib/compiler/transform.js'
+import { noScope } from '../../../lib/expressions/no-scope.js'
+import type { TemplateContext } from '../../../lib/expressions/template.js'
+import type { Scope } from '../../../lib/expressions/types.js'
+import type { ResultForm } from '../../../lib/expressions/types.js'
 import { isRecord } from '../../../lib/json/plain-value.js'
 import { FaultList } from '../../../lib/schema/faults.js'
-import { noScope } from '../../../lib/expressions/no-scope.js'
-import { compileTransform } from '../../../lib/compiler/transform.js'
-import type { TemplateContext } from '../../../lib/expressions/template.js'
+import type { Transform } from '../../../lib/schema/route.js'
 
 function context (): TemplateContext {
   return { faults: new FaultList(), sources: new Set(['body', 'params', 'query', 'auth', 'tenant', 'results']), env: {} }

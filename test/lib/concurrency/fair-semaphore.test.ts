@@ -1,6 +1,6 @@
-import { test, type Test } from 'tap'
-import { FairSemaphore, type Account } from '../../../lib/concurrency/fair-semaphore.js'
-import { noTenant, serverRef, tenantRef, type TenantRef } from '../../../lib/identity/tenant-ref.js'
+import { type Test, test } from 'tap'
+import { type Account, FairSemaphore } from '../../../lib/concurrency/fair-semaphore.js'
+import { noTenant, serverRef, type TenantRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** A semaphore, the order of admitted owners, and a function that releases one of them. */
 function gateOf (t: Test, max: number, timeoutMs = 60_000) {

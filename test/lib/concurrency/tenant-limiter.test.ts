@@ -1,7 +1,7 @@
 /** Concurrency slots: a tenant with a slow service holds only its own. */
 import { test } from 'tap'
-import { failure, TenantryError } from '../../../lib/errors.js'
 import { createTenantLimiter } from '../../../lib/concurrency/tenant-limiter.js'
+import { failure, TenantryError } from '../../../lib/errors.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const bounds = {

@@ -1,5 +1,5 @@
 /** Documents for tests of the configuration. */
-import { ConfigError, checkConfig, formatFault, type Config, type Env } from '../../../lib/configuration/index.js'
+import { checkConfig, type Config, ConfigError, type Env, formatFault } from '../../../lib/configuration/index.js'
 
 export const secret = 'a secret of the tests, longer than 32 characters'
 

@@ -1,9 +1,10 @@
 /** Documents from files, with settings from `.env` beside them. */
-import 'tsx' // Node 20 cannot import TypeScript without it
 import t from 'tap'
-import { defineConfig, environmentOf, loadConfig, type ConfigInput } from '../../../lib/configuration/index.js'
+import { type ConfigInput, defineConfig, environmentOf, loadConfig } from '../../../lib/configuration/index.js'
 import { ConfigError, formatFault } from '../../../lib/schema/faults.js'
 import { secret } from './documents.js'
+
+import 'tsx' // Node 20 cannot import TypeScript without it
 
 async function faultsOfFile (path: string): Promise<string[]> {
   const error: unknown = await loadConfig(path, { env: {} }).then(() => null, (error: unknown) => error)

@@ -1,8 +1,8 @@
 /** Rules of documents beyond their schema. */
-import t from 'tap'
 import { readFileSync } from 'node:fs'
-import { keyPair } from '../../helpers/tokens.js'
+import t from 'tap'
 import { reservedPaths } from '../../../lib/document/reserved.js'
+import { keyPair } from '../../helpers/tokens.js'
 import { check, faultsOf, faultsOfRoutes, route, secret } from './documents.js'
 
 const constant = { method: 'get', response: { ok: true } }

@@ -1,10 +1,7 @@
 /** Connectors as data, without a server: faults of a document, and the requests of calls. */
-import type { Scope } from '../../../lib/expressions/types.js'
-import type { ConnectorAction } from '../../../lib/schema/integrations.js'
 import t from 'tap'
 import { routeSources } from '../../../lib/compiler/route-parts.js'
 import { builtIn } from '../../../lib/connectors/built-in/index.js'
-import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import {
   compileConnectors,
   type CompiledCall,
@@ -12,8 +9,11 @@ import {
   type ConnectorsDocument,
   type ConnectorSet
 } from '../../../lib/connectors/index.js'
-import { page } from '../../docs/markdown.js'
+import type { Scope } from '../../../lib/expressions/types.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import { FaultList, formatFault } from '../../../lib/schema/faults.js'
+import type { ConnectorAction } from '../../../lib/schema/integrations.js'
+import { page } from '../../docs/markdown.js'
 
 const env = { KEY: 'key of the platform', HOST: 'api.example.com' }
 const nobody: Scope = {

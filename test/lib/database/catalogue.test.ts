@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { onEachEngine, openEngine, run } from './open.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { onEachEngine, openEngine, run } from './open.js'
 
 test('the catalogue contains columns, keys and references of tables and views', (t) =>
   onEachEngine(t, async (t, engine) => {

@@ -1,7 +1,7 @@
-import { test } from 'tap'
 import { sql } from 'kysely'
-import { nobody, onEachEngine, openEngine, rejection, run } from './open.js'
+import { test } from 'tap'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { nobody, onEachEngine, openEngine, rejection, run } from './open.js'
 
 test("text returns a statement's single text, or null without a row", (t) =>
   onEachEngine(t, async (t, engine) => {

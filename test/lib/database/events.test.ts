@@ -1,14 +1,14 @@
-import { test, type Test } from 'tap'
 import { sql } from 'kysely'
 import pg from 'pg'
+import { type Test, test } from 'tap'
 import type { Engine } from '../../../lib/database/engine.js'
 import type { Topic } from '../../../lib/database/events.js'
 import type { PostgresOptions } from '../../../lib/database/postgres.js'
-import { onEachEngine, openEngine, rejection } from './open.js'
-import { openProxy } from './proxy.js'
 import { atOnce } from '../../helpers/at-once.js'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { runProgram } from '../../helpers/program.js'
+import { onEachEngine, openEngine, rejection } from './open.js'
+import { openProxy } from './proxy.js'
 
 /** The events that a server receives, and functions to wait for them. */
 function hearing (engine: Pick<Engine, 'events'>, topics: readonly Topic[] = ['tenant', 'config', 'secrets', 'roles', 'api-keys']) {

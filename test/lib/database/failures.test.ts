@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
-import { nobody, onEachEngine, openEngine, rejection, run } from './open.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { nobody, onEachEngine, openEngine, rejection, run } from './open.js'
 
 const tables = [
   `create table books (id int primary key, isbn text unique, title text not null check (title <> 'forbidden'), pages smallint,

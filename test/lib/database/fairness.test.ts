@@ -1,11 +1,11 @@
-import type { SystemTables } from '../../../lib/database/system-tables.js'
-import { sql, type Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import pg from 'pg'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
+import type { SystemTables } from '../../../lib/database/system-tables.js'
+import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
 import { nobody, openEngine } from './open.js'
 import { openProxy } from './proxy.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
-import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** An engine with four connections, and a lock that statements wait for until it is released. */
 async function openLocked (t: Test) {

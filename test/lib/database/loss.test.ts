@@ -1,11 +1,11 @@
-import { test } from 'tap'
 import pg from 'pg'
+import { test } from 'tap'
 import type { Engine } from '../../../lib/database/engine.js'
-import { catalogue } from '../../../lib/errors.js'
 import { createEngine } from '../../../lib/database/index.js'
-import { nobody, openEngine, rejection } from './open.js'
+import { catalogue } from '../../../lib/errors.js'
+import { noTenant, type TenantRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
-import { noTenant, tenantRef, type TenantRef } from '../../../lib/identity/tenant-ref.js'
+import { nobody, openEngine, rejection } from './open.js'
 
 const one = { name: 'one', text: "select '1'" }
 

@@ -1,13 +1,13 @@
-import { test } from 'tap'
 import pg from 'pg'
+import { test } from 'tap'
 import type { DeclaredTables } from '../../../lib/database/declared-tables.js'
 import { createEngine } from '../../../lib/database/index.js'
 import { planSql, recordSql } from '../../../lib/database/migrations/plan.js'
 import { systemMigrations } from '../../../lib/database/migrations/system/index.js'
 import { tenantOwnedTables } from '../../../plugins/tenancy/erasure.js'
-import { nobody, openEngine, rejection, run } from './open.js'
 import { nameAfterSystem, systemNames } from '../../helpers/migrations.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { nobody, openEngine, rejection, run } from './open.js'
 
 const authors: DeclaredTables[string] = {
   columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, email: { type: 'text', notNull: true, unique: true } },

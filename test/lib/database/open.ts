@@ -1,10 +1,10 @@
 /** Engines for the tests of this folder. */
 import type { Test } from 'tap'
-import { createEngine, type EngineOptions } from '../../../lib/database/index.js'
-import type { Engine, SessionOptions } from '../../../lib/database/engine.js'
 import tap from 'tap'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import type { Engine, SessionOptions } from '../../../lib/database/engine.js'
+import { createEngine, type EngineOptions } from '../../../lib/database/index.js'
 import { noTenant, platformRef } from '../../../lib/identity/tenant-ref.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
 
 /** An engine that is closed when the test ends. */
 export async function openEngine (t: Test, options: EngineOptions): Promise<Engine> {

@@ -1,5 +1,5 @@
-import { test } from 'tap'
 import pg from 'pg'
+import { test } from 'tap'
 import type { DeclaredTables } from '../../../lib/database/declared-tables.js'
 import { nameAfterSystem } from '../../helpers/migrations.js'
 import { postgresDatabase } from '../../helpers/postgres.js'

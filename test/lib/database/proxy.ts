@@ -1,7 +1,7 @@
 /** A proxy between the server and its database, for tests that break the connection. */
-import type { Test } from 'tap'
-import { connect, createServer, type AddressInfo, type Socket } from 'node:net'
 import { once } from 'node:events'
+import { type AddressInfo, connect, createServer, type Socket } from 'node:net'
+import type { Test } from 'tap'
 
 export interface Proxy {
   readonly connectionString: string

@@ -1,14 +1,14 @@
-import { test } from 'tap'
 import { EventEmitter, once } from 'node:events'
-import { ResultReader, type ResultStream, guardResults, WholeMessages } from '../../../lib/database/result-stream.js'
-import { startPaces } from '../concurrency/paces.js'
-import { openEngine } from './open.js'
-import { holdInPause } from '../../helpers/pauses.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { PassThrough } from 'node:stream'
 import pg from 'pg'
+import { test } from 'tap'
 import { connectPostgres } from '../../../lib/database/postgres.js'
+import { guardResults, ResultReader, type ResultStream, WholeMessages } from '../../../lib/database/result-stream.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { holdInPause } from '../../helpers/pauses.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { startPaces } from '../concurrency/paces.js'
+import { openEngine } from './open.js'
 
 /** A flowing stream whose chunks the test hands over one by one. */
 class Chunks extends EventEmitter {

@@ -1,13 +1,13 @@
 import { randomUUID } from 'node:crypto'
-import { test } from 'tap'
 import { sql, type Transaction } from 'kysely'
+import { test } from 'tap'
 import { createEngine, type EngineOptions } from '../../../lib/database/index.js'
 import type { SystemTables } from '../../../lib/database/system-tables.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { tenantOwnedTables } from '../../../plugins/tenancy/erasure.js'
-import { nobody, openEngine, rejection } from './open.js'
 import { nameAfterSystem, systemNames } from '../../helpers/migrations.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { nobody, openEngine, rejection } from './open.js'
 
 const tables = { notes: { columns: { id: { type: 'integer', primaryKey: true } }, tenantScoped: true } } as const
 const rows = [1, 2, 3].map((id) => `insert into notes values (${id}, '${id === 3 ? 'b' : 'a'}')`).join(';')

@@ -1,6 +1,6 @@
+import type { Test } from 'tap'
 import { test } from 'tap'
 import type { Engine, Statement } from '../../../lib/database/engine.js'
-import type { Test } from 'tap'
 import { maxCharacters, maxStatements } from '../../../lib/database/wire-query.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { nobody, onEachEngine, openEngine, rejection, run } from './open.js'

@@ -1,10 +1,10 @@
-import type { Route } from '../../../lib/schema/route.js'
-import type { Scope } from '../../../lib/expressions/types.js'
 import { test } from 'tap'
-import { maxResultBytes } from '../../../lib/expressions/result.js'
 import { CopyBudget } from '../../../lib/expressions/copies.js'
-import { parseJson } from '../../../lib/json/parse.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
+import { maxResultBytes } from '../../../lib/expressions/result.js'
+import type { Scope } from '../../../lib/expressions/types.js'
+import { parseJson } from '../../../lib/json/parse.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { compile } from '../compiler/routes.js'
 
 const times = <Item>(length: number, item: (index: number) => Item): Item[] => Array.from({ length }, (_, index) => item(index))

@@ -2,15 +2,15 @@
  * Random expressions over hostile values, with a fixed seed. The bound is asserted by counts: steps and bytes that the budget charged, the
  * measured work of the engine's functions, and the sizes of results.
  */
-import type { Scope } from '../../../lib/expressions/types.js'
 import t from 'tap'
-import { Budget, ExpressionLimit, maxBytes, maxSteps } from '../../../lib/expressions/cel/frame.js'
+import { isFailure } from '../../../lib/errors.js'
 import { functions, methods } from '../../../lib/expressions/cel/compile.js'
+import { Budget, ExpressionLimit, maxBytes, maxSteps } from '../../../lib/expressions/cel/frame.js'
 import { NotComputable } from '../../../lib/expressions/cel/values.js'
 import { compileExpression, expressionFunctions } from '../../../lib/expressions/expression.js'
-import { FaultList } from '../../../lib/schema/faults.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
-import { isFailure } from '../../../lib/errors.js'
+import type { Scope } from '../../../lib/expressions/types.js'
+import { FaultList } from '../../../lib/schema/faults.js'
 import { seededRandom } from '../../helpers/random.js'
 
 const expressions = 20_000

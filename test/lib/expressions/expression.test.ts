@@ -1,9 +1,9 @@
-import type { Scope } from '../../../lib/expressions/types.js'
 import t from 'tap'
-import { FaultList } from '../../../lib/schema/faults.js'
-import { noScope } from '../../../lib/expressions/no-scope.js'
 import { compileExpression } from '../../../lib/expressions/expression.js'
+import { noScope } from '../../../lib/expressions/no-scope.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
+import type { Scope } from '../../../lib/expressions/types.js'
+import { FaultList } from '../../../lib/schema/faults.js'
 
 function context (more: Partial<TemplateContext> = {}): TemplateContext {
   return {

@@ -1,9 +1,9 @@
 /* eslint-disable no-template-curly-in-string -- the legacy form of environment settings is what these strings test */
-import type { Scope } from '../../../lib/expressions/types.js'
 import t from 'tap'
-import { FaultList } from '../../../lib/schema/faults.js'
 import { compileValue, type TemplateContext } from '../../../lib/expressions/template.js'
+import type { Scope } from '../../../lib/expressions/types.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import { FaultList } from '../../../lib/schema/faults.js'
 
 function context (more: Partial<TemplateContext> = {}): TemplateContext {
   return {

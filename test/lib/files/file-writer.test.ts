@@ -1,9 +1,9 @@
-import t from 'tap'
 import { createHash, randomBytes } from 'node:crypto'
 import { readFileSync } from 'node:fs'
 import { join } from 'node:path'
 import { Readable } from 'node:stream'
 import { pipeline } from 'node:stream/promises'
+import t from 'tap'
 import { FileWriter } from '../../../lib/files/file-writer.js'
 
 const pattern = randomBytes(1_000_000)

@@ -1,17 +1,17 @@
 /** Behaviour that only Firestore has: shared collections, indexes, contention, and unsupported queries. */
-import type { DocumentOperation } from '../../../lib/firestore/types.js'
-import type { DocumentQuery } from '../../../lib/schema/query.js'
 import { test } from 'tap'
 import { translate } from '../../../lib/firestore/failures.js'
 import { openFirestore } from '../../../lib/firestore/open.js'
 import { placeOf } from '../../../lib/firestore/paths.js'
+import type { DocumentOperation } from '../../../lib/firestore/types.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import type { DocumentQuery } from '../../../lib/schema/query.js'
 import { firestoreServer } from '../../helpers/firestore.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, refused, type Ask } from '../../http/caller.js'
+import { type Ask, caller, refused } from '../../http/caller.js'
 import { documentFaultsOf } from '../queries/helpers.js'
 import { documentRoutes } from './document.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const shape = { only: null, without: new Set<string>() }
 

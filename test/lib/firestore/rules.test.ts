@@ -1,10 +1,10 @@
 /** Security rules for programs that access Firestore directly: their text, and their effect in Google's emulator. */
-import type { DocumentQuery } from '../../../lib/schema/query.js'
-import type { Route } from '../../../lib/schema/route.js'
-import { request } from 'undici'
 import { test } from 'tap'
+import { request } from 'undici'
 import { checkConfig, type ConfigInput } from '../../../lib/configuration/index.js'
 import { securityRules } from '../../../lib/firestore/rules.js'
+import type { DocumentQuery } from '../../../lib/schema/query.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { firestoreServer, isGoogle } from '../../helpers/firestore.js'
 import { testServer } from '../../helpers/server.js'
 import { needsGoogle } from '../../helpers/skips.js'

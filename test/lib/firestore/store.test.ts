@@ -1,12 +1,12 @@
 /** Deleting a tenant removes its Firestore documents, and no other tenant's. */
 import { Firestore } from '@google-cloud/firestore'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { openFirestore } from '../../../lib/firestore/open.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { firestoreServer, isGoogle } from '../../helpers/firestore.js'
 import { testServer } from '../../helpers/server.js'
 import { needsGoogle } from '../../helpers/skips.js'
 import { bearer } from '../../helpers/tokens.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 // The emulator from npm does not list collections.
 const options = { skip: !isGoogle && needsGoogle }

@@ -1,5 +1,5 @@
-import type { Socket } from 'node:net'
 import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import { connect } from 'node:net'
 import Fastify from 'fastify'
 import { test } from 'tap'

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { parseResult } from '../../../lib/json/parse.js'
 import { jsonExcess, maxJsonItems, maxJsonKeys, maxJsonMembers, maxStoredKeys, parseBounded, storedExcess } from '../../../lib/json/bounds.js'
+import { parseResult } from '../../../lib/json/parse.js'
 
 const members = (count: number, prefix = 'key') => `{${Array.from({ length: count }, (_, index) => `"${prefix}${index}":1`).join(',')}}`
 // Keys are counted by 32-bit hashes, and two of 50,000 keys may collide.

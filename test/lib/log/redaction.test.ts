@@ -1,8 +1,8 @@
 import Fastify from 'fastify'
 import pino from 'pino'
 import t from 'tap'
-import { loggerOptions } from '../../../lib/log/request-log.js'
 import { redactLine } from '../../../lib/log/redaction.js'
+import { loggerOptions } from '../../../lib/log/request-log.js'
 
 const jwt = 'eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiJhIn0.c2lnbmF0dXJlLW9mLXRoZS10b2tlbg'
 

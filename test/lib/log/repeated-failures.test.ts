@@ -1,8 +1,8 @@
 import Fastify from 'fastify'
 import t from 'tap'
 import { failure } from '../../../lib/errors.js'
-import { createRepeatedFailures } from '../../../lib/log/repeated-failures.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { createRepeatedFailures } from '../../../lib/log/repeated-failures.js'
 
 function create (t: { teardown: (work: () => unknown) => void }) {
   const lines: { code?: string, failures?: number }[] = []

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { builtInPlans, createPlans, planLimit, type Plan } from '../../../lib/plans/plans.js'
+import { builtInPlans, createPlans, type Plan, planLimit } from '../../../lib/plans/plans.js'
 
 const secretsOf = ({ limits }: Plan) => limits.tenantConfig.maxSecrets
 const storageOf = ({ limits }: Plan) => limits.fileStorage.maxStorageMB

@@ -1,6 +1,6 @@
 /** The shape of plugins: dependencies, options, and endpoints in their own context. */
-import t, { type Test } from 'tap'
 import Fastify, { type FastifyInstance } from 'fastify'
+import t, { type Test } from 'tap'
 import { definePlugin, optional } from '../../../lib/plugin/define.js'
 import { callback, membersOf, oneOf, section, text, whole } from '../../../lib/plugin/options.js'
 import { RateLimit } from '../../../lib/schema/limits.js'

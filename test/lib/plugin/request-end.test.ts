@@ -1,5 +1,5 @@
-import { connect } from 'node:net'
 import { once } from 'node:events'
+import { connect } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { endStatusOf, whenEnded } from '../../../lib/plugin/request-end.js'

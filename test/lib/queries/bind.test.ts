@@ -1,6 +1,6 @@
-import type { Query } from '../../../lib/schema/query.js'
-import type { Scope } from '../../../lib/expressions/types.js'
 import { test } from 'tap'
+import type { Scope } from '../../../lib/expressions/types.js'
+import type { Query } from '../../../lib/schema/query.js'
 import { refusalOf } from './database.js'
 import { compile, compileDocument, scopeOf } from './helpers.js'
 

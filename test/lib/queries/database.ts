@@ -1,16 +1,16 @@
 /** The library schema on a real engine: responses of compiled queries, and the resulting rows. */
-import { test, type Test } from 'tap'
-import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
-import type { BoundQuery, Scope } from '../../../lib/expressions/types.js'
-import type { QueryContext } from '../../../lib/queries/index.js'
+import { type Test, test } from 'tap'
 import type { Engine } from '../../../lib/database/engine.js'
-import { TenantryError } from '../../../lib/errors.js'
-import { quote } from '../../../lib/queries/sql.js'
 import { createEngine } from '../../../lib/database/index.js'
+import { TenantryError } from '../../../lib/errors.js'
+import type { BoundQuery, Scope } from '../../../lib/expressions/types.js'
+import { platformRef, tenantOrNone } from '../../../lib/identity/tenant-ref.js'
+import type { QueryContext } from '../../../lib/queries/index.js'
+import { quote } from '../../../lib/queries/sql.js'
+import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
 import { forEachEngine, type Row } from '../../helpers/postgres.js'
 import { compile, compileDocument, scopeOf } from './helpers.js'
 import { librarySql } from './tables.js'
-import { platformRef, tenantOrNone } from '../../../lib/identity/tenant-ref.js'
 
 const documentsSql = `
 create schema if not exists tenantry;

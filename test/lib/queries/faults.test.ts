@@ -1,5 +1,5 @@
-import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
 import { test } from 'tap'
+import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
 import { documentFaultsOf, faultsOf } from './helpers.js'
 import { catalogueOf, table } from './tables.js'
 

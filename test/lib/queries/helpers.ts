@@ -1,11 +1,11 @@
 /** Compiles queries against the hand-written library schema, and creates scopes to bind them to. */
-import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
 import type { Catalogue } from '../../../lib/database/catalogue.js'
 import type { CompiledQuery, RouteQuery, Scope, TemplateSource } from '../../../lib/expressions/types.js'
-import { FaultList, formatFault } from '../../../lib/schema/faults.js'
-import { compileDocumentQuery, compileQuery, type QueryContext } from '../../../lib/queries/index.js'
-import { library } from './tables.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import { compileDocumentQuery, compileQuery, type QueryContext } from '../../../lib/queries/index.js'
+import { FaultList, formatFault } from '../../../lib/schema/faults.js'
+import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
+import { library } from './tables.js'
 
 const sources: TemplateSource[] = ['body', 'params', 'query', 'headers', 'auth', 'tenant', 'results', 'now', 'uuid']
 

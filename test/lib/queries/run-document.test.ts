@@ -1,6 +1,6 @@
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import type { DocumentQuery, Filter } from '../../../lib/schema/query.js'
 import { onEachEngine, refusalOf } from './database.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const notes = `
 insert into tenantry.documents (tenant_id, collection, id, data) values

@@ -1,8 +1,8 @@
 /** Writes that announce their rows: one event per row, in the same statement. */
-import type { Query } from '../../../lib/schema/query.js'
-import type { Scope } from '../../../lib/expressions/types.js'
-import { maxEventBytes } from '../../../lib/database/outbox.js'
 import { webhooks } from '../../../lib/database/migrations/system/webhooks.js'
+import { maxEventBytes } from '../../../lib/database/outbox.js'
+import type { Scope } from '../../../lib/expressions/types.js'
+import type { Query } from '../../../lib/schema/query.js'
 import { type Library, onEachEngine, refusalOf, uuid } from './database.js'
 
 const [events = ''] = webhooks.statements({ policies: false })

@@ -1,9 +1,9 @@
 /** Orders that callers choose and pages that follow a cursor, on both engines. */
-import type { Order, Query } from '../../../lib/schema/query.js'
 import type { Test } from 'tap'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import type { Order, Query } from '../../../lib/schema/query.js'
 import type { Library } from './database.js'
 import { onEachEngine, refusalOf, uuid } from './database.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const rows = 23
 const tenants = ['a', 'b'].map((tenant) => `

@@ -1,6 +1,6 @@
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import type { Query } from '../../../lib/schema/query.js'
 import { onEachEngine, uuid } from './database.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const articles = `
 insert into countries values ('de', 'Germany'), ('fr', 'France');

@@ -1,6 +1,6 @@
+import { tenantIdOf, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import type { Embed, Filter, Query } from '../../../lib/schema/query.js'
 import { onEachEngine, refusalOf, uuid } from './database.js'
-import { tenantIdOf, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const articles = `
 insert into countries values ('de', 'Germany'), ('fr', 'France');

@@ -1,7 +1,7 @@
-import type { Query } from '../../../lib/schema/query.js'
 import type { Scope } from '../../../lib/expressions/types.js'
-import { onEachEngine, refusalOf, uuid } from './database.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import type { Query } from '../../../lib/schema/query.js'
+import { onEachEngine, refusalOf, uuid } from './database.js'
 
 const rows = `
 insert into countries values ('de', 'Germany');

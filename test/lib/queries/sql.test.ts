@@ -1,9 +1,9 @@
-import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
-import type { QueryContext } from '../../../lib/queries/index.js'
-import type { Scope } from '../../../lib/expressions/types.js'
 import { test } from 'tap'
-import { compile, compileDocument, scopeOf } from './helpers.js'
+import type { Scope } from '../../../lib/expressions/types.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import type { QueryContext } from '../../../lib/queries/index.js'
+import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
+import { compile, compileDocument, scopeOf } from './helpers.js'
 
 /** The wrapper of every statement with a possibly large text (`lib/queries/sql.ts`); the cases below leave it out. */
 function withinBound (sql: string): string {

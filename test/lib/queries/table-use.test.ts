@@ -1,11 +1,11 @@
 /** The tables that routes read and write. */
-import type { Route } from '../../../lib/schema/route.js'
-import type { ForeignKey } from '../../../lib/database/catalogue.js'
-import type { TableUse } from '../../../lib/cache/store.js'
 import { test } from 'tap'
-import { catalogueOf, key, table } from './tables.js'
-import { compile } from '../compiler/routes.js'
+import type { TableUse } from '../../../lib/cache/store.js'
+import type { ForeignKey } from '../../../lib/database/catalogue.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import type { Route } from '../../../lib/schema/route.js'
+import { compile } from '../compiler/routes.js'
+import { catalogueOf, key, table } from './tables.js'
 
 const follows = (foreignKey: ForeignKey, how: Pick<ForeignKey, 'followsDelete' | 'followsUpdate'>): ForeignKey => ({
   ...foreignKey,

@@ -1,6 +1,6 @@
+import { test } from 'tap'
 import type { Filter, Query } from '../../../lib/schema/query.js'
 import type { Field, Route } from '../../../lib/schema/route.js'
-import { test } from 'tap'
 import { compile, faultsOf } from '../compiler/routes.js'
 
 const tenant = { origin: 'tenant' } as const

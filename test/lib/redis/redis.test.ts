@@ -1,6 +1,6 @@
 import type { Test } from 'tap'
 import t from 'tap'
-import { openRedis, redisScript, type RedisConnection } from '../../../lib/redis/redis.js'
+import { openRedis, type RedisConnection, redisScript } from '../../../lib/redis/redis.js'
 import { startRedis } from '../../helpers/redis.js'
 
 const without = () => 'without' as const

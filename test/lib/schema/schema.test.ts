@@ -1,10 +1,10 @@
 /** schema.json, for editors, and the check accept the same documents. */
-import t from 'tap'
 import { readFileSync } from 'node:fs'
 import { Ajv } from 'ajv'
-import { FaultList, formatFault } from '../../../lib/schema/faults.js'
+import t from 'tap'
 import { read } from '../../../lib/document/reader.js'
 import type { SchemaNode } from '../../../lib/schema/annotations.js'
+import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import { Plugins } from '../../../lib/schema/plugins.js'
 import { Root } from '../../../lib/schema/root.js'
 import { secret } from '../configuration/documents.js'

@@ -1,8 +1,8 @@
-import { test } from 'tap'
 import { createDecipheriv, hkdfSync, randomBytes } from 'node:crypto'
+import { test } from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createSecretCipher, headerLength, keyIdOf, SecretUnreadable } from '../../../lib/secrets/cipher.js'
 import { makeMasterKey, masterKeyOf, masterKeys, parseMasterKey, parseMasterKeys } from '../../../lib/secrets/master-key.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const place = { tenant: tenantRef('acme'), key: 'stripe', version: 3 }
 const value = 'sk_live_ü€😀'

@@ -1,7 +1,7 @@
-import { test } from 'tap'
+import { randomBytes } from 'node:crypto'
 import { readFile, stat, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
-import { randomBytes } from 'node:crypto'
+import { test } from 'tap'
 import { openKeys } from '../../../lib/secrets/master-key.js'
 
 const masterKey = randomBytes(32).toString('base64')

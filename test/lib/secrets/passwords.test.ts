@@ -1,9 +1,9 @@
-import { hash } from '@node-rs/argon2'
 import { setImmediate } from 'node:timers/promises'
+import { hash } from '@node-rs/argon2'
 import { test } from 'tap'
-import { createPasswords, isOutdated, passwordFault } from '../../../lib/secrets/passwords.js'
 import { createTurns } from '../../../lib/concurrency/turns.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { createPasswords, isOutdated, passwordFault } from '../../../lib/secrets/passwords.js'
 
 const busy = () => new Error('busy')
 

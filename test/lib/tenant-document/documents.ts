@@ -2,7 +2,7 @@
 import { checkConfig, ConfigError, formatFault } from '../../../lib/configuration/index.js'
 import { wantedTables, withDeclared } from '../../../lib/database/declared-tables.js'
 import { TenantryError } from '../../../lib/errors.js'
-import { checkTenantDocument, type CheckedTenantDocument, type TenantDocumentContext } from '../../../lib/tenant-document/index.js'
+import { type CheckedTenantDocument, checkTenantDocument, type TenantDocumentContext } from '../../../lib/tenant-document/index.js'
 
 const config = checkConfig({
   routes: [],

@@ -3,8 +3,8 @@ import t from 'tap'
 import { ConfigError } from '../../../lib/configuration/index.js'
 import { TenantryError } from '../../../lib/errors.js'
 import { readTenantDocument } from '../../../lib/tenant-document/index.js'
-import { check } from './documents.js'
 import { seededRandom } from '../../helpers/random.js'
+import { check } from './documents.js'
 
 const runs = 3000
 

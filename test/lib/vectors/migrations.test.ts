@@ -2,11 +2,11 @@
 import { join } from 'node:path'
 import { test } from 'tap'
 import { createEngine } from '../../../lib/database/index.js'
+import { platformRef } from '../../../lib/identity/tenant-ref.js'
 import { pgvectorDatabase } from '../../helpers/pgvector.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { runIn } from '../../helpers/system-postgres.js'
 import { openEngine, rejection, run } from '../database/open.js'
-import { platformRef } from '../../../lib/identity/tenant-ref.js'
 
 test('the migration reports a missing pgvector, and how to install it', async (t) => {
   const { connectionString } = await postgresDatabase(t)

@@ -3,8 +3,8 @@ import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { openQdrantIndex } from '../../../lib/vectors/qdrant.js'
 import { startPrism } from '../../helpers/prism.js'
-import { qdrantDocument } from '../../helpers/qdrant-api.js'
 import { qdrantServer } from '../../helpers/qdrant.js'
+import { qdrantDocument } from '../../helpers/qdrant-api.js'
 
 const operations = [
   'get /collections/{collection_name}/exists',

@@ -1,15 +1,15 @@
 /** One suite for all vector stores: pgvector on both engines, exact and with its index, and Qdrant. */
-import type { Test } from 'tap'
-import type { DocumentInput, VectorStore } from '../../../lib/vectors/types.js'
-import type { Engine } from '../../../lib/database/engine.js'
 import { randomUUID } from 'node:crypto'
+import type { Test } from 'tap'
 import { test } from 'tap'
+import type { Engine } from '../../../lib/database/engine.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { openVectorStore } from '../../../lib/vectors/open.js'
+import type { DocumentInput, VectorStore } from '../../../lib/vectors/types.js'
 import { pgvectorDatabase } from '../../helpers/pgvector.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { qdrantServer } from '../../helpers/qdrant.js'
 import { openEngine, run } from '../database/open.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const dimensions = 8
 const space = { model: 'a-model', dimensions }

@@ -3,8 +3,8 @@ import { syncBuiltinESMExports } from 'node:module'
 import { Webhook } from 'standardwebhooks'
 import t from 'tap'
 import { isFailure } from '../../../lib/errors.js'
-import { custom, isRepeated, schemes, challengeOf, type Delivery, type Scheme } from '../../../lib/webhooks/schemes.js'
 import { formOf } from '../../../lib/webhooks/form.js'
+import { challengeOf, custom, type Delivery, isRepeated, type Scheme, schemes } from '../../../lib/webhooks/schemes.js'
 
 type Headers = Delivery['headers']
 

@@ -1,14 +1,14 @@
 /** Faults of workflows with their places and corrections, and the data of compiled workflows. */
+import t, { test } from 'tap'
+import { compileConnectors } from '../../../lib/connectors/index.js'
+import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import type { Route } from '../../../lib/schema/route.js'
 import type { RouteWorkflow, Step } from '../../../lib/schema/workflow.js'
-import t, { test } from 'tap'
-import { FaultList, formatFault } from '../../../lib/schema/faults.js'
 import { createWorkflowSet, workflowsOf } from '../../../lib/workflows/index.js'
-import { compileConnectors } from '../../../lib/connectors/index.js'
+import { compile, documented, faultsOf } from '../compiler/routes.js'
 import { faultsOf as configFaults } from '../configuration/documents.js'
 import { catalogueOf, table } from '../queries/tables.js'
-import { compile, documented, faultsOf } from '../compiler/routes.js'
-import { faultsOf as tenantFaults, check } from '../tenant-document/documents.js'
+import { check, faultsOf as tenantFaults } from '../tenant-document/documents.js'
 
 const catalogue = catalogueOf(
   table('notes', ['id integer!', 'title text', 'body text']),

@@ -1,10 +1,10 @@
 import { CompiledQuery } from 'kysely'
 import { test } from 'tap'
 import { eventsTable } from '../../../lib/database/outbox.js'
-import { caller, refused } from '../../http/caller.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { caller, refused } from '../../http/caller.js'
 
 test("with row-level security: only the caller's tenant's rows, dropped cached responses, and webhook events", async (t) => {
   const { connectionString } = await postgresDatabase(t, { role: 'owner' })

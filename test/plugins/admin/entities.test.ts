@@ -1,14 +1,14 @@
 import type { FastifyInstance } from 'fastify'
-import type { Test } from 'tap'
 import { CompiledQuery } from 'kysely'
+import type { Test } from 'tap'
 import { test } from 'tap'
 import cache from '../../../plugins/cache/index.js'
-import { caller, refused, type Ask } from '../../http/caller.js'
-import { secretText } from '../../helpers/log-scan.js'
-import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
-import { testServer, type TestDocument } from '../../helpers/server.js'
-import { signToken } from '../../helpers/tokens.js'
 import { testApp } from '../../helpers/app.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { type TestDocument, testServer } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { type Ask, caller, refused } from '../../http/caller.js'
 
 const hidden = secretText('what no template may give away', 'a secret of a tenant')
 const ids = {

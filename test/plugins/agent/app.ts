@@ -1,11 +1,11 @@
 /** A server with chat, whose provider is a local server. */
-import type { FastifyInstance } from 'fastify'
 import type { LLMock } from '@copilotkit/aimock'
+import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { Agent } from '../../../lib/schema/agent.js'
-import { agentOf, eventsOf, open as openModels, tokenOf, type Provider } from '../models/app.js'
 import type { TestDocument, TestServerOptions } from '../../helpers/server.js'
 import type { TokenClaims } from '../../helpers/tokens.js'
+import { agentOf, eventsOf, open as openModels, type Provider, tokenOf } from '../models/app.js'
 
 export const notes: TestDocument = {
   tables: {

@@ -1,12 +1,12 @@
 /** Documents in chat: their form in the provider's request, citations, and attacks within documents. */
-import type { Seen } from '../models/app.js'
 import type { Test } from 'tap'
 import t from 'tap'
 import { storable } from '../../../lib/json/storable.js'
 import { vectorOf } from '../../helpers/models.js'
+import type { Seen } from '../models/app.js'
 import { begin, chunk, finish, wireProvider } from '../models/app.js'
-import { attacks } from './attacks.js'
 import { open, type Opened } from './app.js'
+import { attacks } from './attacks.js'
 
 const dimensions = 32
 const system = 'You help the team.'

@@ -1,9 +1,9 @@
 /** Failing tools and providers, disconnecting callers, and growing conversations. */
-import type { LLMock } from '@copilotkit/aimock'
-import t from 'tap'
 import { EventEmitter, once } from 'node:events'
 import { setTimeout } from 'node:timers/promises'
+import type { LLMock } from '@copilotkit/aimock'
 import { sql } from 'kysely'
+import t from 'tap'
 import { begin, chunk, mockProvider, tokenOf, wireProvider } from '../models/app.js'
 import { open, sentTo } from './app.js'
 

@@ -4,8 +4,8 @@
  * reach no more than the caller may.
  */
 import type { LLMock } from '@copilotkit/aimock'
-import t from 'tap'
 import { sql } from 'kysely'
+import t from 'tap'
 import { storable } from '../../../lib/json/storable.js'
 import { mockProvider, providers } from '../models/app.js'
 import { open } from './app.js'

@@ -1,9 +1,9 @@
 /** The plugin analytics in its own app, with its dependencies and a few routes. */
-import type { Test } from 'tap'
-import type { Ask } from '../../http/caller.js'
 import type { FastifyInstance } from 'fastify'
+import type { Test } from 'tap'
 import type { AnalyticsOptions, Figures } from '../../../plugins/analytics/index.js'
 import { testApp, type TestAppOptions, type TestEngine } from '../../helpers/app.js'
+import type { Ask } from '../../http/caller.js'
 
 export const [hour, day] = [3_600_000, 86_400_000] // ms
 

@@ -2,10 +2,10 @@ import type { FastifyBaseLogger } from 'fastify'
 import Fastify from 'fastify'
 import t, { type Test } from 'tap'
 import { failure } from '../../../lib/errors.js'
-import { createBuffer, type Batch, type BufferOptions } from '../../../plugins/analytics/buffer.js'
+import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { type Batch, type BufferOptions, createBuffer } from '../../../plugins/analytics/buffer.js'
 import { RouteLines } from '../../../plugins/analytics/lines.js'
 import { fakeClock, hour } from './app.js'
-import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** A logger that records its messages. */
 function memoryLog (): { log: FastifyBaseLogger, lines: { level: number, msg: string, requests?: number }[] } {

@@ -1,11 +1,11 @@
 import t from 'tap'
-import { until } from '../../helpers/instances.js'
-import { postgresDatabase, postgresServer, type DatabaseSection } from '../../helpers/postgres.js'
-import { testServer, type TestDocument } from '../../helpers/server.js'
-import { signToken } from '../../helpers/tokens.js'
-import { caller, type Ask } from '../../http/caller.js'
-import { countsOf, open, summaryOf } from './app.js'
 import { testApp } from '../../helpers/app.js'
+import { until } from '../../helpers/instances.js'
+import { type DatabaseSection, postgresDatabase, postgresServer } from '../../helpers/postgres.js'
+import { type TestDocument, testServer } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
+import { type Ask, caller } from '../../http/caller.js'
+import { countsOf, open, summaryOf } from './app.js'
 
 const document: TestDocument = {
   analytics: { enabled: true, excludePaths: ['/analytics/*', '/own/hidden*', '/tenant/config'] },

@@ -1,12 +1,12 @@
 import type { Kysely } from 'kysely'
-import type { SystemTables } from '../../../lib/database/system-tables.js'
-import type { Batch, Sum } from '../../../plugins/analytics/buffer.js'
 import t from 'tap'
+import type { SystemTables } from '../../../lib/database/system-tables.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import type { Batch, Sum } from '../../../plugins/analytics/buffer.js'
 import { bucketOf, RouteLines } from '../../../plugins/analytics/lines.js'
 import { createStatsStore } from '../../../plugins/analytics/store.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { day, hour, open } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const start = Date.parse('2026-06-01T12:00:00Z')
 const at = new Date(start + 1000)

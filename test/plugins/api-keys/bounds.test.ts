@@ -1,10 +1,10 @@
 /** Guessed keys, and the responses of rotations. */
-import { open, postgresSection } from '../auth/app.js'
 import { test } from 'tap'
 import conventions from '../../../plugins/conventions/index.js'
-import { refused } from '../../http/caller.js'
-import { makeKey } from './key.js'
 import { testApp } from '../../helpers/app.js'
+import { refused } from '../../http/caller.js'
+import { open, postgresSection } from '../auth/app.js'
+import { makeKey } from './key.js'
 
 test('each guessed key costs one database lookup, however many there were', async (t) => {
   const { app, ask: admin } = await testApp(t, {

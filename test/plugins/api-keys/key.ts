@@ -1,7 +1,7 @@
 /** API keys in tests. */
 import type { Test } from 'tap'
-import type { Ask } from '../../http/caller.js'
 import { secretText } from '../../helpers/log-scan.js'
+import type { Ask } from '../../http/caller.js'
 
 export interface MadeKey {
   readonly id: string

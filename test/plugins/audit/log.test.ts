@@ -1,13 +1,13 @@
-import type { AuditOptions } from '../../../plugins/audit/index.js'
 import type { FastifyInstance } from 'fastify'
-import { test, type Test } from 'tap'
-import { CompiledQuery, sql, type RootOperationNode } from 'kysely'
-import { noActor, writeAudit, type AuditEntry } from '../../../lib/database/audit.js'
-import { builtInPlans } from '../../../lib/plans/plans.js'
-import { readAudit, sweepAudit } from '../../../plugins/audit/store.js'
-import { forEachEngine, postgresDatabase, postgresSection, type DatabaseSection } from '../../helpers/postgres.js'
+import { CompiledQuery, type RootOperationNode, sql } from 'kysely'
+import { type Test, test } from 'tap'
+import { type AuditEntry, noActor, writeAudit } from '../../../lib/database/audit.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { builtInPlans } from '../../../lib/plans/plans.js'
+import type { AuditOptions } from '../../../plugins/audit/index.js'
+import { readAudit, sweepAudit } from '../../../plugins/audit/store.js'
 import { testApp } from '../../helpers/app.js'
+import { type DatabaseSection, forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 
 const day = 86_400_000 // ms
 const start = Date.parse('2026-06-01T12:00:00Z')

@@ -1,10 +1,10 @@
 import { test } from 'tap'
-import { postgresSection, postgresDatabase } from '../../helpers/postgres.js'
+import { auditActions } from '../../../lib/database/audit.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, refused, type Reply, type Ask } from '../../http/caller.js'
-import { auditActions } from '../../../lib/database/audit.js'
+import { type Ask, caller, refused, type Reply } from '../../http/caller.js'
 
 const value = secretText('a value that no entry tells')
 const tenants = [{ id: 'acme', plan: 'pro' }, { id: 'globex', plan: 'pro' }]

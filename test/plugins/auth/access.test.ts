@@ -1,6 +1,6 @@
-import type { Claims } from '../../../lib/expressions/types.js'
 import t from 'tap'
-import { accessLevels, hasPermission, requireCaller, requirePermissions, type Access } from '../../../plugins/auth/access.js'
+import type { Claims } from '../../../lib/expressions/types.js'
+import { type Access, accessLevels, hasPermission, requireCaller, requirePermissions } from '../../../plugins/auth/access.js'
 import { noPermissions, type PermissionSet } from '../../../plugins/auth/permissions.js'
 
 const missing = { statusCode: 401, message: 'No authorization token provided' }

@@ -1,12 +1,12 @@
-import type { Claims } from '../../../lib/expressions/types.js'
 import type { FastifyInstance } from 'fastify'
-import type { AuthOptions } from '../../../plugins/auth/index.js'
 import t, { type Test } from 'tap'
+import type { Claims } from '../../../lib/expressions/types.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { requireSameContext } from '../../../lib/plugin/define.js'
+import type { AuthOptions } from '../../../plugins/auth/index.js'
 import { testApp } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { bearer } from '../../helpers/tokens.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const platform = secretText('0123456789abcdef', 'API_KEY')
 

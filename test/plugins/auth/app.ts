@@ -1,9 +1,9 @@
 /** The identity plugins in their own app, with their dependencies and routes that return the caller and its permissions. */
 import type { Test } from 'tap'
-import type { Ask } from '../../http/caller.js'
 import conventions from '../../../plugins/conventions/index.js'
+import { type TestApp, testApp, type TestEngine } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { testApp, type TestApp, type TestEngine } from '../../helpers/app.js'
+import type { Ask } from '../../http/caller.js'
 
 export { postgresSection } from '../../helpers/postgres.js'
 

@@ -1,8 +1,8 @@
 /** Credentials that work beyond a request stores: they are valid as long as a request with the token or key would be. */
-import type { AuthOptions } from '../../../plugins/auth/index.js'
-import type { Credential } from '../../../plugins/auth/credentials.js'
 import type { FastifyInstance } from 'fastify'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
+import type { Credential } from '../../../plugins/auth/credentials.js'
+import type { AuthOptions } from '../../../plugins/auth/index.js'
 import { testApp } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'

@@ -1,12 +1,12 @@
 /** The whole server with identity providers: a third-party OAuth 2 server, and `firebase` with keys of the test. */
-import type { Test } from 'tap'
 import { OAuth2Server } from 'oauth2-mock-server'
+import type { Test } from 'tap'
 import { test } from 'tap'
 import { secretToken } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, refused, type Ask } from '../../http/caller.js'
+import { type Ask, caller, refused } from '../../http/caller.js'
 import { endpoints } from '../../http/tenants/endpoints.js'
 import { testKey, testProvider } from './provider.js'
 

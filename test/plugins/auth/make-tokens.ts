@@ -1,12 +1,12 @@
 /** Tokens signed like the plugin's, outside an app. */
-import type { JwtOptions } from '../../../plugins/auth/keys.js'
-import type { Providers } from '../../../plugins/auth/providers/index.js'
-import type { Sources } from '../../../plugins/auth/sources.js'
 import fastifyJwt from '@fastify/jwt'
 import Fastify from 'fastify'
+import type { JwtOptions } from '../../../plugins/auth/keys.js'
 import { keysOf } from '../../../plugins/auth/keys.js'
 import { ownKeys } from '../../../plugins/auth/own-key.js'
+import type { Providers } from '../../../plugins/auth/providers/index.js'
 import { packageOptions } from '../../../plugins/auth/registration.js'
+import type { Sources } from '../../../plugins/auth/sources.js'
 import { createTokens as create, type TokenStore } from '../../../plugins/auth/tokens.js'
 
 export function createTokens (

@@ -1,12 +1,12 @@
 /**
  * An identity provider for tests: it publishes a JWK set over HTTP and signs tokens with `jose`, a library that the server does not use.
  */
-import type { IncomingMessage, ServerResponse } from 'node:http'
-import type { Test } from 'tap'
-import { once } from 'node:events'
-import { createServer } from 'node:http'
 import { generateKeyPairSync, type KeyObject } from 'node:crypto'
-import { exportJWK, SignJWT, type JWK } from 'jose'
+import { once } from 'node:events'
+import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer } from 'node:http'
+import { exportJWK, type JWK, SignJWT } from 'jose'
+import type { Test } from 'tap'
 import { secretToken } from '../../helpers/log-scan.js'
 
 export interface TestKey {

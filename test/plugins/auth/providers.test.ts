@@ -1,12 +1,12 @@
-import type { Claims } from '../../../lib/expressions/types.js'
-import type { AuthProvider } from '../../../lib/schema/tokens.js'
 import { createHmac, createPublicKey, generateKeyPairSync, sign } from 'node:crypto'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
+import type { Claims } from '../../../lib/expressions/types.js'
+import type { AuthProvider } from '../../../lib/schema/tokens.js'
 import auth from '../../../plugins/auth/index.js'
 import { downloadJson } from '../../../plugins/auth/providers/jwks.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
-import { testKey, testProvider, type TestKey, type TestProvider } from './provider.js'
+import { type TestKey, testKey, type TestProvider, testProvider } from './provider.js'
 
 const invalid = { code: 'TENANTRY_TOKEN_INVALID', statusCode: 401, headers: { 'www-authenticate': 'Bearer error="invalid_token"' } }
 const expired = { code: 'TENANTRY_TOKEN_EXPIRED', statusCode: 401 }

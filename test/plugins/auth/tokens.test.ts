@@ -1,10 +1,10 @@
-import type { Claims } from '../../../lib/expressions/types.js'
 import { createHmac } from 'node:crypto'
 import t from 'tap'
-import { createTokens } from './make-tokens.js'
+import type { Claims } from '../../../lib/expressions/types.js'
 import type { JwtOptions } from '../../../plugins/auth/keys.js'
 import type { RevocationList } from '../../../plugins/auth/sources.js'
 import { keyPair, signToken, testSecret } from '../../helpers/tokens.js'
+import { createTokens } from './make-tokens.js'
 
 const invalid = { code: 'TENANTRY_TOKEN_INVALID', statusCode: 401, message: 'Invalid or expired token' }
 const expired = { code: 'TENANTRY_TOKEN_EXPIRED', statusCode: 401, message: 'Token expired' }

@@ -2,8 +2,8 @@
 import type { FastifyInstance } from 'fastify'
 import type { BillingOptions } from '../../../plugins/billing/index.js'
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
-import type { SignedEvent, World } from '../../helpers/payment-world.js'
 import { secretText } from '../../helpers/log-scan.js'
+import type { SignedEvent, World } from '../../helpers/payment-world.js'
 import { parsed, type Reply } from '../../http/caller.js'
 
 export const appUrl = 'https://app.example.com/console'

@@ -2,10 +2,10 @@
  * A server that is killed between the receipt and the commit of a webhook: no part of the event is stored, and its redelivery is processed
  * once.
  */
-import type { SignedEvent } from '../../helpers/payment-world.js'
 import pg from 'pg'
 import { test } from 'tap'
 import { until } from '../../helpers/instances.js'
+import type { SignedEvent } from '../../helpers/payment-world.js'
 import { payprovWorld } from '../../helpers/payprov/index.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { startProgram } from '../../helpers/program.js'

@@ -1,15 +1,15 @@
 /** The endpoints with both providers end to end, on two servers of one PostgreSQL. */
+import { type Test, test } from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
-import { test, type Test } from 'tap'
 import { atOnce } from '../../helpers/at-once.js'
 import { until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, refused, type Ask } from '../../http/caller.js'
+import { type Ask, caller, refused } from '../../http/caller.js'
 import { appUrl, deliver, paths } from './app.js'
-import { alone, servers, type Opened } from './worlds.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { alone, type Opened, servers } from './worlds.js'
 
 const day = 86_400_000 // ms
 

@@ -1,12 +1,12 @@
 /** Events of a payment provider: each counts once, only for its tenant, and completely or not at all. */
-import { test } from 'tap'
 import { sql } from 'kysely'
-import { postgresDatabase } from '../../helpers/postgres.js'
-import { until } from '../../helpers/instances.js'
+import { test } from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { maxOrphans } from '../../../plugins/billing/orphan-events.js'
+import { until } from '../../helpers/instances.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
 import { at, bareEvent, day, eventOf, products, snapshotOf } from './month.js'
 import { addTenant, audited, open, rowsOf } from './tenants.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const tenantOf = (id: string) => ({ id: `sub_${id}`, tenant: tenantRef(id), customerId: `cus_${id}` })
 

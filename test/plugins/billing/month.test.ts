@@ -1,11 +1,11 @@
 /** A recorded month, delivered in any order, twice, with some events missing followed by a sync: always with the same result. */
-import { test, type Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
+import { type Test, test } from 'tap'
 import type { ProviderEvent } from '../../../plugins/billing/providers/provider.js'
-import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { seededRandom } from '../../helpers/random.js'
 import { endOfMonth, recordedMonth, shuffled } from './month.js'
-import { addTenant, audited, open, rowsOf, type Opened } from './tenants.js'
+import { addTenant, audited, open, type Opened, rowsOf } from './tenants.js'
 
 /** A tenant's rows with another tenant's id, so that they can be compared. */
 function renamed (rows: unknown, tenant: string): unknown {

@@ -1,6 +1,6 @@
 /** The events of a tenant's month with a payment provider, and orders in which to deliver them. */
-import type { Payment, ProviderEvent, Snapshot, SubscriptionStatus } from '../../../plugins/billing/providers/provider.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import type { Payment, ProviderEvent, Snapshot, SubscriptionStatus } from '../../../plugins/billing/providers/provider.js'
 
 export const day = 86_400_000 // ms
 export const start = Date.parse('2026-06-01T12:00:00Z')

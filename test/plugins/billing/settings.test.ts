@@ -1,9 +1,9 @@
 /** The settings of the payment providers: all faults at once, each with its name, and without secrets. */
-import type { BillingSettings, ProviderAccount } from '../../../plugins/billing/index.js'
 import t from 'tap'
 import { checkConfig, formatFault } from '../../../lib/configuration/index.js'
-import { FaultList } from '../../../lib/schema/faults.js'
 import { checkBilling } from '../../../lib/document/rules/billing.js'
+import { FaultList } from '../../../lib/schema/faults.js'
+import type { BillingSettings, ProviderAccount } from '../../../plugins/billing/index.js'
 import { createProductMap } from '../../../plugins/billing/settings.js'
 import { faultsOn } from '../../lib/configuration/documents.js'
 

@@ -1,8 +1,8 @@
 /** The pure functions of billing: merging snapshots of a subscription, its entitlement, and the choice of the current one. */
-import type { Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { test } from 'tap'
-import { entitlement, graceMs, resolvePlan, type TenantSubscription, type Memory } from '../../../plugins/billing/resolve-plan.js'
-import { confirmed, knownOf, knownSince, merged, type Known } from '../../../plugins/billing/snapshots.js'
+import type { Snapshot } from '../../../plugins/billing/providers/provider.js'
+import { entitlement, graceMs, type Memory, resolvePlan, type TenantSubscription } from '../../../plugins/billing/resolve-plan.js'
+import { confirmed, type Known, knownOf, knownSince, merged } from '../../../plugins/billing/snapshots.js'
 import { seededRandom } from '../../helpers/random.js'
 import { at, day, endOfMonth, productPlans, products, recordedMonth, shuffled, snapshotOf, start } from './month.js'
 

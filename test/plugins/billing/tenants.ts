@@ -1,10 +1,10 @@
 /** `app.billing` on a database, with only the plugin tenancy, and a provider of the test. */
 import type { FastifyInstance } from 'fastify'
-import type { PaymentProvider, ProviderName, Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { sql } from 'kysely'
 import { t as root, type Test } from 'tap'
 import { builtInPlans } from '../../../lib/plans/plans.js'
-import { createBilling, type Billing } from '../../../plugins/billing/service.js'
+import type { PaymentProvider, ProviderName, Snapshot } from '../../../plugins/billing/providers/provider.js'
+import { type Billing, createBilling } from '../../../plugins/billing/service.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
 import { fakeClock } from '../secrets/app.js'
 import { at, productPlans } from './month.js'

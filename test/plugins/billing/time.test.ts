@@ -1,12 +1,12 @@
 /** The effect of time on subscriptions: they are evaluated on reads and by the scheduler, which may query the provider. */
-import { test } from 'tap'
 import { sql } from 'kysely'
-import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { test } from 'tap'
 import { failure } from '../../../lib/errors.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { fakeClock } from '../secrets/app.js'
 import { at, bareEvent, day, eventOf, products, snapshotOf } from './month.js'
 import { addTenant, audited, fakeProvider, open, rowsOf } from './tenants.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const tenantOf = (id: string) => ({ id: `sub_${id}`, tenant: tenantRef(id), customerId: `cus_${id}` })
 const clockAt = (days: number) => fakeClock(at(days).getTime())

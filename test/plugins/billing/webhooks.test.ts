@@ -1,21 +1,21 @@
 /** Attacks on the webhooks of payment providers over HTTP; valid events are accepted once. */
-import type { IncomingHttpHeaders } from 'node:http'
-import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
-import type { SignedEvent, SignOptions, World } from '../../helpers/payment-world.js'
 import { once } from 'node:events'
+import type { IncomingHttpHeaders } from 'node:http'
 import { request as httpRequest } from 'node:http'
 import { text as textOf } from 'node:stream/consumers'
 import { gzipSync } from 'node:zlib'
 import { Webhook } from 'standardwebhooks'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
+import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
 import { altprovServer } from '../../helpers/altprov/index.js'
 import { secretText } from '../../helpers/log-scan.js'
+import type { SignedEvent, SignOptions, World } from '../../helpers/payment-world.js'
 import { payprovWorld } from '../../helpers/payprov/index.js'
 import { postgresDatabase, type Row } from '../../helpers/postgres.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { checked, parsed, refused, type Reply } from '../../http/caller.js'
-import { envOf, optionsOf, paths, sellAll, type Sales } from './app.js'
+import { envOf, optionsOf, paths, type Sales, sellAll } from './app.js'
 
 const second = 1000 // ms
 const former = secretText('whsec_b2YgYmVmb3JlLCBvZiBiZWZvcmU=', 'a signing secret of before')

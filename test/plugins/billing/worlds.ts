@@ -2,15 +2,15 @@
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
-import type { EventKind, World } from '../../helpers/payment-world.js'
 import { altprovServer } from '../../helpers/altprov/index.js'
+import { testApp } from '../../helpers/app.js'
+import type { EventKind, World } from '../../helpers/payment-world.js'
 import { payprovWorld } from '../../helpers/payprov/index.js'
 import { postgresDatabase, type RunSql } from '../../helpers/postgres.js'
 import { testServers } from '../../helpers/server.js'
-import { caller, type Reply, type Ask } from '../../http/caller.js'
-import { deliver, envOf, optionsOf, sellAll, type Sales } from './app.js'
-import { testApp } from '../../helpers/app.js'
 import { signToken } from '../../helpers/tokens.js'
+import { type Ask, caller, type Reply } from '../../http/caller.js'
+import { deliver, envOf, optionsOf, type Sales, sellAll } from './app.js'
 
 const tenants = [
   'acme',

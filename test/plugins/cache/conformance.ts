@@ -1,6 +1,6 @@
 /** The contract of every cache store. Each adapter's test calls this with a function that creates an empty store. */
-import type { CacheBounds, CacheStore, MaybePromise, Miss, Stamp, TableUse } from '../../../lib/cache/store.js'
 import type { Test } from 'tap'
+import type { CacheBounds, CacheStore, MaybePromise, Miss, Stamp, TableUse } from '../../../lib/cache/store.js'
 import { everyTenant } from '../../../lib/cache/store.js'
 
 export interface StoreUnderTest {

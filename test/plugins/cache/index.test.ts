@@ -1,12 +1,12 @@
-import type { CacheOptions } from '../../../plugins/cache/index.js'
-import type { TestRedis } from '../../helpers/redis.js'
 import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
+import type { CacheOptions } from '../../../plugins/cache/index.js'
 import { createMemoryCache } from '../../../plugins/cache/memory.js'
-import { startRedis } from '../../helpers/redis.js'
-import { runProgram } from '../../helpers/program.js'
-import { found } from './conformance.js'
 import { testApp } from '../../helpers/app.js'
+import { runProgram } from '../../helpers/program.js'
+import type { TestRedis } from '../../helpers/redis.js'
+import { startRedis } from '../../helpers/redis.js'
+import { found } from './conformance.js'
 
 async function appOf (t: Test, options: CacheOptions): Promise<{ app: FastifyInstance, lines: string[] }> {
   const lines: string[] = []

@@ -1,6 +1,6 @@
 import t from 'tap'
-import { createMemoryCache } from '../../../plugins/cache/memory.js'
 import { everyTenant } from '../../../lib/cache/store.js'
+import { createMemoryCache } from '../../../plugins/cache/memory.js'
 import { fill, found, testCacheStore } from './conformance.js'
 
 testCacheStore(t, (_t, bounds) => {

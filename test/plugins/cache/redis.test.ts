@@ -1,6 +1,6 @@
-import type { CacheBounds, CacheStore, TableUse } from '../../../lib/cache/store.js'
 import { setTimeout as wait } from 'node:timers/promises'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
+import type { CacheBounds, CacheStore, TableUse } from '../../../lib/cache/store.js'
 import { openRedis } from '../../../lib/redis/redis.js'
 import { createRedisCache } from '../../../plugins/cache/redis.js'
 import { atOnce } from '../../helpers/at-once.js'

@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify'
-import { test, type Test } from 'tap'
-import { caller, refused, type Ask } from '../../http/caller.js'
+import { type Test, test } from 'tap'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { testServers, type TestDocument } from '../../helpers/server.js'
+import { type TestDocument, testServers } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { type Ask, caller, refused } from '../../http/caller.js'
 import { eventually } from '../queue/app.js'
-import { redisSection, type CacheSection } from './stores.js'
+import { type CacheSection, redisSection } from './stores.js'
 
 const admin = { token: signToken({ role: 'admin', sub: 'ops' }) }
 /** Each computed response is different. */

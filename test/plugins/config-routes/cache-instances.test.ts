@@ -1,12 +1,12 @@
 /** Cached responses of two processes: on one Redis with an outage, and in one LMDB file. */
+import { type Test, test } from 'tap'
 import { atOnce } from '../../helpers/at-once.js'
-import type { TestDocument } from '../../helpers/server.js'
-import { test, type Test } from 'tap'
 import { startInstances, until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import type { TestDocument } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { remoteCaller, type Ask } from '../../http/caller.js'
-import { redisSection, type CacheSection } from '../cache/stores.js'
+import { type Ask, remoteCaller } from '../../http/caller.js'
+import { type CacheSection, redisSection } from '../cache/stores.js'
 
 const document = {
   tables: { notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } } } },

@@ -2,13 +2,13 @@
  * Cached responses whose computation overlaps other events: writes, requests for the same response, disconnects. The view `held` shows
  * notes and waits for a lock of the test after its statement has begun.
  */
-import type { TestDocument } from '../../helpers/server.js'
 import { get } from 'node:http'
-import { test } from 'tap'
 import pg from 'pg'
+import { test } from 'tap'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import type { TestDocument } from '../../helpers/server.js'
 import { listen, testServer } from '../../helpers/server.js'
-import { caller, type Ask } from '../../http/caller.js'
+import { type Ask, caller } from '../../http/caller.js'
 
 const sql = `
 create table people (tenant_id text not null, id integer primary key, name text);

@@ -1,11 +1,11 @@
 /** Cached responses over HTTP, on every store: their owner, their lifetime, and how often they are computed. */
-import type { CacheSection } from '../cache/stores.js'
+import { type Test, test } from 'tap'
 import type { TestDocument } from '../../helpers/server.js'
-import { test, type Test } from 'tap'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, type Ask } from '../../http/caller.js'
+import { type Ask, caller } from '../../http/caller.js'
 import { save } from '../../http/tenants/world.js'
+import type { CacheSection } from '../cache/stores.js'
 import { forEachStore } from '../cache/stores.js'
 
 const cache = { enabled: true, ttl: 600 }

@@ -1,8 +1,8 @@
 /** The documentation of configured routes, on a running server. */
 import { Validator } from '@seriousme/openapi-schema-validator'
 import { test } from 'tap'
-import { postgresDatabase } from '../../helpers/postgres.js'
 import { schemaWithoutReferences } from '../../helpers/openapi.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { everyKind } from '../../http/document.js'
 

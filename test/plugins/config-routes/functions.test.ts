@@ -1,11 +1,11 @@
 /** Routes that call SQL functions, over HTTP. */
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { ConfigError, formatFault } from '../../../lib/schema/faults.js'
 import { schemaWithoutReferences } from '../../helpers/openapi.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { testServer, type TestDocument } from '../../helpers/server.js'
-import { eventually } from '../queue/app.js'
+import { type TestDocument, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { eventually } from '../queue/app.js'
 
 type Routes = NonNullable<TestDocument['routes']>
 type Step = NonNullable<NonNullable<TestDocument['workflows']>[number]['steps']>[number]

@@ -1,5 +1,5 @@
 import Fastify, { type FastifyInstance } from 'fastify'
-import tap, { test, type Test } from 'tap'
+import tap, { type Test, test } from 'tap'
 import { ConfigError } from '../../../lib/configuration/index.js'
 import auth from '../../../plugins/auth/index.js'
 import cache from '../../../plugins/cache/index.js'

@@ -1,14 +1,14 @@
+import { Writable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import t from 'tap'
-import { Writable } from 'node:stream'
-import { ConfigError, type Fault } from '../../../lib/schema/faults.js'
 import { noActor } from '../../../lib/database/audit.js'
+import { serverRef } from '../../../lib/identity/tenant-ref.js'
+import { ConfigError, type Fault } from '../../../lib/schema/faults.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { remote } from '../../helpers/remote.js'
-import { stripe } from '../../helpers/services/payments.js'
 import { testServer } from '../../helpers/server.js'
+import { stripe } from '../../helpers/services/payments.js'
 import { bearer } from '../../helpers/tokens.js'
-import { serverRef } from '../../../lib/identity/tenant-ref.js'
 
 const admin = (tenant: string) => bearer({ sub: `admin of ${tenant}`, role: 'admin', tenant_id: tenant })
 const user = (tenant: string) => bearer({ sub: `user of ${tenant}`, tenant_id: tenant })

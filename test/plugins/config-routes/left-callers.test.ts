@@ -1,8 +1,8 @@
 import { request } from 'node:http'
 import { test } from 'tap'
+import { noTenant } from '../../../lib/identity/tenant-ref.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { listen, testServer } from '../../helpers/server.js'
-import { noTenant } from '../../../lib/identity/tenant-ref.js'
 
 const sql = `
 create sequence runs;

@@ -3,7 +3,7 @@ import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
 import { ConfigError, formatFault } from '../../../lib/schema/faults.js'
 import { schemaWithoutReferences } from '../../helpers/openapi.js'
-import { testServer, type TestDocument } from '../../helpers/server.js'
+import { type TestDocument, testServer } from '../../helpers/server.js'
 
 const tables = {
   notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' }, rank: { type: 'numeric' } } }

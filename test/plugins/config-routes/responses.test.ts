@@ -1,8 +1,8 @@
 /** Responses of configured routes over HTTP: visibility of excluded fields, cache keys, computed fields. */
-import type { TokenClaims } from '../../helpers/tokens.js'
+import { type Test, test } from 'tap'
 import type { TestDocument } from '../../helpers/server.js'
-import { test, type Test } from 'tap'
 import { testServer } from '../../helpers/server.js'
+import type { TokenClaims } from '../../helpers/tokens.js'
 import { bearer } from '../../helpers/tokens.js'
 
 const tables = {

@@ -1,8 +1,8 @@
 /** Workflows on routes over HTTP: their order of steps, which no caller or document data can change. */
 import type { FastifyInstance } from 'fastify'
-import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'
 import { remote } from '../../helpers/remote.js'
+import type { TestDocument } from '../../helpers/server.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 

@@ -1,9 +1,9 @@
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
 import Fastify from 'fastify'
 import t from 'tap'
+import { failure } from '../../../lib/errors.js'
 import conventions, { errorResponses } from '../../../plugins/conventions/index.js'
 import health from '../../../plugins/health/index.js'
-import { failure } from '../../../lib/errors.js'
 
 interface LogLine {
   level: number

@@ -1,10 +1,10 @@
 /** Calls from a page in a real browser, on origins other than the API's. */
-import { test } from 'tap'
 import type { Page } from 'playwright-core'
+import { test } from 'tap'
 import { startChromium, startPage } from '../../helpers/chromium.js'
-import { caller } from '../../http/caller.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { caller } from '../../http/caller.js'
 import { eventually } from '../queue/app.js'
 
 interface Call {

@@ -1,12 +1,12 @@
 /** CORS of the platform: preflights, responses, errors, faults of the document. */
-import { test } from 'tap'
 import Fastify from 'fastify'
+import { test } from 'tap'
+import { checkConfig } from '../../../lib/configuration/index.js'
 import conventions from '../../../plugins/conventions/index.js'
 import cors from '../../../plugins/cors/index.js'
-import { checkConfig } from '../../../lib/configuration/index.js'
-import { caller, type Ask } from '../../http/caller.js'
-import { testDocument, testServer, type TestDocument } from '../../helpers/server.js'
+import { type TestDocument, testDocument, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { type Ask, caller } from '../../http/caller.js'
 
 const app = 'https://app.example.com'
 const preview = 'https://pr-7.example.com'

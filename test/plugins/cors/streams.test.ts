@@ -1,7 +1,7 @@
 /** CORS for downloads and resumable uploads, which have streams as bodies and protocol headers. */
 import { test } from 'tap'
-import { eventually } from '../queue/app.js'
 import { open } from '../files/app.js'
+import { eventually } from '../queue/app.js'
 
 const platform = 'https://console.example.com'
 const shop = 'https://shop.acme.test'

@@ -4,8 +4,8 @@ import { test } from 'tap'
 import configRoutes from '../../../plugins/config-routes/index.js'
 import database from '../../../plugins/database/index.js'
 import rateLimit from '../../../plugins/rate-limit/index.js'
-import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { testApp } from '../../helpers/app.js'
+import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 
 test('two apps on one database both receive events of app.events as soon as they are ready', (t) =>
   forEachEngine(t, async (t, section) => {

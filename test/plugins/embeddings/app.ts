@@ -1,12 +1,12 @@
 /** An app with documents and search, on either engine, whose model counts words. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import type { Ask } from '../../http/caller.js'
 import type { EmbeddingsOptions } from '../../../plugins/embeddings/index.js'
-import type { TokenClaims } from '../../helpers/tokens.js'
-import { fakeModels, modelsPlugin, type FakeModels } from '../../helpers/models.js'
-import { pgvectorDatabase } from '../../helpers/pgvector.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
+import { type FakeModels, fakeModels, modelsPlugin } from '../../helpers/models.js'
+import { pgvectorDatabase } from '../../helpers/pgvector.js'
+import type { TokenClaims } from '../../helpers/tokens.js'
+import type { Ask } from '../../http/caller.js'
 
 export const dimensions = 64
 

@@ -1,16 +1,16 @@
 /** Batches of documents, and reindexing of documents. */
-import type { Ask } from '../../http/caller.js'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
+import { setTimeout as sleep } from 'node:timers/promises'
 import { test } from 'tap'
 import { failure } from '../../../lib/errors.js'
 import { atOnce } from '../../helpers/at-once.js'
 import { fakeModels } from '../../helpers/models.js'
 import { pgvectorDatabase } from '../../helpers/pgvector.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
 import { startProgram } from '../../helpers/program.js'
 import { qdrantServer } from '../../helpers/qdrant.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import type { Ask } from '../../http/caller.js'
 import { open } from './app.js'
 
 const text = (document: string, id?: string) => ({ contentType: 'text/plain', document, ...id !== undefined && { id } })

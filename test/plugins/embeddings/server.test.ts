@@ -1,8 +1,8 @@
 /** Documents and search in a whole server, whose provider is a local server. */
 import { test } from 'tap'
 import { checkConfig } from '../../../lib/configuration/index.js'
-import { testDocument, testServer } from '../../helpers/server.js'
 import { vectorOf } from '../../helpers/models.js'
+import { testDocument, testServer } from '../../helpers/server.js'
 import { bearer, signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
 import { wireProvider } from '../models/app.js'

@@ -1,13 +1,13 @@
 /** A server with files on the test's own disk, and callers that upload forms. */
-import type { FastifyInstance } from 'fastify'
-import type { Test } from 'tap'
-import type { Plans } from '../../../lib/schema/plans.js'
 import { once } from 'node:events'
 import { readdir } from 'node:fs/promises'
 import { request } from 'node:http'
 import { join } from 'node:path'
+import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
-import { listen, testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'
+import type { Test } from 'tap'
+import type { Plans } from '../../../lib/schema/plans.js'
+import { listen, type TestDocument, testServer, type TestServerOptions } from '../../helpers/server.js'
 import { bearer, type TokenClaims } from '../../helpers/tokens.js'
 import { checked, parsed, type Reply } from '../../http/caller.js'
 

@@ -2,10 +2,10 @@
 import { execFile } from 'node:child_process'
 import { rm } from 'node:fs/promises'
 import { promisify } from 'node:util'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { daemonFolder } from '../../helpers/daemon.js'
-import { file, MB, onDisk, open, rows, storage } from './app.js'
 import { refused } from '../../http/caller.js'
+import { file, MB, onDisk, open, rows, storage } from './app.js'
 
 const run = promisify(execFile)
 const nothing = { booked: 0, reserved: 0, shown: 0 }

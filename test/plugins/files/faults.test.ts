@@ -1,15 +1,15 @@
 /** Interrupted uploads leave no row, no bytes and no booked storage. */
-import type { Socket } from 'node:net'
-import type { TestAppOptions } from '../../helpers/app.js'
 import { once } from 'node:events'
 import { request } from 'node:http'
+import type { Socket } from 'node:net'
 import { connect } from 'node:net'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { handleClientError } from '../../../lib/http/client-error.js'
+import type { TestAppOptions } from '../../helpers/app.js'
 import { testApp } from '../../helpers/app.js'
 import { bearer } from '../../helpers/tokens.js'
 import { eventually } from '../queue/app.js'
-import { boundary, file, form, MB, onDisk, open, rows, storage, userOf, type Opened, type User } from './app.js'
+import { boundary, file, form, MB, onDisk, open, type Opened, rows, storage, type User, userOf } from './app.js'
 
 /** Checks that no upload is running, and that the ledger has the bytes of the existing files. */
 async function settled (t: Test, { app, folder }: Opened, tenant: string, bytes: number, files: number): Promise<void> {

@@ -1,15 +1,15 @@
 /** Routes whose body is a form with files. */
+import { connect } from 'node:net'
 import type { Test } from 'tap'
+import { test } from 'tap'
 import type { Query } from '../../../lib/schema/query.js'
 import type { RequestRules, Route } from '../../../lib/schema/route.js'
-import type { TestDocument } from '../../helpers/server.js'
-import { connect } from 'node:net'
-import { test } from 'tap'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { eventually } from '../queue/app.js'
+import type { TestDocument } from '../../helpers/server.js'
 import type { TokenClaims } from '../../helpers/tokens.js'
 import { refused } from '../../http/caller.js'
-import { boundary, form, MB, onDisk, open, rows, storage, type Opened, type Part, type User } from './app.js'
+import { eventually } from '../queue/app.js'
+import { boundary, form, MB, onDisk, open, type Opened, type Part, rows, storage, type User } from './app.js'
 
 const png = Buffer.from('89504e470d0a1a0a0000000d4948445200000001000000010806000000', 'hex')
 const avatar = (value: string | Buffer = png, filename = 'a.png'): Part => ({ name: 'avatar', value, filename, type: 'image/png' })

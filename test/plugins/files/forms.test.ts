@@ -2,7 +2,7 @@
 import type { Test } from 'tap'
 import { test } from 'tap'
 import { refused } from '../../http/caller.js'
-import { boundary, file, form, MB, onDisk, open, rows, storage, type Opened, type Part } from './app.js'
+import { boundary, file, form, MB, onDisk, open, type Opened, type Part, rows, storage } from './app.js'
 
 async function nothingLeft (t: Test, { app, folder }: Opened, tenant = 'acme'): Promise<void> {
   t.same(

@@ -1,8 +1,8 @@
 /** Storage that an upload reserves. */
 import t from 'tap'
-import type { Reservation } from '../../../plugins/usage/index.js'
-import { holdStorage } from '../../../plugins/files/intake.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { holdStorage } from '../../../plugins/files/intake.js'
+import type { Reservation } from '../../../plugins/usage/index.js'
 
 t.test('storage that is reserved after the release is given back', async (t) => {
   const released: number[] = []

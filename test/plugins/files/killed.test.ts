@@ -1,15 +1,15 @@
 /** Processes that are killed with SIGKILL while they remove files or create images. */
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import type { TestDocument } from '../../helpers/server.js'
 import { sql } from 'kysely'
 import pg from 'pg'
 import sharp from 'sharp'
-import { test, type Test } from 'tap'
-import { eventually } from '../queue/app.js'
+import { type Test, test } from 'tap'
 import { startInstance } from '../../helpers/instances.js'
+import type { DatabaseSection } from '../../helpers/postgres.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import type { TestDocument } from '../../helpers/server.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { eventually } from '../queue/app.js'
 import { file, onDisk, plans, rows, storage, userOf } from './app.js'
 
 const ada = () => bearer({ sub: 'ada', tenant_id: 'acme' })

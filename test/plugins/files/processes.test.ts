@@ -4,11 +4,11 @@ import { mkdir, writeFile } from 'node:fs/promises'
 import { connect } from 'node:net'
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { postgresSection } from '../auth/app.js'
-import { eventually } from '../queue/app.js'
 import { startInstance } from '../../helpers/instances.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { postgresSection } from '../auth/app.js'
+import { eventually } from '../queue/app.js'
 import { boundary, file, form, MB, onDisk, open, plans, rows, storage, userOf } from './app.js'
 
 test('a process killed during an upload leaves no file and no storage, and later neither a row nor an object', async (t) => {

@@ -1,8 +1,8 @@
 /** Uploads, reads and downloads of one server. */
 import { createHash } from 'node:crypto'
 import { test } from 'tap'
-import { bearer } from '../../helpers/tokens.js'
 import { forEachEngine } from '../../helpers/postgres.js'
+import { bearer } from '../../helpers/tokens.js'
 import { refused } from '../../http/caller.js'
 import { eventually } from '../queue/app.js'
 import { file, onDisk, open, rows, storage, userOf } from './app.js'

@@ -1,16 +1,16 @@
 /** `files.onEntityDelete`: files of deleted rows. */
-import type { Test } from 'tap'
-import type { TestDocument } from '../../helpers/server.js'
 import { sql } from 'kysely'
+import type { Test } from 'tap'
 import { test } from 'tap'
-import { postgresDatabase } from '../../helpers/postgres.js'
-import { eventually } from '../queue/app.js'
 import { createLocalStore } from '../../../lib/files/local.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createFileParts } from '../../../plugins/files/parts.js'
 import { createRemoval } from '../../../plugins/files/removal.js'
 import { createFileStore } from '../../../plugins/files/store.js'
-import { file, form, formHeaders, half, MB, onDisk, open, rows, storage, type Opened } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import type { TestDocument } from '../../helpers/server.js'
+import { eventually } from '../queue/app.js'
+import { file, form, formHeaders, half, MB, onDisk, open, type Opened, rows, storage } from './app.js'
 
 const columns = { id: { type: 'integer', primaryKey: true }, kind: { type: 'text' } } as const
 const byId = { table: 'notes', operation: 'delete', id: '{{params.id}}' } as const

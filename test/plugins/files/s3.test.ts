@@ -1,14 +1,14 @@
 /** Files in S3 over HTTP, with real object storage that checks signatures. */
-import type { FastifyInstance } from 'fastify'
 import { randomBytes } from 'node:crypto'
-import { test, type Test } from 'tap'
+import type { FastifyInstance } from 'fastify'
+import { type Test, test } from 'tap'
 import { createS3Store } from '../../../lib/files/s3.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { startSwift, type Swift } from '../../helpers/swift.js'
 import { bearer } from '../../helpers/tokens.js'
 import { refused } from '../../http/caller.js'
 import { eventually } from '../queue/app.js'
-import { file, form, formHeaders, half, MB, plans, rows, storage, userOf, type User } from './app.js'
+import { file, form, formHeaders, half, MB, plans, rows, storage, type User, userOf } from './app.js'
 
 const json = { 'content-type': 'application/json' }
 const nothing = { booked: 0, reserved: 0, shown: 0 }

@@ -2,11 +2,11 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { postgresSection } from '../auth/app.js'
-import { testServers, listen } from '../../helpers/server.js'
+import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { refused } from '../../http/caller.js'
-import { file, MB, onDisk, open, plans, rows, storage, userOf, type User } from './app.js'
+import { postgresSection } from '../auth/app.js'
+import { file, MB, onDisk, open, plans, rows, storage, type User, userOf } from './app.js'
 
 const json = { 'content-type': 'application/json' }
 const announce = (user: User, body: object) =>

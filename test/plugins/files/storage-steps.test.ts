@@ -1,15 +1,15 @@
 /** Workflow steps of the kind `storage`. */
-import type { Step } from '../../../lib/schema/workflow.js'
-import type { TestDocument } from '../../helpers/server.js'
 import { sql } from 'kysely'
 import pg from 'pg'
 import { test } from 'tap'
-import { eventually } from '../queue/app.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import type { Step } from '../../../lib/schema/workflow.js'
 import { startInstance } from '../../helpers/instances.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import type { TestDocument } from '../../helpers/server.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
-import { boundary, file, form, MB, onDisk, open, plans, rows, storage, userOf, type User } from './app.js'
+import { eventually } from '../queue/app.js'
+import { boundary, file, form, MB, onDisk, open, plans, rows, storage, type User, userOf } from './app.js'
 
 const step = (id: string, operation: string, params: Record<string, unknown>): Step => ({ id, type: 'storage', operation, params })
 

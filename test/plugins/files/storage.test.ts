@@ -1,11 +1,11 @@
 /** Storage is reserved before the bytes arrive, and is exact after any mix of uploads. */
 import { sql } from 'kysely'
 import { test } from 'tap'
-import { eventually } from '../queue/app.js'
-import { postgresSection } from '../auth/app.js'
 import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
-import { boundary, file, form, MB, onDisk, open, plans, rows, storage, userOf, type User } from './app.js'
+import { postgresSection } from '../auth/app.js'
+import { eventually } from '../queue/app.js'
+import { boundary, file, form, MB, onDisk, open, plans, rows, storage, type User, userOf } from './app.js'
 
 test('of a hundred parallel uploads with storage for seven, seven succeed', async (t) => {
   const opened = await open(t)

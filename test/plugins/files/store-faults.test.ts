@@ -1,15 +1,15 @@
 /** A full or unreachable store: callers get a specific error, and nothing remains. */
-import type { ObjectStore } from '../../../lib/files/store.js'
 import { once } from 'node:events'
 import { setTimeout as turn } from 'node:timers/promises'
 import { test } from 'tap'
-import { failure, type ErrorName } from '../../../lib/errors.js'
+import { type ErrorName, failure } from '../../../lib/errors.js'
 import { createLocalStore } from '../../../lib/files/local.js'
+import type { ObjectStore } from '../../../lib/files/store.js'
+import { testApp } from '../../helpers/app.js'
+import { listen } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { refused } from '../../http/caller.js'
 import { file, onDisk, rows, storage, userOf } from './app.js'
-import { testApp } from '../../helpers/app.js'
-import { listen } from '../../helpers/server.js'
 
 test('a store that fails before, during or after an upload leaves nothing', async (t) => {
   const folder = t.testdir()

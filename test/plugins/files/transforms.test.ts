@@ -1,18 +1,18 @@
 /** Images in other sizes and formats. */
 import type { FastifyInstance } from 'fastify'
-import type { StoredFile } from '../../../plugins/files/index.js'
-import sharp from 'sharp'
 import { sql } from 'kysely'
+import sharp from 'sharp'
 import { test } from 'tap'
-import { postgresSection } from '../auth/app.js'
-import { eventually } from '../queue/app.js'
+import { createLocalStore } from '../../../lib/files/local.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import type { StoredFile } from '../../../plugins/files/index.js'
+import { createTransforms, createTransformStore, type Transforms } from '../../../plugins/files/transforms.js'
 import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { refused } from '../../http/caller.js'
-import { createLocalStore } from '../../../lib/files/local.js'
-import { createTransformStore, createTransforms, type Transforms } from '../../../plugins/files/transforms.js'
-import { file, MB, onDisk, open, plans, storage, userOf, type Opened, type User } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { postgresSection } from '../auth/app.js'
+import { eventually } from '../queue/app.js'
+import { file, MB, onDisk, open, type Opened, plans, storage, type User, userOf } from './app.js'
 
 const sample = (width: number, height: number, background = '#336699') => sharp({ create: { width, height, channels: 3, background } })
 const photo = async () => file(await sample(400, 200).png().toBuffer(), 'a photo.png', 'image/png')

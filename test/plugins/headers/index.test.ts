@@ -1,11 +1,11 @@
 /** Headers of every response: security, request id, caching. */
-import { test, type Test } from 'tap'
 import { once } from 'node:events'
 import { connect } from 'node:net'
-import { caller, type Reply } from '../../http/caller.js'
+import { type Test, test } from 'tap'
 import { testApp } from '../../helpers/app.js'
-import { listen, testServer, type TestDocument } from '../../helpers/server.js'
+import { listen, type TestDocument, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { caller, type Reply } from '../../http/caller.js'
 
 const document: TestDocument = {
   tables: { notes: { tenantScoped: true, columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } } } },

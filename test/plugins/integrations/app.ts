@@ -1,12 +1,12 @@
 /** The plugin in its own app, with its dependencies, and tenants with connectors. */
-import type { Test } from 'tap'
-import type { Scope } from '../../../lib/expressions/types.js'
-import type { CustomIntegrations } from '../../../lib/schema/integrations.js'
 import type { FastifyInstance } from 'fastify'
-import type { IntegrationsOptions } from '../../../plugins/integrations/index.js'
-import { FaultList } from '../../../lib/schema/faults.js'
+import type { Test } from 'tap'
 import { compileConnectors, type CompiledCall, type ConnectorSet } from '../../../lib/connectors/index.js'
+import type { Scope } from '../../../lib/expressions/types.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import { FaultList } from '../../../lib/schema/faults.js'
+import type { CustomIntegrations } from '../../../lib/schema/integrations.js'
+import type { IntegrationsOptions } from '../../../plugins/integrations/index.js'
 import { testApp } from '../../helpers/app.js'
 
 /** A server on the database; tenants may call loopback addresses. */

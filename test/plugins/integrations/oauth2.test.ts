@@ -1,13 +1,13 @@
 /** OAuth 2.0 with a local token server that rotates refresh tokens: one renewal at a time, across all servers. */
-import type { FastifyInstance } from 'fastify'
 import { randomUUID } from 'node:crypto'
-import { test, type Test } from 'tap'
+import type { FastifyInstance } from 'fastify'
+import { type Test, test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { remote, type Remote } from '../../helpers/remote.js'
+import { type Remote, remote } from '../../helpers/remote.js'
 import { callOf, connectorsOf, open, scopeOf } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 /** A service, and its token server. */
 interface Service {

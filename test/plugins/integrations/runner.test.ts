@@ -1,13 +1,13 @@
 /** Calls to other services: retries, errors, and permissions to run them by hand. */
 import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
-import { testServer } from '../../helpers/server.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { remote } from '../../helpers/remote.js'
+import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
 import { callOf, connectorsOf, scopeOf } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const acmeKey = secretText('the-key-of-acme-0123456789', 'the key of acme')
 const platformKey = secretText('the-key-of-the-platform-0123', 'the key of the platform')

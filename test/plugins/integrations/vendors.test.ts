@@ -1,9 +1,9 @@
 import t from 'tap'
-import { polar, stripe } from '../../helpers/services/payments.js'
-import { github, jira } from '../../helpers/services/trackers.js'
-import { receiver, sendgrid, slack, twilio } from '../../helpers/services/messages.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { testServer } from '../../helpers/server.js'
+import { receiver, sendgrid, slack, twilio } from '../../helpers/services/messages.js'
+import { polar, stripe } from '../../helpers/services/payments.js'
+import { github, jira } from '../../helpers/services/trackers.js'
 import { bearer } from '../../helpers/tokens.js'
 
 const key = (name: string) => secretText(`${name}_a_key_of_the_tests_for_calls`, `the key ${name}`)

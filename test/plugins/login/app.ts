@@ -1,13 +1,13 @@
 /** The plugins users and login in their own app, with their dependencies; the clock is the test's. */
-import type { Test } from 'tap'
-import type { Reply, Ask } from '../../http/caller.js'
 import type { FastifyInstance } from 'fastify'
-import type { LoginOptions } from '../../../plugins/login/index.js'
 import { sql } from 'kysely'
+import type { Test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
-import { secretText } from '../../helpers/log-scan.js'
-import { fakeClock } from '../secrets/app.js'
+import type { LoginOptions } from '../../../plugins/login/index.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
+import { secretText } from '../../helpers/log-scan.js'
+import type { Ask, Reply } from '../../http/caller.js'
+import { fakeClock } from '../secrets/app.js'
 
 export const password = secretText('correct horse battery staple', 'a password')
 export const wrong = secretText('incorrect horse battery', 'a wrong password')

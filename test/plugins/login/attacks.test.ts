@@ -1,12 +1,12 @@
 /** Attacks without the password: many attempts, concurrent, from many addresses, on several servers; and attempts to detect users. */
-import type { KyselyPlugin, RootOperationNode } from 'kysely'
 import type { FastifyInstance } from 'fastify'
-import { test, type Test } from 'tap'
+import type { KyselyPlugin, RootOperationNode } from 'kysely'
+import { type Test, test } from 'tap'
 import { createAttemptLimiter } from '../../../lib/database/attempt-limiter.js'
 import { failure } from '../../../lib/errors.js'
-import { postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { type DatabaseSection, postgresDatabase } from '../../helpers/postgres.js'
 import { refused, type Reply } from '../../http/caller.js'
-import { addUser, audited, open, password, wrong, type Opened } from './app.js'
+import { addUser, audited, open, type Opened, password, wrong } from './app.js'
 
 const quarter = 900_000 // ms
 

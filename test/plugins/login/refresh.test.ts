@@ -1,10 +1,10 @@
-import { test, type Test } from 'tap'
-import { fakeClock } from '../secrets/app.js'
-import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
+import { type Test, test } from 'tap'
 import { until } from '../../helpers/instances.js'
+import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { caller, refused, type Reply } from '../../http/caller.js'
 import { enrol } from '../mfa/app.js'
-import { addUser, claimsOf, open, password, type Opened } from './app.js'
+import { fakeClock } from '../secrets/app.js'
+import { addUser, claimsOf, open, type Opened, password } from './app.js'
 
 const email = 'ada@example.com'
 const day = 86_400_000

@@ -1,13 +1,13 @@
 import { hash } from '@node-rs/argon2'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused, type Reply } from '../../http/caller.js'
 import { enrol } from '../mfa/app.js'
-import { addUser, audited, claimsOf, open, password, wrong, type Opened } from './app.js'
+import { addUser, audited, claimsOf, open, type Opened, password, wrong } from './app.js'
 
 const email = 'ada@example.com'
 

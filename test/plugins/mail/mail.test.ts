@@ -1,7 +1,8 @@
 /** Mails of a server: sent through the connector of its document. */
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
+import { testApp } from '../../helpers/app.js'
 import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { remote } from '../../helpers/remote.js'
@@ -10,7 +11,6 @@ import { sendgrid } from '../../helpers/services/messages.js'
 import { caller, refused } from '../../http/caller.js'
 import { password } from '../login/app.js'
 import { settled } from '../passwords/app.js'
-import { testApp } from '../../helpers/app.js'
 
 const key = secretText('SG.a_key_of_the_tests_for_mails', 'the key of the provider')
 const address = "o'neil&co@example.com"

@@ -1,11 +1,11 @@
 /** Servers with MCP servers that are real or misbehave. */
+import { join } from 'node:path'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { Agent, McpServer } from '../../../lib/schema/agent.js'
-import { join } from 'node:path'
-import { root } from '../../helpers/typescript.js'
-import { testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'
+import { type TestDocument, testServer, type TestServerOptions } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { root } from '../../helpers/typescript.js'
 
 export const faulty: McpServer = { name: 'faulty', command: process.execPath, args: [join(root, 'test/plugins/mcp-client/faulty.js')] }
 

@@ -1,6 +1,6 @@
 /** MCP servers that misbehave, and tenants that share them. */
-import { createServer } from 'node:http'
 import { once } from 'node:events'
+import { createServer } from 'node:http'
 import { test } from 'tap'
 import { faulty, isAlive, open, until } from './app.js'
 

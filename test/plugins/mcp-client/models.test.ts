@@ -1,11 +1,11 @@
 /** Tools of MCP servers and of routes, called by models; and servers that call themselves. */
 import { test } from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { freePort } from '../../helpers/free-port.js'
 import { signToken } from '../../helpers/tokens.js'
 import { open as openAgent, sentTo } from '../agent/app.js'
 import { mockProvider } from '../models/app.js'
 import { faulty, open } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 test('a chat uses tools of routes and of servers', async (t) => {
   const mock = await mockProvider(t)

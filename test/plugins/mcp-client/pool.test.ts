@@ -1,9 +1,9 @@
-import type { Connection } from '../../../plugins/mcp-client/connection.js'
-import type { McpServer } from '../../../lib/schema/agent.js'
 import { setImmediate as turn } from 'node:timers/promises'
 import { test } from 'tap'
-import { createPool } from '../../../plugins/mcp-client/pool.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import type { McpServer } from '../../../lib/schema/agent.js'
+import type { Connection } from '../../../plugins/mcp-client/connection.js'
+import { createPool } from '../../../plugins/mcp-client/pool.js'
 
 const server: McpServer = { name: 'a', command: 'a' }
 const signal = new AbortController().signal

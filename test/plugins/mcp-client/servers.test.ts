@@ -1,10 +1,10 @@
 /** Third-party MCP servers. */
-import type { Test } from 'tap'
 import { spawn } from 'node:child_process'
 import { once } from 'node:events'
 import { mkdtemp, realpath, rm, writeFile } from 'node:fs/promises'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
+import type { Test } from 'tap'
 import { test } from 'tap'
 import { freePort } from '../../helpers/free-port.js'
 import { open, program, until } from './app.js'

@@ -1,9 +1,9 @@
 /** A server with `/mcp` on a port, and the official client. */
+import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import { Client, StreamableHTTPClientTransport } from '@modelcontextprotocol/client'
 import { freePort } from '../../helpers/free-port.js'
-import { testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'
+import { type TestDocument, testServer, type TestServerOptions } from '../../helpers/server.js'
 import { signToken, type TokenClaims } from '../../helpers/tokens.js'
 import { document as toolDocument } from '../tools/app.js'
 

@@ -1,6 +1,6 @@
 import { request } from 'node:http'
 import { OAuth2Server } from 'oauth2-mock-server'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { secretToken } from '../../helpers/log-scan.js'
 import { serve, token } from './app.js'
 

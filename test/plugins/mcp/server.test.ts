@@ -1,5 +1,5 @@
-import { test } from 'tap'
 import { Ajv2020 } from 'ajv/dist/2020.js'
+import { test } from 'tap'
 import { schemaWithoutReferences } from '../../helpers/openapi.js'
 import { serve, textOf, token } from './app.js'
 

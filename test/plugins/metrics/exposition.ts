@@ -1,6 +1,6 @@
 /** Prometheus' text format 0.0.4, parsed strictly, with the checks of `promtool check metrics`; and the samples in it. */
-import type { Test } from 'tap'
 import parse from 'parse-prometheus-text-format'
+import type { Test } from 'tap'
 
 export interface Sample {
   readonly name: string

@@ -1,6 +1,6 @@
+import { once } from 'node:events'
 import type { AddressInfo } from 'node:net'
 import { connect } from 'node:net'
-import { once } from 'node:events'
 import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
 import { Counter } from 'prom-client'
 import t, { type Test } from 'tap'

@@ -1,8 +1,8 @@
 import { Registry } from 'prom-client'
 import t from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createTenantSeries } from '../../../plugins/metrics/requests.js'
 import { samplesOf } from './exposition.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 t.test('tenants have their own series up to the bound, and other tenants take the place of deleted ones', async (t) => {
   let time = 0

@@ -1,15 +1,15 @@
 /** The plugin mfa in its own app, with only its dependencies; and an authenticator app. */
-import type { Test } from 'tap'
-import type { Ask } from '../../http/caller.js'
 import type { FastifyInstance } from 'fastify'
-import type { MfaOptions } from '../../../plugins/mfa/index.js'
 import jsQR from 'jsqr'
 import { sql } from 'kysely'
 import { PNG } from 'pngjs'
+import type { Test } from 'tap'
 import { codeOf, stepSeconds } from '../../../plugins/mfa/codes.js'
+import type { MfaOptions } from '../../../plugins/mfa/index.js'
+import { type TestApp, testApp, type TestEngine } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
+import type { Ask } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
-import { testApp, type TestApp, type TestEngine } from '../../helpers/app.js'
 
 /** The platform's key. */
 export const testApiKey = secretText('a platform key of the tests'.replaceAll(' ', '-'), 'the platform key')

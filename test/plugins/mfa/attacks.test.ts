@@ -1,15 +1,15 @@
 /** Guessed, replayed, stolen and misplaced codes, on two servers of one database. */
-import type { Reply, Ask } from '../../http/caller.js'
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { noActor } from '../../../lib/database/audit.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
+import type { Ask, Reply } from '../../http/caller.js'
 import { caller, refused } from '../../http/caller.js'
-import { noActor } from '../../../lib/database/audit.js'
 import { fakeClock } from '../secrets/app.js'
 import { audited, enrol, open, setUp, testApiKey } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const step = 30_000 // ms
 const window = 300_000 // ms

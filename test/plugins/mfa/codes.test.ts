@@ -1,12 +1,12 @@
 /** Codes of authenticator apps: compared with oathtool, with RFC 6238, and with a QR code decoder. */
 import { execFileSync, spawnSync } from 'node:child_process'
 import { randomInt } from 'node:crypto'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import {
-  codePattern, createBackupCodes, hashOf, readCode, codeOf, createSecret, stepOf, enrolmentOf, uriOf
+  codeOf, codePattern, createBackupCodes, createSecret, enrolmentOf, hashOf, readCode, stepOf, uriOf
 } from '../../../plugins/mfa/codes.js'
 import { scan } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const count = 1000
 const installCommand = 'apt-get install oathtool'

@@ -1,20 +1,20 @@
 /** The master key for secrets of second factors: missing, changed and rotated; and the sweep. */
-import type { Test } from 'tap'
-import type { DatabaseOptions, DatabaseSection } from '../../helpers/postgres.js'
 import { sql } from 'kysely'
+import type { Test } from 'tap'
 import { test } from 'tap'
-import { createServer } from '../../../lib/server.js'
+import { platformRef } from '../../../lib/identity/tenant-ref.js'
 import { createSecretCipher } from '../../../lib/secrets/cipher.js'
 import { makeMasterKey, masterKeys } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
+import { createServer } from '../../../lib/server.js'
 import { createMfaStore } from '../../../plugins/mfa/store.js'
+import { testApp } from '../../helpers/app.js'
+import type { DatabaseOptions, DatabaseSection } from '../../helpers/postgres.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testDocument, testMasterKey, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
 import { enrol, open, phoneOf, scan, setUp } from './app.js'
-import { platformRef } from '../../../lib/identity/tenant-ref.js'
-import { testApp } from '../../helpers/app.js'
 
 const step = 30_000 // ms
 const day = 86_400_000 // ms

@@ -1,5 +1,5 @@
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'
 import { audited, enrol, listOf, open, scan, setUp } from './app.js'

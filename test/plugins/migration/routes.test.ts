@@ -1,11 +1,11 @@
 import type { FastifyInstance } from 'fastify'
+import { type Test, test } from 'tap'
 import type { EngineOptions } from '../../../lib/database/index.js'
 import type { MigrationOptions } from '../../../plugins/migration/index.js'
-import { test, type Test } from 'tap'
+import { testApp } from '../../helpers/app.js'
 import { nameAfterSystem } from '../../helpers/migrations.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { bearer } from '../../helpers/tokens.js'
-import { testApp } from '../../helpers/app.js'
 
 const tables = {
   authors: { columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' } } },

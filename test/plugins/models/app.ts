@@ -1,15 +1,15 @@
 /** Servers with language models whose provider is a local server. */
-import type { FastifyInstance } from 'fastify'
-import type { AddressInfo } from 'node:net'
+import { once } from 'node:events'
 import type { IncomingMessage, ServerResponse } from 'node:http'
+import { createServer } from 'node:http'
+import type { AddressInfo } from 'node:net'
+import { LLMock } from '@copilotkit/aimock'
+import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { Agent } from '../../../lib/schema/agent.js'
 import type { Plans } from '../../../lib/schema/plans.js'
-import { createServer } from 'node:http'
-import { once } from 'node:events'
-import { LLMock } from '@copilotkit/aimock'
 import { secretText } from '../../helpers/log-scan.js'
-import { listen, testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'
+import { listen, type TestDocument, testServer, type TestServerOptions } from '../../helpers/server.js'
 import { bearer, type TokenClaims } from '../../helpers/tokens.js'
 
 export const apiKey = secretText('key-of-the-platform-0123456789', 'the key of the provider')

@@ -1,8 +1,8 @@
 /** A server's metrics and log lines about model calls, with and without prompts. */
 import { Writable } from 'node:stream'
 import t, { type Test } from 'tap'
-import { signToken } from '../../helpers/tokens.js'
 import { runProgram } from '../../helpers/program.js'
+import { signToken } from '../../helpers/tokens.js'
 import { samplesOf } from '../metrics/exposition.js'
 import { agentOf, apiKey, ask, begin, chunk, eventsOf, finish, open, wireProvider } from './app.js'
 

@@ -1,6 +1,6 @@
 /** Failing providers of every kind, and requests that reach no model. No response contains the provider's text. */
-import type { ServerResponse } from 'node:http'
 import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import t, { type Test } from 'tap'
 import {
   agentOf,
@@ -13,9 +13,9 @@ import {
   ledger,
   mockProvider,
   open,
+  type Provider,
   providers,
-  wireProvider,
-  type Provider
+  wireProvider
 } from './app.js'
 
 const secretOfProvider = `Incorrect API key provided: ${apiKey}. You asked: hello`

@@ -1,8 +1,8 @@
 /** Callers that disconnect or do not read: the provider's request is aborted, and the received part is charged. */
-import type { FastifyInstance } from 'fastify'
-import type { ServerResponse } from 'node:http'
 import { once } from 'node:events'
+import type { ServerResponse } from 'node:http'
 import { connect } from 'node:net'
+import type { FastifyInstance } from 'fastify'
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import { postgresDatabase, type TestDatabase } from '../../helpers/postgres.js'

@@ -1,15 +1,15 @@
 /** Steps whose process is killed during a model's response: the call is charged once, and not repeated. */
 import type { FastifyInstance } from 'fastify'
-import type { DatabaseSection } from '../../helpers/postgres.js'
 import { sql } from 'kysely'
-import { test, type Test } from 'tap'
-import { eventually } from '../queue/app.js'
+import { type Test, test } from 'tap'
 import { pgvectorDatabase } from '../../helpers/pgvector.js'
+import type { DatabaseSection } from '../../helpers/postgres.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { startProgram } from '../../helpers/program.js'
-import { testDocument, testEnv, testServer, type TestDocument } from '../../helpers/server.js'
+import { type TestDocument, testDocument, testEnv, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
+import { eventually } from '../queue/app.js'
 import { agentOf, begin, chunk, finish, ledger, plans, wireProvider } from './app.js'
 
 /** A server that starts runs without running them, and a function that starts a process to run them. */

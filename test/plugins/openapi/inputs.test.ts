@@ -1,6 +1,6 @@
 /** `/doc` contains inputs that only templates read, and errors of limits, headers and tenants. */
 import { test } from 'tap'
-import { testServer, type TestDocument } from '../../helpers/server.js'
+import { type TestDocument, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
 

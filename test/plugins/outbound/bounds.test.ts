@@ -1,11 +1,11 @@
 /** Calls are bounded in size, time and number. A host that fails for one tenant stays available to others. */
-import type { FastifyInstance } from 'fastify'
-import type { OutboundAnswer, OutboundOptions, OutboundRequest } from '../../../plugins/outbound/index.js'
 import { createServer as createTcpServer } from 'node:net'
-import { test, type Test } from 'tap'
+import type { FastifyInstance } from 'fastify'
+import { type Test, test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
-import { remote } from '../../helpers/remote.js'
+import type { OutboundAnswer, OutboundOptions, OutboundRequest } from '../../../plugins/outbound/index.js'
 import { testApp } from '../../helpers/app.js'
+import { remote } from '../../helpers/remote.js'
 
 const maxBytes = 5_242_880
 

@@ -1,11 +1,11 @@
 /** The egress rule over real connections: a tenant's calls never reach the private network, under any name. */
 import type { FastifyInstance } from 'fastify'
+import { type Test, test } from 'tap'
+import { isFailure } from '../../../lib/errors.js'
 import type { Lookup } from '../../../plugins/outbound/index.js'
 import type { OutboundOptions, OutboundRequest } from '../../../plugins/outbound/index.js'
-import { test, type Test } from 'tap'
-import { isFailure } from '../../../lib/errors.js'
-import { remote } from '../../helpers/remote.js'
 import { testApp } from '../../helpers/app.js'
+import { remote } from '../../helpers/remote.js'
 
 async function appOf (t: Test, options: OutboundOptions = {}): Promise<FastifyInstance> {
   return (await testApp(t, { plugins: { outbound: options } })).app

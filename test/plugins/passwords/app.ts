@@ -1,15 +1,15 @@
 /** The plugins of users and their mails in their own app; its clock is the test's, and its mails are recorded. */
-import type { Test } from 'tap'
-import type { Reply, Ask } from '../../http/caller.js'
 import type { FastifyInstance } from 'fastify'
-import type { MailMessage } from '../../../plugins/mail/index.js'
 import { sql } from 'kysely'
+import type { Test } from 'tap'
+import type { MailMessage } from '../../../plugins/mail/index.js'
+import { testApp, type TestEngine } from '../../helpers/app.js'
 import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
+import type { Ask, Reply } from '../../http/caller.js'
 import { platformKey } from '../auth/app.js'
 import { password } from '../login/app.js'
 import { fakeClock } from '../secrets/app.js'
-import { testApp, type TestEngine } from '../../helpers/app.js'
 
 export interface OpenOptions {
   readonly tenants?: readonly string[]

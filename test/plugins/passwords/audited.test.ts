@@ -1,6 +1,6 @@
 /** Audit entries of a user's account changes. */
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'

@@ -1,6 +1,6 @@
 /** `POST /auth/email/resend`. */
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'
 import { platformKey } from '../auth/app.js'

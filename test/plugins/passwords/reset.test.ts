@@ -1,12 +1,12 @@
-import { test, type Test } from 'tap'
 import { sql } from 'kysely'
+import { type Test, test } from 'tap'
 import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { refused, type Reply } from '../../http/caller.js'
-import { addUser, password, wrong } from '../login/app.js'
 import { platformKey } from '../auth/app.js'
-import { open, tokenOf, type Opened } from './app.js'
+import { addUser, password, wrong } from '../login/app.js'
+import { open, type Opened, tokenOf } from './app.js'
 
 const email = 'ada@example.com'
 const next = secretText('another horse battery staple', 'a new password')

@@ -1,15 +1,15 @@
-import type { Plans } from '../../../lib/schema/plans.js'
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { builtInPlans } from '../../../lib/plans/plans.js'
+import type { Plans } from '../../../lib/schema/plans.js'
 import { sweepAudit } from '../../../plugins/audit/store.js'
+import { testApp } from '../../helpers/app.js'
 import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
-import { testApp } from '../../helpers/app.js'
 
 const value = secretText('the value of a secret of a plan')
 const platform = signToken({ role: 'admin', sub: 'root' })

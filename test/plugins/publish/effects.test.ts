@@ -1,9 +1,9 @@
 import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
+import { testApp } from '../../helpers/app.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
-import { testApp } from '../../helpers/app.js'
 
 const tables = {
   notes: {

@@ -1,12 +1,12 @@
 import type { FastifyInstance } from 'fastify'
-import type { Test } from 'tap'
 import { CompiledQuery } from 'kysely'
 import pg from 'pg'
+import type { Test } from 'tap'
 import { test } from 'tap'
-import { forEachEngine, type DatabaseSection } from '../../helpers/postgres.js'
-import { testServer, type TestDocument } from '../../helpers/server.js'
-import { bearer } from '../../helpers/tokens.js'
 import { platformRef } from '../../../lib/identity/tenant-ref.js'
+import { type DatabaseSection, forEachEngine } from '../../helpers/postgres.js'
+import { type TestDocument, testServer } from '../../helpers/server.js'
+import { bearer } from '../../helpers/tokens.js'
 
 const document: TestDocument = {
   tables: {

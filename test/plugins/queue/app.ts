@@ -1,9 +1,9 @@
 /** An app of only the plugins database and queue, for tests of the queue. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
+import { CompiledQuery } from 'kysely'
 import type { Test } from 'tap'
 import type { QueueOptions } from '../../../plugins/queue/index.js'
-import { setTimeout as sleep } from 'node:timers/promises'
-import { CompiledQuery } from 'kysely'
 import { testApp, type TestEngine } from '../../helpers/app.js'
 
 export interface QueueApp {

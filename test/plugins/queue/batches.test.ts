@@ -1,10 +1,10 @@
-import type { NewJob, Outcome } from '../../../plugins/queue/insert.js'
 import { setImmediate } from 'node:timers/promises'
 import { test } from 'tap'
 import { failure } from '../../../lib/errors.js'
-import { createBatches, type Item } from '../../../plugins/queue/batches.js'
-import { createBacklogLimit } from '../../../plugins/queue/backlog-limit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { createBacklogLimit } from '../../../plugins/queue/backlog-limit.js'
+import { createBatches, type Item } from '../../../plugins/queue/batches.js'
+import type { NewJob, Outcome } from '../../../plugins/queue/insert.js'
 
 interface Call {
   readonly tenants: string[]

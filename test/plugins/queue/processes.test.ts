@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import type { Job } from '../../../plugins/queue/index.js'
 import { test } from 'tap'
+import type { Job } from '../../../plugins/queue/index.js'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { runProgram, startProgram } from '../../helpers/program.js'
 import { closedDoor, eventually, queueApp } from './app.js'

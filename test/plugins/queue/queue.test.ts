@@ -1,10 +1,10 @@
-import type { Handler, Job } from '../../../plugins/queue/index.js'
 import type { Test } from 'tap'
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import { HandedBack } from '../../../plugins/queue/index.js'
 import { test } from 'tap'
+import type { Handler, Job } from '../../../plugins/queue/index.js'
+import { HandedBack } from '../../../plugins/queue/index.js'
 import { createJobStore } from '../../../plugins/queue/store.js'
 import { secretText } from '../../helpers/log-scan.js'
+import type { DatabaseSection } from '../../helpers/postgres.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { closedDoor, eventually, queueApp } from './app.js'
 

@@ -1,7 +1,7 @@
-import type { Route } from '../../../lib/schema/route.js'
 import { test } from 'tap'
 import { checkConfig } from '../../../lib/configuration/index.js'
 import { createEngine } from '../../../lib/database/index.js'
+import type { Route } from '../../../lib/schema/route.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testDocument, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'

@@ -1,10 +1,10 @@
-import type { Test } from 'tap'
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import type { SendWith } from '../../../plugins/queue/index.js'
-import { test } from 'tap'
 import { sql } from 'kysely'
+import type { Test } from 'tap'
+import { test } from 'tap'
+import type { SendWith } from '../../../plugins/queue/index.js'
+import type { DatabaseSection } from '../../helpers/postgres.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
-import { closedDoor, eventually, queueApp, type QueueApp } from './app.js'
+import { closedDoor, eventually, type QueueApp, queueApp } from './app.js'
 
 const maxData = 1_048_576
 

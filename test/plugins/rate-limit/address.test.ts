@@ -1,7 +1,7 @@
 /** `config: { addressLimit }`: counts each address before all other checks, on a route of any plugin. */
 import type { FastifyInstance } from 'fastify'
-import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
 import t, { type Test } from 'tap'
+import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
 import { testApp } from '../../helpers/app.js'
 import { bearer } from '../../helpers/tokens.js'
 

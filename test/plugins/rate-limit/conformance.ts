@@ -1,8 +1,8 @@
 /** The contract of every store, whatever its clock. */
 import type { Test } from 'tap'
-import type { ClientKind, RateLimitStore, LimitResult } from '../../../plugins/rate-limit/store.js'
-import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
+import type { ClientKind, LimitResult, RateLimitStore } from '../../../plugins/rate-limit/store.js'
 
 const general = createLimit({ max: 1000, windowMs: 60_000 }, '')
 const endpoint = createLimit({ max: 1000, windowMs: 60_000 }, 'GET /a')

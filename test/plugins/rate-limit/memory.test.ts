@@ -1,9 +1,9 @@
-import type { LimitResult } from '../../../plugins/rate-limit/store.js'
 import t from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createMemoryStore, type MemoryStore } from '../../../plugins/rate-limit/memory.js'
 import { createLimit, type Limit } from '../../../plugins/rate-limit/rules.js'
+import type { LimitResult } from '../../../plugins/rate-limit/store.js'
 import { conformance } from './conformance.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const minute = createLimit({ max: 1_000_000, windowMs: 60_000 }, '')
 const second = createLimit({ max: 1000, windowMs: 1000 }, 'GET /a')

@@ -1,6 +1,6 @@
 import type { FastifyInstance, LightMyRequestResponse } from 'fastify'
-import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
 import t, { type Test } from 'tap'
+import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
 import { testApp } from '../../helpers/app.js'
 import { bearer } from '../../helpers/tokens.js'
 import { sharedEngine } from '../tenancy/shared-engine.js'

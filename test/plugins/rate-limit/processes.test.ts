@@ -1,9 +1,9 @@
 /** Two processes with one Redis, as behind a load balancer: together they admit exactly the limit. */
-import type { TestDocument } from '../../helpers/server.js'
 import t from 'tap'
 import { startInstance } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'
+import type { TestDocument } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 
 const redis = await startRedis(t)

@@ -1,17 +1,17 @@
-import type { Test } from 'tap'
-import type { RateLimitStore } from '../../../plugins/rate-limit/store.js'
-import type { TestRedis } from '../../helpers/redis.js'
 import type { FastifyInstance } from 'fastify'
+import type { Test } from 'tap'
 import t from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { openRedis } from '../../../lib/redis/redis.js'
 import type { RateLimitPluginOptions } from '../../../plugins/rate-limit/index.js'
 import { createMemoryStore } from '../../../plugins/rate-limit/memory.js'
 import { createRedisStore } from '../../../plugins/rate-limit/redis.js'
 import { createLimit } from '../../../plugins/rate-limit/rules.js'
+import type { RateLimitStore } from '../../../plugins/rate-limit/store.js'
 import { testApp } from '../../helpers/app.js'
+import type { TestRedis } from '../../helpers/redis.js'
 import { startRedis } from '../../helpers/redis.js'
 import { conformance, take } from './conformance.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const silent = () => ({ info () {}, warn () {} })
 const minute = createLimit({ max: 1000, windowMs: 60_000 }, 'GET /a')

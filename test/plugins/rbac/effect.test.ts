@@ -1,17 +1,17 @@
 /** The platform's roles: their permissions, users, servers and lifetime. */
-import { test, type Test } from 'tap'
 import { sql } from 'kysely'
+import { type Test, test } from 'tap'
 import { defaultRoleTables } from '../../../lib/database/declared-tables.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import conventions from '../../../plugins/conventions/index.js'
-import { openEngine, run } from '../../lib/database/open.js'
+import { testApp } from '../../helpers/app.js'
 import { until } from '../../helpers/instances.js'
-import { testServer, testServers, type TestDocument } from '../../helpers/server.js'
+import { type TestDocument, testServer, testServers } from '../../helpers/server.js'
 import { signToken, type TokenClaims } from '../../helpers/tokens.js'
-import { caller, refused, type Ask } from '../../http/caller.js'
+import { type Ask, caller, refused } from '../../http/caller.js'
+import { openEngine, run } from '../../lib/database/open.js'
 import { postgresSection, statuses } from '../auth/app.js'
 import { makeRole } from './roles.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
-import { testApp } from '../../helpers/app.js'
 
 const platform = { token: signToken({ sub: 'root', role: 'admin' }) }
 const document = {

@@ -1,12 +1,12 @@
 /** The endpoints of the platform's roles: inputs, responses and rejections. */
-import type { FastifyInstance } from 'fastify'
 import { randomUUID } from 'node:crypto'
-import { test, type Test } from 'tap'
+import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
-import { forEachEngine, type DatabaseSection } from '../../helpers/postgres.js'
+import { type Test, test } from 'tap'
+import { type DatabaseSection, forEachEngine } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, refused, type Ask } from '../../http/caller.js'
+import { type Ask, caller, refused } from '../../http/caller.js'
 import { postgresSection } from '../auth/app.js'
 import { makeRole } from './roles.js'
 

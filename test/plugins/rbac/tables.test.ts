@@ -1,16 +1,16 @@
 /** The tables of the platform's roles: names from a document, and their creation. */
 import { test } from 'tap'
 import { checkConfig } from '../../../lib/configuration/index.js'
-import { createEngine } from '../../../lib/database/index.js'
 import { defaultRoleTables } from '../../../lib/database/declared-tables.js'
-import { faultsOf } from '../../lib/configuration/documents.js'
-import { nobody, openEngine, rejection } from '../../lib/database/open.js'
+import { createEngine } from '../../../lib/database/index.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
+import { faultsOf } from '../../lib/configuration/documents.js'
+import { nobody, openEngine, rejection } from '../../lib/database/open.js'
 import { makeRole } from './roles.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const faults = (rbac: unknown, more: object = {}) => faultsOf({ routes: [], rbac, ...more })
 

@@ -1,10 +1,10 @@
 /** A server with watched notes, and websocket clients. */
+import { once } from 'node:events'
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import { once } from 'node:events'
 import WebSocket from 'ws'
 import { isRecord } from '../../../lib/json/plain-value.js'
-import { listen, testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'
+import { listen, type TestDocument, testServer, type TestServerOptions } from '../../helpers/server.js'
 import { signToken, type TokenClaims } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
 

@@ -1,14 +1,14 @@
 /** The contract of a bus, tested on PostgreSQL, on Redis, and on a Redis that does not respond. */
-import type { Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
-import type { RoomBus, RoomEvent, RoomListener } from '../../../lib/realtime/bus.js'
+import type { Test } from 'tap'
 import { test } from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import type { RoomBus, RoomEvent, RoomListener } from '../../../lib/realtime/bus.js'
 import { createPostgresBus } from '../../../plugins/realtime/postgres-bus.js'
 import { createRedisBus } from '../../../plugins/realtime/redis-bus.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'
 import { open, when } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 interface Heard {
   readonly bus: RoomBus

@@ -1,6 +1,6 @@
 /** Changes of rows reach their watchers, and no other client. */
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { document, open } from './app.js'
 

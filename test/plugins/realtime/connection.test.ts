@@ -1,12 +1,12 @@
 /** Connections: who may open one, and which events close one with which code. */
-import { test } from 'tap'
-import { connect as tcp } from 'node:net'
-import { once } from 'node:events'
 import { randomBytes } from 'node:crypto'
+import { once } from 'node:events'
 import { request } from 'node:http'
+import { connect as tcp } from 'node:net'
 import { sql } from 'kysely'
-import { postgresSection } from '../../helpers/postgres.js'
+import { test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { connect, open, ready, tokenOf } from './app.js'
 

@@ -1,7 +1,7 @@
 /** Changes, event streams and rooms of several servers. */
-import { test } from 'tap'
 import { sql } from 'kysely'
 import pg from 'pg'
+import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'
 import { listen, testServer } from '../../helpers/server.js'

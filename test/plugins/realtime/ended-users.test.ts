@@ -1,5 +1,5 @@
 /** Open connections of users who lose their access. */
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { startInstance } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'

@@ -1,9 +1,9 @@
 /** Attacks on `GET /realtime/events`: stalled readers, false positions, lost rights, and many streams. */
-import type { FastifyInstance } from 'fastify'
-import type { Socket } from 'node:net'
 import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import { connect as connectSocket } from 'node:net'
-import { test, type Test } from 'tap'
+import type { FastifyInstance } from 'fastify'
+import { type Test, test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
 import { bearer } from '../../helpers/tokens.js'
 import { connect, document, open, ready, tokenOf, when } from './app.js'

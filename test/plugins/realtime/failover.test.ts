@@ -1,6 +1,6 @@
 /** A replica that lags becomes the primary: positions are lost with the changes that it lacks. */
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { open } from './app.js'
 

@@ -1,6 +1,6 @@
 /** Connections while PostgreSQL, Redis or the clock fail. */
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
 import { createChangeStore, sweepChanges } from '../../../plugins/realtime/store.js'
 import { postgresSection, postgresServer } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'

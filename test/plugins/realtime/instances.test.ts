@@ -1,6 +1,5 @@
 /** Two processes behind nginx, one of which is killed. */
 import type { Test } from 'tap'
-import type { Message } from './app.js'
 import { test } from 'tap'
 import WebSocket from 'ws'
 import { freePort } from '../../helpers/free-port.js'
@@ -8,6 +7,7 @@ import { startInstances } from '../../helpers/instances.js'
 import { startNginx } from '../../helpers/nginx.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
+import type { Message } from './app.js'
 import { Client, connect, document, ready, tokenOf, when } from './app.js'
 
 const proxy = (port: number, servers: readonly string[]) => `

@@ -4,7 +4,7 @@ import { mock } from 'node:test'
 import { test } from 'tap'
 import { startInstance } from '../../helpers/instances.js'
 import { postgresSection } from '../../helpers/postgres.js'
-import { connect, document, open, ready, tokenOf, when, type Client } from './app.js'
+import { type Client, connect, document, open, ready, tokenOf, when } from './app.js'
 
 test('a plan limits connections, watches and rooms of two processes together', async (t) => {
   const engine = await postgresSection(t)

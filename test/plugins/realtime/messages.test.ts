@@ -1,13 +1,13 @@
 /** The documented and typed messages, and the server's log of its connections. */
-import type { ClientMessage, ServerMessage } from '../../../plugins/realtime/index.js'
-import { test } from 'tap'
 import { Ajv } from 'ajv'
 import { default as formats } from 'ajv-formats'
+import { test } from 'tap'
 import { isRecord } from '../../../lib/json/plain-value.js'
+import type { ClientMessage, ServerMessage } from '../../../plugins/realtime/index.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
-import { open, when, type Message } from './app.js'
+import { type Message, open, when } from './app.js'
 
 /** Compiles only if the message types declare each member. */
 function positionOf (message: ServerMessage): number | undefined {

@@ -1,9 +1,9 @@
 /** Messages that routes and workflows send to rooms. */
-import type { TestDocument } from '../../helpers/server.js'
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { checkConfig, ConfigError } from '../../../lib/configuration/index.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
+import type { TestDocument } from '../../helpers/server.js'
 import { document, open } from './app.js'
 
 const routes: NonNullable<TestDocument['routes']> = [

@@ -1,15 +1,15 @@
 /** The reader of changes and the bus of rooms: idle without watches and members, and fair to tenants. */
+import { type KyselyPlugin, sql } from 'kysely'
 import type { Test } from 'tap'
-import type { Client, Outlet, Watch } from '../../../plugins/realtime/types.js'
 import { test } from 'tap'
-import { sql, type KyselyPlugin } from 'kysely'
-import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js'
-import { createChangeStore, type ChangeStore } from '../../../plugins/realtime/store.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createPostgresBus } from '../../../plugins/realtime/postgres-bus.js'
 import { createReader } from '../../../plugins/realtime/reader.js'
+import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js'
+import { type ChangeStore, createChangeStore } from '../../../plugins/realtime/store.js'
+import type { Client, Outlet, Watch } from '../../../plugins/realtime/types.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { open, when } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 interface Sent {
   readonly tenant: string

@@ -1,17 +1,17 @@
 /** Changes are recorded while a client watches the table or may reconnect. A watch misses none after its `ack`. */
-import type { Test } from 'tap'
-import type { TenantTable } from '../../../plugins/realtime/recorded-store.js'
 import { randomUUID } from 'node:crypto'
-import { test } from 'tap'
 import { sql } from 'kysely'
 import pg from 'pg'
+import type { Test } from 'tap'
+import { test } from 'tap'
 import { failure } from '../../../lib/errors.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import type { TenantTable } from '../../../plugins/realtime/recorded-store.js'
 import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js'
 import { createRecorder } from '../../../plugins/realtime/recorder.js'
 import { forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { listen, testServer } from '../../helpers/server.js'
-import { document, open, ready, tokenOf, when, type Opened } from './app.js'
+import { document, open, type Opened, ready, tokenOf, when } from './app.js'
 
 const acmeRef = tenantRef('acme')
 

@@ -1,12 +1,12 @@
 /** Large rooms: their messages are sent in turns with those of other tenants. */
 import type { Test } from 'tap'
-import type { RoomBus, RoomEvent } from '../../../lib/realtime/bus.js'
-import type { MemberStore } from '../../../plugins/realtime/member-store.js'
-import type { Client } from '../../../plugins/realtime/types.js'
 import { test } from 'tap'
-import { tenantRef, type Owner } from '../../../lib/identity/tenant-ref.js'
-import { createRooms } from '../../../plugins/realtime/rooms.js'
+import { type Owner, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import type { RoomBus, RoomEvent } from '../../../lib/realtime/bus.js'
 import { plansOf } from '../../../plugins/plans/plans-of.js'
+import type { MemberStore } from '../../../plugins/realtime/member-store.js'
+import { createRooms } from '../../../plugins/realtime/rooms.js'
+import type { Client } from '../../../plugins/realtime/types.js'
 import { open, when } from './app.js'
 
 /** Rooms whose members are kept in memory. `log` has each sent message, by its receiver. */

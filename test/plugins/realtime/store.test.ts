@@ -1,6 +1,6 @@
 /** Changes in batches: their positions, their bounds, and reads from any position. */
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js'
 import { createChangeStore } from '../../../plugins/realtime/store.js'

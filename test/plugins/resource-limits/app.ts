@@ -1,10 +1,10 @@
 /** The plugin resource-limits in its own app, with its dependencies and plugins for other callers. */
-import type { Test } from 'tap'
-import type { Ask } from '../../http/caller.js'
 import type { FastifyInstance } from 'fastify'
+import type { Test } from 'tap'
 import type { Rule } from '../../../plugins/resource-limits/index.js'
-import { secretText } from '../../helpers/log-scan.js'
 import { testApp, type TestEngine, type Who } from '../../helpers/app.js'
+import { secretText } from '../../helpers/log-scan.js'
+import type { Ask } from '../../http/caller.js'
 
 /** The platform's key in tests. */
 export const platformKey = secretText('the-key-of-the-platform-in-tests', 'API_KEY')

@@ -1,6 +1,6 @@
-import type { Rule } from '../../../plugins/resource-limits/index.js'
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
+import type { Rule } from '../../../plugins/resource-limits/index.js'
 import { sweepUsage } from '../../../plugins/resource-limits/store.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { day, fakeClock } from '../secrets/app.js'

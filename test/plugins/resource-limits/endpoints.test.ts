@@ -1,8 +1,8 @@
-import type { Rule } from '../../../plugins/resource-limits/index.js'
 import { test } from 'tap'
-import { makeKey } from '../api-keys/key.js'
+import type { Rule } from '../../../plugins/resource-limits/index.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'
+import { makeKey } from '../api-keys/key.js'
 import { open, platformKey, rule } from './app.js'
 
 const path = '/tenant/limits/resources'

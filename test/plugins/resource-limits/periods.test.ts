@@ -1,5 +1,5 @@
 import { test } from 'tap'
-import { endOf, periods, startOf, type Period } from '../../../plugins/resource-limits/periods.js'
+import { endOf, type Period, periods, startOf } from '../../../plugins/resource-limits/periods.js'
 
 const text = (time: number) => time === Infinity ? 'never' : new Date(time).toISOString()
 const spanOf = (period: Period, at: string) => {

@@ -1,6 +1,6 @@
 /** Uses that are repeated with their key. */
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
 import { testServers } from '../../helpers/server.js'
 import { caller, refused, type Reply } from '../../http/caller.js'

@@ -1,8 +1,8 @@
 import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
-import { caller, refused } from '../../http/caller.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { caller, refused } from '../../http/caller.js'
 
 test('a limit for a role applies if an administrator names a user without a role, or requests the role', async (t) => {
   const app = await testServer(t, { auth: { registration: 'open' } }, { tenants: ['acme', 'globex'] })

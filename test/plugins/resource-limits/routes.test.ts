@@ -1,7 +1,7 @@
 /** Routes of the platform and of a tenant that declare their use of a limited resource. */
-import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
+import type { TestDocument } from '../../helpers/server.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken, type TokenClaims } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'

@@ -1,6 +1,6 @@
-import type { Rule } from '../../../plugins/resource-limits/index.js'
 import { test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
+import type { Rule } from '../../../plugins/resource-limits/index.js'
 import { refuseContradictions } from '../../../plugins/resource-limits/rules.js'
 import { rule } from './app.js'
 

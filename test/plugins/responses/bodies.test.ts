@@ -1,8 +1,8 @@
 /** Bodies that arrive slowly, of many callers at a time. */
 import { once } from 'node:events'
 import { connect, type Socket } from 'node:net'
-import { test, type Test } from 'tap'
-import { listen, testServer, type TestDocument } from '../../helpers/server.js'
+import { type Test, test } from 'tap'
+import { listen, type TestDocument, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { eventually } from '../queue/app.js'
 

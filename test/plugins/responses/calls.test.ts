@@ -1,9 +1,9 @@
 /** Calls of routes within this process: an account builds few large results at a time, as over HTTP. */
-import type { Claims } from '../../../lib/expressions/types.js'
 import { test } from 'tap'
+import type { Claims } from '../../../lib/expressions/types.js'
 import { testApp } from '../../helpers/app.js'
-import { open } from '../tools/app.js'
 import { eventually } from '../queue/app.js'
+import { open } from '../tools/app.js'
 import { gate } from '../workflows/tools-app.js'
 
 const large = 'x'.repeat(1_048_576)

@@ -1,8 +1,8 @@
 /** Raw connections that send requests and read nothing until they are told to. */
-import type { Socket } from 'node:net'
-import type { Test } from 'tap'
 import { once } from 'node:events'
+import type { Socket } from 'node:net'
 import { connect } from 'node:net'
+import type { Test } from 'tap'
 
 export interface SlowReader {
   readonly socket: Socket

@@ -1,10 +1,10 @@
 /** The plugin secrets in its own app, with only its dependencies. */
-import type { Test } from 'tap'
 import type { FastifyInstance } from 'fastify'
+import type { Test } from 'tap'
 import type { SecretsOptions } from '../../../plugins/secrets/index.js'
 import type { TestEngine } from '../../helpers/app.js'
-import type { Ask } from '../../http/caller.js'
 import { testApp } from '../../helpers/app.js'
+import type { Ask } from '../../http/caller.js'
 
 export const day = 86_400_000 // ms
 

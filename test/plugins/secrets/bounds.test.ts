@@ -1,17 +1,17 @@
 /** Attacks and edge cases of a tenant with many or large secrets, or at the limits of time. */
-import { test } from 'tap'
 import { sql } from 'kysely'
-import { refuseBeyond, refuseBytes } from '../../../plugins/secrets/limits.js'
-import { sweepSecrets } from '../../../plugins/secrets/sweep.js'
+import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { builtInPlans } from '../../../lib/plans/plans.js'
+import { refuseBeyond, refuseBytes } from '../../../plugins/secrets/limits.js'
 import { createSecretStore } from '../../../plugins/secrets/store.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { sweepSecrets } from '../../../plugins/secrets/sweep.js'
+import { testApp } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'
 import { day, fakeClock, open, valuesOf } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
-import { testApp } from '../../helpers/app.js'
 
 const value = secretText('the value of a bounded secret')
 

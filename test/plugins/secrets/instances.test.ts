@@ -1,15 +1,15 @@
 import type { FastifyInstance } from 'fastify'
-import { test, type Test } from 'tap'
 import { sql } from 'kysely'
-import { postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
-import { secretText } from '../../helpers/log-scan.js'
+import { type Test, test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
-import { makeMasterKey } from '../../../lib/secrets/master-key.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createSecretCipher, keyIdOf } from '../../../lib/secrets/cipher.js'
+import { makeMasterKey } from '../../../lib/secrets/master-key.js'
 import { masterKeys } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { type DatabaseSection, postgresDatabase } from '../../helpers/postgres.js'
 import { fakeClock, open, valuesOf } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 const [one, two, three] = [
   secretText('the first value of several servers'),

@@ -1,8 +1,8 @@
-import { test } from 'tap'
 import { sql } from 'kysely'
-import { postgresSection } from '../../helpers/postgres.js'
-import { secretText } from '../../helpers/log-scan.js'
+import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { open, valuesOf } from './app.js'
 
 const mine = secretText('the value that acme stored')

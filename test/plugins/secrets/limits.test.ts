@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { postgresSection } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { postgresSection } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'
 import { open } from './app.js'
 

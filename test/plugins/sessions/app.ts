@@ -1,13 +1,13 @@
 /** The plugin sessions in its own app, with its dependencies, and a route that shows whether a token is valid. */
+import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
 import type { Claims } from '../../../lib/expressions/types.js'
-import type { Reply, Request } from '../../http/caller.js'
-import type { FastifyInstance } from 'fastify'
-import type { SessionClaims } from '../../../plugins/sessions/index.js'
 import conventions from '../../../plugins/conventions/index.js'
-import { secretToken } from '../../helpers/log-scan.js'
-import { platformKey } from '../auth/app.js'
+import type { SessionClaims } from '../../../plugins/sessions/index.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
+import { secretToken } from '../../helpers/log-scan.js'
+import type { Reply, Request } from '../../http/caller.js'
+import { platformKey } from '../auth/app.js'
 
 export const actor = { userId: 'ada', address: '192.0.2.1' }
 

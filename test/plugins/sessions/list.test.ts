@@ -1,9 +1,9 @@
 /** A process's list of ended tokens, and events while it is being read. */
 import { test } from 'tap'
-import { createRevocations } from '../../../plugins/sessions/list.js'
-import { createOwners, type ReadRevocations } from '../../../plugins/sessions/store.js'
-import { subjectOf } from '../../../plugins/sessions/sequence.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { createRevocations } from '../../../plugins/sessions/list.js'
+import { subjectOf } from '../../../plugins/sessions/sequence.js'
+import { createOwners, type ReadRevocations } from '../../../plugins/sessions/store.js'
 
 const never = () => {
   throw new Error('the id was not requested')

@@ -1,15 +1,15 @@
-import Fastify, { type FastifyInstance } from 'fastify'
 import { once } from 'node:events'
 import { Agent, request } from 'node:http'
 import { connect } from 'node:net'
 import { setImmediate as turn } from 'node:timers/promises'
-import t, { type Test } from 'tap'
+import Fastify, { type FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
+import t, { type Test } from 'tap'
+import { whenStopping } from '../../../lib/plugin/lifecycle.js'
 import conventions from '../../../plugins/conventions/index.js'
 import database from '../../../plugins/database/index.js'
 import queue from '../../../plugins/queue/index.js'
 import stop, { serverOptions, type StopOptions } from '../../../plugins/stop/index.js'
-import { whenStopping } from '../../../lib/plugin/lifecycle.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 
 interface Reply {

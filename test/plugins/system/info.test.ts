@@ -1,13 +1,13 @@
 import { test } from 'tap'
 import { checkConfig, versionOf } from '../../../lib/configuration/index.js'
 import { version } from '../../../lib/version.js'
-import { caller, refused } from '../../http/caller.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { testApp } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
 import { testDocument, testServers } from '../../helpers/server.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
+import { caller, refused } from '../../http/caller.js'
 import { eventually } from '../queue/app.js'
-import { testApp } from '../../helpers/app.js'
 
 const admin = { token: signToken({ role: 'admin', sub: 'ops' }) }
 const digest = /^[0-9a-f]{16}$/

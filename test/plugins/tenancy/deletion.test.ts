@@ -1,15 +1,15 @@
 /** A deleted tenant leaves no rows, and other tenants keep theirs. */
 import type { FastifyInstance } from 'fastify'
-import type { ConfigInput } from '../../../lib/configuration/index.js'
 import { sql } from 'kysely'
-import { test, type Test } from 'tap'
-import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { type Test, test } from 'tap'
+import type { ConfigInput } from '../../../lib/configuration/index.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import { createErasure } from '../../../plugins/tenancy/erasure.js'
+import { createTenantStore, forgetDeleted } from '../../../plugins/tenancy/store.js'
+import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer, signToken, testSecret } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
-import { createErasure } from '../../../plugins/tenancy/erasure.js'
-import { createTenantStore, forgetDeleted } from '../../../plugins/tenancy/store.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 const tables = {

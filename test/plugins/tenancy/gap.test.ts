@@ -1,9 +1,9 @@
 /** The caches that an instance clears when it may have missed a tenant's deletion. */
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { found } from '../cache/conformance.js'
-import { redisSection, type CacheSection } from '../cache/stores.js'
+import { type CacheSection, redisSection } from '../cache/stores.js'
 
 /** The remaining cached response after the notification connection was lost and re-established. */
 async function leftAfterGap (t: Test, cache: CacheSection): Promise<string | undefined> {

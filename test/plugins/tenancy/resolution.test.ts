@@ -1,14 +1,14 @@
 /** The resolution of a request's tenant, over HTTP. */
 import type { FastifyInstance } from 'fastify'
-import type { DatabaseSection } from '../../helpers/postgres.js'
-import type { TokenClaims } from '../../helpers/tokens.js'
-import type { TenancyOptions } from '../../../plugins/tenancy/index.js'
 import fp from 'fastify-plugin'
 import { RawNode } from 'kysely'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import database from '../../../plugins/database/index.js'
+import type { TenancyOptions } from '../../../plugins/tenancy/index.js'
 import { testApp } from '../../helpers/app.js'
+import type { DatabaseSection } from '../../helpers/postgres.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import type { TokenClaims } from '../../helpers/tokens.js'
 import { bearer } from '../../helpers/tokens.js'
 
 interface Options extends TenancyOptions {

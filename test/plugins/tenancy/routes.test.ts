@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { testServer } from '../../helpers/server.js'
 import { forEachEngine } from '../../helpers/postgres.js'
+import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
 

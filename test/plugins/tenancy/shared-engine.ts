@@ -1,8 +1,8 @@
 /** One database for all apps of a test file, since it takes a second or two to start. */
 import type { FastifyInstance } from 'fastify'
+import fp from 'fastify-plugin'
 import type { Test } from 'tap'
 import type { EngineOptions } from '../../../lib/database/index.js'
-import fp from 'fastify-plugin'
 import { createEngine } from '../../../lib/database/index.js'
 
 /** Registers a stand-in for the plugin database, on an engine that ends with the tests. The tenants exist. */

@@ -1,11 +1,11 @@
 /** The plugin in its own app, with its dependencies, and a local payprov with the tenants' accounts. */
-import type { Test } from 'tap'
-import type { Ask } from '../../http/caller.js'
 import type { FastifyInstance } from 'fastify'
+import type { Test } from 'tap'
 import type { TenantBillingOptions } from '../../../plugins/tenant-billing/index.js'
-import { secretText } from '../../helpers/log-scan.js'
-import { payprovWorld, type Account, type PayprovWorld } from '../../helpers/payprov/index.js'
 import { testApp } from '../../helpers/app.js'
+import { secretText } from '../../helpers/log-scan.js'
+import { type Account, type PayprovWorld, payprovWorld } from '../../helpers/payprov/index.js'
+import type { Ask } from '../../http/caller.js'
 
 export const product = {
   name: 'Berth',

@@ -1,9 +1,9 @@
 /** Responses when payprov rejects a request, is slow, unreachable, or returns nonsense; and that no operation is half-done. */
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { atOnce } from '../../helpers/at-once.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { refused } from '../../http/caller.js'
-import { open, product, type Opened } from './app.js'
+import { open, type Opened, product } from './app.js'
 
 const unknown = '7f3d4c7e-5f0e-4c9b-9a39-5f1c6f9a0b11'
 

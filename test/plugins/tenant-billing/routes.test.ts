@@ -1,10 +1,10 @@
 /** Tenants bill their customers, each through its own account. */
 import { test } from 'tap'
+import { type Account, payprovWorld } from '../../helpers/payprov/index.js'
 import { forEachEngine } from '../../helpers/postgres.js'
-import { payprovWorld, type Account } from '../../helpers/payprov/index.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, refused, type Ask, type Body } from '../../http/caller.js'
+import { type Ask, type Body, caller, refused } from '../../http/caller.js'
 import { open, openAccount, product } from './app.js'
 
 const urls = { successUrl: 'https://harbour.example/thanks?checkout={CHECKOUT_ID}', cancelUrl: 'http://localhost:8080/prices' }

@@ -1,5 +1,5 @@
-import { test } from 'tap'
 import { Writable } from 'node:stream'
+import { test } from 'tap'
 import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { ownApp } from './app.js'

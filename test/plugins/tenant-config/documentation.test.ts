@@ -1,6 +1,6 @@
 import { Validator } from '@seriousme/openapi-schema-validator'
 import type { FastifyInstance } from 'fastify'
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import tenantConfig from '../../../plugins/tenant-config/index.js'
 import { testServer } from '../../helpers/server.js'
 import { ownApp } from './app.js'

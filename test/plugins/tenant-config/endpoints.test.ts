@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { testServer } from '../../helpers/server.js'
 import { forEachEngine } from '../../helpers/postgres.js'
+import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { admin, ask, notes, platform, save } from './document.js'
 

@@ -1,6 +1,6 @@
 /** Routes of tenants that share their compiled form, and routes that do not. */
-import type { Route } from '../../../lib/schema/route.js'
 import { test } from 'tap'
+import type { Route } from '../../../lib/schema/route.js'
 import { createSharedRoutes } from '../../../plugins/tenant-config/load.js'
 import { compile } from '../../lib/compiler/routes.js'
 import { scopeOf } from '../../lib/queries/helpers.js'

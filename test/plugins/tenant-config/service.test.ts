@@ -1,9 +1,9 @@
 import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createConfigService } from '../../../plugins/tenant-config/service.js'
 import type { ConfigStore } from '../../../plugins/tenant-config/store.js'
 import { context } from '../../lib/tenant-document/documents.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 test('of two concurrent saves, secret references were compared with the document before the first', async (t) => {
   const credentials = { email: { apiKey: '{{secret:mail}}' } }

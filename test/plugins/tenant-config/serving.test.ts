@@ -1,6 +1,6 @@
 import { test } from 'tap'
-import { testServer } from '../../helpers/server.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { testServer } from '../../helpers/server.js'
 import { admin, ask, notes, platform, save, user } from './document.js'
 
 test("settings and shared environment settings reach a tenant's routes, and platform routes can read the settings", async (t) => {

@@ -1,7 +1,7 @@
 /** The size of data that a tenant's route builds from stored rows and a caller's values: more than the server can hold is rejected. */
-import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
+import type { TestDocument } from '../../helpers/server.js'
 import { testServer } from '../../helpers/server.js'
 import { ask, save } from './document.js'
 

@@ -1,11 +1,11 @@
 /** Deep role hierarchies, and roles of users whose tenant a gateway names. */
 import { test } from 'tap'
 import conventions from '../../../plugins/conventions/index.js'
-import { requireRbacGrant, checkRbac, type RbacConfig, type Role } from '../../../plugins/tenant-rbac/roles.js'
-import { refused } from '../../http/caller.js'
-import { signToken } from '../../helpers/tokens.js'
-import { open, postgresSection } from '../auth/app.js'
+import { checkRbac, type RbacConfig, requireRbacGrant, type Role } from '../../../plugins/tenant-rbac/roles.js'
 import { testApp } from '../../helpers/app.js'
+import { signToken } from '../../helpers/tokens.js'
+import { refused } from '../../http/caller.js'
+import { open, postgresSection } from '../auth/app.js'
 
 /** Each inherits from the previous one. */
 function chain (length: number, permissions: readonly string[] = []): RbacConfig {

@@ -1,6 +1,6 @@
 import type { FastifyInstance } from 'fastify'
-import type { Topic } from '../../../lib/database/events.js'
 import { test } from 'tap'
+import type { Topic } from '../../../lib/database/events.js'
 import { makeKey, rotateKey } from '../api-keys/key.js'
 import { open, postgresSection, statuses } from '../auth/app.js'
 

@@ -1,8 +1,8 @@
 import { test } from 'tap'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { refused } from '../../http/caller.js'
-import { open, platformKey, postgresSection, statuses } from '../auth/app.js'
 import { makeKey } from '../api-keys/key.js'
+import { open, platformKey, postgresSection, statuses } from '../auth/app.js'
 
 const admin = (tenant: string) => ({ role: 'admin', tenant_id: tenant })
 const may = { '/read': 200, '/write': 200 }

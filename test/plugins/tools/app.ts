@@ -1,7 +1,7 @@
 /** A server with tools, and a route through which tests list and call them. */
 import type { FastifyInstance } from 'fastify'
 import type { Test } from 'tap'
-import { testServer, type TestDocument, type TestServerOptions } from '../../helpers/server.js'
+import { type TestDocument, testServer, type TestServerOptions } from '../../helpers/server.js'
 import { bearer, type TokenClaims } from '../../helpers/tokens.js'
 
 export const document: TestDocument = {

@@ -1,11 +1,11 @@
 /** The plugin usage in its own app, with only its dependencies. */
+import type { FastifyInstance } from 'fastify'
+import { sql } from 'kysely'
 import type { Test } from 'tap'
 import type { Plans } from '../../../lib/schema/plans.js'
-import type { Ask } from '../../http/caller.js'
-import type { FastifyInstance } from 'fastify'
 import type { UsageOptions } from '../../../plugins/usage/index.js'
-import { sql } from 'kysely'
 import { testApp, type TestEngine } from '../../helpers/app.js'
+import type { Ask } from '../../http/caller.js'
 
 export { fakeClock } from '../secrets/app.js'
 

@@ -1,10 +1,10 @@
 import { test } from 'tap'
-import { bytesText, allowed, refuseAmount } from '../../../plugins/usage/metrics.js'
-import { add, createCounts, noFigures } from '../../../plugins/usage/counts.js'
-import { dayOf, daysOf, monthOf } from '../../../plugins/usage/periods.js'
-import { createPlans } from '../../../lib/plans/plans.js'
-import { fakeClock, smallPlans } from './app.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { createPlans } from '../../../lib/plans/plans.js'
+import { add, createCounts, noFigures } from '../../../plugins/usage/counts.js'
+import { allowed, bytesText, refuseAmount } from '../../../plugins/usage/metrics.js'
+import { dayOf, daysOf, monthOf } from '../../../plugins/usage/periods.js'
+import { fakeClock, smallPlans } from './app.js'
 
 test('days and months are in UTC, leap years included', async (t) => {
   t.equal(dayOf(Date.parse('2026-02-28T23:59:59.999Z')), '2026-02-28')

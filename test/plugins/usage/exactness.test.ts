@@ -1,10 +1,10 @@
-import { test } from 'tap'
 import { sql } from 'kysely'
-import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
-import { createUsage } from '../../../plugins/usage/service.js'
-import { createPlans } from '../../../lib/plans/plans.js'
-import { fakeClock, open } from './app.js'
+import { test } from 'tap'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+import { createPlans } from '../../../lib/plans/plans.js'
+import { createUsage } from '../../../plugins/usage/service.js'
+import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { fakeClock, open } from './app.js'
 
 test('a million increments over a thousand tenants are all in the ledger after a stop', (t) =>
   forEachEngine(t, async (t, engine) => {

@@ -1,12 +1,12 @@
-import { test, type Test } from 'tap'
 import { sql } from 'kysely'
-import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
-import { createUsageStore } from '../../../plugins/usage/store.js'
+import { type Test, test } from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { createPlans } from '../../../lib/plans/plans.js'
 import { noFigures } from '../../../plugins/usage/counts.js'
 import { createGauges } from '../../../plugins/usage/gauges.js'
-import { createPlans } from '../../../lib/plans/plans.js'
+import { createUsageStore } from '../../../plugins/usage/store.js'
+import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { admitted, instanceSilentFor, open, smallPlans } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 
 async function section (t: Test): Promise<DatabaseSection> {
   const { connectionString } = await postgresDatabase(t)

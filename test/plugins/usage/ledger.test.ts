@@ -1,15 +1,15 @@
-import { test, type Test } from 'tap'
 import { sql } from 'kysely'
-import { until } from '../../helpers/instances.js'
-import { forEachEngine, postgresDatabase, postgresServer } from '../../helpers/postgres.js'
+import { type Test, test } from 'tap'
 import { createEngine } from '../../../lib/database/index.js'
 import { planSql } from '../../../lib/database/migrations/plan.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 import { noFigures } from '../../../plugins/usage/counts.js'
 import { maxAmount } from '../../../plugins/usage/metrics.js'
 import { createUsage } from '../../../plugins/usage/service.js'
 import { createUsageStore, type UsageStore } from '../../../plugins/usage/store.js'
+import { until } from '../../helpers/instances.js'
+import { forEachEngine, postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { fakeClock, ledgerOf, open, type Opened } from './app.js'
-import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
 
 // One app for each engine, in which each test has its own tenants.
 test('the ledger', (t) =>

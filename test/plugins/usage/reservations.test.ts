@@ -1,8 +1,8 @@
 import type { FastifyInstance } from 'fastify'
-import { test, type Test } from 'tap'
 import { sql } from 'kysely'
-import { forEachEngine, postgresDatabase, type DatabaseSection } from '../../helpers/postgres.js'
+import { type Test, test } from 'tap'
 import { createUsageStore } from '../../../plugins/usage/store.js'
+import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { admitted, fakeClock, instanceSilentFor, ledgerOf, open } from './app.js'
 
 const MB = 1_048_576

@@ -1,5 +1,5 @@
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'

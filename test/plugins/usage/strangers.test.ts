@@ -1,6 +1,6 @@
-import { test } from 'tap'
 import type { FastifyInstance, InjectOptions } from 'fastify'
-import { testServer, type TestDocument } from '../../helpers/server.js'
+import { test } from 'tap'
+import { type TestDocument, testServer } from '../../helpers/server.js'
 import { bearer, signToken } from '../../helpers/tokens.js'
 
 const stranger = { 'x-tenant-id': 'acme' }

@@ -1,10 +1,10 @@
 /** Link tokens in the wrong hands, at the wrong time, and on several servers. */
-import { test, type Test } from 'tap'
+import { type Test, test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { refused, type Reply } from '../../http/caller.js'
 import { addUser, password } from '../login/app.js'
-import { open, tokenOf, type Opened } from '../passwords/app.js'
+import { open, type Opened, tokenOf } from '../passwords/app.js'
 
 const boss = 'boss@example.com'
 const email = 'ada@example.com'

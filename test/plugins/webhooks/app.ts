@@ -1,18 +1,18 @@
 /** The plugin webhooks in its own app, with only its dependencies; and receivers. */
-import type { Test } from 'tap'
 import type { ServerResponse } from 'node:http'
-import type { OutboundWebhook } from '../../../lib/schema/webhook.js'
-import type { Ask } from '../../http/caller.js'
-import type { FastifyInstance } from 'fastify'
-import type { WebhooksOptions } from '../../../plugins/webhooks/index.js'
 import { setTimeout as sleep } from 'node:timers/promises'
+import type { FastifyInstance } from 'fastify'
+import { Webhook } from 'standardwebhooks'
+import type { Test } from 'tap'
 import { compileOutboundWebhook, tenantWebhookSources } from '../../../lib/connectors/outbound-webhook.js'
 import { FaultList } from '../../../lib/schema/faults.js'
-import { Webhook } from 'standardwebhooks'
-import { remote, type Arrived, type Remote } from '../../helpers/remote.js'
-import { tenantDocuments } from '../../helpers/tenant-documents.js'
-import { fakeClock } from '../secrets/app.js'
+import type { OutboundWebhook } from '../../../lib/schema/webhook.js'
+import type { WebhooksOptions } from '../../../plugins/webhooks/index.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
+import { type Arrived, type Remote, remote } from '../../helpers/remote.js'
+import { tenantDocuments } from '../../helpers/tenant-documents.js'
+import type { Ask } from '../../http/caller.js'
+import { fakeClock } from '../secrets/app.js'
 
 export type Clock = ReturnType<typeof fakeClock>
 

@@ -1,5 +1,4 @@
 /** Large numbers of events, and the removal of old ones. */
-import type { SubscriberDirectory, Subscribers } from '../../../plugins/webhooks/subscribers.js'
 import { randomUUID } from 'node:crypto'
 import { sql } from 'kysely'
 import { test } from 'tap'
@@ -7,6 +6,7 @@ import { compileOutboundWebhook, tenantWebhookSources } from '../../../lib/conne
 import { FaultList } from '../../../lib/schema/faults.js'
 import { fanOut } from '../../../plugins/webhooks/fan-out.js'
 import { sweepDeliveries, takeDue, takeStatement, type Turn } from '../../../plugins/webhooks/store.js'
+import type { SubscriberDirectory, Subscribers } from '../../../plugins/webhooks/subscribers.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { open } from './app.js'
 

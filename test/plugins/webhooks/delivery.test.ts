@@ -1,9 +1,9 @@
 /** The delivery of events: signed, in order, retried, logged, and isolated. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
-import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { open, receiver, until, verify, type Receiver } from './app.js'
+import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import { open, type Receiver, receiver, until, verify } from './app.js'
 
 const minute = 60_000 // ms
 const hour = 60 * minute

@@ -1,14 +1,14 @@
 import type { FastifyInstance } from 'fastify'
-import type { ProviderEvent, Snapshot } from '../../../plugins/billing/providers/provider.js'
 import t, { type Test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { builtInPlans } from '../../../lib/plans/plans.js'
 import { optional } from '../../../lib/plugin/define.js'
+import type { ProviderEvent, Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { createNotices } from '../../../plugins/usage/notices.js'
-import { forEachEngine } from '../../helpers/postgres.js'
-import { testServer, type TestDocument } from '../../helpers/server.js'
 import { until } from '../../helpers/instances.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { forEachEngine } from '../../helpers/postgres.js'
+import { type TestDocument, testServer } from '../../helpers/server.js'
 
 /** Events are written, and not sent. */
 const document: TestDocument = {

@@ -1,13 +1,13 @@
 /** Webhooks of the whole server: events of routes' writes, in the same transaction. */
 import type { ServerResponse } from 'node:http'
-import type { TestDocument } from '../../helpers/server.js'
 import { test } from 'tap'
-import { remoteCaller, caller } from '../../http/caller.js'
 import { startInstance } from '../../helpers/instances.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
+import type { TestDocument } from '../../helpers/server.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { receiver, until, verify, type Receiver } from './app.js'
+import { caller, remoteCaller } from '../../http/caller.js'
+import { type Receiver, receiver, until, verify } from './app.js'
 
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 const tables: TestDocument['tables'] = {

@@ -1,18 +1,18 @@
 /** Tenants, the platform and several processes share the sending of webhooks. */
 import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createSecretCipher } from '../../../lib/secrets/cipher.js'
 import { makeMasterKey, masterKeys, parseMasterKey } from '../../../lib/secrets/master-key.js'
 import { rekeySecrets } from '../../../lib/secrets/rekey.js'
-import { signToken } from '../../helpers/tokens.js'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { testApp } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
 import { testMasterKey } from '../../helpers/server.js'
+import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
-import { open, receiver, until, verify, type Receiver } from './app.js'
-import { tenantRef } from '../../../lib/identity/tenant-ref.js'
-import { testApp } from '../../helpers/app.js'
+import { open, type Receiver, receiver, until, verify } from './app.js'
 
 const events = ['entity.*']
 const to = ({ origin }: Receiver, name = 'out') => ({ name, url: `${origin}/`, events })

@@ -1,6 +1,6 @@
 /** Callers without credentials read only the runs that they started. */
-import { test } from 'tap'
 import { sql } from 'kysely'
+import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'

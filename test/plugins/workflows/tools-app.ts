@@ -1,10 +1,10 @@
 /** A server with workflows whose steps ask a model. The test decides when the model answers, and which tools it calls. */
 import type { FastifyInstance } from 'fastify'
+import { CompiledQuery } from 'kysely'
 import type { Test } from 'tap'
 import type { TestDocument, TestServerOptions } from '../../helpers/server.js'
-import { CompiledQuery } from 'kysely'
 import { signToken } from '../../helpers/tokens.js'
-import { caller, type Reply, type Ask } from '../../http/caller.js'
+import { type Ask, caller, type Reply } from '../../http/caller.js'
 import { notes } from '../agent/app.js'
 import { agentOf, begin, chunk, finish, open as openModels, toolChunk, wireProvider } from '../models/app.js'
 import { eventually } from '../queue/app.js'

@@ -1,15 +1,15 @@
 /** Steps that call tools, in runs that one process starts and others run. */
-import { test, type Test } from 'tap'
 import { sql } from 'kysely'
-import { postgresDatabase } from '../../helpers/postgres.js'
+import { type Test, test } from 'tap'
 import { startInstance, until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
-import { testServer, type TestDocument } from '../../helpers/server.js'
+import { postgresDatabase } from '../../helpers/postgres.js'
+import { type TestDocument, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller } from '../../http/caller.js'
 import { agentOf } from '../models/app.js'
 import { eventually } from '../queue/app.js'
-import { boss, document, gate, modelWithTools, type AskedCall } from './tools-app.js'
+import { type AskedCall, boss, document, gate, modelWithTools } from './tools-app.js'
 
 const asks = (id: string) => ({ id, type: 'llm' as const, prompt: id, params: { tools: ['add_note'] } })
 

@@ -1,7 +1,7 @@
 /** Tools of routes in steps of workflows: they have the rights that a request of the run's caller would have at that moment. */
+import { CompiledQuery } from 'kysely'
 import type { Test } from 'tap'
 import { test } from 'tap'
-import { CompiledQuery } from 'kysely'
 import { until } from '../../helpers/instances.js'
 import { signToken } from '../../helpers/tokens.js'
 import { addUser, password } from '../login/app.js'

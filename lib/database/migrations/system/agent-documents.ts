@@ -1,6 +1,6 @@
 /** Documents for search, and the text of their chunks. Their vectors are in a separate table (vector-tables.ts), or in another store. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const tables = [
   'tenantry.agent_documents',

@@ -1,6 +1,6 @@
 /** API keys of tenants, each stored as a hash. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const tables = ['tenantry.api_keys']
 

@@ -1,6 +1,6 @@
 /** Attempts with passwords and codes within a window. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const attempts: SystemMigration = {
   description: 'attempts',

@@ -1,6 +1,6 @@
 /** The audit log. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const auditLog: SystemMigration = {
   description: 'audit_log',

@@ -1,6 +1,6 @@
 /** The subscriptions of tenants at payment providers, and the events of these providers. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const tables = ['tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events']
 

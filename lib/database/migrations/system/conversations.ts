@@ -1,6 +1,6 @@
 /** Conversations of users with language models. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const conversationsTable = 'tenantry.conversations'
 const messagesTable = 'tenantry.conversation_messages'

@@ -1,6 +1,6 @@
 /** Parts of resumable uploads. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const fileParts: SystemMigration = {
   description: 'file_parts',

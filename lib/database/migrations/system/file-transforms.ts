@@ -1,6 +1,6 @@
 /** Images derived from files, stored as objects beside them. Their bytes are part of the file's `counted`. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const fileTransforms: SystemMigration = {
   description: 'file_transforms',

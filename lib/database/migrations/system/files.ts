@@ -1,6 +1,6 @@
 /** Files: their names, owners and states. Their bytes are in an object store. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const files: SystemMigration = {
   description: 'files',

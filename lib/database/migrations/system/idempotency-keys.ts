@@ -1,6 +1,6 @@
 /** Idempotency keys of requests, with the responses to replay. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const table = 'tenantry.idempotency_keys'
 

@@ -1,6 +1,6 @@
 /** The renewal of a tenant's OAuth 2.0 tokens: its holder and its time. The tokens themselves are secrets. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const tables = ['tenantry.oauth_tokens']
 

@@ -3,8 +3,8 @@
  * running server's role need not create any. A job's tenant and task are columns generated from its data. Further indexes serve
  * the queries of the workers of plugins/queue.
  */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const queue: SystemMigration = {
   description: 'queue',

@@ -3,8 +3,8 @@
  * call costs three times as much. A gate is a sequence, because its last value is visible at once, whatever the snapshot. It is 1
  * while `realtime_recorded` has an entry for one of its tables, else 0.
  */
-import type { SystemMigration } from './system-migration.js'
 import { gateCount, gateName } from '../change-triggers.js'
+import type { SystemMigration } from './system-migration.js'
 
 const gates = Array.from({ length: gateCount }, (_, number) => gateName(number))
 const filters = Array.from({ length: 16 }, (_, index) => `'tenantry.realtime_filter_${index}'::regclass`)

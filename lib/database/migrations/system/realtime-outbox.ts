@@ -2,8 +2,8 @@
  * Changes are recorded only if a client may watch them. `realtime_recorded` has an entry for each table of a tenant that is watched, or was
  * watched recently. A trigger writes to `realtime_outbox`. After the commit, the change moves to `realtime_changes` with its position.
  */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const owned = ['tenantry.realtime_outbox', 'tenantry.realtime_recorded']
 const filters = Array.from({ length: 16 }, (_, index) => `tenantry.realtime_filter_${index}`)

@@ -2,8 +2,8 @@
  * Realtime: row changes, which a trigger writes in the transaction of the row (record-change.ts); the head of each tenant's
  * changes; the members of rooms; and room messages on their way to other processes.
  */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const owned = ['tenantry.realtime_changes', 'tenantry.realtime_heads', 'tenantry.realtime_members', 'tenantry.realtime_messages']
 

@@ -1,6 +1,6 @@
 /** Sessions with refresh tokens. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const refreshTokens: SystemMigration = {
   description: 'refresh_tokens',

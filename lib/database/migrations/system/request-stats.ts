@@ -1,6 +1,6 @@
 /** Figures of requests, for `/analytics/summary`. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const requestStats: SystemMigration = {
   description: 'request_stats',

@@ -1,6 +1,6 @@
 /** Limits of tenants for their users, and the users' consumption. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const tables = ['tenantry.resource_usage', 'tenantry.resource_limits']
 

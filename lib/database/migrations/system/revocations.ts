@@ -1,6 +1,6 @@
 /** Tokens that were revoked before they expired. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const revocations: SystemMigration = {
   description: 'revocations',

@@ -4,10 +4,10 @@
  * no foreign keys to each other, because `role_permissions` serves whichever tables the document names. plugins/rbac deletes
  * dependent rows in the same transaction. The migration fails if the name belongs to a table with another purpose.
  */
-import type { SystemMigration } from './system-migration.js'
 import { rolePermissions, type RoleTables } from '../../declared-tables.js'
 import { identifier } from '../../sql.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const named = /^(?:roles|permissions|user_roles)_table_[a-z_][a-z0-9_]*$/
 

@@ -1,6 +1,6 @@
 /** Values of secrets that earlier rotations keep valid for a while; the latest of them stays in tenantry.secrets. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const tables = ['tenantry.secret_earlier_values']
 

@@ -1,6 +1,6 @@
 /** Secrets of tenants, encrypted. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const tables = ['tenantry.secrets']
 

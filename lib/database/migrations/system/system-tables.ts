@@ -1,6 +1,6 @@
 /** The schema of the server's own tables, the record of migrations, and documents of `firebaseQueries`. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const systemTables: SystemMigration = {
   description: 'system_tables',

@@ -1,6 +1,6 @@
 /** The saved documents of tenants. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const tables = ['tenantry.tenant_configs']
 

@@ -1,6 +1,6 @@
 /** Tenants' roles for their users. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const tables = ['tenantry.tenant_rbac', 'tenantry.tenant_roles']
 

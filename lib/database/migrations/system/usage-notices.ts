@@ -1,6 +1,6 @@
 /** Limits that tenants have reached. Each sends one event in a period. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const table = 'tenantry.usage_notices'
 

@@ -1,6 +1,6 @@
 /** Requests of tenants and the bytes of their bodies, counted together: one row per day, and one write instead of two. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const table = 'tenantry.usage_requests'
 

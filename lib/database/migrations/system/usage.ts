@@ -1,6 +1,6 @@
 /** The usage of tenants, and the instances that count it. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const tables = ['tenantry.usage_counters', 'tenantry.usage_gauges', 'tenantry.usage_reservations']
 

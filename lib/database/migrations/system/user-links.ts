@@ -1,6 +1,6 @@
 /** One-time links in mails: password resets, address confirmations, invitations. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const userLinks: SystemMigration = {
   description: 'user_links',

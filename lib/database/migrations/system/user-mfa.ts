@@ -1,6 +1,6 @@
 /** Second factors of users. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const userMfa: SystemMigration = {
   description: 'user_mfa',

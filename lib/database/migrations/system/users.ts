@@ -1,6 +1,6 @@
 /** Users with passwords. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 export const users: SystemMigration = {
   description: 'users',

@@ -2,9 +2,9 @@
  * Vectors of chunks, in PostgreSQL's extension vector (pgvector). The configuration determines the dimensions, and each number of
  * dimensions has its own table and migrations. Another number adds another table, and a server accepts migrations of other configurations.
  */
-import type { SystemMigration } from './system-migration.js'
-import { vectorTableName, type VectorTable } from '../../document-tables.js'
+import { type VectorTable, vectorTableName } from '../../document-tables.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const named = /^agent_vectors_(?:index_)?\d+$/
 

@@ -1,6 +1,6 @@
 /** Deliveries of inbound webhooks, so that each is handled only once. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const table = 'tenantry.webhook_receipts'
 

@@ -1,6 +1,6 @@
 /** Outbound webhooks: events, written in the transaction of their changes, and their deliveries. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const events = 'tenantry.webhook_events'
 const others = ['tenantry.webhook_deliveries', 'tenantry.webhook_secrets']

@@ -1,6 +1,6 @@
 /** The next run of workflows with a schedule. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const table = 'tenantry.workflow_schedules'
 

@@ -1,6 +1,6 @@
 /** Asynchronous runs of workflows, and their started steps. */
-import type { SystemMigration } from './system-migration.js'
 import { noSecurity, policyStatements } from '../policies.js'
+import type { SystemMigration } from './system-migration.js'
 
 const tables = ['tenantry.workflow_runs', 'tenantry.workflow_steps']
 

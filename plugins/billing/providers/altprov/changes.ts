@@ -1,12 +1,13 @@
 /** Changes of a subscription of Stripe. A requested change replaces the plan of a schedule. */
 import type Stripe from 'stripe'
+import { failure } from '../../../../lib/errors.js'
 import type { CallTime } from '../call.js'
 import type { Snapshot } from '../provider.js'
-import { checkId, keyOf, type ProviderResponse, type AltprovClient } from './client.js'
-import { failure } from '../../../../lib/errors.js'
+import { type AltprovClient, checkId, keyOf, type ProviderResponse } from './client.js'
 import {
-  readReleased, readSchedule, readPrice, readPrices, readProduct, type AltprovDiscounts, type AltprovItem,
-  type AltprovPhase, type AltprovPrice, type AltprovSchedule, type AltprovSubscription
+  type AltprovDiscounts, type AltprovItem,
+  type AltprovPhase, type AltprovPrice, type AltprovSchedule, type AltprovSubscription,
+  readPrice, readPrices, readProduct, readReleased, readSchedule
 } from './documented.js'
 import { idOf, isCanceling, snapshotOf, subscriptionOf } from './snapshot.js'
 

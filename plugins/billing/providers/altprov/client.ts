@@ -2,14 +2,15 @@
  * The client of `altprov` (Stripe's API, of the version that the SDK pins) on its own SDK. This file bounds the time, the size of a
  * response and redirects, which the SDK does not; only `callProvider` retries.
  */
-import type Stripe from 'stripe'
-import {
-  callProvider, ProviderFault, readText, cleanReason, kindOfStatus, requireBounded, retryAfterOf, type CallTime,
-  type FaultKind
-} from '../call.js'
-import { parseBounded } from '../../../../lib/json/bounds.js'
-import { failure } from '../../../../lib/errors.js'
 import { createHash } from 'node:crypto'
+import type Stripe from 'stripe'
+import { failure } from '../../../../lib/errors.js'
+import { parseBounded } from '../../../../lib/json/bounds.js'
+import {
+  callProvider, type CallTime,
+  cleanReason, type FaultKind,
+  kindOfStatus, ProviderFault, readText, requireBounded, retryAfterOf
+} from '../call.js'
 
 export type AltprovPackage = typeof Stripe
 

@@ -3,12 +3,12 @@
  * an hour. So a customer is created under one idempotency key of its tenant, which creates no second one for a day, and subscriptions are
  * read by customer, never by search.
  */
-import type { CallTime } from '../call.js'
-import type { CheckoutInput } from '../provider.js'
 import { failure } from '../../../../lib/errors.js'
 import { isTenantId, type Owner } from '../../../../lib/identity/tenant-ref.js'
+import type { CallTime } from '../call.js'
+import type { CheckoutInput } from '../provider.js'
+import { type AltprovClient, keyOf } from './client.js'
 import { readCustomer, readCustomers, readFound } from './documented.js'
-import { keyOf, type AltprovClient } from './client.js'
 import { idOf } from './snapshot.js'
 
 const maxCustomers = 10 // of one tenant; several exist only if some were created by hand

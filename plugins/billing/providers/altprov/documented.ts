@@ -2,7 +2,7 @@
  * The used members of Stripe's objects, as its API documents them from 2025-03-31 on (periods belong to items, an invoice has a parent) and
  * before (they belong to the subscription). An event has the version of its webhook endpoint, which may differ from that of the SDK.
  */
-import { Type, type Static, type TSchema } from 'typebox'
+import { type Static, type TSchema, Type } from 'typebox'
 import { documented, Id as IdOf } from '../call.js'
 
 /** Seconds since 1970, until the year 9999. */

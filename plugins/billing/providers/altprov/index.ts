@@ -1,11 +1,11 @@
 /** The payment provider `altprov`: Stripe's API, on its SDK, which is an optional peer. */
 import type { Owner } from '../../../../lib/identity/tenant-ref.js'
-import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { CallTime, orNone } from '../call.js'
-import { cancel, changeAtPeriodEnd, changeNow, expanded, resume, priceOf, type Change } from './changes.js'
-import { createAltprovClient, loadAltprov, type AltprovClient } from './client.js'
+import type { Checkout, CheckoutInput, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
+import { cancel, type Change, changeAtPeriodEnd, changeNow, expanded, priceOf, resume } from './changes.js'
+import { type AltprovClient, createAltprovClient, loadAltprov } from './client.js'
 import { customerOf, customersOfSubscriptions } from './customers.js'
-import { readCheckout, readList, type AltprovSubscription } from './documented.js'
+import { type AltprovSubscription, readCheckout, readList } from './documented.js'
 import { snapshotOf, subscriptionOf } from './snapshot.js'
 import { readAltprovWebhook } from './webhook.js'
 

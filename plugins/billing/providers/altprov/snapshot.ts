@@ -1,8 +1,8 @@
 /** A subscription of Stripe in the platform's terms. */
-import type { Snapshot, SubscriptionStatus } from '../provider.js'
 import { isTenantId, type TenantId } from '../../../../lib/identity/tenant-ref.js'
 import { ProviderFault } from '../call.js'
-import { readSubscription, type AltprovItem, type AltprovSubscription } from './documented.js'
+import type { Snapshot, SubscriptionStatus } from '../provider.js'
+import { type AltprovItem, type AltprovSubscription, readSubscription } from './documented.js'
 
 /** `incomplete_expired` was never paid, whatever its period says; `paused` waits for a payment method, and gives no plan. */
 const statuses: Readonly<Record<AltprovSubscription['status'], SubscriptionStatus>> = {

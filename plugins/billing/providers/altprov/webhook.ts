@@ -1,11 +1,11 @@
 /** Webhooks of Stripe: their signature and their content. */
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Payment, ProviderEvent } from '../provider.js'
 import { failure } from '../../../../lib/errors.js'
 import { jsonExcess } from '../../../../lib/json/bounds.js'
 import { stripe } from '../../../../lib/webhooks/schemes.js'
 import { ProviderFault } from '../call.js'
-import { readCharge, readEvent, readInvoice, readSession, type AltprovEvent, type AltprovInvoice } from './documented.js'
+import type { Payment, ProviderEvent } from '../provider.js'
+import { type AltprovEvent, type AltprovInvoice, readCharge, readEvent, readInvoice, readSession } from './documented.js'
 import { idOf, snapshotOf, subscriptionOf, tenantOf, time } from './snapshot.js'
 
 export interface SignedBody {

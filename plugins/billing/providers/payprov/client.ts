@@ -2,16 +2,16 @@
  * The client of `payprov` (Polar's API, version 2026-04) on its own SDK, for the platform's key and for those of tenants. This file bounds
  * the time, the size of a response, redirects and repeated calls, which the SDK does not.
  */
+import { createHash } from 'node:crypto'
 import type { createCheckoutsService } from '@polar-sh/sdk/2026-04/services/checkouts'
 import type { createCustomersService } from '@polar-sh/sdk/2026-04/services/customers'
 import type { createProductsService } from '@polar-sh/sdk/2026-04/services/products'
 import type { createSubscriptionsService } from '@polar-sh/sdk/2026-04/services/subscriptions'
-import {
-  CallTime, callProvider, readText, cleanReason, kindOfStatus, ProviderFault, requireBounded, retryAfterOf,
-  type CallOptions, type FaultKind
-} from '../call.js'
-import { createHash } from 'node:crypto'
 import { parseBounded } from '../../../../lib/json/bounds.js'
+import {
+  type CallOptions, callProvider, CallTime, cleanReason, type FaultKind,
+  kindOfStatus, ProviderFault, readText, requireBounded, retryAfterOf
+} from '../call.js'
 
 const address = 'https://api.polar.sh'
 

@@ -1,10 +1,10 @@
 /** The payment provider `payprov`: Polar's API, version 2026-04. */
 import type { models } from '@polar-sh/sdk/2026-04'
-import type { Checkout, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { Type } from 'typebox'
 import { isProviderId } from '../../../../lib/document/rules/billing.js'
 import { failure, isFailure } from '../../../../lib/errors.js'
-import { CallTime, orNone, documented, Id as IdOf } from '../call.js'
+import { CallTime, documented, Id as IdOf, orNone } from '../call.js'
+import type { Checkout, PaymentProvider, ProviderSettings, Snapshot } from '../provider.js'
 import { createPayprovClient, type PayprovServices } from './client.js'
 import { readSubscription, snapshotOf, Subscription } from './subscription.js'
 import { webhookReader } from './webhook.js'

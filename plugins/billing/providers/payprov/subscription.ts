@@ -1,8 +1,8 @@
 /** A subscription as Polar documents it, and its snapshot. */
-import type { SubscriptionStatus, Snapshot } from '../provider.js'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { isTenantId, type TenantId } from '../../../../lib/identity/tenant-ref.js'
 import { documented, Id as IdOf, Time } from '../call.js'
+import type { Snapshot, SubscriptionStatus } from '../provider.js'
 
 const Id = IdOf(200)
 const NullableTime = Type.Union([Time, Type.Null()])

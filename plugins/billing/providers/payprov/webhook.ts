@@ -1,11 +1,11 @@
 /** Events of payprov's webhooks, read after the check of their signature. */
 import type { IncomingHttpHeaders } from 'node:http'
-import type { Payment, ProviderEvent } from '../provider.js'
-import { Type, type Static } from 'typebox'
+import { type Static, Type } from 'typebox'
 import { failure } from '../../../../lib/errors.js'
 import { parseBounded } from '../../../../lib/json/bounds.js'
 import { keysOf, verified } from '../../../../lib/webhooks/schemes.js'
-import { ProviderFault, documented, Id as IdOf, Time } from '../call.js'
+import { documented, Id as IdOf, ProviderFault, Time } from '../call.js'
+import type { Payment, ProviderEvent } from '../provider.js'
 import { Customer, readSubscription, snapshotOf, tenantOf } from './subscription.js'
 
 const Id = IdOf(200)

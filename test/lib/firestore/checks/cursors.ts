@@ -1,7 +1,7 @@
 /** Lists whose pages follow a cursor. */
 import type { Ask } from '../../../http/caller.js'
-import type { Check } from './check.js'
 import { refused } from '../../../http/caller.js'
+import type { Check } from './check.js'
 
 export const cursors: Readonly<Record<string, Check>> = {
   'starts a list whose pages follow a cursor': {

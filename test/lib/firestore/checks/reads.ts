@@ -1,6 +1,6 @@
 /** Lists of documents: filters, orders, pages and fields. */
-import type { Check } from './check.js'
 import { refused } from '../../../http/caller.js'
+import type { Check } from './check.js'
 import { bodyOf, fill, idsOf } from './check.js'
 
 export const reads: Readonly<Record<string, Check>> = {

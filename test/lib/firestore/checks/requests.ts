@@ -1,6 +1,6 @@
 /** Rules of every request: transactions, versions, tenants, and forms of values. */
-import type { Check } from './check.js'
 import { refused } from '../../../http/caller.js'
+import type { Check } from './check.js'
 import { bodyOf, idsOf, notes } from './check.js'
 
 export const requests: Readonly<Record<string, Check>> = {

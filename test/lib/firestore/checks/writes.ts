@@ -1,6 +1,6 @@
 /** Writes of documents. */
-import type { Check } from './check.js'
 import { refused } from '../../../http/caller.js'
+import type { Check } from './check.js'
 import { bodyOf } from './check.js'
 
 export const writes: Readonly<Record<string, Check>> = {

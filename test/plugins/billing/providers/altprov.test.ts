@@ -1,13 +1,13 @@
 /** The payment provider `altprov` with a local server that speaks Stripe's protocol. */
-import type { ProviderEvent } from '../../../../plugins/billing/providers/provider.js'
-import type { Subscription } from '../../../helpers/altprov/objects.js'
 import Stripe from 'stripe'
 import { test } from 'tap'
 import { catalogue, type ErrorName } from '../../../../lib/errors.js'
-import { timeOf } from '../../../../plugins/billing/providers/altprov/client.js'
-import { altprovServer } from '../../../helpers/altprov/index.js'
-import { conformance } from './conformance.js'
 import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
+import { timeOf } from '../../../../plugins/billing/providers/altprov/client.js'
+import type { ProviderEvent } from '../../../../plugins/billing/providers/provider.js'
+import { altprovServer } from '../../../helpers/altprov/index.js'
+import type { Subscription } from '../../../helpers/altprov/objects.js'
+import { conformance } from './conformance.js'
 
 const day = 86_400_000 // ms
 const pro = { name: 'Pro', amount: 2900, currency: 'usd', cycle: 'monthly' } as const

@@ -1,17 +1,17 @@
 import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
-import { catalogue, failure, TenantryError, type ErrorName } from '../../../../lib/errors.js'
+import { catalogue, type ErrorName, failure, TenantryError } from '../../../../lib/errors.js'
+import { maxJsonKeys } from '../../../../lib/json/bounds.js'
+import { send as sendAltprov } from '../../../../plugins/billing/providers/altprov/client.js'
 import {
-  CallTime,
+  type CallOptions,
   callProvider,
+  CallTime,
   cleanReason,
   kindOfStatus,
   ProviderFault,
-  retryAfterOf,
-  type CallOptions
+  retryAfterOf
 } from '../../../../plugins/billing/providers/call.js'
-import { maxJsonKeys } from '../../../../lib/json/bounds.js'
-import { send as sendAltprov } from '../../../../plugins/billing/providers/altprov/client.js'
 import { send as sendPayprov } from '../../../../plugins/billing/providers/payprov/client.js'
 import { runProgram } from '../../../helpers/program.js'
 import { remote } from '../../../helpers/remote.js'

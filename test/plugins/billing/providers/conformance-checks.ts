@@ -1,8 +1,8 @@
 /** Helpers of the conformance suite of payment providers. */
 import type { Test } from 'tap'
-import type { PaymentProvider, Snapshot } from '../../../../plugins/billing/providers/provider.js'
-import { catalogue, TenantryError, type ErrorName } from '../../../../lib/errors.js'
+import { catalogue, type ErrorName, TenantryError } from '../../../../lib/errors.js'
 import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
+import type { PaymentProvider, Snapshot } from '../../../../plugins/billing/providers/provider.js'
 
 /** The only subscription of the tenant. */
 export async function one (provider: PaymentProvider, tenant: string): Promise<Snapshot> {

@@ -1,11 +1,11 @@
 /** The behaviour of every payment provider's adapter, tested with a local server that speaks the provider's protocol. */
 import type { Test } from 'tap'
+import { catalogue } from '../../../../lib/errors.js'
+import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
 import type { Snapshot } from '../../../../plugins/billing/providers/provider.js'
 import type { Misfortune, World } from '../../../helpers/payment-world.js'
-import { catalogue } from '../../../../lib/errors.js'
 import { is, one, rejected, textOf } from './conformance-checks.js'
 import { webhooks } from './conformance-webhooks.js'
-import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
 
 const day = 86_400_000 // ms
 const minute = 60_000 // ms

@@ -1,12 +1,12 @@
 import type { IncomingHttpHeaders } from 'node:http'
-import t from 'tap'
 import { Webhook } from 'standardwebhooks'
+import t from 'tap'
 import { catalogue } from '../../../../lib/errors.js'
-import { createPayprovClient } from '../../../../plugins/billing/providers/payprov/client.js'
+import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
 import { keysOf, verified } from '../../../../lib/webhooks/schemes.js'
+import { createPayprovClient } from '../../../../plugins/billing/providers/payprov/client.js'
 import { payprovWorld } from '../../../helpers/payprov/index.js'
 import { conformance } from './conformance.js'
-import { tenantRef } from '../../../../lib/identity/tenant-ref.js'
 
 t.test('payprov passes the suite of all providers', async (t) => {
   await conformance(t, (t) => payprovWorld(t))
