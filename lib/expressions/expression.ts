@@ -159,7 +159,8 @@ const signs: Readonly<Record<string, string>> = {
   QUESTION: '`?`'
 }
 
-function withSigns (summary: string): string {
+/** Some errors of the library have no summary, such as that of `[].all(x, x == x)`: it does not determine the type of `x`. */
+function withSigns (summary = 'the types of the expression cannot be determined'): string {
   return summary
     .replace(/^Unexpected token: ([A-Z]+)$/, (_whole, token: string) => `unexpected: ${signs[token] ?? token}`)
     .replace(/^Expected ([A-Z]+), got ([A-Z]+)$/, (_whole, token: string, got: string) => `expected ${signs[token] ?? token}, got ${signs[got] ?? got}`)

@@ -141,13 +141,17 @@ t.test("macros and matches work in the platform's document, and are rejected in 
   t.strictSame(faults('has(item.a) && item.a.startsWith("x") && size(item.b) > 1', { ofTenant: true }), [])
 })
 
+t.test('faults name the signs of an expression, and always have a text', async (t) => {
+  t.strictSame(faults('item.a +'), ['unexpected: the end of the expression (at character 9)'])
+  t.strictSame(faults('size(item.a'), ['expected `)`, got the end of the expression (at character 12)'])
+  t.strictSame(faults('item.a +* 2'), ['unexpected: `*` (at character 9)'])
+  t.strictSame(faults('[].all(x, x == x)'), ['the types of the expression cannot be determined (at character 1)'])
+})
+
 t.test('cost is bounded', async (t) => {
   t.match(faults(`"${'a'.repeat(4096)}"`), [/at most 4096 characters/])
   t.match(faults(`${'('.repeat(100)}1${')'.repeat(100)}`), [/depth/i])
   t.match(faults('duration(body.text)'), [/string literal/])
-  t.strictSame(faults('item.a +'), ['unexpected: the end of the expression (at character 9)'])
-  t.strictSame(faults('size(item.a'), ['expected `)`, got the end of the expression (at character 12)'])
-  t.strictSame(faults('item.a +* 2'), ['unexpected: `*` (at character 9)'])
   t.match(faults('item.a.matches(body.pattern)'), [/string literal/])
   t.equal(evaluate('duration("90s")'), '90s')
   const body = { big: 'x'.repeat(400_000) }
