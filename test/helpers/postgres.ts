@@ -92,7 +92,7 @@ export async function postgresDatabase (
     query: (text, values) => run(port, name, text, values, user),
     admin: (text, values) => run(port, name, text, values),
     async disconnect () {
-      const rows = await run(port, 'postgres', 'select pg_terminate_backend(pid) from pg_stat_activity where datname = $1', [name])
+      const rows = await run(port, 'postgres', 'select pg_terminate_backend(pid, 5000) from pg_stat_activity where datname = $1', [name])
       return rows.length
     }
   }
