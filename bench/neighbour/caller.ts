@@ -1,4 +1,8 @@
-/** The process of the other tenant: requests at a fixed rate. A response time counts from the time at which the request was due. */
+/**
+ * The process of the other tenant: requests at a fixed rate, on connections that stay open like those of a proxy. A response time counts
+ * from the time at which the request was due. `/health` has a new connection in each slice, which waits behind those of the attack: Node
+ * accepts one connection in each round of the event loop.
+ */
 import { monitorEventLoopDelay } from 'node:perf_hooks'
 import { Agent, request } from 'undici'
 import type { Statuses } from '../../test/helpers/worst-neighbour.js'
@@ -26,6 +30,7 @@ export interface CallerReport {
 }
 
 const resolution = 10 // ms
+const agent = new Agent({ connections: 16, keepAliveTimeout: 60_000 })
 
 process.on('message', async (order: CallerOrder) => {
   process.send?.(await call(order))
@@ -33,8 +38,7 @@ process.on('message', async (order: CallerOrder) => {
 process.once('disconnect', () => process.exit(0))
 
 async function call ({ url, requests, rate, seconds }: CallerOrder): Promise<CallerReport> {
-  const agent = new Agent({ connections: 16 })
-  // A connection of its own: requests that wait for the database must not delay it.
+  // Requests that wait for the database must not delay it.
   const prober = new Agent({ connections: 1 })
   const times: number[] = []
   const failures: Statuses = {}
@@ -79,6 +83,6 @@ async function call ({ url, requests, rate, seconds }: CallerOrder): Promise<Cal
   await Promise.all([...waiting, probing])
   const took = (performance.now() - begin) / 1000
   delays.disable()
-  await Promise.all([agent.close(), prober.close()])
+  await prober.close()
   return { rate: times.length / took, times, failures, health, stall: Math.max(0, delays.max / 1e6 - resolution) }
 }
