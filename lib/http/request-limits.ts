@@ -7,10 +7,8 @@
  * One packet has room for two thousand requests, which would otherwise all start before the loop serves another connection. Responses go
  * out in the order of the requests anyway.
  */
-import { STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance, onRequestHookHandler } from 'fastify'
-import { catalogue, TenantryError } from '../errors.js'
 import { requestIdHeader, securityHeaders } from './response-headers.js'
 
 /** Requests of a connection that run behind its first one. */
@@ -60,12 +58,6 @@ export function passAllHeaders ({ server }: FastifyInstance): void {
 export const limitHeaders: onRequestHookHandler = ({ id, raw: { rawHeaders } }, reply, done) => {
   if (rawHeaders.length <= 2 * maxHeaders) return done()
   // The hooks that set them have not run.
-  reply.headers(securityHeaders).header(requestIdHeader, id)
-  const title = STATUS_CODES[431] ?? catalogue.badRequest.title
-  done(
-    new TenantryError({ ...catalogue.badRequest, status: 431, title }, {
-      message: `The request has more than ${maxHeaders} headers`,
-      headers: { connection: 'close' }
-    })
-  )
+  reply.headers(securityHeaders).header(requestIdHeader, id).header('connection', 'close')
+  done(Object.assign(new Error(`The request has more than ${maxHeaders} headers`), { statusCode: 431, expose: true }))
 }
