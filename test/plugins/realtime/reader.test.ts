@@ -135,23 +135,36 @@ test('unread changes wait without positions, and the first watch starts after th
   t.equal((await sql`select from tenantry.realtime_outbox`.execute(app.db)).rows.length, 0)
 })
 
+/** A store whose news wait while the gate is closed. */
+function gateOf (store: ChangeStore) {
+  let opened: Promise<void> | null = null
+  return {
+    store: {
+      ...store,
+      async news (stamp: number) {
+        await opened
+        return await store.news(stamp)
+      }
+    },
+    /** Returns the function that opens it. */
+    close (): () => void {
+      let open = () => {}
+      opened = new Promise((resolve) => {
+        open = resolve
+      })
+      return () => open()
+    }
+  }
+}
+
 test('tenants take turns with their changes', async (t) => {
   const { store, reader, write } = await readers(t)
-  let release = () => {}
-  let gate: Promise<void> | null = null
-  const own = reader({
-    ...store,
-    async news (stamp) {
-      await gate
-      return await store.news(stamp)
-    }
-  })
+  const gate = gateOf(store)
+  const own = reader(gate.store)
   const sent: Sent[] = []
   await own.open(watchOf('1', 'acme', sent), () => {})
   await own.open(watchOf('2', 'globex', sent), () => {})
-  gate = new Promise((resolve) => {
-    release = resolve
-  })
+  const release = gate.close()
   for (const [tenant, count] of [['acme', 3000], ['globex', 1]] as const) {
     await write(tenant, count)
     while ((await store.assignPositions('')).count > 0);
@@ -164,21 +177,12 @@ test('tenants take turns with their changes', async (t) => {
 
 test('a tenant with many watches does not delay the changes of another tenant', async (t) => {
   const { store, reader, write } = await readers(t)
-  let release = () => {}
-  let gate: Promise<void> | null = null
-  const own = reader({
-    ...store,
-    async news (stamp) {
-      await gate
-      return await store.news(stamp)
-    }
-  })
+  const gate = gateOf(store)
+  const own = reader(gate.store)
   const sent: Sent[] = []
   await Promise.all(Array.from({ length: 2000 }, (_, index) => own.open(watchOf(String(index), 'acme', sent), () => {})))
   await own.open(watchOf('other', 'globex', sent), () => {})
-  gate = new Promise((resolve) => {
-    release = resolve
-  })
+  const release = gate.close()
   for (const [tenant, count] of [['acme', 100], ['globex', 1]] as const) {
     await write(tenant, count)
     while ((await store.assignPositions('')).count > 0);
