@@ -46,9 +46,14 @@ test('only the listed callers may call the built-in endpoints', async (t) => {
   const revoked = tokenOf('attacker', { role: 'admin', sub: 'left' })
   t.equal((await stranger('POST /auth/logout', { token: revoked })).status, 200)
   const expired = signToken({ sub: 'root', role: 'admin' }, { expiresIn: -1 })
-  const nobody: Request[] = [{}, { token: revoked }, { token: expired }, { tenant: 'victim' }, { headers: { 'x-api-key': 'x'.repeat(40) } }, {
-    headers: { authorization: `Basic ${Buffer.from('root:root').toString('base64')}` }
-  }]
+  const unauthenticated: Request[] = [
+    {},
+    { token: revoked },
+    { token: expired },
+    { tenant: 'victim' },
+    { headers: { 'x-api-key': 'x'.repeat(40) } },
+    { headers: { authorization: `Basic ${Buffer.from('root:root').toString('base64')}` } }
+  ]
   const users: Request[] = [{ token: tokenOf('attacker', {}) }, { token: tokenOf('attacker', { role: 'user' }) }, {
     token: tokenOf('attacker', { role: 'Admin' })
   }, { token: tokenOf('attacker', { roles: ['admin'] }) }]
@@ -81,7 +86,7 @@ test('only the listed callers may call the built-in endpoints', async (t) => {
       }
     }
     if (access === 'public' || access === 'signed' || access === 'partial') continue
-    await expect(nobody, [401], 'nobody')
+    await expect(unauthenticated, [401], 'unauthenticated')
     if (access === 'tenant-admin') await expect(users, [403], 'a user')
     if (access === 'platform-admin') await expect([...users, ...strong, ...tenantless], [403], 'a tenant')
     // Another tenant's user counts as anonymous.
@@ -210,7 +215,7 @@ test('roles and keys grant only permissions that their creator has', async (t) =
 
   await t.test('a role that does not exist grants no permissions', async (t) => {
     await save(t, attacker, [{ method: 'get', path: '/guarded', requiredPermissions: ['notes:write'], response: { ok: true } }])
-    for (const role of ['nobody', 'valueOf', 'hasOwnProperty', 'reader', 'manager', '']) {
+    for (const role of ['unknown', 'valueOf', 'hasOwnProperty', 'reader', 'manager', '']) {
       const { status } = await userOf(t, app, 'attacker', { role })('GET /guarded')
       t.ok(status === 403 || (role === '' && status === 401), `${role}: ${status}`)
     }

@@ -10,7 +10,7 @@ import { takeLock } from '../../../lib/database/embedded.js'
 import { pgliteVersion } from '../../../lib/database/embedded-prepared.js'
 import { createEngine } from '../../../lib/database/index.js'
 import { programArguments } from '../../helpers/typescript.js'
-import { nobody, openEngine, rejection } from './open.js'
+import { openEngine, rejection, withoutTenant } from './open.js'
 
 const count = { text: 'select count(*)::text from notes' }
 const writer = programArguments('test/lib/database/embedded-writer.ts')
@@ -46,7 +46,7 @@ test('a folder belongs to one process; a killed process releases it with every c
   const acknowledged = Number(lines.at(-1))
 
   const engine = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })
-  const found = Number(await engine.text(count, [], nobody))
+  const found = Number(await engine.text(count, [], withoutTenant))
   t.ok(found >= acknowledged, `${found} rows of ${acknowledged} acknowledged`)
   t.match(await rejection(createEngine({ provider: 'embedded', embedded: { dbPath: folder } })), {
     message: new RegExp(`in use by process ${process.pid}`)
@@ -54,7 +54,7 @@ test('a folder belongs to one process; a killed process releases it with every c
   await engine.close()
 
   const again = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })
-  t.equal(Number(await again.text(count, [], nobody)), found)
+  t.equal(Number(await again.text(count, [], withoutTenant)), found)
 })
 
 test('a lock is stale if its pid belongs to another process, or if it is unreadable', async (t) => {
@@ -77,7 +77,7 @@ test('of many that find a stale lock at once, one takes it', async (t) => {
 test('an interrupted first start is repeated from scratch', async (t) => {
   const folder = join(t.testdir({ data: { 'data.unfinished': { PG_VERSION: '18\n', base: { 1: {} } } } }), 'data')
   const engine = await openEngine(t, { provider: 'embedded', embedded: { dbPath: folder } })
-  t.equal(await engine.text({ text: "select 'ok'" }, [], nobody), 'ok')
+  t.equal(await engine.text({ text: "select 'ok'" }, [], withoutTenant), 'ok')
   await engine.close()
   t.strictSame(await readdir(folder), ['data'])
 })
@@ -90,8 +90,8 @@ test('a folder that cannot be opened is unlocked again', async (t) => {
 
 test('the vector type is available', async (t) => {
   const engine = await openEngine(t, { provider: 'embedded' })
-  await engine.transaction(nobody, (session) => session.rows({ text: 'create extension vector' }))
-  t.equal(await engine.text({ text: "select ('[1,2]'::vector <-> '[1,4]'::vector)::text" }, [], nobody), '2')
+  await engine.transaction(withoutTenant, (session) => session.rows({ text: 'create extension vector' }))
+  t.equal(await engine.text({ text: "select ('[1,2]'::vector <-> '[1,4]'::vector)::text" }, [], withoutTenant), '2')
 })
 
 test('the prepared data matches the installed PGlite', async (t) => {
@@ -103,7 +103,7 @@ test('databases from the prepared data have their own dates', async (t) => {
   const dates: unknown[] = []
   while (dates.length < 2) {
     const engine = await openEngine(t, { provider: 'embedded' })
-    dates.push(await engine.text({ text: 'select min(applied_at)::text from tenantry.migrations' }, [], nobody))
+    dates.push(await engine.text({ text: 'select min(applied_at)::text from tenantry.migrations' }, [], withoutTenant))
   }
   t.not(dates[0], dates[1])
   t.notMatch(String(dates[0]), '1970')

@@ -1,15 +1,15 @@
 import { sql } from 'kysely'
 import { test } from 'tap'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
-import { nobody, onEachEngine, openEngine, rejection, run } from './open.js'
+import { onEachEngine, openEngine, rejection, run, withoutTenant } from './open.js'
 
 test("text returns a statement's single text, or null without a row", (t) =>
   onEachEngine(t, async (t, engine) => {
     const statement = { name: 'numbers', text: "select json_build_object('n', n)::text from generate_series(1, 3) n where n = $1" }
-    t.equal(await engine.text(statement, [2], nobody), '{"n" : 2}')
-    t.equal(await engine.text(statement, ['3'], nobody), '{"n" : 3}')
-    t.equal(await engine.text(statement, [4], nobody), null)
-    t.equal(await engine.text({ text: 'select null::text' }, [], nobody), null)
+    t.equal(await engine.text(statement, [2], withoutTenant), '{"n" : 2}')
+    t.equal(await engine.text(statement, ['3'], withoutTenant), '{"n" : 3}')
+    t.equal(await engine.text(statement, [4], withoutTenant), null)
+    t.equal(await engine.text({ text: 'select null::text' }, [], withoutTenant), null)
   }))
 
 test('a statement sees the results that its preceding statement waited for', (t) =>
@@ -17,17 +17,17 @@ test('a statement sees the results that its preceding statement waited for', (t)
     await run(engine, 'create table gate as select 1 as id', 'create table places (n int)')
     const first = { statement: { name: 'gate', text: 'select id::text from gate where id = $1 for update' }, values: [1] }
     const take = { name: 'take', text: "insert into places select count(*) from places having count(*) < 3 returning 'taken'" }
-    const taken = await Promise.all(Array.from({ length: 20 }, () => engine.text(take, [], { ...nobody, first })))
+    const taken = await Promise.all(Array.from({ length: 20 }, () => engine.text(take, [], { ...withoutTenant, first })))
     t.equal(taken.filter((text) => text === 'taken').length, 3)
     t.equal(taken.filter((text) => text === null).length, 17, 'rows of the first statement are not returned')
     await run(engine, 'delete from places')
-    await t.rejects(engine.text({ text: 'select 1 / 0' }, [], { ...nobody, first: { statement: take, values: [] } }))
-    t.equal(await engine.text({ text: 'select count(*)::text from places' }, [], nobody), '0', 'both run in one transaction')
+    await t.rejects(engine.text({ text: 'select 1 / 0' }, [], { ...withoutTenant, first: { statement: take, values: [] } }))
+    t.equal(await engine.text({ text: 'select count(*)::text from places' }, [], withoutTenant), '0', 'both run in one transaction')
   }))
 
 test("values keep PostgreSQL's meaning", (t) =>
   onEachEngine(t, async (t, engine) => {
-    const echo = async (type: string, value: unknown) => engine.text({ text: `select to_json($1::${type})::text` }, [value], nobody)
+    const echo = async (type: string, value: unknown) => engine.text({ text: `select to_json($1::${type})::text` }, [value], withoutTenant)
     t.equal(await echo('text', 'a "b" \\ \u00e9 {x}'), '"a \\"b\\" \\\\ \u00e9 {x}"')
     t.equal(await echo('text[]', ['a,b', '"', '\\', null, '', 'NULL', '{}']), '["a,b","\\"","\\\\",null,"","NULL","{}"]')
     t.equal(await echo('integer[]', [[1, 2], [3, 4]]), '[[1,2],[3,4]]')
@@ -36,13 +36,13 @@ test("values keep PostgreSQL's meaning", (t) =>
     t.equal(await echo('numeric', 12345678901234567890n), '12345678901234567890')
     t.equal(await echo('timestamptz', new Date('2026-01-02T03:04:05.678Z')), '"2026-01-02T03:04:05.678+00:00"')
     t.equal(await echo('bytea', Buffer.from([0, 255])), '"\\\\x00ff"')
-    t.equal(await engine.text({ text: 'select ($1::text is null)::text' }, [undefined], nobody), 'true')
+    t.equal(await engine.text({ text: 'select ($1::text is null)::text' }, [undefined], withoutTenant), 'true')
   }))
 
 test('a session uses UTC in any time zone of the machine', (t) =>
   onEachEngine(t, async (t, engine) => {
     t.equal(
-      await engine.text({ text: "select to_json('2026-06-01T12:00:00+02:00'::timestamptz)::text" }, [], nobody),
+      await engine.text({ text: "select to_json('2026-06-01T12:00:00+02:00'::timestamptz)::text" }, [], withoutTenant),
       '"2026-06-01T10:00:00+00:00"'
     )
   }))
@@ -51,50 +51,53 @@ test('a transaction commits its writes, or none of them if the work rejects', (t
   onEachEngine(t, async (t, engine) => {
     await run(engine, 'create table notes (id int primary key)')
     const insert = { name: 'insert', text: 'insert into notes values ($1) returning id::text' }
-    const written = await engine.transaction(nobody, async (session) => [await session.text(insert, [1]), await session.text(insert, [2])])
+    const written = await engine.transaction(
+      withoutTenant,
+      async (session) => [await session.text(insert, [1]), await session.text(insert, [2])]
+    )
     t.strictSame(written, ['1', '2'])
     const reason = new Error('no')
     t.equal(
-      await rejection(engine.transaction(nobody, async (session) => {
+      await rejection(engine.transaction(withoutTenant, async (session) => {
         await session.text(insert, [3])
         throw reason
       })),
       reason
     )
-    t.equal(await engine.text({ text: "select string_agg(id::text, ',' order by id) from notes" }, [], nobody), '1,2')
+    t.equal(await engine.text({ text: "select string_agg(id::text, ',' order by id) from notes" }, [], withoutTenant), '1,2')
   }))
 
 test('a transaction with a failed statement is not committed, even if the work hides the error', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(engine, 'create table notes (id int primary key)')
     await t.rejects(
-      engine.transaction(nobody, async (session) => {
+      engine.transaction(withoutTenant, async (session) => {
         await session.text({ text: 'insert into notes values (1)' }, [])
         await session.text({ text: 'insert into notes values (1)' }, []).catch(() => {})
       }),
       /nothing was committed/
     )
-    t.equal(await engine.text({ text: 'select count(*)::text from notes' }, [], nobody), '0')
+    t.equal(await engine.text({ text: 'select count(*)::text from notes' }, [], withoutTenant), '0')
   }))
 
 test('a transaction that has ended accepts no statements', (t) =>
   onEachEngine(t, async (t, engine) => {
-    const session = await engine.transaction(nobody, async (session) => session)
+    const session = await engine.transaction(withoutTenant, async (session) => session)
     await t.rejects(session.text({ text: 'select 1::text' }, []), /has ended/)
   }))
 
 test('two transactions never share a session', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(engine, 'create table notes (id int)')
-    const failing = rejection(engine.transaction(nobody, async (session) => {
+    const failing = rejection(engine.transaction(withoutTenant, async (session) => {
       await session.text({ text: 'insert into notes values (1)' }, [])
       await new Promise((resolve) => setImmediate(resolve))
       throw new Error('rolled back')
     }))
     const others = Array.from({ length: 5 }, (_, index) =>
-      engine.transaction(nobody, (session) => session.text({ text: 'insert into notes values ($1)' }, [index + 2])))
-    await Promise.all([failing, ...others, engine.text({ text: 'insert into notes values (7)' }, [], nobody)])
-    t.equal(await engine.text({ text: "select string_agg(id::text, ',' order by id) from notes" }, [], nobody), '2,3,4,5,6,7')
+      engine.transaction(withoutTenant, (session) => session.text({ text: 'insert into notes values ($1)' }, [index + 2])))
+    await Promise.all([failing, ...others, engine.text({ text: 'insert into notes values (7)' }, [], withoutTenant)])
+    t.equal(await engine.text({ text: "select string_agg(id::text, ',' order by id) from notes" }, [], withoutTenant), '2,3,4,5,6,7')
   }))
 
 test("kysely reads and writes the server's tables, in transactions too", (t) =>
@@ -123,7 +126,7 @@ test('a prepared statement is prepared again after its table changed', (t) =>
   onEachEngine(t, async (t, engine) => {
     await run(engine, 'create table notes (id int)', 'insert into notes values (1)')
     const statement = { name: 'star', text: 'select * from notes' }
-    const rows = () => engine.transaction(nobody, (session) => session.rows(statement))
+    const rows = () => engine.transaction(withoutTenant, (session) => session.rows(statement))
     // A statement is prepared on its third use.
     for (let use = 1; use <= 3; use++) t.strictSame(await rows(), [{ id: 1 }])
     await run(engine, "alter table notes add title text default 'x'")
@@ -133,20 +136,20 @@ test('a prepared statement is prepared again after its table changed', (t) =>
 test('a statement that could not be prepared works once its table exists', (t) =>
   onEachEngine(t, async (t, engine) => {
     const statement = { name: 'late', text: 'select count(*)::text from late' }
-    for (let use = 1; use <= 3; use++) await t.rejects(engine.text(statement, [], nobody), { code: 'TENANTRY_SCHEMA_CHANGED' })
+    for (let use = 1; use <= 3; use++) await t.rejects(engine.text(statement, [], withoutTenant), { code: 'TENANTRY_SCHEMA_CHANGED' })
     await run(engine, 'create table late (id int)')
-    t.equal(await engine.text(statement, [], nobody), '0')
+    t.equal(await engine.text(statement, [], withoutTenant), '0')
   }))
 
 test('behind a transaction pooler no state is kept in a session', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, preparedStatements: false, pool: { max: 1 } } })
   t.equal(
-    await engine.text({ name: 'q', text: "select current_setting('timezone') || ' ' || current_setting('statement_timeout')" }, [], nobody),
+    await engine.text({ name: 'q', text: "select current_setting('timezone') || ' ' || current_setting('statement_timeout')" }, [], withoutTenant),
     'UTC 30s'
   )
   for (let use = 1; use <= 3; use++) {
-    t.equal(await engine.text({ name: 'q', text: 'select count(*)::text from pg_prepared_statements' }, [], nobody), '0')
+    t.equal(await engine.text({ name: 'q', text: 'select count(*)::text from pg_prepared_statements' }, [], withoutTenant), '0')
   }
   const left = await sql<{ tenant: string }>`select current_setting('app.tenant_id') as tenant`.execute(engine.kysely)
   t.strictSame(left.rows, [{ tenant: '*' }])
@@ -158,7 +161,7 @@ test('close waits for running statements, rejects later ones, and may be called 
     let finish = (): void => {}
     let done = false
     const started = new Promise<void>((resolve) => {
-      engine.transaction(nobody, async (session) => {
+      engine.transaction(withoutTenant, async (session) => {
         await session.text({ text: 'select 1::text' }, [])
         resolve()
         await new Promise<void>((resolve) => {
@@ -170,7 +173,7 @@ test('close waits for running statements, rejects later ones, and may be called 
     })
     await started
     const closed = Promise.all([engine.close(), engine.close()]).then(() => done)
-    await t.rejects(engine.text({ text: 'select 1::text' }, [], nobody), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
+    await t.rejects(engine.text({ text: 'select 1::text' }, [], withoutTenant), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
     finish()
     t.equal(await closed, true)
   }))

@@ -1,7 +1,7 @@
 import { test } from 'tap'
 import { TenantryError } from '../../../lib/errors.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { nobody, onEachEngine, openEngine, rejection, run } from './open.js'
+import { onEachEngine, openEngine, rejection, run, withoutTenant } from './open.js'
 
 const tables = [
   `create table books (id int primary key, isbn text unique, title text not null check (title <> 'forbidden'), pages smallint,
@@ -17,7 +17,7 @@ test('a constraint error names the columns and no values', (t) =>
     await run(engine, ...tables)
     await engine.refresh()
     const refused = async (text: string) => {
-      const error = await rejection(engine.text({ text }, [], nobody))
+      const error = await rejection(engine.text({ text }, [], withoutTenant))
       if (!(error instanceof TenantryError)) throw error
       const body = JSON.stringify(error.toBody('r'))
       t.notMatch(body, /secret|insert|books_|update /i, 'nothing of SQL, constraints or rows')
@@ -61,7 +61,7 @@ test('a constraint error names the columns and no values', (t) =>
 
 test("a value of the wrong type is the caller's mistake", (t) =>
   onEachEngine(t, async (t, engine) => {
-    const refused = (type: string, value: unknown) => rejection(engine.text({ text: `select $1::${type}::text` }, [value], nobody))
+    const refused = (type: string, value: unknown) => rejection(engine.text({ text: `select $1::${type}::text` }, [value], withoutTenant))
     for (
       const [type, value] of [
         ['uuid', 'x'],
@@ -82,7 +82,7 @@ test("a value of the wrong type is the caller's mistake", (t) =>
 
 test("a mistake in the server's own SQL is not a catalogue error", (t) =>
   onEachEngine(t, async (t, engine) => {
-    t.notOk(await rejection(engine.text({ text: 'selec 1' }, [], nobody)) instanceof TenantryError)
+    t.notOk(await rejection(engine.text({ text: 'selec 1' }, [], withoutTenant)) instanceof TenantryError)
   }))
 
 test('a missing table or column triggers a reload of the catalogue', (t) =>
@@ -96,7 +96,7 @@ test('a missing table or column triggers a reload of the catalogue', (t) =>
         resolve([...tables.get('notes')?.columns.keys() ?? []])
       })
     })
-    t.match(await rejection(engine.text({ text: 'select title from notes' }, [], nobody)), {
+    t.match(await rejection(engine.text({ text: 'select title from notes' }, [], withoutTenant)), {
       code: 'TENANTRY_SCHEMA_CHANGED',
       statusCode: 503,
       headers: { 'retry-after': '1' }
@@ -107,12 +107,12 @@ test('a missing table or column triggers a reload of the catalogue', (t) =>
 test('a statement that takes too long is canceled, and reported as a busy database', async (t) => {
   const { connectionString } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1, statementTimeoutMs: 50 } } })
-  t.match(await rejection(engine.text({ text: 'select pg_sleep(60)::text' }, [], nobody)), {
+  t.match(await rejection(engine.text({ text: 'select pg_sleep(60)::text' }, [], withoutTenant)), {
     code: 'TENANTRY_DATABASE_BUSY',
     statusCode: 503,
     headers: { 'retry-after': '1' }
   })
-  t.equal(await engine.text({ text: "select 'still there'" }, [], nobody), 'still there')
+  t.equal(await engine.text({ text: "select 'still there'" }, [], withoutTenant), 'still there')
 })
 
 test('a deadlock is retried until both transactions succeed', async (t) => {
@@ -130,7 +130,7 @@ test('a deadlock is retried until both transactions succeed', async (t) => {
       if (both.length === 2) { for (const go of both) go() }
     })
   const work = (first: number, second: number) =>
-    engine.transaction(nobody, async (session) => {
+    engine.transaction(withoutTenant, async (session) => {
       await session.text(add, [first])
       if (++attempts <= 2) await meet()
       await session.text(add, [second])
@@ -146,8 +146,8 @@ test('a persistent serialization failure is a busy database', async (t) => {
       "create sequence tries; create function fail() returns text language plpgsql as $$ begin perform nextval('tries'); raise sqlstate '40001'; end $$"
   })
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
-  t.match(await rejection(engine.text({ text: 'select fail()' }, [], nobody)), { code: 'TENANTRY_DATABASE_BUSY' })
-  t.match(await rejection(engine.transaction(nobody, (session) => session.text({ text: 'select fail()' }, []))), {
+  t.match(await rejection(engine.text({ text: 'select fail()' }, [], withoutTenant)), { code: 'TENANTRY_DATABASE_BUSY' })
+  t.match(await rejection(engine.transaction(withoutTenant, (session) => session.text({ text: 'select fail()' }, []))), {
     code: 'TENANTRY_DATABASE_BUSY'
   })
   t.strictSame(await query('select last_value from tries'), [{ last_value: '8' }], 'the first attempt and three retries, each time')

@@ -5,7 +5,7 @@ import { createEngine } from '../../../lib/database/index.js'
 import { catalogue } from '../../../lib/errors.js'
 import { noTenant, type TenantRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
-import { nobody, openEngine, rejection } from './open.js'
+import { openEngine, rejection, withoutTenant } from './open.js'
 
 const one = { name: 'one', text: "select '1'" }
 
@@ -19,12 +19,12 @@ function load (engine: Engine, callers: number): { stop(): Promise<Set<unknown>>
   const done = Promise.all(Array.from({ length: callers }, async (_, index) => {
     while (!stopping.signal.aborted) {
       if (index % 3 === 0) {
-        await engine.transaction(nobody, async (session) => {
+        await engine.transaction(withoutTenant, async (session) => {
           await session.text(one, [])
           await session.text(one, [])
         }).catch(note)
       } else if (index % 3 === 1) await engine.kysely.selectNoFrom(({ val }) => val(1).as('n')).execute().catch(note)
-      else await engine.text(one, [], nobody).catch(note)
+      else await engine.text(one, [], withoutTenant).catch(note)
       await new Promise((resolve) => setImmediate(resolve))
     }
   }))
@@ -40,7 +40,7 @@ function load (engine: Engine, callers: number): { stop(): Promise<Set<unknown>>
 /** Resolves at the first success. */
 async function answered (engine: Engine): Promise<number> {
   const start = Date.now()
-  while (await engine.text(one, [], nobody).catch(() => null) === null) await new Promise((resolve) => setTimeout(resolve, 10))
+  while (await engine.text(one, [], withoutTenant).catch(() => null) === null) await new Promise((resolve) => setTimeout(resolve, 10))
   return Date.now() - start
 }
 
@@ -52,7 +52,7 @@ test('connections killed under load fail only the waiting calls', async (t) => {
   for (let round = 0; round < 3; round++) t.ok(await disconnect() > 0)
   await answered(engine)
   t.same([...await callers.stop()].filter((code) => code !== catalogue.databaseUnavailable.code), [])
-  t.equal(await engine.text(one, [], nobody), '1')
+  t.equal(await engine.text(one, [], withoutTenant), '1')
 })
 
 test('a server that stops under load causes 503, and the engine recovers within 2 s of its return', async (t) => {
@@ -63,12 +63,12 @@ test('a server that stops under load causes 503, and the engine recovers within 
     postgres: { connectionString: server.connectionString },
     log: { info () {}, warn: (_object, message) => warnings.push(message) }
   })
-  await Promise.all(Array.from({ length: 5 }, () => engine.text(one, [], nobody)))
+  await Promise.all(Array.from({ length: 5 }, () => engine.text(one, [], withoutTenant)))
   for (const stop of [() => server.stop(), () => server.kill()]) {
     const callers = load(engine, 20)
     await answered(engine)
     await stop()
-    t.match(await rejection(engine.text(one, [], nobody)), {
+    t.match(await rejection(engine.text(one, [], withoutTenant)), {
       code: catalogue.databaseUnavailable.code,
       statusCode: 503,
       headers: { 'retry-after': '1' }
@@ -85,14 +85,14 @@ test('a connection that breaks during a transaction ends only that transaction',
   const { connectionString, disconnect } = await postgresDatabase(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString } })
   t.match(
-    await rejection(engine.transaction(nobody, async (session) => {
+    await rejection(engine.transaction(withoutTenant, async (session) => {
       await session.text(one, [])
       await disconnect()
       await session.text(one, [])
     })),
     { code: catalogue.databaseUnavailable.code }
   )
-  t.equal(await engine.text(one, [], nobody), '1')
+  t.equal(await engine.text(one, [], withoutTenant), '1')
   t.strictSame(engine.status().waiting, 0)
 })
 
@@ -106,22 +106,22 @@ test('a pool without free connections is reported as a busy database and does no
       await new Promise<void>((resolve) => holding.add(resolve))
     })
   const held = [hold(noTenant), hold(tenantRef('a'))]
-  t.match(await rejection(engine.text(one, [], nobody)), {
+  t.match(await rejection(engine.text(one, [], withoutTenant)), {
     code: catalogue.databaseBusy.code,
     statusCode: 503,
     headers: { 'retry-after': '1' }
   })
-  t.match(await rejection(engine.transaction(nobody, async () => {})), { code: catalogue.databaseBusy.code })
+  t.match(await rejection(engine.transaction(withoutTenant, async () => {})), { code: catalogue.databaseBusy.code })
   t.match(await rejection(engine.kysely.selectNoFrom(({ val }) => val(1).as('n')).execute()), { code: catalogue.databaseBusy.code })
   for (const release of holding) release()
   await Promise.all(held)
-  t.equal(await engine.text(one, [], nobody), '1')
+  t.equal(await engine.text(one, [], withoutTenant), '1')
 })
 
 test('a server without free connections is reported as a busy database', async (t) => {
   const server = await postgresServer(t)
   const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString: server.connectionString, pool: { max: 2 } } })
-  await engine.text(one, [], nobody)
+  await engine.text(one, [], withoutTenant)
   const clients: pg.Client[] = []
   t.teardown(() => Promise.all(clients.map((client) => client.end())))
   for (;;) {
@@ -129,7 +129,7 @@ test('a server without free connections is reported as a busy database', async (
     if (!await client.connect().then(() => true, () => false)) break
     clients.push(client)
   }
-  const held = engine.transaction(nobody, async (session) => {
+  const held = engine.transaction(withoutTenant, async (session) => {
     await session.text(one, [])
     t.match(await rejection(engine.text(one, [], { tenant: tenantRef('a') })), { code: catalogue.databaseBusy.code })
   })

@@ -7,7 +7,7 @@ import { systemMigrations } from '../../../lib/database/migrations/system/index.
 import { tenantOwnedTables } from '../../../plugins/tenancy/erasure.js'
 import { nameAfterSystem, systemNames } from '../../helpers/migrations.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
-import { nobody, openEngine, rejection, run } from './open.js'
+import { openEngine, rejection, run, withoutTenant } from './open.js'
 
 const authors: DeclaredTables[string] = {
   columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, email: { type: 'text', notNull: true, unique: true } },
@@ -124,7 +124,7 @@ test("an empty database gets the server's tables and the declared ones; a second
 
     const found = engine.catalogue.tables.get('notes')
     t.match(found, { primaryKey: ['tenant_id', 'id'], uniqueKeys: [['tenant_id', 'title', 'day']], tenantScoped: true, softDelete: true })
-    const [row] = await engine.transaction(nobody, (session) =>
+    const [row] = await engine.transaction(withoutTenant, (session) =>
       session.rows({
         text:
           "insert into notes (id, tenant_id) values (1, 'a') returning title, pages, price, open, tags, none, meta, day = current_date as today, made > now() - interval '1 minute' as now, length(key) as key, deleted, deleted_at"
@@ -148,7 +148,7 @@ test("an empty database gets the server's tables and the declared ones; a second
 test('references and unique keys of tenant tables are per tenant', (t) =>
   forEachEngine(t, async (t, database) => {
     const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
-    const write = (text: string, values: unknown[]) => engine.text({ text }, values, nobody)
+    const write = (text: string, values: unknown[]) => engine.text({ text }, values, withoutTenant)
     const author = 'insert into authors (email, tenant_id) values ($1, $2) returning id::text'
     const ofA = await write(author, ['x@y', 'a'])
     await write(author, ['x@y', 'b'])
@@ -167,13 +167,13 @@ test('two tenants can use the same id, also in tables with references', (t) =>
         id,
         parent,
         tenant
-      ], nobody)
+      ], withoutTenant)
     await note(1, null, 'a')
     await note(1, null, 'b')
     await t.rejects(note(1, null, 'a'), { code: 'TENANTRY_CONFLICT', extras: { details: [{ path: '/id' }] } })
     await note(2, 1, 'a')
     await t.rejects(note(3, 2, 'b'), { code: 'TENANTRY_CONSTRAINT_VIOLATED' }, 'the note 2 belongs only to a')
-    const indexes = await engine.transaction(nobody, (session) =>
+    const indexes = await engine.transaction(withoutTenant, (session) =>
       session.rows<{ columns: string }>({
         text:
           "select array_to_string(array(select attname from pg_attribute a, unnest(indkey) with ordinality u(n, place) where attrelid = indrelid and attnum = n order by place), ',') as columns from pg_index where indrelid = 'notes'::regclass order by 1"
@@ -233,7 +233,7 @@ test('later declarations add what is missing and keep everything else', async (t
       columns: {
         ...authors.columns,
         email: { type: 'integer' },
-        name: { type: 'text', notNull: true, default: 'nobody' },
+        name: { type: 'text', notNull: true, default: 'withoutTenant' },
         born: { type: 'date', notNull: true }
       },
       softDelete: true,
@@ -245,7 +245,7 @@ test('later declarations add what is missing and keep everything else', async (t
   })
   t.strictSame(await query('select email, name, born, deleted from authors'), [{
     email: 'x@y',
-    name: 'nobody',
+    name: 'withoutTenant',
     born: null,
     deleted: false
   }])
@@ -292,12 +292,12 @@ test('a database of a version without tenants gets the missing migrations after 
       ['001_system_tables', '002_create_authors', ...added, nameAfterSystem('create_notes', 2)]
     )
     t.strictSame(await upgraded.pendingMigrations(), [])
-    t.equal(await upgraded.text({ text: 'select (select count(*) from authors) || (select id from tenantry.documents)' }, [], nobody), '11')
+    t.equal(await upgraded.text({ text: 'select (select count(*) from authors) || (select id from tenantry.documents)' }, [], withoutTenant), '11')
   }, { empty: true }))
 
 test('deleting a tenant empties every system table with a tenant_id', async (t) => {
   const engine = await openEngine(t, { provider: 'embedded' })
-  const found = await engine.transaction(nobody, (session) =>
+  const found = await engine.transaction(withoutTenant, (session) =>
     session.rows<{ name: string }>({
       text:
         "select table_schema || '.' || table_name as name from information_schema.columns where table_schema in ('tenantry', 'tenantry_queue') and column_name = 'tenant_id'"
@@ -346,7 +346,7 @@ test('a database that is newer than the program is rejected and not changed', (t
   forEachEngine(t, async (t, database) => {
     if (database.provider !== 'postgres') return
     const engine = await openEngine(t, { ...database, migrate: 'auto' })
-    await engine.transaction(nobody, (session) =>
+    await engine.transaction(withoutTenant, (session) =>
       session.rows({ text: `insert into tenantry.migrations (name) values ('${nameAfterSystem('from_the_future')}')` }))
     for (const migrate of ['auto', 'manual'] as const) {
       t.match(await rejection(createEngine({ ...database, tables, migrate })), { message: /newer than this version.*_from_the_future/ })
@@ -360,10 +360,10 @@ test('system migrations have snake_case names, and those applied under an older 
     if (database.provider !== 'postgres') return
     const engine = await openEngine(t, { ...database, migrate: 'auto' })
     const names = () =>
-      engine.transaction(nobody, (session) => session.rows({ text: 'select name from tenantry.migrations order by name' }))
+      engine.transaction(withoutTenant, (session) => session.rows({ text: 'select name from tenantry.migrations order by name' }))
     for (const [name, older] of [['oauth_tokens', 'oauth tokens'], ['usage_requests', 'usage-requests']]) {
       await engine.transaction(
-        nobody,
+        withoutTenant,
         (session) => session.rows({ text: `update tenantry.migrations set name = replace(name, '${name}', '${older}')` })
       )
     }

@@ -58,4 +58,4 @@ export function rejection (promise: Promise<unknown>): Promise<unknown> {
   }, (error: unknown) => error)
 }
 
-export const nobody: SessionOptions = { tenant: noTenant }
+export const withoutTenant: SessionOptions = { tenant: noTenant }

@@ -4,7 +4,7 @@ import { createServer } from '../../../lib/server.js'
 import { startPgBouncer } from '../../helpers/pgbouncer.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { bearer, testSecret } from '../../helpers/tokens.js'
-import { nobody, openEngine, rejection } from './open.js'
+import { openEngine, rejection, withoutTenant } from './open.js'
 
 const tables = { notes: { columns: { id: { type: 'integer', primaryKey: true }, title: { type: 'text' } }, tenantScoped: true } } as const
 const count = { text: 'select count(*)::text from notes' }
@@ -45,7 +45,7 @@ test('migrations of existing tables run through a transaction pooler', async (t)
     migrate: 'auto'
   })
   t.strictSame((await engine.migration.plan()).migrations, [])
-  t.equal(await engine.text({ text: 'select count(key)::text from notes' }, [], nobody), '1')
+  t.equal(await engine.text({ text: 'select count(key)::text from notes' }, [], withoutTenant), '1')
 })
 
 test('a session pooler is accepted', async (t) => {
@@ -57,7 +57,7 @@ test('a session pooler is accepted', async (t) => {
     tables,
     migrate: 'auto'
   })
-  t.equal(await engine.text(count, [], nobody), '0')
+  t.equal(await engine.text(count, [], withoutTenant), '0')
 })
 
 test('behind a pooler that loses session settings, requests fail instead of finding no rows', async (t) => {

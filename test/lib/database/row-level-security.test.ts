@@ -7,7 +7,7 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { tenantOwnedTables } from '../../../plugins/tenancy/erasure.js'
 import { nameAfterSystem, systemNames } from '../../helpers/migrations.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { nobody, openEngine, rejection } from './open.js'
+import { openEngine, rejection, withoutTenant } from './open.js'
 
 const tables = { notes: { columns: { id: { type: 'integer', primaryKey: true } }, tenantScoped: true } } as const
 const rows = [1, 2, 3].map((id) => `insert into notes values (${id}, '${id === 3 ? 'b' : 'a'}')`).join(';')
@@ -74,8 +74,8 @@ test('without rowLevelSecurity the server works as the owner, and behind a poole
     })
     t.notOk(engine.rowLevelSecurity)
     await engine.text(insert, [1, 'a'], { tenant: tenantRef('a') })
-    await engine.transaction(nobody, (session) => session.text(insert, [2, 'b']))
-    t.equal(await engine.text(seen, [], nobody), '1,2')
+    await engine.transaction(withoutTenant, (session) => session.text(insert, [2, 'b']))
+    t.equal(await engine.text(seen, [], withoutTenant), '1,2')
     await engine.kysely.insertInto('tenantry.documents').values({ tenant_id: 'a', collection: 'c', id: '1', data: {} }).execute()
     t.equal((await engine.kysely.selectFrom('tenantry.documents').selectAll().execute()).length, 1)
   }

@@ -3,7 +3,7 @@ import { test } from 'tap'
 import type { Engine, Statement } from '../../../lib/database/engine.js'
 import { maxCharacters, maxStatements } from '../../../lib/database/wire-query.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
-import { nobody, onEachEngine, openEngine, rejection, run } from './open.js'
+import { onEachEngine, openEngine, rejection, run, withoutTenant } from './open.js'
 
 /** One connection, so that its prepared statements can be inspected through it. */
 async function openOne (t: Test): Promise<Engine> {
@@ -13,7 +13,7 @@ async function openOne (t: Test): Promise<Engine> {
 
 /** The names of the server's prepared statements, in order. */
 async function preparedIn (engine: Engine): Promise<string[]> {
-  const names = await engine.text({ text: "select string_agg(name, ',' order by name) from pg_prepared_statements" }, [], nobody)
+  const names = await engine.text({ text: "select string_agg(name, ',' order by name) from pg_prepared_statements" }, [], withoutTenant)
   return names === null ? [] : names.split(',')
 }
 
@@ -24,7 +24,7 @@ function numbered (prefix: string, number: number): Statement {
 
 async function use (engine: Engine, statement: Statement, times: number, divisor = 1): Promise<(string | null)[]> {
   const results: (string | null)[] = []
-  for (let time = 0; time < times; time++) results.push(await engine.text(statement, [divisor], nobody).catch(() => 'failed'))
+  for (let time = 0; time < times; time++) results.push(await engine.text(statement, [divisor], withoutTenant).catch(() => 'failed'))
   return results
 }
 
@@ -67,7 +67,7 @@ test("a tenant with too many statements evicts neither the platform's nor those 
   const late = numbered('t_late', 4)
   await use(engine, late, 2)
   await t.rejects(
-    engine.transaction(nobody, async (session) => {
+    engine.transaction(withoutTenant, async (session) => {
       await session.text(hot, [0]).catch(() => {})
       await session.text(late, [1])
     }),
@@ -105,7 +105,7 @@ test('a statement name never refers to another text, even after failures', (t) =
     t.strictSame(await use(engine, two, 1), ['2'])
     t.strictSame(await use(engine, one, 2), ['1', '1'])
 
-    await rejection(engine.transaction(nobody, async (session) => {
+    await rejection(engine.transaction(withoutTenant, async (session) => {
       await session.text({ text: 'select 1 / 0' }, []).catch(() => {})
       // Rejected: the server still has the old text.
       await session.text(two, [1]).catch(() => {})

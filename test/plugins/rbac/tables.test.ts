@@ -9,7 +9,7 @@ import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { caller, refused } from '../../http/caller.js'
 import { faultsOf } from '../../lib/configuration/documents.js'
-import { nobody, openEngine, rejection } from '../../lib/database/open.js'
+import { openEngine, rejection, withoutTenant } from '../../lib/database/open.js'
 import { makeRole } from './roles.js'
 
 const faults = (rbac: unknown, more: object = {}) => faultsOf({ routes: [], rbac, ...more })
@@ -130,7 +130,7 @@ test('policies isolate role assignments, like all tenant data', async (t) => {
     'a',
     "a tenant's session sees its own"
   )
-  t.equal(await app.engine.text({ text: 'select string_agg(user_id, \',\') from tenantry."user"' }, [], nobody), null)
+  t.equal(await app.engine.text({ text: 'select string_agg(user_id, \',\') from tenantry."user"' }, [], withoutTenant), null)
   t.equal((await ask('DELETE /tenants/a')).status, 200)
   t.same(await admin('select user_id from tenantry."user"'), [{ user_id: 'b' }])
   const { body: { sql } } = await ask('GET /migration/quick-fix')
