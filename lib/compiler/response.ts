@@ -140,7 +140,10 @@ function isResponseSchema (response: unknown): response is JsonSchema {
   return types.length > 0 && types.every((name) => typeNames.includes(name)) && (isRecord(properties) || isRecord(items))
 }
 
-/** Compiles a schema and adds its faults to the list. */
+/**
+ * Compiles a schema to a filter that removes undeclared members, and adds its faults to the list. It generates no code, because a tenant
+ * may have written the schema. It converts no value: null stays null, and a number stays a number.
+ */
 function compileWriter (schema: unknown, pointer: string, faults: FaultList, depth = 0): Writer {
   if (schema === true) return writeAll
   if (!isRecord(schema)) {
@@ -169,10 +172,6 @@ function compileWriter (schema: unknown, pointer: string, faults: FaultList, dep
   }
 }
 
-/**
- * A response schema as a filter that removes undeclared members. It generates no code, because a tenant may have written the
- * schema. It converts no value: null stays null, and a number stays a number.
- */
 function writeItems (items: readonly unknown[], write: Writer): string {
   let text = ''
   for (const item of items) text += text === '' ? write(item) : `,${write(item)}`

@@ -99,10 +99,6 @@ const pooler =
   'LISTEN, or postgres.notifyConnectionString another database. Set postgres.notifyConnectionString to the URL of the database itself or of a ' +
   'session pooler. Until then this server reads its cached values again every few seconds, and is slower'
 
-/**
- * One connection that listens for notices, until its loss. It is checked all the time: a network that drops packets would silently keep
- * notices away.
- */
 export interface NoticeTimes {
   /** The time between a response and the next check of the connection, in milliseconds. */
   readonly beatMs: number
@@ -133,6 +129,10 @@ const probeAgainMs = 1000 // ms after a probe that the pool could not send
 /** The connection responds, but notices do not arrive on it. */
 class NoticesLost extends Error {}
 
+/**
+ * One connection that listens for notices, until its loss. It is checked all the time: a network that drops packets would silently keep
+ * notices away.
+ */
 class NoticeSession {
   /** Resolves with the reason when the connection is lost or closed. */
   readonly lost: Promise<Error>

@@ -49,10 +49,8 @@ export function createExclusion (paths: readonly string[]): (route: string) => b
   return (route) => exact.has(route) || starts.some((start) => route.startsWith(start))
 }
 
-/**
- * Durations as a sparse histogram whose buckets grow by a constant factor, so that each value differs from its bucket's value by at most
- * 2.5 % (DDSketch: Masson, Rim, Lee 2019). Two are merged by adding their counts.
- */
+// Durations are a sparse histogram whose buckets grow by a constant factor, so that each value differs from its bucket's value by at most
+// 2.5 % (DDSketch: Masson, Rim, Lee 2019). Two are merged by adding their counts.
 export const relativeError = 0.025
 const shortest = 0.05 // ms; shorter durations are in the bucket 0, with this value
 const longest = 3_600_000 // ms; longer durations are in the last bucket

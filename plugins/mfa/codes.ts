@@ -61,7 +61,7 @@ function otplib (): typeof import('otplib/functional') {
   return load('otplib/functional')
 }
 
-/** One-time passwords of authenticator apps: TOTP (RFC 6238) with SHA-1, six digits and steps of 30 seconds, which all apps support. */
+// TOTP (RFC 6238) with SHA-1, six digits and steps of 30 seconds, which all authenticator apps support.
 const digits = 6
 export const stepSeconds = 30
 const tolerance = 1 // steps before and after the current one, for differing clocks and slow typing

@@ -1,4 +1,7 @@
-/** The schemas that a document lists under `components`, and that its operations refer to. */
+/**
+ * The parts that a document lists under `components`, and that its operations refer to: schemas, headers, the response of rate limits,
+ * security schemes.
+ */
 import type { JsonSchema } from '../../lib/expressions/types.js'
 import { errorComponents, errorSchema, rateLimitSchema } from '../../lib/http/error-schemas.js'
 import { schemaName } from '../../lib/validation/named-schema.js'
@@ -165,9 +168,7 @@ export const limitHeaders = referencesTo(Object.keys(limits))
 export const cacheHeaders = referencesTo(['X-Cache'])
 /** Headers of 201 responses that name the created resource. */
 export const locationHeaders = referencesTo(['Location'])
-/**
- * The parts that operations share by reference: response headers, the response of rate limits, the tenant's header and security schemes.
- */
+/** The response beyond the limit of a route. */
 export const rateLimited = { $ref: '#/components/responses/RateLimited' }
 
 /** The members of `components` behind these references, without schemas. */

@@ -174,12 +174,12 @@ export const declared = 0
 const own = 1
 const builtIn = 2
 
-/** The groups of `/doc` and `/ui`, and their order: the app's own routes come first, then the built-in groups. */
+/** The groups of the operation in `/doc` and `/ui`. */
 function tagsOf ({ tags = [] }: Documentation, template: string): readonly string[] {
   return tags.length > 0 ? tags : [firstSegment(template)]
 }
 
-/** The rank of a route: the lowest comes first. */
+/** The rank of a route: the lowest comes first. Declared routes come before the app's other routes, and these before the built-in ones. */
 function rankOf (documentation: Documentation): number {
   if (documentation.declared === true) return declared
   return documentation.tags?.some((tag) => positions.has(tag)) === true ? builtIn : own

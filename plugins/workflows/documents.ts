@@ -21,13 +21,13 @@ export interface WorkflowDocument {
   readonly context: (tables: Catalogue) => Omit<WorkflowContext, 'faults'>
 }
 
-/** Reads a tenant's last saved document; synchronous if it is cached. */
 declare module '../../lib/tenant-document/tenant-documents.js' {
   interface TenantDocuments {
     readonly workflows: TenantWorkflows
   }
 }
 
+/** Reads a tenant's last saved document; synchronous if it is cached. */
 export type TenantWorkflows = (tenant: Owner) => WorkflowDocument | Promise<WorkflowDocument>
 
 export interface ListedWorkflow {
