@@ -11,7 +11,7 @@ import { securityRules } from './firestore/rules.js'
 import { handleClientError } from './http/client-error.js'
 import type { Home } from './http/equip.js'
 import { handleUnroutedError } from './http/error-handler.js'
-import { limitHeaders, limitPipelining, passAllHeaders } from './http/request-limits.js'
+import { limitHeaderCount, limitPipelining, passAllHeaders } from './http/request-limits.js'
 import { requestIds } from './http/response-headers.js'
 import { loggerOptions, RequestLog } from './log/request-log.js'
 import { type Group, group, sortPlugins } from './plugin/group.js'
@@ -255,7 +255,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   passAllHeaders(app)
   app.addHook('onRequest', limitPipelining)
-  app.addHook('onRequest', limitHeaders)
+  app.addHook('onRequest', limitHeaderCount)
   // Before the other hooks, so that it also sees requests that they reject.
   logAbortedRequests(app)
   const assembly = assemblyOf(config, env, options.deliverMail)

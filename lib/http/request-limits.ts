@@ -49,13 +49,13 @@ export const limitPipelining: onRequestHookHandler = (request, { raw }, done) =>
 
 const maxHeaders = 200
 
-/** Makes Node pass all headers, so that `limitHeaders` can count them. Their total size has a limit of its own. */
+/** Makes Node pass all headers, so that `limitHeaderCount` can count them. Their total size has a limit of its own. */
 export function passAllHeaders ({ server }: FastifyInstance): void {
   server.maxHeadersCount = 0
 }
 
 /** Must run before hooks that read headers. */
-export const limitHeaders: onRequestHookHandler = ({ id, raw: { rawHeaders } }, reply, done) => {
+export const limitHeaderCount: onRequestHookHandler = ({ id, raw: { rawHeaders } }, reply, done) => {
   if (rawHeaders.length <= 2 * maxHeaders) return done()
   // The hooks that set them have not run.
   reply.headers(securityHeaders).header(requestIdHeader, id).header('connection', 'close')
