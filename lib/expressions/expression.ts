@@ -161,9 +161,10 @@ const signs: Readonly<Record<string, string>> = {
 
 /** Some errors of the library have no summary, such as that of `[].all(x, x == x)`: it does not determine the type of `x`. */
 function withSigns (summary = 'the types of the expression cannot be determined'): string {
+  const sign = (token: string): string => signs[token] ?? token
   return summary
-    .replace(/^Unexpected token: ([A-Z]+)$/, (_whole, token: string) => `unexpected: ${signs[token] ?? token}`)
-    .replace(/^Expected ([A-Z]+), got ([A-Z]+)$/, (_whole, token: string, got: string) => `expected ${signs[token] ?? token}, got ${signs[got] ?? got}`)
+    .replace(/^Unexpected token: ([A-Z]+)$/, (_whole, token: string) => `unexpected: ${sign(token)}`)
+    .replace(/^Expected ([A-Z]+), got ([A-Z]+)$/, (_whole, token: string, got: string) => `expected ${sign(token)}, got ${sign(got)}`)
 }
 
 function parse (text: string, pointer: string, { faults }: TemplateContext): { ast: ASTNode, cel: CelText } | null {

@@ -77,7 +77,10 @@ function pageRoutes (app: FastifyInstance, service: OpenApi): void {
 }
 
 async function openPages ({ prefix, swagger }: FastifyInstance, { text }: OpenApi): Promise<FastifyInstance> {
-  const [{ default: fastifySwagger }, { default: swaggerUi }] = await Promise.all([import('@fastify/swagger'), import('@fastify/swagger-ui')])
+  const [{ default: fastifySwagger }, { default: swaggerUi }] = await Promise.all([
+    import('@fastify/swagger'),
+    import('@fastify/swagger-ui')
+  ])
   const routePrefix = `${prefix}/ui`
   const pages = Fastify()
   // @fastify/swagger-ui requires this plugin. The document is that of the app.

@@ -67,7 +67,10 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
   }
 
   /** Sends after earlier texts of the room. A large room takes turns with other tenants. Resolves when the text is sent. */
-  async function deliver (room: Room | undefined, { type, text, except = null }: Partial<Sending> & Pick<Sending, 'type' | 'text'>): Promise<void> {
+  async function deliver (
+    room: Room | undefined,
+    { type, text, except = null }: Partial<Sending> & Pick<Sending, 'type' | 'text'>
+  ): Promise<void> {
     if (room === undefined) return
     if (room.members.size <= fewMembers && !room.isSending) {
       for (const client of room.members.keys()) if (client !== except) client.outlet.send(text, type)
