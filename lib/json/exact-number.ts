@@ -84,6 +84,14 @@ export function equalNumbers (left: ExactNumber, right: ExactNumber): boolean {
   return isSame(String(left), String(right))
 }
 
+/** A text that only equal numbers share: 10, 10.0 and 1e1. */
+export function numberKey (value: number | Exact): string {
+  // A number within these bounds equals no exact number.
+  if (typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER) return JSON.stringify(value)
+  const { negative, digits, exponent } = decimalOf(String(value))
+  return `${negative ? '-' : ''}${digits}e${exponent}`
+}
+
 interface Decimal {
   readonly negative: boolean
   /** The digits without zeros at either end; empty for zero. */

@@ -1,6 +1,7 @@
 /** Converts a recorded change to the view of one watch. */
 import type { Table } from '../database/catalogue.js'
 import { changeKeys } from '../database/migrations/change-triggers.js'
+import { isNumber, numberKey } from '../json/exact-number.js'
 import { parseJson } from '../json/parse.js'
 import { isRecord } from '../json/plain-value.js'
 import { stringifyJson } from '../json/stringify.js'
@@ -19,10 +20,15 @@ export interface StoredChange {
 
 type Row = Readonly<Record<string, unknown>>
 
-/** A column and its required JSON text. */
+/** A column and its required value, as `comparable` writes it. */
 export interface Condition {
   readonly column: string
   readonly text: string
+}
+
+/** A text that equal values share: JSON, except that 10 and 10.0 are equal. */
+export function comparable (value: unknown): string {
+  return isNumber(value) ? numberKey(value) : stringifyJson(value ?? null)
 }
 
 /** A table under the document's `realtime.tables`, with its columns. */
@@ -101,7 +107,7 @@ export class Change {
 
 function meets (row: Row, conditions: readonly Condition[]): boolean {
   for (const { column, text } of conditions) {
-    if (stringifyJson(row[column] ?? null) !== text) return false
+    if (comparable(row[column]) !== text) return false
   }
   return true
 }

@@ -1,16 +1,15 @@
-/** Converts the `id` and the `filter` of a watch to values as PostgreSQL writes them in JSON, so that they can be compared as texts. */
+/** Converts the `id` and the `filter` of a watch to the values that PostgreSQL writes in JSON, which are compared as texts. */
 import type { Engine } from '../../lib/database/engine.js'
 import { changeKeys } from '../../lib/database/migrations/change-triggers.js'
 import { identifier } from '../../lib/database/sql.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
+import { isNumber } from '../../lib/json/exact-number.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { stringifyJson } from '../../lib/json/stringify.js'
 import { encoderOf, kindOf, unfit } from '../../lib/queries/column-value.js'
 import { castType } from '../../lib/queries/sql.js'
-import type { WatchedTable } from '../../lib/realtime/changes.js'
-import type { Condition } from '../../lib/realtime/changes.js'
+import { comparable, type Condition, type WatchedTable } from '../../lib/realtime/changes.js'
 import { maxFilterColumns } from '../../lib/realtime/messages.js'
 import type { WatchRequest } from './types.js'
 
@@ -40,7 +39,7 @@ export async function conditionsOf (
     if (kind === 'json' || kind === 'array' || kind === 'vector') {
       throw invalid(path, `is a column of the type ${column.type}, which cannot be used in filters`)
     }
-    if (typeof value === 'object' && value !== null) throw invalid(path, 'must be a single value')
+    if (typeof value === 'object' && value !== null && !isNumber(value)) throw invalid(path, 'must be a single value')
     if (typeof value === 'string' && value.length > maxValueLength) {
       throw invalid(path, `has ${value.length} characters: expected at most ${maxValueLength}`)
     }
@@ -57,7 +56,7 @@ export async function conditionsOf (
       throw error
     })
   const row = parseJson(text ?? '{}')
-  return isRecord(row) ? Object.entries(row).map(([column, value]) => ({ column, text: stringifyJson(value) })) : []
+  return isRecord(row) ? Object.entries(row).map(([column, value]) => ({ column, text: comparable(value) })) : []
 }
 
 function keyOf (id: unknown, table: WatchedTable['table']): [string, unknown][] {

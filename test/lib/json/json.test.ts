@@ -1,6 +1,6 @@
 /** JSON with all digits of numbers, compared with a slow reader that keeps each number as text. */
 import { test } from 'tap'
-import { compareNumbers, ExactNumber, isExact, numberIn, numberOf } from '../../../lib/json/exact-number.js'
+import { compareNumbers, ExactNumber, isExact, numberIn, numberKey, numberOf } from '../../../lib/json/exact-number.js'
 import { mayHoldExact, NumberTooLongError, parseJson, parseSent } from '../../../lib/json/parse.js'
 import { stringifyJson, toJsonText } from '../../../lib/json/stringify.js'
 
@@ -213,4 +213,24 @@ test('texts of a URL are parsed exactly', async (t) => {
   t.ok(isExact(numberIn('12345678901234567890.10')))
   t.equal(numberIn('007'), 7)
   for (const text of ['', ' 1', '0x10', '+1', '1e999', '9'.repeat(2000)]) t.equal(numberIn(text), undefined, text.slice(0, 10))
+})
+
+test('only equal numbers share a key', (t) => {
+  const groups = [
+    ['10', '10.0', '1e1', '010'],
+    ['10.000000000000000000001'],
+    ['-10'],
+    ['0', '-0', '0.00000000000000000000', '0e999'],
+    ['9007199254740991'],
+    ['9007199254740992', '9007199254740992.0'],
+    ['9007199254740993', '9007199254740993.000'],
+    ['1e22', '10000000000000000000000', '10000000000000000000000.0'],
+    ['1e400', `1${'0'.repeat(400)}`],
+    ['0.1'],
+    ['0.10000000000000000000010', '0.1000000000000000000001']
+  ]
+  const keys = groups.map((group) => new Set(group.map((text) => numberKey(numberOf(text)))))
+  for (const [index, set] of keys.entries()) t.equal(set.size, 1, String(groups[index]))
+  t.equal(new Set(keys.flatMap((set) => [...set])).size, groups.length)
+  t.end()
 })

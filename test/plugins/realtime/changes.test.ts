@@ -99,3 +99,33 @@ test('a watch finds no rows of other tenants, does not run SQL in values, and re
   t.match(await client.change(), { watch: live['watch'], record: { title: 'last' } }, 'the first change of any watch')
   t.equal(client.messages.length, 0)
 })
+
+test('a filter on a numeric column compares numbers, with every digit', (t) =>
+  forEachEngine(t, async (t, engine) => {
+    const { app, connect } = await open(t, {}, { engine })
+    const client = await connect('acme')
+    const pairs = [
+      ['10', '10.0'],
+      ['12345678901234567890', '12345678901234567890.00'],
+      ['12345678901234567890.1', '12345678901234567890.10'],
+      ['10000000000000000000000', '10000000000000000000000.0'],
+      ['-0.00000000000000000000001', '-0.000000000000000000000010'],
+      ['0', '0.00000000000000000000']
+    ] as const
+    const nears = ['10.0000000000000000000001', '12345678901234567891', '12345678901234567890.11', '-12345678901234567890.1']
+    const watches: unknown[] = []
+    for (const [amount] of pairs) {
+      client.socket.send(`{"type":"watch","table":"notes","ref":"${amount}","filter":{"amount":${amount}}}`)
+      const ack = await client.next(({ ref }) => ref === amount)
+      t.match(ack, { type: 'ack' }, amount)
+      watches.push(ack['watch'])
+    }
+    for (const amount of [...nears, ...pairs.flat(), 'NaN']) {
+      await sql`insert into notes (tenant_id, title, amount) values ('acme', ${amount}, ${sql.raw(`'${amount}'`)})`.execute(app.db)
+    }
+    for (const [index, pair] of pairs.entries()) {
+      for (const title of pair) t.match(await client.change(), { watch: watches[index], record: { title } }, title)
+    }
+    await client.settle()
+    t.equal(client.messages.length, 0)
+  }))
