@@ -185,15 +185,15 @@ async function manyStreams (): Promise<void> {
         reports[side].push(report)
       }
     }
-    const told = (side: Side) =>
+    const columns = (side: Side) =>
       `${shown(median(reports[side].map(({ p50 }) => p50)))}, ${shown(median(reports[side].map(({ p99 }) => p99)))}, ${
         shown(Math.max(...reports[side].map(({ max }) => max)))
       }`
     const worst = Math.max(...reports.tenantry.map(({ p99 }) => p99))
     rows.push([
       `${streams} streams of ${tokensPerSecond} tokens a second, gap in ms: p50, p99, largest`,
-      told('direct'),
-      told('tenantry'),
+      columns('direct'),
+      columns('tenantry'),
       'p99 < 250',
       holds(worst < 250)
     ])

@@ -89,8 +89,8 @@ async function compareRoles (off: Subject): Promise<void> {
         base: { url: (claims === own ? off : on).url, requests: requestsOf(pathsOf, own) },
         other: { url: on.url, requests: requestsOf(pathsOf, claims) }
       }
-      const told = await slices.run({ ...order, connections: options.connections, pairs: options.pairs, size: sliceSize })
-      const { base, other, ratio } = compareSlices(told.base, told.other)
+      const comparison = await slices.run({ ...order, connections: options.connections, pairs: options.pairs, size: sliceSize })
+      const { base, other, ratio } = compareSlices(comparison.base, comparison.other)
       console.error(`${name}, ${source}: ${ratio}`)
       rows.push([name, source, base, other, ratio, '≥ 0.97'])
     }
@@ -218,14 +218,14 @@ async function countLogins (server: Subject): Promise<void> {
     // More than fit into the time.
     const requests = Array.from({ length: 2000 }, (_, index) => login(list[index % list.length] ?? raise('no users')))
     await delayOf(server)
-    const told = await load.run({ url: server.url, requests, connections, seconds: options.seconds })
+    const result = await load.run({ url: server.url, requests, connections, seconds: options.seconds })
     const { p50, p99, max } = await delayOf(server)
     rows.push([
       String(connections),
-      told.requestsPerSecond.toFixed(1),
-      told.p50.toFixed(0),
-      told.p99.toFixed(0),
-      String(told.refused + told.errors),
+      result.requestsPerSecond.toFixed(1),
+      result.p50.toFixed(0),
+      result.p99.toFixed(0),
+      String(result.refused + result.errors),
       p50.toFixed(1),
       p99.toFixed(1),
       max.toFixed(1)

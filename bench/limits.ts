@@ -113,7 +113,7 @@ async function compareCounting (off: Subject): Promise<void> {
   const rows: string[][] = []
   const measure = async (name: string, variant: Variant, asked: string): Promise<void> => {
     const server = await startServer(variant)
-    const { base: without, other, ratio, cpu } = told(name, await compare(base, { server, requests: base.requests }, options))
+    const { base: without, other, ratio, cpu } = printed(name, await compare(base, { server, requests: base.requests }, options))
     const [before, after] = [await held(off), await held(server)]
     rows.push([
       name,
@@ -144,9 +144,9 @@ async function passCallers (): Promise<void> {
   const server = await startServer({ counting: true })
   await insertTenants(Array.from({ length: callers.tenants }, (_, index) => tenantId(index)))
   const rows: string[][] = []
-  const tell = async (what: string): Promise<void> => {
+  const tell = async (label: string): Promise<void> => {
     const { heap, rss } = await held(server)
-    rows.push([what, megabytes(heap), megabytes(rss)])
+    rows.push([label, megabytes(heap), megabytes(rss)])
   }
   // The first requests warm up the code.
   await pass(server, 'addresses', callers.addresses, 1000)
@@ -183,7 +183,7 @@ async function compareCaches (): Promise<void> {
     for (const [name, requestsOf] of [['one row', oneRow], ['20 rows', list]] as const) {
       const requests = requestsOf('/cached')
       await fill(server, requests)
-      const { base, other, ratio, cpu } = told(
+      const { base, other, ratio, cpu } = printed(
         `${variant.cache}, ${name}`,
         await compare({ server, requests: requestsOf() }, { server, requests }, options)
       )
@@ -210,7 +210,7 @@ async function fill ({ url }: Subject, requests: readonly BenchRequest[]): Promi
   }
 }
 
-function told (name: string, comparison: Comparison): Comparison {
+function printed (name: string, comparison: Comparison): Comparison {
   console.error(`${name}: ${shown(comparison.ratio)}, CPU ${shown(comparison.cpu)}`)
   return comparison
 }

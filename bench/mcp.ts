@@ -50,7 +50,7 @@ try {
     'a page of 20 rows': { path: '/articles', name: 'list_articles', input: {} }
   }
   const rows: string[][] = []
-  for (const [what, { path, name, input }] of Object.entries(cases)) {
+  for (const [label, { path, name, input }] of Object.entries(cases)) {
     const http = async () => await get(path)
     const modern = async () => await send({ method: 'tools/call', name, params: { name, arguments: input } })
     const legacy = async () => await send({ method: 'tools/call', params: { name, arguments: input } }, false)
@@ -63,7 +63,7 @@ try {
     }
     const [base, newest, older] = [median(cost.http), median(cost.modern), median(cost.legacy)]
     rows.push([
-      what,
+      label,
       base.toFixed(0),
       newest.toFixed(0),
       older.toFixed(0),

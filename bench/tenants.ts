@@ -12,7 +12,7 @@ import { randomBytes } from 'node:crypto'
 import { readFile } from 'node:fs/promises'
 import { cpus } from 'node:os'
 import { parseArgs } from 'node:util'
-import { signToken, testSecret } from '../test/helpers/tokens.js'
+import { testSecret } from '../test/helpers/tokens.js'
 import type { BenchRequest } from './cases.js'
 import { startDatabase } from './database.js'
 import { compareSlices, markdownTable, median } from './statistics.js'
@@ -21,6 +21,7 @@ import { insertArticles, insertTenants, tenantId, withClient } from './tenants/d
 import { measured, measuredRoutes, routePath, routesOfTenant, secretRoutes } from './tenants/document.js'
 import type { HandWrittenSettings } from './tenants/hand-written/server.js'
 import type { ProcessReport, TenantsSettings } from './tenants/server.js'
+import { headersOf, visits } from './tenants/visits.js'
 
 const { values: options } = parseArgs({
   options: {
@@ -83,10 +84,6 @@ async function stopServer (server: Subject): Promise<void> {
   await server.stop()
 }
 
-function headersOf (index: number, user = index): Record<string, string> {
-  return { authorization: `Bearer ${signToken({ sub: `user-${user}`, role: 'admin', tenant_id: tenantId(index) }, { expiresIn: 86_400 })}` }
-}
-
 async function report ({ url }: Subject, collect = false): Promise<ProcessReport> {
   const response = await fetch(`${url}/-/process${collect ? '?gc=1' : ''}`)
   return JSON.parse(await response.text())
@@ -106,9 +103,9 @@ async function ask ({ url }: Subject, index: number, method: string, path: strin
 
 /** Requests a second. */
 async function round (server: Subject, requests: readonly BenchRequest[], time = seconds): Promise<number> {
-  const told = await load.run({ url: server.url, requests, connections, seconds: time })
-  if (told.errors + told.refused > 0) throw new Error(`${requests[0]?.path}: ${told.errors} errors, ${told.refused} refused`)
-  return told.requestsPerSecond
+  const result = await load.run({ url: server.url, requests, connections, seconds: time })
+  if (result.errors + result.refused > 0) throw new Error(`${requests[0]?.path}: ${result.errors} errors, ${result.refused} refused`)
+  return result.requestsPerSecond
 }
 
 /** Two kinds of requests to one server in alternating slices. */
@@ -118,14 +115,14 @@ async function compareVisits (
   ofOne: readonly BenchRequest[],
   requests: readonly BenchRequest[]
 ): Promise<[base: string, other: string, ratio: string]> {
-  const told = await slices.run({
+  const result = await slices.run({
     base: { url, requests: ofOne },
     other: { url, requests },
     connections,
     pairs: Number(options.pairs),
     size: sliceSize
   })
-  const { base, other, ratio } = compareSlices(told.base, told.other)
+  const { base, other, ratio } = compareSlices(result.base, result.other)
   console.error(`${name}: ${ratio}`)
   return [base, other, ratio]
 }
@@ -165,36 +162,6 @@ async function compareSecrets (server: Subject): Promise<void> {
       markdownTable(['request', 'without, requests/s', 'with, requests/s', 'ratio', 'target ratio'], [['reads a secret', ...row, '≥ 0.95']])
     }\n`
   )
-}
-
-/**
- * One request to each tenant, in their order or by Zipf's law (the second gets half as many requests as the first). Or the same from as
- * many users of one tenant: then only the tenants differ, not the tokens.
- */
-function visits (count: number, law: 'evenly' | "by Zipf's law", tenants: 'many' | 'one' = 'many'): BenchRequest[] {
-  const requests = Array.from({ length: count }, (_, index): BenchRequest => {
-    const tenant = tenants === 'many' ? index : 0
-    return { method: 'GET', path: routePath(tenant, index % 10), headers: headersOf(tenant, index) }
-  })
-  if (law === 'evenly') return requests
-  const weights: number[] = []
-  let total = 0
-  for (let rank = 1; rank <= count; rank++) weights.push(total += 1 / rank)
-  return Array.from({ length: Math.max(count, 2000) }, (_, draw) => {
-    const place = fraction(draw) * total
-    let [low, high] = [0, count - 1]
-    while (low < high) {
-      const middle = (low + high) >> 1
-      if (weights[middle]! < place) low = middle + 1
-      else high = middle
-    }
-    return requests[low]!
-  })
-}
-
-/** A number from 0 to 1, the same in every run: the fractional parts of multiples of the golden ratio are spread evenly. */
-function fraction (draw: number): number {
-  return (draw * 0.618_033_988_749_895) % 1
 }
 
 async function manyTenants (server: Subject): Promise<void> {

@@ -83,11 +83,11 @@ async function requireAgreement (...sides: readonly Subject[]): Promise<void> {
 
 async function round (server: Subject, time: number): Promise<Round> {
   const [before, databaseBefore] = [await server.usage(), await database.cpu()]
-  const told = await load.run({ url: server.url, requests: requests(), connections, seconds: time })
+  const result = await load.run({ url: server.url, requests: requests(), connections, seconds: time })
   const [after, databaseAfter] = [await server.usage(), await database.cpu()]
-  if (told.errors + told.refused > 0) throw new Error(`${server.name}: ${told.errors} errors, ${told.refused} refused`)
-  const databaseCpu = databaseBefore === null || databaseAfter === null ? Number.NaN : (databaseAfter - databaseBefore) / told.count
-  return { requestsPerSecond: told.requestsPerSecond, cpu: (after.cpu - before.cpu) / told.count, databaseCpu }
+  if (result.errors + result.refused > 0) throw new Error(`${server.name}: ${result.errors} errors, ${result.refused} refused`)
+  const databaseCpu = databaseBefore === null || databaseAfter === null ? Number.NaN : (databaseAfter - databaseBefore) / result.count
+  return { requestsPerSecond: result.requestsPerSecond, cpu: (after.cpu - before.cpu) / result.count, databaseCpu }
 }
 
 function print (base: readonly Round[], other: readonly Round[]): void {

@@ -120,7 +120,7 @@ for (const scenario of scenarios) {
   console.log(`${isOk ? 'ok    ' : 'not ok'}  ${scenario}${isOk ? '' : `\n${output}`}`)
 }
 for (
-  const [what, args, expected] of [
+  const [label, args, expected] of [
     ['lists tools', ['--method', 'tools/list'], '"name": "test_simple_text"'],
     ['calls a tool', ['--method', 'tools/call', '--tool-name', 'test_simple_text'], 'This is a simple text response for testing.'],
     ['lists resources', ['--method', 'resources/list'], '"uri": "tenantry:///text"'],
@@ -129,7 +129,7 @@ for (
 ) {
   const { isOk, output } = await runInspector(args, expected)
   if (!isOk) failed++
-  console.log(`${isOk ? 'ok    ' : 'not ok'}  the inspector ${what}${isOk ? '' : `\n${output}`}`)
+  console.log(`${isOk ? 'ok    ' : 'not ok'}  the inspector ${label}${isOk ? '' : `\n${output}`}`)
 }
 console.log(
   `${checks + scenarios.length - Object.keys(exceptions).length - failed} passed, ${failed} failed, ${Object.keys(exceptions).length} exceptions`

@@ -58,8 +58,8 @@ export async function compare (base: Side, other: Side, options: CompareOptions)
 
 async function round ({ server, requests }: Side, { load, connections }: CompareOptions, seconds: number): Promise<Round> {
   const before = await server.usage()
-  const told = await load.run({ url: server.url, requests, connections, seconds })
+  const result = await load.run({ url: server.url, requests, connections, seconds })
   const after = await server.usage()
-  if (told.errors + told.refused > 0) throw new Error(`${requests[0]?.path}: ${told.errors} errors, ${told.refused} refused`)
-  return { requestsPerSecond: told.requestsPerSecond, cpu: (after.cpu - before.cpu) / told.count }
+  if (result.errors + result.refused > 0) throw new Error(`${requests[0]?.path}: ${result.errors} errors, ${result.refused} refused`)
+  return { requestsPerSecond: result.requestsPerSecond, cpu: (after.cpu - before.cpu) / result.count }
 }

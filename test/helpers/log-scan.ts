@@ -71,7 +71,7 @@ export interface LogScan {
 }
 
 /** A log that is searched when the test ends, after the teardowns that are added later than this call. */
-export function scanLog (t: Test, what: string): LogScan {
+export function scanLog (t: Test, label: string): LogScan {
   let held = ''
   const found = new Set<string>()
   function search (): void {
@@ -79,7 +79,7 @@ export function scanLog (t: Test, what: string): LogScan {
       const place = held.indexOf(secret)
       if (place !== -1) {
         found.add(
-          `${name} is in ${what}: ...${held.slice(Math.max(0, place - 200), place)}>>>${held.slice(place, place + secret.length + 50)}`
+          `${name} is in ${label}: ...${held.slice(Math.max(0, place - 200), place)}>>>${held.slice(place, place + secret.length + 50)}`
         )
       }
     }

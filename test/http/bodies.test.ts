@@ -42,8 +42,8 @@ test('invalid bodies', async (t) => {
       ['a broken media type', '{"title":"x"}', 415, 'MEDIA_TYPE_UNSUPPORTED', 'json']
     ]
     for (const target of ['POST /notes', 'POST /checked', 'POST /docs', 'PUT /docs/one', 'POST /echo', 'PATCH /notes/1']) {
-      for (const [what, raw, status, code, type] of bodies) {
-        refused(t, await ask(target, { raw, ...(type !== undefined && { type }) }), status, code, `${target} ${what}`)
+      for (const [label, raw, status, code, type] of bodies) {
+        refused(t, await ask(target, { raw, ...(type !== undefined && { type }) }), status, code, `${target} ${label}`)
       }
     }
     t.match(

@@ -5,7 +5,7 @@ import { testServer } from '../helpers/server.js'
 import { caller, refused, type Request } from './caller.js'
 
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
-const nobody = '00000000-0000-4000-8000-000000000000'
+const unknownId = '00000000-0000-4000-8000-000000000000'
 
 const document: TestDocument = {
   tables: {
@@ -27,7 +27,7 @@ const document: TestDocument = {
     {
       method: 'post',
       path: '/mapped',
-      queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.name}}', code: '{{query.ref}}', author_id: nobody } }]
+      queries: [{ table: 'notes', operation: 'insert', data: { title: '{{body.name}}', code: '{{query.ref}}', author_id: unknownId } }]
     },
     { method: 'delete', path: '/people/:id', queries: [{ table: 'people', operation: 'delete', id: '{{params.id}}' }] },
     {
@@ -54,7 +54,7 @@ test('a violated constraint names its place in the request, like every other rej
   const cases: [target: string, request: Request, status: number, detail: string][] = [
     ['POST /notes', { body: { title: 'x', code: 'taken' } }, 409, '/body/code unique'],
     ['POST /notes', { body: { code: 'x' } }, 400, '/body/title required'],
-    ['POST /notes', { body: { title: 'x', author_id: nobody } }, 400, '/body/author_id foreignKey'],
+    ['POST /notes', { body: { title: 'x', author_id: unknownId } }, 400, '/body/author_id foreignKey'],
     [`PATCH /notes/${String(first['id'])}`, { body: { code: 'two' } }, 409, '/body/code unique'],
     [`POST /notes/${String(first['id'])}`, { body: { title: 'x' } }, 409, '/params/id unique'],
     ['POST /within', { body: { note: { title: 'x', code: 'taken' } } }, 409, '/body/note/code unique'],

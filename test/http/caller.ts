@@ -100,13 +100,13 @@ const leaks: readonly RegExp[] = [
 ]
 
 /** Checks a response: every error has the documented body, and contains nothing that the caller did not send. */
-export function checked (t: Test, what: string, response: Reply): Reply {
+export function checked (t: Test, label: string, response: Reply): Reply {
   const { status, headers, text, body } = response
-  const shown = what.length > 120 ? `${what.slice(0, 120)}...` : what
+  const shown = label.length > 120 ? `${label.slice(0, 120)}...` : label
   if (status === 500) t.fail(`${shown}: 500 ${text}`)
   if (status < 400) return response
   // Node sends no body for HEAD, but an injected request may see one.
-  if (what.startsWith('HEAD ')) return response
+  if (label.startsWith('HEAD ')) return response
   const faults: string[] = []
   for (const member of ['error', 'message', 'code', 'requestId']) {
     if (typeof body[member] !== 'string' || body[member] === '') faults.push(`no ${member}`)
@@ -121,8 +121,8 @@ export function checked (t: Test, what: string, response: Reply): Reply {
 }
 
 /** Asserts an error with this status and code (without its prefix). */
-export function refused (t: Test, { status, body, text }: Reply, expected: number, code: string, what = ''): void {
-  const name = `${what === '' ? 'refused' : what}: ${expected} ${code}`
+export function refused (t: Test, { status, body, text }: Reply, expected: number, code: string, label = ''): void {
+  const name = `${label === '' ? 'refused' : label}: ${expected} ${code}`
   // Compares in full only those that fail: for thousands of responses, tap's comparison takes longer than the requests.
   if (status === expected && body['code'] === `TENANTRY_${code}`) t.pass(name)
   else t.fail(`${name}, but the response was ${status} ${text.slice(0, 300)}`)

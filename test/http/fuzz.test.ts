@@ -225,12 +225,12 @@ test('random requests cause no 500, no crash and no leak', async (t) => {
   const faults: string[] = []
   for (let sent = 0; sent < count; sent += atOnce) {
     await Promise.all(Array.from({ length: Math.min(atOnce, count - sent) }, async (_, index) => {
-      const what = target()
-      const message = request(what.slice(0, what.indexOf(' ')))
-      const response = await (index === 0 ? remote : local)(what, message)
+      const label = target()
+      const message = request(label.slice(0, label.indexOf(' ')))
+      const response = await (index === 0 ? remote : local)(label, message)
       statuses.set(response.status, (statuses.get(response.status) ?? 0) + 1)
       if (response.status >= 500 || response.text.includes(marker)) {
-        faults.push(`${what} ${JSON.stringify(message)}: ${response.status} ${response.text}`)
+        faults.push(`${label} ${JSON.stringify(message)}: ${response.status} ${response.text}`)
       }
     }))
   }

@@ -23,13 +23,13 @@ async function isolated (t: Test, engine: DatabaseSection): Promise<void> {
   const author = String((await b('POST /people', { body: { name: 'Bea', email: 'bea@b.example' } })).body['id'])
   const note = String((await b('POST /notes', { body: { title: 'of b', body: 'private', code: 'B-1', author_id: author } })).body['id'])
   await b('PUT /docs/shared', { body: { name: 'of b', a: { b: 7 }, tags: ['x'] } })
-  const unchanged = async (what: string) => {
+  const unchanged = async (label: string) => {
     t.match(await b(`GET /notes/${note}`), {
       status: 200,
       body: { title: 'of b', body: 'private', tenant_id: 'b', author_id: author, deleted: false }
-    }, `${what}: the note is unchanged`)
-    t.match((await b('GET /people')).body.data, [{ name: 'Bea', total: [{ count: 1 }] }], `${what}: its author is unchanged`)
-    t.same((await b('GET /docs/shared')).body, { id: 'shared', name: 'of b', a: { b: 7 }, tags: ['x'] }, `${what}: the document is unchanged`)
+    }, `${label}: the note is unchanged`)
+    t.match((await b('GET /people')).body.data, [{ name: 'Bea', total: [{ count: 1 }] }], `${label}: its author is unchanged`)
+    t.same((await b('GET /docs/shared')).body, { id: 'shared', name: 'of b', a: { b: 7 }, tags: ['x'] }, `${label}: the document is unchanged`)
   }
 
   await t.test('no read reaches the other tenant', async (t) => {

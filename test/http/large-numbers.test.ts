@@ -7,7 +7,8 @@ import { startRedis } from '../helpers/redis.js'
 import type { TestDocument } from '../helpers/server.js'
 import { testServer } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
-import { receiver, until } from '../plugins/webhooks/app.js'
+import { until } from '../helpers/until.js'
+import { receiver } from '../plugins/webhooks/app.js'
 import { type Ask, caller } from './caller.js'
 
 const large = '9007199254740993'
@@ -299,7 +300,7 @@ test('digits of bigint and numeric columns', (t) =>
       t.ok(inRequest.text.includes(`"id":${large},`), inRequest.text)
       const { body } = await asAdmin('POST /agent/workflow/run', { raw: `{"ref":"look","input":{"id":${large}}}` })
       let ended = ''
-      await until(t, 'the run ends', async () => {
+      await until('the run ends', async () => {
         ended = (await asAdmin(`GET /agent/workflow/status?workflowId=${String(body['workflowId'])}`)).text
         return ended.includes('"status":"completed","error"') || /"finishedAt":"[^"]+","steps"/.test(ended)
       })
@@ -348,7 +349,7 @@ test('webhooks send all digits', async (t) => {
   )
   await fill(t, asAdmin)
   await asAdmin('POST /agent/workflow/run', { raw: `{"ref":"look","input":{"id":${large}}}` })
-  await until(t, 'every event is delivered', () => hears.requests.length >= 3)
+  await until('every event is delivered', () => hears.requests.length >= 3)
   for (const type of ['entity.created', 'workflow.completed']) {
     t.ok(
       hears.requests.some(({ body }) => body.includes(type) && body.includes(`"id":${large},`) && body.includes(`"price":${price}`)),
@@ -409,7 +410,7 @@ test('responses in Redis and LMDB keep all digits', async (t) => {
     await fill(t, ask)
     const text = `{"key":${large},"cost":${price}}`
     t.match(await ask(`GET /cached/${large}`), { headers: { 'x-cache': 'MISS' }, text })
-    await until(t, `${cache.provider} has the response`, async () => {
+    await until(`${cache.provider} has the response`, async () => {
       const response = await ask(`GET /cached/${large}`)
       t.equal(response.text, text)
       return response.headers['x-cache'] === 'HIT'

@@ -1,7 +1,6 @@
 /** A proxy in front of two instances that are restarted in turn, while requests arrive at a constant rate. */
 import { randomUUID } from 'node:crypto'
 import { Agent, request } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import { type Test, test } from 'tap'
 import { launch, type Running } from '../bin/tenantry.js'
 import { freePort } from '../helpers/free-port.js'
@@ -10,10 +9,10 @@ import { postgresDatabase } from '../helpers/postgres.js'
 import { remote } from '../helpers/remote.js'
 import { testDocument, testEnv } from '../helpers/server.js'
 import { signToken } from '../helpers/tokens.js'
+import { until } from '../helpers/until.js'
 
 const rate = 200 // requests a second
 const responseMs = 20_000 // ms, after which a request counts as failed
-const deadline = 90_000 // ms for each awaited state
 
 const sql =
   "create table notes (tenant_id text not null, id uuid not null, text text); insert into notes values ('acme', gen_random_uuid(), 'the first')"
@@ -67,7 +66,7 @@ test('no request fails while instances behind nginx restart in turn; buffered da
   await ask('/tenant/secrets', { key: 'mark', value: 'posted' })
   const { key } = await ask('/tenant/api-keys', { name: 'load' })
   const { workflowId } = await ask('/agent/workflow/run', { ref: 'long' })
-  await until(t, 'the job runs on the first instance', () => calls === 1)
+  await until('the job runs on the first instance', () => calls === 1)
 
   const load = startLoad(t, proxies, { 'x-api-key': String(key), 'content-type': 'application/json' })
   const ends: Running['ended'][] = []
@@ -76,21 +75,21 @@ test('no request fails while instances behind nginx restart in turn; buffered da
     if (instance !== undefined) ends.push(instance.ended)
   }
   for (const index of [0, 1] as const) {
-    await until(t, 'both instances serve through both proxies', load.serves(ports))
+    await until('both instances serve through both proxies', load.serves(ports))
     stop(instances[index])
     // The instance with the job has not ended by then; its port is free.
-    await until(t, 'the other instance serves alone', load.serves([ports[1 - index] ?? 0]))
+    await until('the other instance serves alone', load.serves([ports[1 - index] ?? 0]))
     await start(index)
   }
-  await until(t, 'both instances serve at the end', load.serves(ports))
+  await until('both instances serve at the end', load.serves(ports))
   const { sent, failures, written, seconds } = await load.end()
   t.comment(`${sent} requests in ${seconds} s`)
   t.same(failures, [], 'every request got a response')
   t.ok(sent >= rate * seconds * 0.9, 'the rate was constant')
 
-  await until(t, 'the job was handed back, and run by another instance', () => calls === 2)
+  await until('the job was handed back, and run by another instance', () => calls === 2)
   let last: Record<string, unknown> = {}
-  await until(t, 'the run has ended', async () => {
+  await until('the run has ended', async () => {
     last = await ask(`/agent/workflow/status?workflowId=${String(workflowId)}`)
     return last['status'] !== 'running'
   })
@@ -205,13 +204,4 @@ function startLoad (t: Test, proxies: readonly number[], headers: Record<string,
       return { sent, failures, written, seconds: Math.round(seconds * 10) / 10 }
     }
   }
-}
-
-async function until (t: Test, what: string, isThere: () => boolean | Promise<boolean>): Promise<void> {
-  const begun = performance.now()
-  while (!await isThere()) {
-    if (performance.now() - begun > deadline) throw new Error(`${what}: not within ${deadline} ms`)
-    await sleep(10)
-  }
-  t.comment(`${what}: ${Math.round(performance.now() - begun)} ms`)
 }

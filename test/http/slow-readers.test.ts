@@ -4,7 +4,7 @@ import { type Test, test } from 'tap'
 import { startInstance } from '../helpers/instances.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { bearer } from '../helpers/tokens.js'
-import { eventually } from '../plugins/queue/app.js'
+import { until } from '../helpers/until.js'
 import { requestText, slowReader } from '../plugins/responses/slow-readers.js'
 
 const megabyte = 1_048_576
@@ -42,7 +42,7 @@ test("60 connections that request 10 MB and never read do not exhaust the proces
   const request = requestText('GET', '/texts/1', bearer({ tenant_id: 'a' }))
   const readers = await Promise.all(Array.from({ length: 60 }, () => slowReader(t, address, request)))
   // A rejected request ends at once, an admitted one when its connection is closed.
-  await eventually(t, 'all requests have ended', () => output().split('"msg":"request"').length - 1 >= 61)
+  await until('all requests have ended', () => output().split('"msg":"request"').length - 1 >= 61)
   const responses = await Promise.all(readers.map(({ read }) => read()))
   // 503: no database connection became free in time.
   t.strictSame([...new Set(responses.map(({ status }) => status))].filter((status) => status !== 503).sort(), [200, 429])

@@ -133,10 +133,10 @@ test('tokens', async (t) => {
     for (const tenant of [{}, [], ['a'], '', null, 1, true, 'x'.repeat(65), "a'--", 'a b', 'ä', 'a\n', '*', '../a', 'a,b']) {
       wrong[`the tenant ${JSON.stringify(tenant)}`] = forge(HS256, { ...valid(), tenant_id: tenant })
     }
-    for (const [what, token] of Object.entries(wrong)) {
+    for (const [label, token] of Object.entries(wrong)) {
       for (const target of ['GET /mine', 'GET /any', 'GET /writers']) {
         const response = await ask(target, { token })
-        refused(t, response, 401, 'TOKEN_INVALID', `${target} ${what}`)
+        refused(t, response, 401, 'TOKEN_INVALID', `${target} ${label}`)
         t.match([response.body['message'], response.headers['www-authenticate']], ['Invalid or expired token', 'Bearer error="invalid_token"'])
       }
     }
@@ -189,10 +189,10 @@ test('tokens', async (t) => {
     t.match(body, { error: 'Forbidden', message: 'Insufficient permissions' })
     t.notOk('details' in body, "a caller without a tenant gets no tenant's name")
     const missing = (permission: string) => ({ path: '', message: `needs the permission "${permission}"`, keyword: 'permission' })
-    const told = async (claims: Parameters<typeof signToken>[0]) =>
+    const detailsFor = async (claims: Parameters<typeof signToken>[0]) =>
       (await ask('GET /writers', { token: signToken({ tenant_id: 'a', ...claims }) })).body.details
-    t.strictSame(await told({}), [missing('notes:read'), missing('notes:write')])
-    t.strictSame(await told({ permissions: ['notes:read'] }), [missing('notes:write')])
+    t.strictSame(await detailsFor({}), [missing('notes:read'), missing('notes:write')])
+    t.strictSame(await detailsFor({ permissions: ['notes:read'] }), [missing('notes:write')])
     t.notOk('details' in (await ask('GET /writers')).body, 'an anonymous caller may not')
     for (const target of ['GET /migration', 'GET /migration/status', 'POST /migration/apply']) {
       refused(t, await ask(target), 401, 'TOKEN_MISSING', target)
@@ -253,5 +253,5 @@ test('a public key verifies only its own algorithm, and does not serve as a secr
     'a list without the audience': signToken({ ...right, aud: [] }, rs256),
     'an audience that is an object': signToken({ ...right, aud: { api: true } }, rs256)
   }
-  for (const [what, token] of Object.entries(wrong)) refused(t, await ask('GET /mine', { token }), 401, 'TOKEN_INVALID', what)
+  for (const [label, token] of Object.entries(wrong)) refused(t, await ask('GET /mine', { token }), 401, 'TOKEN_INVALID', label)
 })

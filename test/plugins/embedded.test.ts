@@ -12,11 +12,11 @@ import queue from '../../plugins/queue/index.js'
 import tenancy from '../../plugins/tenancy/index.js'
 import webhooks from '../../plugins/webhooks/index.js'
 import workflows from '../../plugins/workflows/index.js'
-import { until } from '../helpers/instances.js'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { remote } from '../helpers/remote.js'
 import { testMasterKey } from '../helpers/server.js'
 import { signToken, testSecret } from '../helpers/tokens.js'
+import { until } from '../helpers/until.js'
 import { caller } from '../http/caller.js'
 
 const admin = signToken({ sub: 'root', role: 'admin' })
@@ -55,7 +55,7 @@ t.test('queue needs a database', async (t) => {
   })
   await app.ready()
   await app.queue.send('greet', { tenant: '', data: { name: 'Ada' } })
-  await until(t, 'the job is done', async () => done.length > 0)
+  await until('the job is done', async () => done.length > 0)
   t.strictSame(done, [{ name: 'Ada' }])
 })
 
@@ -92,7 +92,7 @@ t.test('workflows need a database, tenancy and queue', async (t) => {
   const { status, body } = await ask('POST /agent/workflow/run', { body: { ref: 'greet', input: { name: 'Ada' } } })
   t.match([status, body], [202, { status: 'queued' }])
   const read = async () => (await ask(`GET ${String(body['statusUrl'])}`)).body
-  await until(t, 'the run ends', async () => (await read())['status'] === 'completed')
+  await until('the run ends', async () => (await read())['status'] === 'completed')
   t.match(await read(), { workflow: 'greet', result: { text: 'Greet Ada' }, steps: [{ id: 'text', status: 'completed' }] })
 })
 
@@ -118,7 +118,7 @@ t.test('webhooks need a database and outbound', async (t) => {
     })
   )
   app.webhooks.wake()
-  await until(t, 'the event arrives', async () => receiver.requests.length > 0)
+  await until('the event arrives', async () => receiver.requests.length > 0)
   t.match(receiver.requests[0], { method: 'POST', headers: { 'webhook-signature': /^v1,/ } })
   t.match(JSON.parse(receiver.requests[0]?.body ?? ''), { type: 'entity.created', data: { table: 'notes', id: 1 } })
 })

@@ -87,18 +87,18 @@ test('tenants with unusual ids work like others', async (t) => {
 test('an invalid id names no tenant', async (t) => {
   const { app, platform, stranger } = await createWorld(t)
   for (const id of wrong) {
-    const what = JSON.stringify(id.slice(0, 30))
-    t.match(await platform('POST /tenants', { body: { id, name: 'x' } }), { status: 400 }, `creating a tenant with the id ${what}`)
-    refused(t, await stranger('GET /tenant/info', { token: tokenOf(id) }), 401, 'TOKEN_INVALID', `a token for ${what}`)
+    const label = JSON.stringify(id.slice(0, 30))
+    t.match(await platform('POST /tenants', { body: { id, name: 'x' } }), { status: 400 }, `creating a tenant with the id ${label}`)
+    refused(t, await stranger('GET /tenant/info', { token: tokenOf(id) }), 401, 'TOKEN_INVALID', `a token for ${label}`)
     // In a URL, these lead to a different path.
     for (const target of /^\.*$/.test(id) ? [] : ['GET /tenants/', 'DELETE /tenants/', 'PATCH /tenants/']) {
       const { status } = await platform(target + encodeURIComponent(id), target.startsWith('PATCH') ? { body: { plan: 'pro' } } : {})
-      t.ok([400, 404].includes(status), `${target}${what}: ${status}`)
+      t.ok([400, 404].includes(status), `${target}${label}: ${status}`)
     }
     if (/^[\x20-\x7e]*$/.test(id) && id.length < 100) {
       const { status } = await platform('GET /tenant/info', { tenant: id })
       // An HTTP parser trims white space around a header's value.
-      t.ok(status === 400 || id.trim() === 'a', `the header ${what}: ${status}`)
+      t.ok(status === 400 || id.trim() === 'a', `the header ${label}: ${status}`)
     }
   }
   for (const id of [null, 1, true, [], ['attacker'], {}, { $ne: '' }]) {

@@ -1,11 +1,12 @@
 /** Two processes on one PostgreSQL: each serves the other's changes, and an acknowledged change survives the process. */
 import { type Test, test } from 'tap'
 import { isRecord } from '../../../lib/json/plain-value.js'
-import { startInstances, until } from '../../helpers/instances.js'
+import { startInstances } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase, type RunSql } from '../../helpers/postgres.js'
 import type { Program } from '../../helpers/program.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { type Ask, remoteCaller, type Request } from '../caller.js'
 import { platformDocument, type Routes, save, tokenOf } from './world.js'
 
@@ -55,13 +56,13 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     for (const [here, there] of [[0, 1], [1, 0], [0, 1]] as const) {
       await save(t, admin[here], routes(++version))
       t.equal(await isServed(admin[here], version)(), true, 'the instance that saved it serves it at once')
-      await until(t, 'a document', isServed(admin[there], version))
+      await until('a document', isServed(admin[there], version))
     }
     const more: Routes = [{ method: 'get', path: '/more', response: { said: '{{tenant.config.said}}' } }]
     await save(t, admin[0], routes(version, more), { settings: { said: 'hello' } })
-    await until(t, 'a new route and settings', async () => (await admin[1]('GET /more')).body['said'] === 'hello')
+    await until('a new route and settings', async () => (await admin[1]('GET /more')).body['said'] === 'hello')
     await save(t, admin[1], routes(version))
-    await until(t, 'the removal of a route', async () => (await admin[0]('GET /more')).status === 404)
+    await until('the removal of a route', async () => (await admin[0]('GET /more')).status === 404)
   })
 
   await t.test('a changed secret reaches the other instance', async (t) => {
@@ -70,11 +71,11 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
     t.equal(await used(admin[1], secret('1'))(), true)
     await admin[0]('POST /tenant/secrets', { body: { key: 'KEY', value: secret('2') } })
     t.equal(await used(admin[0], secret('2'))(), true, 'the instance that stored it uses it at once')
-    await until(t, 'a secret', used(admin[1], secret('2')))
+    await until('a secret', used(admin[1], secret('2')))
     t.match(await admin[1]('POST /tenant/secrets/KEY/rotate', { body: { newValue: secret('3'), gracePeriodDays: 1 } }), { status: 200 })
-    await until(t, 'a rotated secret', used(admin[0], secret('3')))
+    await until('a rotated secret', used(admin[0], secret('3')))
     t.match(await admin[0]('DELETE /tenant/secrets/KEY'), { status: 200 })
-    await until(t, 'a deleted secret', async () => (await admin[1]('GET /use')).body.data?.length === 0)
+    await until('a deleted secret', async () => (await admin[1]('GET /use')).body.data?.length === 0)
   })
 
   await t.test('a changed role reaches the other instance', async (t) => {
@@ -84,36 +85,36 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
       status: 200
     })
     t.equal(await may(user[0], 200)(), true, 'it applies at once where it was created')
-    await until(t, 'a role', may(user[1], 200))
+    await until('a role', may(user[1], 200))
     t.match(await admin[1]('PUT /tenant/rbac/roles/reader', { body: { permissions: [] } }), { status: 200 })
-    await until(t, 'a role that lost a permission', may(user[0], 403))
+    await until('a role that lost a permission', may(user[0], 403))
     t.match(await admin[0]('PUT /tenant/rbac/roles/reader', { body: { permissions: ['notes:*'] } }), { status: 200 })
-    await until(t, 'a wildcard', may(user[1], 200))
+    await until('a wildcard', may(user[1], 200))
     t.match(await admin[0]('DELETE /tenant/rbac/roles/reader'), { status: 200 })
-    await until(t, 'a deleted role', may(user[1], 403))
+    await until('a deleted role', may(user[1], 403))
   })
 
   await t.test('a changed API key reaches the other instance', async (t) => {
     const { body: { id, key } } = await admin[0]('POST /tenant/api-keys', { body: { name: 'one', scopes: ['notes:read'] } })
     const holder = as({ headers: { 'x-api-key': String(key) } })
     t.match(await holder[0]('GET /guarded'), { status: 200 })
-    await until(t, 'a new key', async () => (await holder[1]('GET /guarded')).status === 200)
+    await until('a new key', async () => (await holder[1]('GET /guarded')).status === 200)
     const { body: { key: next } } = await admin[1](`POST /tenant/api-keys/${String(id)}/rotate`, { body: {} })
     const after = as({ headers: { 'x-api-key': String(next) } })
-    await until(t, 'a rotated key', async () => (await after[0]('GET /guarded')).status === 200)
-    await until(t, 'the end of the previous key', async () => (await holder[0]('GET /guarded')).status === 401)
+    await until('a rotated key', async () => (await after[0]('GET /guarded')).status === 200)
+    await until('the end of the previous key', async () => (await holder[0]('GET /guarded')).status === 401)
     t.match(await admin[0](`DELETE /tenant/api-keys/${String(id)}`), { status: 200 })
     t.equal((await after[0]('GET /guarded')).status, 401, 'it is rejected at once where it was deleted')
-    await until(t, 'a deleted key', async () => (await after[1]('GET /guarded')).status === 401)
+    await until('a deleted key', async () => (await after[1]('GET /guarded')).status === 401)
   })
 
-  await t.test('a changed tenant reaches the other instance', async (t) => {
+  await t.test('a changed tenant reaches the other instance', async () => {
     await root[0]('PATCH /tenants/acme', { body: { plan: 'team' } })
-    await until(t, 'a plan', async () => (await admin[1]('GET /tenant/info')).body['plan'] === 'team')
+    await until('a plan', async () => (await admin[1]('GET /tenant/info')).body['plan'] === 'team')
     await root[1]('PATCH /tenants/acme', { body: { status: 'suspended' } })
-    await until(t, 'a suspension', async () => (await admin[0]('GET /version')).status === 403)
+    await until('a suspension', async () => (await admin[0]('GET /version')).status === 403)
     await root[0]('PATCH /tenants/acme', { body: { status: 'active' } })
-    await until(t, 'its end', async () => (await admin[1]('GET /version')).status === 200)
+    await until('its end', async () => (await admin[1]('GET /version')).status === 200)
   })
 
   await t.test('a broken notification connection is re-established', async (t) => {
@@ -125,24 +126,23 @@ async function changes (t: Test, one: Program, two: Program, query: RunSql): Pro
       t.equal(lost.length, 2, 'each instance was listening')
       // Immediately, while the other instance may not know yet.
       await save(t, admin[0], routes(++version))
-      await until(t, 'a document saved meanwhile', isServed(admin[1], version))
-      await until(t, 'it listens again', async () => (await query(`select count(*)::int as n ${notices}`))[0]?.['n'] === 2)
+      await until('a document saved meanwhile', isServed(admin[1], version))
+      await until('it listens again', async () => (await query(`select count(*)::int as n ${notices}`))[0]?.['n'] === 2)
     }
     await save(t, admin[1], routes(++version))
-    await until(t, 'a document afterwards', isServed(admin[0], version))
+    await until('a document afterwards', isServed(admin[0], version))
     await query('select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and pid <> pg_backend_pid()')
-    await until(t, 'all connections are re-established', async () => (await admin[0]('GET /tenant/config')).status === 200)
+    await until('all connections are re-established', async () => (await admin[0]('GET /tenant/config')).status === 200)
     await save(t, admin[0], routes(++version))
-    await until(t, 'a document after all connections were lost', isServed(admin[1], version))
+    await until('a document after all connections were lost', isServed(admin[1], version))
   })
 
   await t.test('a deleted tenant reaches the other instance', async (t) => {
     await warm()
     t.match(await root[0]('DELETE /tenants/acme'), { status: 200 })
-    await until(t, 'a deleted tenant', async () => [403, 404].includes((await admin[1]('GET /version')).status))
+    await until('a deleted tenant', async () => [403, 404].includes((await admin[1]('GET /version')).status))
     t.match(await root[1]('POST /tenants', { body: { id: 'acme', name: 'another' } }), { status: 201 })
     await until(
-      t,
       'a new tenant with its id',
       async () => (await remoteCaller(t, one.address, { token: tokenOf('acme') })('GET /tenant/info')).body['name'] === 'another'
     )
@@ -197,7 +197,7 @@ async function outlives (t: Test, survivor: Program, victim: Program): Promise<v
       acknowledged.keys.push(String((await succeed('POST /tenant/api-keys', { name: `k${index}`, scopes: [] })).body['key']))
     })
   ]
-  await until(t, 'some of each are acknowledged', async () => {
+  await until('some of each are acknowledged', async () => {
     await ask('GET /tenant/info')
     return acknowledged.version >= 5 && [acknowledged.secrets, acknowledged.roles, acknowledged.keys].every(({ length }) => length >= 5)
   })

@@ -1,9 +1,9 @@
 import { test } from 'tap'
-import { until } from '../../helpers/instances.js'
 import { payprovWorld } from '../../helpers/payprov/index.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { type TestDocument, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { deliver, envOf, sellAll } from '../../plugins/billing/app.js'
 import { caller, refused } from '../caller.js'
 
@@ -62,6 +62,6 @@ test("a tenant over its plan's request limit can upgrade, and then has the new p
   t.match(upgrade, { status: 200, body: { success: true, checkoutUrl: String } })
   const subscription = world.pay(String(Object(upgrade.body['session'])['id']))
   t.equal((await deliver(app, 'payprov', world.event('created', subscription))).status, 200)
-  await until(t, 'the plan applies', async () => (await own('GET /tenant/info')).status === 200)
+  await until('the plan applies', async () => (await own('GET /tenant/info')).status === 200)
   t.match((await own('GET /tenant/info')).body, { plan: 'pro' })
 })

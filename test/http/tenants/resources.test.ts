@@ -224,7 +224,7 @@ test('large documents do not block the server', async (t) => {
     ['a document that is a text', 'x', [400]],
     ['null', null, [400]],
     ['routes that are not an array', { routes: { length: 1e9 } }, [400]]
-  ] as const).map(([what, document, statuses]) => [what, JSON.stringify(document), statuses] as const)
+  ] as const).map(([label, document, statuses]) => [label, JSON.stringify(document), statuses] as const)
   const padding = (bytes: number) => `${' '.repeat(bytes - 2)}{}`
   const more = [
     ['1 MB', padding(1_048_576), [200]],
@@ -237,15 +237,15 @@ test('large documents do not block the server', async (t) => {
     ['a repeated member', '{"routes":[],"routes":[{"method":"get","path":"/health","response":{}}]}', [400, 409]],
     ['half a document', '{"routes":[', [400]]
   ] as const
-  for (const [what, raw, statuses] of [...documents, ...more]) {
+  for (const [label, raw, statuses] of [...documents, ...more]) {
     let status = 0
     let text = ''
     const time = await cost(async () => {
       ;({ status, text } = await attacker('POST /tenant/config', { raw }))
     })
-    t.ok(statuses.includes(status), `${what}: ${status}`, statuses.includes(status) ? {} : { text: text.slice(0, 500) })
-    t.ok(time < runsAway, `${what} does not run away`)
-    if (status === 200) t.not((await attacker('GET /x?q1=1')).status, 500, what)
+    t.ok(statuses.includes(status), `${label}: ${status}`, statuses.includes(status) ? {} : { text: text.slice(0, 500) })
+    t.ok(time < runsAway, `${label} does not run away`)
+    if (status === 200) t.not((await attacker('GET /x?q1=1')).status, 500, label)
   }
   t.notOk(Object.hasOwn(Object.prototype, 'admin') || Object.hasOwn(Object.prototype, 'polluted'))
   t.match(await victim('GET /tenant/info'), { status: 200 })

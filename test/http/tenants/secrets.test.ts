@@ -34,12 +34,12 @@ async function storing (t: Test): Promise<AfterTampering> {
     )
     const other = await testServer(t, platformDocument, { engine })
     const ask = caller(t, other, { token: tokenOf('attacker') })
-    const told: string[] = []
+    const texts: string[] = []
     for (const target of ['POST /use', 'GET /tenant/secrets', 'GET /tenant/secrets/audit']) {
-      told.push((await ask(target, target.startsWith('POST') ? { body: {} } : {})).text)
+      texts.push((await ask(target, target.startsWith('POST') ? { body: {} } : {})).text)
     }
     const [row] = await query("select json_agg(notes)::text as notes from notes where tenant_id = 'attacker'")
-    return told.join() + String(row?.['notes'])
+    return texts.join() + String(row?.['notes'])
   }
 }
 
@@ -52,7 +52,7 @@ test('an altered secret row', async (t) => {
 async function ofAnother (t: Test, afterTampering: AfterTampering): Promise<void> {
   const stolen = "from tenantry.secrets v where v.tenant_id = 'victim' and v.key = 'KEY' and s.tenant_id = 'attacker'"
   for (
-    const [what, sql] of [
+    const [label, sql] of [
       ["the victim's value", `update tenantry.secrets s set value = v.value ${stolen} and s.key = 'KEY'`],
       [
         "the victim's value and its version",
@@ -67,7 +67,7 @@ async function ofAnother (t: Test, afterTampering: AfterTampering): Promise<void
         "delete from tenantry.secrets where tenant_id = 'attacker'; update tenantry.secrets set tenant_id = 'attacker' where tenant_id = 'victim'"
       ]
     ] as const
-  ) t.notMatch(await afterTampering(sql), value, what)
+  ) t.notMatch(await afterTampering(sql), value, label)
 }
 
 async function ofItsOwn (t: Test, afterTampering: AfterTampering): Promise<void> {

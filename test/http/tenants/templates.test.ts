@@ -74,9 +74,9 @@ test("a tenant's templates reach only the allowed settings of the platform", asy
     for (const text of texts) {
       const document = place(text)
       const response = await attacker('POST /tenant/config', { body: document })
-      const what = `place ${index}: ${text}`
+      const label = `place ${index}: ${text}`
       if (response.status === 400) refusals.set(text, (refusals.get(text) ?? 0) + 1)
-      else if (response.status !== 200) t.fail(`${what}: ${response.status}`)
+      else if (response.status !== 200) t.fail(`${label}: ${response.status}`)
       const responses = [
         response,
         ...response.status === 200
@@ -86,7 +86,7 @@ test("a tenant's templates reach only the allowed settings of the platform", asy
       for (const { text: said } of responses) {
         for (
           const leak of [testSecret, setting, testMasterKey, 'function', 'native code']
-        ) { if (said.includes(leak) && !text.includes(leak)) t.fail(`${what} reveals ${leak}`) }
+        ) { if (said.includes(leak) && !text.includes(leak)) t.fail(`${label} reveals ${leak}`) }
       }
     }
   }

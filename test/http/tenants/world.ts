@@ -77,10 +77,10 @@ export async function save (t: Test, ask: Ask, routes: Routes, more: Record<stri
 }
 
 /** Saves the document if it is valid. Any other response must be a 400 or a 409 with a reason. */
-export async function trySave (t: Test, ask: Ask, body: unknown, what: string): Promise<boolean> {
+export async function trySave (t: Test, ask: Ask, body: unknown, label: string): Promise<boolean> {
   const { status, body: response, text } = await ask('POST /tenant/config', { body })
   const isRefusal = (status === 400 || status === 409) && typeof response['message'] === 'string'
-  t.ok(status === 200 || isRefusal, `${what}: ${status}`, status === 200 || isRefusal ? {} : { text })
+  t.ok(status === 200 || isRefusal, `${label}: ${status}`, status === 200 || isRefusal ? {} : { text })
   return status === 200
 }
 

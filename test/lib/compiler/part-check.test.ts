@@ -254,9 +254,9 @@ test('the cost of validating a request is bounded, also for a megabyte of items 
     ['empty texts with a small pattern', { type: 'string', pattern: '^a?$' }, '', 15_000, 300_000],
     ['empty texts with a large pattern', { type: 'string', pattern: '^(?:a?){200}$' }, '', 1000, 10_000]
   ]
-  for (const [what, items, item, fits, over] of cases) {
-    t.strictSame(of(items, item, fits), [], `${fits} ${what}`)
-    t.strictSame(of(items, item, over), tooMuch, `${over} ${what}`)
+  for (const [label, items, item, fits, over] of cases) {
+    t.strictSame(of(items, item, fits), [], `${fits} ${label}`)
+    t.strictSame(of(items, item, over), tooMuch, `${over} ${label}`)
   }
   const rules: RequestRules = {
     query: { a: { type: 'string', pattern: '^(?:a?){200}$' } },

@@ -16,7 +16,7 @@ import type { ConnectorAction } from '../../../lib/schema/integrations.js'
 import { page } from '../../docs/markdown.js'
 
 const env = { KEY: 'key of the platform', HOST: 'api.example.com' }
-const nobody: Scope = {
+const emptyScope: Scope = {
   body: {},
   params: {},
   query: {},
@@ -28,7 +28,7 @@ const nobody: Scope = {
   fullAccess: false
 }
 const tenant = (secrets: Readonly<Record<string, string | null>> = {}): Scope => ({
-  ...nobody,
+  ...emptyScope,
   tenant: { id: tenantIdOf('a'), config: {} },
   secrets: new Map(Object.entries(secrets))
 })
@@ -70,7 +70,7 @@ const custom = (action: Partial<ConnectorAction>, more: object = {}): Connectors
   }]
 })
 const act = (action: Partial<ConnectorAction>, params: unknown = '{{body}}') => callOf(setOf(custom(action)), 'crm', 'act', params)
-const prepared = (action: Partial<ConnectorAction>, body: unknown) => act(action).prepare({ ...nobody, body })
+const prepared = (action: Partial<ConnectorAction>, body: unknown) => act(action).prepare({ ...emptyScope, body })
 
 t.test('a connector that could never be called is rejected with its place', async (t) => {
   const cases: [string, ConnectorsDocument, RegExp][] = [
@@ -149,7 +149,7 @@ t.test('a connector that could never be called is rejected with its place', asyn
       /^\/customIntegrations\/1\/name: two connectors have the name "crm"/
     ]
   ]
-  for (const [what, document, fault] of cases) t.match(faultsOf(document)[0], fault, what)
+  for (const [label, document, fault] of cases) t.match(faultsOf(document)[0], fault, label)
   t.match(
     faultsOf(custom({ body: '{{env.KEY}}' }), { origin: 'tenant', envNames: new Set(['OTHER']) })[0],
     /tenancy\.env/,
@@ -212,10 +212,10 @@ t.test("a call's value cannot leave its place in the address", async (t) => {
   const request = (params: unknown) => callOf(setOf({}), 'http', 'request', params)
   const body = { id: 'x/../y', host: 'evil.example.com', url: 'http://10.0.0.1/a', ok: 'a b' }
   t.equal(
-    request({ url: 'https://api.example.com/users/{{body.ok}}' }).prepare({ ...nobody, body }).url,
+    request({ url: 'https://api.example.com/users/{{body.ok}}' }).prepare({ ...emptyScope, body }).url,
     'https://api.example.com/users/a%20b'
   )
-  t.throws(() => request({ url: 'https://api.example.com/users/{{body.id}}' }).prepare({ ...nobody, body }), {
+  t.throws(() => request({ url: 'https://api.example.com/users/{{body.id}}' }).prepare({ ...emptyScope, body }), {
     code: 'TENANTRY_VALIDATION_FAILED'
   })
   for (
@@ -227,10 +227,10 @@ t.test("a call's value cannot leave its place in the address", async (t) => {
       ['https://{{body.host}}.example.com/x', false]
     ] as const
   ) {
-    t.equal(request({ url }).prepare({ ...nobody, body }).trusted, trusted, url)
+    t.equal(request({ url }).prepare({ ...emptyScope, body }).trusted, trusted, url)
   }
   t.equal(
-    request('{{body}}').prepare({ ...nobody, body: { url: 'https://api.example.com/' } }).trusted,
+    request('{{body}}').prepare({ ...emptyScope, body: { url: 'https://api.example.com/' } }).trusted,
     false,
     'an address from the caller'
   )
@@ -250,7 +250,7 @@ t.test("a call's value cannot leave its place in the address", async (t) => {
       'x'
     ]
   ) {
-    t.throws(() => request('{{body}}').prepare({ ...nobody, body: { url } }), { code: 'TENANTRY_ADDRESS_REFUSED' }, url)
+    t.throws(() => request('{{body}}').prepare({ ...emptyScope, body: { url } }), { code: 'TENANTRY_ADDRESS_REFUSED' }, url)
   }
 })
 
@@ -264,7 +264,7 @@ t.test("a call's value cannot start another header", async (t) => {
     t.throws(
       () =>
         callOf(setOf({}), 'http', 'request', '{{body}}').prepare({
-          ...nobody,
+          ...emptyScope,
           body: { url: 'https://a.example.com', headers: { a: value } }
         }),
       { code: 'TENANTRY_VALIDATION_FAILED' }
@@ -273,7 +273,7 @@ t.test("a call's value cannot start another header", async (t) => {
   t.throws(
     () =>
       callOf(setOf({}), 'http', 'request', '{{body}}').prepare({
-        ...nobody,
+        ...emptyScope,
         body: { url: 'https://a.example.com', headers: { 'transfer-encoding': 'chunked' } }
       }),
     { code: 'TENANTRY_VALIDATION_FAILED' }
@@ -336,13 +336,13 @@ t.test('a long name is not repeated for each of its thousand values', async (t) 
   t.throws(() => prepared({ bodyType: 'form', body: '{{params}}' }, long), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
   t.throws(() => prepared({ bodyType: 'form', body: '{{params}}' }, { a: { b: long } }), { code: 'TENANTRY_ANSWER_TOO_LARGE' })
   t.throws(
-    () => callOf(setOf({}), 'http', 'request', '{{body}}').prepare({ ...nobody, body: { url: 'https://a.example.com', query: long } }),
+    () => callOf(setOf({}), 'http', 'request', '{{body}}').prepare({ ...emptyScope, body: { url: 'https://a.example.com', query: long } }),
     { code: 'TENANTRY_ADDRESS_REFUSED' }
   )
 })
 
 t.test('every kind of auth sends its credentials', async (t) => {
-  const requestOf = (auth: object, scope: Scope = nobody) => callOf(setOf(custom({ method: 'GET' }, { auth })), 'crm', 'act').prepare(scope)
+  const requestOf = (auth: object, scope: Scope = emptyScope) => callOf(setOf(custom({ method: 'GET' }, { auth })), 'crm', 'act').prepare(scope)
   t.match(requestOf({ type: 'bearer', token: '{{env.KEY}}' }).headers, { authorization: 'Bearer key of the platform' })
   t.match(requestOf({ type: 'basic', username: 'a', password: 'b:ü' }).headers, {
     authorization: `Basic ${Buffer.from('a:b:ü').toString('base64')}`
@@ -392,7 +392,7 @@ t.test("a tenant's secret replaces the platform's setting in credentials, but ne
   }, { env: { ...env, HOOK: 'https://hooks.example.com/platform' } })
   const payment = callOf(set, 'payment', 'createCustomer')
   const own = tenant({ KEY: 'key of the tenant', HOST: 'evil.example.com' })
-  t.match(payment.prepare(nobody), {
+  t.match(payment.prepare(emptyScope), {
     url: 'https://api.example.com/v1/customers',
     trusted: true,
     headers: { authorization: 'Bearer key of the platform' }
@@ -404,7 +404,7 @@ t.test("a tenant's secret replaces the platform's setting in credentials, but ne
   })
   t.equal(payment.ownedBy(own), true)
   t.equal(payment.ownedBy(tenant({ HOST: 'x' })), false)
-  t.equal(payment.ownedBy(nobody), false)
+  t.equal(payment.ownedBy(emptyScope), false)
   const keyed = { auth: { type: 'bearer', token: '{{secret:own}}' } }
   t.equal(callOf(setOf(custom({}, keyed)), 'crm', 'act').ownedBy(tenant({ own: 'x' })), true)
   t.equal(
@@ -415,7 +415,7 @@ t.test("a tenant's secret replaces the platform's setting in credentials, but ne
   t.strictSame(payment.references, [{ source: 'secret', path: ['KEY'], setting: true, fallback: 'key of the platform' }])
 
   const chat = callOf(set, 'chat', 'sendMessage', { text: 'x' })
-  t.match(chat.prepare(nobody), { url: 'https://hooks.example.com/platform', trusted: true })
+  t.match(chat.prepare(emptyScope), { url: 'https://hooks.example.com/platform', trusted: true })
   t.match(
     chat.prepare(tenant({ HOOK: 'http://10.0.0.1/mine' })),
     { url: 'http://10.0.0.1/mine', trusted: false },
@@ -424,7 +424,7 @@ t.test("a tenant's secret replaces the platform's setting in credentials, but ne
   const moved = setOf({
     credentials: { chat: { webhookUrl: 'https://hooks.example.com/services/A?b=c', baseUrl: 'http://127.0.0.1:1/proxy/' } }
   })
-  t.match(callOf(moved, 'chat', 'sendMessage', { text: 'x' }).prepare(nobody), {
+  t.match(callOf(moved, 'chat', 'sendMessage', { text: 'x' }).prepare(emptyScope), {
     url: 'http://127.0.0.1:1/proxy/services/A?b=c',
     trusted: true
   })
@@ -484,7 +484,7 @@ t.test('of thousands of checked actions, only the called ones are compiled', asy
   t.strictSame(faultsOf(document), [])
   const broken = { ...actions, a3: { method: 'GET' as const, path: 'broken' } }
   const set = setOf({ customIntegrations: [{ name: 'big', baseUrl: 'https://big.example.com', actions: broken }] }, { checked: true })
-  t.equal(callOf(set, 'big', 'a4999', { x: 1 }).prepare(nobody).url, 'https://big.example.com/4999/1', 'nothing else of the set was read')
+  t.equal(callOf(set, 'big', 'a4999', { x: 1 }).prepare(emptyScope).url, 'https://big.example.com/4999/1', 'nothing else of the set was read')
   t.match(callFaults(set, 'big', 'a5000', {}).join().length < 1000, true, 'a fault does not list all of them')
 })
 

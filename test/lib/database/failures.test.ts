@@ -90,7 +90,7 @@ test('a missing table or column triggers a reload of the catalogue', (t) =>
     await run(engine, 'create table notes (id int, title text)')
     await engine.refresh()
     await run(engine, 'alter table notes drop title')
-    const told = new Promise<string[]>((resolve) => {
+    const columns = new Promise<string[]>((resolve) => {
       const end = engine.onCatalogue(({ tables }) => {
         end()
         resolve([...tables.get('notes')?.columns.keys() ?? []])
@@ -101,7 +101,7 @@ test('a missing table or column triggers a reload of the catalogue', (t) =>
       statusCode: 503,
       headers: { 'retry-after': '1' }
     })
-    t.strictSame(await told, ['id'])
+    t.strictSame(await columns, ['id'])
   }))
 
 test('a statement that takes too long is canceled, and reported as a busy database', async (t) => {

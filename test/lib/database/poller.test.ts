@@ -3,7 +3,7 @@ import { setImmediate } from 'node:timers/promises'
 import t from 'tap'
 import { databaseBusy, databaseUnavailable } from '../../../lib/database/failures.js'
 import { createPoller, type Poller } from '../../../lib/database/poller.js'
-import { until } from '../../helpers/instances.js'
+import { until } from '../../helpers/until.js'
 
 const hour = 3_600_000 // ms
 
@@ -28,22 +28,22 @@ function polled (results: readonly (number | Error | ((poller: Poller) => number
 t.test('polls again at once while there is more work, after the pause, and when it is woken', async (t) => {
   const { poller, ending, state, logged } = polled([0, 0, 5, -1])
   poller.start()
-  await until(t, 'the unannounced polls', async () => state.looks === 5)
+  await until('the unannounced polls', async () => state.looks === 5)
   poller.wake()
-  await until(t, 'the next poll', async () => state.looks === 6)
+  await until('the next poll', async () => state.looks === 6)
   ending.abort()
   await poller.ended()
   t.equal(state.looks, 6, 'none after the end')
   t.same(logged, [])
 })
 
-t.test('a wake during a poll causes another poll', async (t) => {
+t.test('a wake during a poll causes another poll', async () => {
   const { poller, ending, state } = polled([(own) => {
     own.wake()
     return hour
   }])
   poller.start()
-  await until(t, 'the second poll', async () => state.looks === 2)
+  await until('the second poll', async () => state.looks === 2)
   ending.abort()
   await poller.ended()
 })
@@ -51,9 +51,9 @@ t.test('a wake during a poll causes another poll', async (t) => {
 t.test('an outage is logged once, and a busy database is not logged', async (t) => {
   const { poller, ending, state, logged } = polled([databaseBusy(), databaseUnavailable()])
   poller.start()
-  await until(t, 'the busy poll', async () => state.looks === 1)
+  await until('the busy poll', async () => state.looks === 1)
   t.same(logged, [])
-  await until(t, 'the next poll', async () => state.looks === 2)
+  await until('the next poll', async () => state.looks === 2)
   t.same(logged, ['it fails'])
   poller.failed(databaseUnavailable())
   t.same(logged, ['it fails'], 'once')
@@ -68,7 +68,7 @@ t.test('an outage is logged once, and a busy database is not logged', async (t) 
 t.test('a recovery is logged, and so is the next failure', async (t) => {
   const { poller, ending, state, logged } = polled([databaseUnavailable()])
   poller.start()
-  await until(t, 'the poll after the outage', async () => state.looks === 2)
+  await until('the poll after the outage', async () => state.looks === 2)
   t.same(logged, ['it fails', 'it is done again'])
   poller.failed(new Error('another'))
   t.same(logged, ['it fails', 'it is done again', 'it fails'])
@@ -79,7 +79,7 @@ t.test('a recovery is logged, and so is the next failure', async (t) => {
 t.test('stops while it waits after a failure', async (t) => {
   const { poller, ending, state, logged } = polled([new Error('a table is missing')])
   poller.start()
-  await until(t, 'the fault', async () => logged.length === 1)
+  await until('the fault', async () => logged.length === 1)
   ending.abort()
   await poller.ended()
   t.equal(state.looks, 1)

@@ -8,8 +8,9 @@ import { scanLog } from '../../helpers/log-scan.js'
 import { remote } from '../../helpers/remote.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
-import { closedDoor, eventually } from '../../plugins/queue/app.js'
+import { closedDoor } from '../../plugins/queue/app.js'
 
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
 const traceparent = `00-${traceId}-00f067aa0ba902b7-01`
@@ -48,14 +49,14 @@ test('lines of requests, and traces', async (t) => {
   const app = await testServer(t, {
     egress: { allow: ['127.0.0.1'] },
     customIntegrations: [connector('crm')],
-    workflows: [{ id: 'named', steps: [call('named')] }, { id: 'told', steps: [call('told')], webhookOnComplete: '{{input.url}}' }],
+    workflows: [{ id: 'named', steps: [call('named')] }, { id: 'callback', steps: [call('callback')], webhookOnComplete: '{{input.url}}' }],
     routes: [
       { method: 'get', path: '/things/:id', integrations: [{ type: 'crm', action: 'get' }] },
       { method: 'get', path: '/slow', integrations: [{ type: 'crm', action: 'slow' }] },
       { method: 'get', path: '/own', integrations: [{ type: 'crm', action: 'own', params: { parent: 'of the document' } }] },
       { method: 'post', path: '/inline', workflow: { steps: [call('inline')] } },
       { method: 'post', path: '/named', workflow: { ref: 'named' } },
-      { method: 'post', path: '/told', workflow: { ref: 'told', async: true } }
+      { method: 'post', path: '/callback', workflow: { ref: 'callback', async: true } }
     ]
   }, {
     tenants: ['acme', 'globex'].map((id) => ({ id, plan: 'pro' })),
@@ -103,12 +104,11 @@ test('lines of requests, and traces', async (t) => {
         signToken({ role: 'admin', tenant_id: 'acme', sub: 'ada' })
       }\r\n\r\n`
     )
-    await eventually(t, 'the other service is called', () => waiting)
+    await until('the other service is called', () => waiting)
     socket.destroy()
-    await eventually(t, 'the line is logged', () => of('left-1').some(({ level }) => level === 30))
+    await until('the line is logged', () => of('left-1').some(({ level }) => level === 30))
     hall.open()
-    await eventually(
-      t,
+    await until(
       'the handler has ended',
       async () => (await admin('GET /things/3', { headers: { 'x-request-id': 'after-1' } })).status === 200
     )
@@ -136,9 +136,9 @@ test('lines of requests, and traces', async (t) => {
         }\r\n${head}\r\n\r\n${index === 0 ? '{"a":' : '5\r\n{"a":\r\n'}`
       )
       const [request]: IncomingMessage[] = await arrived
-      await eventually(t, 'its body is read', () => Number(request?.listenerCount('data')) > 0)
+      await until('its body is read', () => Number(request?.listenerCount('data')) > 0)
       socket.destroy()
-      await eventually(t, 'it is logged', () => of(id).some(({ msg }) => msg === 'request'))
+      await until('it is logged', () => of(id).some(({ msg }) => msg === 'request'))
       t.match(of(id).filter(({ level }) => Number(level) >= 30), [{ msg: 'request', status: 499, aborted: true }], id)
       t.notMatch(of(id).map((line) => JSON.stringify(line)).join(), /stack/)
     }
@@ -196,11 +196,11 @@ test('lines of requests, and traces', async (t) => {
 
   await t.test('the trace is kept by an asynchronous run, whose lines have task, tenant and trace', async (t) => {
     service.requests.length = 0
-    const { body, status } = await admin('POST /told', { body: { url: 'no address' }, headers: trace })
+    const { body, status } = await admin('POST /callback', { body: { url: 'no address' }, headers: trace })
     t.equal(status, 202)
     const workflowId = String(body['workflowId'])
     const ofRun = () => lines.filter((line) => line['workflowId'] === workflowId)
-    await eventually(t, 'the callback that is not sent is logged', () => ofRun().length > 0)
+    await until('the callback that is not sent is logged', () => ofRun().length > 0)
     t.match(service.requests, [{ headers: trace }])
     for (const line of ofRun()) t.match(line, { task: 'workflow.run', tenant: 'acme', traceId, msg: /is not a valid address/ })
   })

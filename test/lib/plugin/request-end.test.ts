@@ -4,7 +4,8 @@ import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { endStatusOf, whenEnded } from '../../../lib/plugin/request-end.js'
 import { listen } from '../../helpers/server.js'
-import { closedDoor, eventually } from '../../plugins/queue/app.js'
+import { until } from '../../helpers/until.js'
+import { closedDoor } from '../../plugins/queue/app.js'
 
 /** Fastify with only listeners, and the requests that each of them received: `GET /url 200`. */
 function open (t: Test, prepare: (app: FastifyInstance) => void = () => {}, count = 1) {
@@ -63,7 +64,7 @@ t.test('every listener receives each request of its app once, and no others', as
     'GET / 200',
     'GET /group/heard 200'
   ]
-  await eventually(t, 'all have ended', () => heard.every((own) => own.length >= expected.length))
+  await until('all have ended', () => heard.every((own) => own.length >= expected.length))
   for (const own of heard) t.strictSame(own, expected)
   t.strictSame((await app.inject('/group/heard')).json(), ['/group/heard', '/group/heard'])
   t.ok(times.every((ms) => ms > 0 && ms < 60_000))
@@ -110,7 +111,7 @@ t.test('a disconnect is reported once, however many requests are queued on the c
     const expected = arrived + paths.length
     const socket = connect(port, '127.0.0.1')
     socket.write(paths.map(get).join(''))
-    await eventually(t, 'they have arrived', () => arrived === expected)
+    await until('they have arrived', () => arrived === expected)
     return socket
   }
 
@@ -118,26 +119,25 @@ t.test('a disconnect is reported once, however many requests are queued on the c
   process.on('warning', (warning) => warnings.push(warning))
   const many = await begin('/hall', ...Array.from({ length: 20 }, () => '/'), '/hall')
   many.destroy()
-  await eventually(t, 'all of one connection', () => heard.length === 22)
+  await until('all of one connection', () => heard.length === 22)
   t.strictSame(heard.toSorted(), [...Array.from({ length: 20 }, () => 'GET / 200'), 'GET /hall 499', 'GET /hall 499'])
   t.strictSame(warnings, [])
 
   const left = await begin('/porch', '/porch')
   left.destroy()
-  await eventually(
-    t,
+  await until(
     'the server has noticed',
     async () => await new Promise((resolve) => app.server.getConnections((_error, count) => resolve(count === 0)))
   )
   porch.open()
-  await eventually(t, 'those that disconnected before a listener was added', () => heard.length === 24)
+  await until('those that disconnected before a listener was added', () => heard.length === 24)
 
   const stays = await begin('/hall', '/', '/hall')
   hall.open()
   let received = ''
   while (received.split('answer').length < 4) received += String((await once(stays, 'data'))[0])
-  await eventually(t, 'those that waited and got a response', () => heard.length === 27)
+  await until('those that waited and got a response', () => heard.length === 27)
   stays.destroy()
-  await eventually(t, 'the handlers have ended', () => answered.length === 4)
+  await until('the handlers have ended', () => answered.length === 4)
   t.strictSame(heard.slice(24), ['GET /hall 200', 'GET / 200', 'GET /hall 200'])
 })

@@ -22,7 +22,7 @@ insert into labels values (1, 'a', 'red');
 const heard = { events: true }
 
 /** The events since the last call. */
-async function told (library: Library): Promise<object[]> {
+async function newEvents (library: Library): Promise<object[]> {
   const rows = await library.sql('select tenant_id, type, subject, data from tenantry.webhook_events order by place')
   await library.sql('delete from tenantry.webhook_events')
   return rows.map(({ tenant_id: tenant, type, subject, data }) => ({ tenant, type, subject, data }))
@@ -36,13 +36,13 @@ onEachEngine(setUp, {
   'each written row has an event with its columns, and the response stays the same': async (t, library) => {
     const insert: Query = { table: 'labels', operation: 'insert', select: 'name' }
     t.strictSame(await library.run(insert, { body: { id: 2, name: 'blue' } }), { name: 'blue' })
-    t.strictSame(await told(library), [], 'no event without listeners')
+    t.strictSame(await newEvents(library), [], 'no event without listeners')
     t.strictSame(await library.run(insert, { ...heard, body: { id: 3, name: 'green' } }), { name: 'green' })
-    t.strictSame(await told(library), [event('created', 'labels', 3, { id: 3, tenant_id: 'a', name: 'green' })])
+    t.strictSame(await newEvents(library), [event('created', 'labels', 3, { id: 3, tenant_id: 'a', name: 'green' })])
     t.strictSame(await library.run(insert, { ...heard, body: [{ id: 4, name: 'x' }, { id: 5, name: 'y' }] }), {
       data: [{ name: 'x' }, { name: 'y' }]
     })
-    t.match(await told(library), [event('created', 'labels', 4, { name: 'x' }), event('created', 'labels', 5, { name: 'y' })])
+    t.match(await newEvents(library), [event('created', 'labels', 4, { name: 'x' }), event('created', 'labels', 5, { name: 'y' })])
     t.strictSame(
       await library.run({ table: 'articles', operation: 'insert', select: 'title, authors(name)' }, {
         ...heard,
@@ -50,7 +50,7 @@ onEachEngine(setUp, {
       }),
       { data: [{ title: 'One', authors: { name: 'Ada' } }, { title: 'Two', authors: null }] }
     )
-    t.match(await told(library), [{
+    t.match(await newEvents(library), [{
       type: 'entity.created',
       data: { record: { title: 'One', views: 7, status: 'draft', title_length: 3 } }
     }, { type: 'entity.created', data: { record: { title: 'Two', views: 0 } } }])
@@ -61,7 +61,7 @@ onEachEngine(setUp, {
       }),
       { data: [{ title: 'Alpha' }, { title: 'Beta' }, { title: 'One' }, { title: 'Two' }] }
     )
-    t.strictSame((await told(library)).length, 4)
+    t.strictSame((await newEvents(library)).length, 4)
     t.match(
       await library.run({ table: 'articles', operation: 'update', id: '{{params.id}}' }, {
         ...heard,
@@ -70,12 +70,12 @@ onEachEngine(setUp, {
       }),
       { title: 'New' }
     )
-    t.match(await told(library), [event('updated', 'articles', uuid(11), { id: uuid(11), title: 'New', title_length: 3 })])
+    t.match(await newEvents(library), [event('updated', 'articles', uuid(11), { id: uuid(11), title: 'New', title_length: 3 })])
     t.match(
       await library.run({ table: 'articles', operation: 'update', id: '{{params.id}}' }, { ...heard, params: { id: uuid(11) }, body: {} }),
       { title: 'New' }
     )
-    t.strictSame(await told(library), [], 'nothing changed')
+    t.strictSame(await newEvents(library), [], 'nothing changed')
   },
 
   'an upsert of records with different fields has an event for each row, in order': async (t, library) => {
@@ -84,7 +84,7 @@ onEachEngine(setUp, {
       title: 'D'
     }]
     await library.run({ table: 'articles', operation: 'upsert' }, { ...heard, body })
-    t.match(await told(library), [
+    t.match(await newEvents(library), [
       event('updated', 'articles', uuid(11), { title: 'A', slug: 'alpha' }),
       event('created', 'articles', uuid(13), { title: 'C', views: 3 }),
       event('updated', 'articles', uuid(12), { title: 'B', views: 2 }),
@@ -92,14 +92,14 @@ onEachEngine(setUp, {
     ])
     await library.engine.refresh()
     await library.run({ table: 'parts', operation: 'upsert' }, { ...heard, body: [{ n: 1, made: 'x' }, { n: 2 }] })
-    await told(library)
+    await newEvents(library)
     t.strictSame(
       await library.run({ table: 'parts', operation: 'upsert' }, { ...heard, body: [{ n: 3 }, { n: 1 }, { n: 2, made: 'y' }] }),
       {
         data: [{ tenant_id: 'a', n: 3, made: null }, { tenant_id: 'a', n: 1, made: 'x' }, { tenant_id: 'a', n: 2, made: 'y' }]
       }
     )
-    t.match(await told(library), [
+    t.match(await newEvents(library), [
       event('created', 'parts', 3, { n: 3 }),
       event('updated', 'parts', 1, { made: 'x' }),
       event('updated', 'parts', 2, { made: 'y' })
@@ -110,67 +110,67 @@ onEachEngine(setUp, {
     const softDelete = { enabled: true, allowHardDelete: true }
     const remove: Query = { table: 'articles', operation: 'delete', id: '{{params.id}}' }
     t.strictSame(await library.run(remove, { ...heard, params: { id: uuid(11) } }, { softDelete }), { success: true, softDeleted: true })
-    t.match(await told(library), [event('deleted', 'articles', uuid(11), { title: 'Alpha', deleted: true })])
+    t.match(await newEvents(library), [event('deleted', 'articles', uuid(11), { title: 'Alpha', deleted: true })])
     t.equal(await library.run(remove, { ...heard, params: { id: uuid(11) } }, { softDelete }), null, 'it is already deleted')
     t.equal(await library.run(remove, { ...heard, params: { id: uuid(19) } }, { softDelete }), null, "another tenant's row")
-    t.strictSame(await told(library), [])
+    t.strictSame(await newEvents(library), [])
     t.strictSame(await library.run(remove, { ...heard, params: { id: uuid(12) }, query: { hard: 'true' } }, { softDelete }), {
       success: true
     })
-    t.match(await told(library), [event('deleted', 'articles', uuid(12), { title: 'Beta', deleted: false })])
+    t.match(await newEvents(library), [event('deleted', 'articles', uuid(12), { title: 'Beta', deleted: false })])
     t.strictSame(
       await library.run({ table: 'labels', operation: 'delete', filters: [{ column: 'id', operator: 'gt', value: 0 }] }, heard),
       { success: true }
     )
-    t.match(await told(library), [event('deleted', 'labels', 1, { name: 'red' })])
+    t.match(await newEvents(library), [event('deleted', 'labels', 1, { name: 'red' })])
   },
 
   "an upsert's event says whether the row is new": async (t, library) => {
     const upsert: Query = { table: 'articles', operation: 'upsert', onConflict: ['slug'], select: 'title' }
     t.strictSame(await library.run(upsert, { ...heard, body: { slug: 'new', title: 'New' } }), { title: 'New' })
-    t.match(await told(library), [{ type: 'entity.created', data: { record: { slug: 'new' } } }])
+    t.match(await newEvents(library), [{ type: 'entity.created', data: { record: { slug: 'new' } } }])
     t.strictSame(await library.run(upsert, { ...heard, body: [{ slug: 'new', title: 'Newer' }, { slug: 'newest', title: 'Newest' }] }), {
       data: [{ title: 'Newer' }, { title: 'Newest' }]
     })
-    t.match(await told(library), [{ type: 'entity.updated', data: { record: { slug: 'new' } } }, {
+    t.match(await newEvents(library), [{ type: 'entity.updated', data: { record: { slug: 'new' } } }, {
       type: 'entity.created',
       data: { record: { slug: 'newest' } }
     }])
     t.notMatch(JSON.stringify(await library.run({ ...upsert, select: '*' }, { ...heard, body: { slug: 'new', title: 'x' } })), /made/)
-    await told(library)
+    await newEvents(library)
     await library.engine.refresh()
     const part: Query = { table: 'parts', operation: 'upsert' }
     t.strictSame(await library.run(part, { ...heard, body: { n: 1, made: 'x' } }), { tenant_id: 'a', n: 1, made: 'x' })
     t.strictSame(await library.run(part, { ...heard, body: { n: 1, made: 'y' } }), { tenant_id: 'a', n: 1, made: 'y' })
-    t.match(await told(library), [event('created', 'parts', 1, { made: 'x' }), event('updated', 'parts', 1, { made: 'y' })])
+    t.match(await newEvents(library), [event('created', 'parts', 1, { made: 'x' }), event('updated', 'parts', 1, { made: 'y' })])
   },
 
   'keys of several columns, missing keys, and names that need quotes work': async (t, library) => {
     await library.run({ table: 'seats', operation: 'insert' }, { ...heard, body: { venue: 'hall', number: 7 } })
-    t.strictSame(await told(library), [{
+    t.strictSame(await newEvents(library), [{
       ...event('created', 'seats', { venue: 'hall', number: 7 }, { venue: 'hall', number: 7, holder: null }, 'seats:hall,7'),
       tenant: ''
     }], 'a row without a tenant belongs to the platform')
     await library.run({ table: 'we"ird', operation: 'insert' }, { ...heard, body: { id: 1, 'na"me': 'x' } })
-    t.match(await told(library), [{ subject: 'we"ird:1', data: { table: 'we"ird', record: { 'na"me': 'x', select: null } } }])
+    t.match(await newEvents(library), [{ subject: 'we"ird:1', data: { table: 'we"ird', record: { 'na"me': 'x', select: null } } }])
   },
 
   'events contain no values from secrets, and no record that is too large': async (t, library) => {
     const withheld = { columns: new Map([['labels', new Set(['name'])]]), fields: new Map([['notes', new Set(['token'])]]) }
     await library.run({ table: 'labels', operation: 'insert' }, { ...heard, body: { id: 6, name: 'secret' } }, { withheld })
-    t.strictSame(await told(library), [event('created', 'labels', 6, { id: 6, tenant_id: 'a' })])
+    t.strictSame(await newEvents(library), [event('created', 'labels', 6, { id: 6, tenant_id: 'a' })])
     await library.run({ table: 'labels', operation: 'upsert', id: 7 }, { ...heard, body: { name: 'secret' } }, {
       withheld: { ...withheld, columns: new Map([['labels', new Set(['id'])]]) }
     })
-    t.strictSame(await told(library), [event('created', 'labels', null, { tenant_id: 'a', name: 'secret' }, 'labels')], 'nor a withheld key')
+    t.strictSame(await newEvents(library), [event('created', 'labels', null, { tenant_id: 'a', name: 'secret' }, 'labels')], 'nor a withheld key')
     await library.runDocument(
       { collection: 'notes', operation: 'create', docId: '1' },
       { ...heard, body: { token: 'secret', text: 'x' } },
       { withheld }
     )
-    t.strictSame(await told(library), [event('created', 'notes', '1', { id: '1', text: 'x' })])
+    t.strictSame(await newEvents(library), [event('created', 'notes', '1', { id: '1', text: 'x' })])
     await library.run({ table: 'labels', operation: 'insert' }, { ...heard, body: { id: 8, name: 'x'.repeat(maxEventBytes) } })
-    t.strictSame(await told(library), [{
+    t.strictSame(await newEvents(library), [{
       tenant: 'a',
       type: 'entity.created',
       subject: 'labels:8',
@@ -193,7 +193,7 @@ onEachEngine(setUp, {
       { status: 400 }
     )
     t.equal(await library.run({ table: 'articles', operation: 'upsert' }, { ...heard, body: { id: uuid(19), title: 'x' } }), null)
-    t.strictSame(await told(library), [])
+    t.strictSame(await newEvents(library), [])
   },
 
   'documents have events too': async (t, library) => {
@@ -214,7 +214,7 @@ onEachEngine(setUp, {
     })
     t.strictSame(await library.runDocument({ collection: 'notes', operation: 'delete', docId: id }, scope({})), { success: true })
     t.equal(await library.runDocument({ collection: 'notes', operation: 'delete', docId: id }, scope({})), null)
-    t.strictSame(await told(library), [
+    t.strictSame(await newEvents(library), [
       event('created', 'notes', 'n1', { id: 'n1', text: 'x' }),
       event('updated', 'notes', 'n1', { id: 'n1', text: 'y' }),
       event('updated', 'notes', 'n1', { id: 'n1', text: 'y', more: 1 }),
@@ -223,13 +223,13 @@ onEachEngine(setUp, {
     t.match(await library.runDocument({ collection: 'notes', operation: 'add' }, scope({ body: [{ text: '1' }, { text: '2' }] })), {
       data: [{ text: '1' }, { text: '2' }]
     })
-    t.match(await told(library), [{ type: 'entity.created', data: { record: { text: '1' } } }, {
+    t.match(await newEvents(library), [{ type: 'entity.created', data: { record: { text: '1' } } }, {
       type: 'entity.created',
       data: { record: { text: '2' } }
     }])
     await library.runDocument({ collection: 'notes', operation: 'add' }, { ...heard, tenant: null, body: { text: '3' } })
-    t.match(await told(library), [{ tenant: '', type: 'entity.created' }])
+    t.match(await newEvents(library), [{ tenant: '', type: 'entity.created' }])
     await library.runDocument({ collection: 'notes', operation: 'add' }, { body: { text: '4' } })
-    t.strictSame(await told(library), [], 'no event without listeners')
+    t.strictSame(await newEvents(library), [], 'no event without listeners')
   }
 })

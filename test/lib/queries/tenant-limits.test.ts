@@ -141,8 +141,8 @@ test("a tenant's route has bounds, and a fault reports each; the platform's rout
   ]
   for (const [name, at, fault] of over) {
     t.strictSame(faultsOf(at(0), tenant), [], `${name} at the bound`)
-    const [told, ...more] = faultsOf(at(1), tenant)
-    t.match(told, fault, name)
+    const [first, ...more] = faultsOf(at(1), tenant)
+    t.match(first, fault, name)
     t.strictSame(more, [])
     t.strictSame(faultsOf(at(1)), [], `${name} of the platform`)
   }

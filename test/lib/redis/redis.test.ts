@@ -2,6 +2,7 @@ import type { Test } from 'tap'
 import t from 'tap'
 import { openRedis, type RedisConnection, redisScript } from '../../../lib/redis/redis.js'
 import { startRedis } from '../../helpers/redis.js'
+import { until } from '../../helpers/until.js'
 
 const without = () => 'without' as const
 
@@ -17,16 +18,6 @@ async function open (t: Test, url: string, log = memoryLog().log): Promise<Redis
   const connection = await openRedis(url, log)
   t.teardown(() => connection.close())
   return connection
-}
-
-async function until (what: string, isThere: () => unknown): Promise<void> {
-  const end = performance.now() + 10_000
-  while (await isThere() !== true) {
-    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-    await new Promise((resolve) => {
-      setTimeout(resolve, 5)
-    })
-  }
 }
 
 t.test("commands return Redis's response, also a script that Redis has forgotten", async t => {

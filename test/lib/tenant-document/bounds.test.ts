@@ -86,9 +86,9 @@ t.test('each bound is enforced', async (t) => {
     ],
     ['levels of a route', {}, { routes: [{ ...route, response: nested(62) }] }, /^\/routes\/0: a route can have at most 62 levels/]
   ]
-  for (const [what, fits, over, fault] of cases) {
-    t.strictSame(await faultsOf(fits), [], `${what}: at the bound`)
-    t.match((await faultsOf(over))[0], fault, `${what}: one more`)
+  for (const [label, fits, over, fault] of cases) {
+    t.strictSame(await faultsOf(fits), [], `${label}: at the bound`)
+    t.match((await faultsOf(over))[0], fault, `${label}: one more`)
   }
 })
 

@@ -196,7 +196,7 @@ t.test('forbidden members of a document are reported with their place', async (t
     ],
     ['an invalid rule', { rateLimit: { enabled: true, default: { max: 0 } } }, /^\/rateLimit\/default\/max: expected at least 1/]
   ]
-  for (const [what, document, fault] of cases) t.match((await faultsOf(document))[0], fault, what)
+  for (const [label, document, fault] of cases) t.match((await faultsOf(document))[0], fault, label)
   t.strictSame(
     await faultsOf({
       routes: [{

@@ -116,9 +116,9 @@ test('faults of steps are reported with their places', async (t) => {
     ],
     ['headers as a whole', [{ ...one, condition: 'headers != null' }], /can read only single headers/]
   ]
-  for (const [what, steps, message] of cases) {
+  for (const [label, steps, message] of cases) {
     const found = faultsOf(route({ steps }), { catalogue, connectors })
-    t.ok(found.some((fault) => message.test(fault)), `${what}: ${found.join('; ')}`)
+    t.ok(found.some((fault) => message.test(fault)), `${label}: ${found.join('; ')}`)
   }
   for (const type of ['llm', 'embeddings', 'storage'] as const) {
     const [found] = faultsOf(route({ steps: [{ id: 'a', type, ...type === 'llm' ? { prompt: 'p' } : { operation: 'put' } }] }), {

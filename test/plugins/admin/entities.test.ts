@@ -15,7 +15,7 @@ const ids = {
   bread: '00000000-0000-4000-8000-000000000001',
   rye: '00000000-0000-4000-8000-000000000002',
   other: '00000000-0000-4000-8000-000000000003',
-  nobody: '00000000-0000-4000-8000-00000000dead'
+  missing: '00000000-0000-4000-8000-00000000dead'
 }
 
 const document: TestDocument = {
@@ -206,7 +206,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   await t.test('a single row can be read', async (t) => {
     t.match(await acme(`GET /admin/entities/notes/${ids.bread}`), { status: 200, body: { id: ids.bread, tenant_id: 'acme' } })
     t.match(await platform(`GET /admin/entities/notes/${ids.other}`), { status: 200, body: { tenant_id: 'globex' } })
-    for (const [ask, id] of [[acme, ids.other], [globex, ids.bread], [acme, ids.nobody], [platform, ids.nobody]] as const) {
+    for (const [ask, id] of [[acme, ids.other], [globex, ids.bread], [acme, ids.missing], [platform, ids.missing]] as const) {
       refused(t, await ask(`GET /admin/entities/notes/${id}`), 404, 'NOT_FOUND')
     }
     refused(t, await platform(`GET /admin/entities/notes/${ids.bread}`, { tenant: 'globex' }), 404, 'NOT_FOUND')
@@ -239,7 +239,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       body: { success: true, data: { id: ids.rye, title: 'Rye 100%', deleted: false, deleted_at: null } }
     })
     refused(t, await acme(`POST ${target}/restore`), 409, 'STATE_CONFLICT')
-    refused(t, await acme(`POST /admin/entities/notes/${ids.nobody}/restore`), 404, 'NOT_FOUND')
+    refused(t, await acme(`POST /admin/entities/notes/${ids.missing}/restore`), 404, 'NOT_FOUND')
     t.same((await acme(`DELETE ${target}`)).body, { success: true, softDeleted: true })
     t.same((await acme(`DELETE ${target}?hard=true`)).body, { success: true }, 'a soft-deleted row is removed')
     refused(t, await acme(`DELETE ${target}?softDelete=false`), 404, 'NOT_FOUND')
@@ -318,11 +318,11 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     refused(t, await acme('GET /admin/entities/drafts/1'), 404, 'NOT_FOUND')
     t.match(await acme('POST /admin/entities/drafts/1/restore'), { status: 200, body: { data: { id: 1, deleted: false } } })
 
-    await run("insert into notes (id, tenant_id, title, deleted, deleted_at) values ($1, 'acme', 'Bread', true, now())", ids.nobody)
+    await run("insert into notes (id, tenant_id, title, deleted, deleted_at) values ($1, 'acme', 'Bread', true, now())", ids.missing)
     await run('create unique index one_title on notes (tenant_id, title) where not deleted')
-    refused(t, await acme(`POST /admin/entities/notes/${ids.nobody}/restore`), 409, 'CONFLICT')
+    refused(t, await acme(`POST /admin/entities/notes/${ids.missing}/restore`), 409, 'CONFLICT')
     await run('drop index one_title')
-    await run('delete from notes where id = $1', ids.nobody)
+    await run('delete from notes where id = $1', ids.missing)
     await run('create view titles as select id, tenant_id, title from notes')
     await app.engine.refresh()
     t.match((await acme('GET /admin/entities/titles')).body.data, [{ title: 'Bread' }])
@@ -403,38 +403,38 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   if (engine.provider === 'postgres') await t.test('attacks', (t) => attack(t, app))
 
   await t.test('faults of a request are reported with their places', async (t) => {
-    const told = async (query: string, path: string, message: RegExp) => {
+    const checkFault = async (query: string, path: string, message: RegExp) => {
       const { status, body: { details } } = await acme(`GET /admin/entities/notes?${query}`)
       t.match({ status, detail: details?.[0] }, { status: 400, detail: { path, message } }, query.slice(0, 80))
     }
-    await told('filter[title]=Bread', '/query/filter[title]', /such as "eq\.5"/)
-    await told('filter[title]=equals.Bread', '/query/filter[title]', /operators are eq, neq/)
-    await told('filter[titel]=eq.Bread', '/query/filter[titel]', /did you mean "title"/)
-    await told('filter[constructor]=eq.1', '/query/filter[constructor]', /no column/)
-    await told('filter[__proto__]=eq.1', '/query/filter[__proto__]', /no column/)
-    await told('filter[]=eq.1', '/query/filter[]', /no column/)
-    await told('filter=eq.1', '/query/filter', /`filter\[column\]=operator.value`/)
-    await told('title=eq.Bread', '/query/title', /`filter\[column\]=operator.value`/)
-    await told('ordr=title.desc', '/query/ordr', /did you mean "order"/)
-    await told('filter[rating]=eq.abc', '/query/filter[rating]', /an integer/)
-    await told('filter[rating]=eq.1.5', '/query/filter[rating]', /an integer/)
-    await told('filter[rating]=eq.99999999999', '/query/filter[rating]', /an integer/)
-    await told('filter[title]=is.true', '/query/filter[title]', /compared with null/)
-    await told('filter[title]=is.sql', '/query/filter[title]', /"is\.null"/)
-    await told('filter[title]=in.a', '/query/filter[title]', /must be a list/)
-    await told('filter[title]=contains.a', '/query/filter[title]', /`contains` requires/)
-    await told('filter[tags]=contains.a', '/query/filter[tags]', /must be a list/)
-    await told('filter[data]=contains.a', '/query/filter[data]', /JSON/)
-    await told(`filter[title]=eq.${'x'.repeat(1000)}`, '/query/filter[title]', /at most 1000/)
-    await told(`filter[rating]=in.(${Array.from({ length: 101 }, (_, n) => n).join(',')})`, '/query/filter[rating]', /at most 100/)
-    await told(Array.from({ length: 21 }, () => 'filter[title]=eq.a').join('&'), '/query/filter', /at most 20/)
-    await told(`filter[${'x'.repeat(5000)}]=eq.1`, `/query/filter[${'x'.repeat(100)}…]`, /no column/)
-    await told('order=titel', '/query/order', /did you mean "title"/)
-    await told('order=id,id,id,id,id,title', '/query/order', /at most 5/)
-    await told('order=', '/query/order', /at least 1/)
-    await told(`select=${'x'.repeat(1001)}`, '/query/select', /at most 1000/)
-    await told('includeDeleted=maybe', '/query/includeDeleted', /true or false/)
-    await told('limits=1', '/query/limits', /did you mean "limit"/)
+    await checkFault('filter[title]=Bread', '/query/filter[title]', /such as "eq\.5"/)
+    await checkFault('filter[title]=equals.Bread', '/query/filter[title]', /operators are eq, neq/)
+    await checkFault('filter[titel]=eq.Bread', '/query/filter[titel]', /did you mean "title"/)
+    await checkFault('filter[constructor]=eq.1', '/query/filter[constructor]', /no column/)
+    await checkFault('filter[__proto__]=eq.1', '/query/filter[__proto__]', /no column/)
+    await checkFault('filter[]=eq.1', '/query/filter[]', /no column/)
+    await checkFault('filter=eq.1', '/query/filter', /`filter\[column\]=operator.value`/)
+    await checkFault('title=eq.Bread', '/query/title', /`filter\[column\]=operator.value`/)
+    await checkFault('ordr=title.desc', '/query/ordr', /did you mean "order"/)
+    await checkFault('filter[rating]=eq.abc', '/query/filter[rating]', /an integer/)
+    await checkFault('filter[rating]=eq.1.5', '/query/filter[rating]', /an integer/)
+    await checkFault('filter[rating]=eq.99999999999', '/query/filter[rating]', /an integer/)
+    await checkFault('filter[title]=is.true', '/query/filter[title]', /compared with null/)
+    await checkFault('filter[title]=is.sql', '/query/filter[title]', /"is\.null"/)
+    await checkFault('filter[title]=in.a', '/query/filter[title]', /must be a list/)
+    await checkFault('filter[title]=contains.a', '/query/filter[title]', /`contains` requires/)
+    await checkFault('filter[tags]=contains.a', '/query/filter[tags]', /must be a list/)
+    await checkFault('filter[data]=contains.a', '/query/filter[data]', /JSON/)
+    await checkFault(`filter[title]=eq.${'x'.repeat(1000)}`, '/query/filter[title]', /at most 1000/)
+    await checkFault(`filter[rating]=in.(${Array.from({ length: 101 }, (_, n) => n).join(',')})`, '/query/filter[rating]', /at most 100/)
+    await checkFault(Array.from({ length: 21 }, () => 'filter[title]=eq.a').join('&'), '/query/filter', /at most 20/)
+    await checkFault(`filter[${'x'.repeat(5000)}]=eq.1`, `/query/filter[${'x'.repeat(100)}…]`, /no column/)
+    await checkFault('order=titel', '/query/order', /did you mean "title"/)
+    await checkFault('order=id,id,id,id,id,title', '/query/order', /at most 5/)
+    await checkFault('order=', '/query/order', /at least 1/)
+    await checkFault(`select=${'x'.repeat(1001)}`, '/query/select', /at most 1000/)
+    await checkFault('includeDeleted=maybe', '/query/includeDeleted', /true or false/)
+    await checkFault('limits=1', '/query/limits', /did you mean "limit"/)
   })
 
   await t.test('other callers are rejected', async (t) => {

@@ -1,10 +1,11 @@
 import type { FastifyBaseLogger } from 'fastify'
 import Fastify from 'fastify'
-import t, { type Test } from 'tap'
+import t from 'tap'
 import { failure } from '../../../lib/errors.js'
 import { platformRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { type Batch, type BufferOptions, createBuffer } from '../../../plugins/analytics/buffer.js'
 import { RouteLines } from '../../../plugins/analytics/lines.js'
+import { until } from '../../helpers/until.js'
 import { fakeClock, hour } from './app.js'
 
 /** A logger that records its messages. */
@@ -46,17 +47,6 @@ function buffered (options: Partial<BufferOptions> & { write?: (batch: Batch) =>
 
 function requestsIn (batches: readonly Batch[]): number {
   return batches.flatMap(({ sums }) => sums).flatMap(({ buckets }) => [...buckets.values()]).reduce((sum, count) => sum + count, 0)
-}
-
-async function until (t: Test, what: string, isTrue: () => boolean): Promise<void> {
-  for (const deadline = Date.now() + 5000; !isTrue();) {
-    if (Date.now() > deadline) {
-      t.fail(what)
-      return
-    }
-    await new Promise((resolve) => setImmediate(resolve))
-  }
-  t.pass(what)
 }
 
 const things = new RouteLines('/things')
@@ -102,38 +92,38 @@ t.test('enough waiting requests trigger a write', async (t) => {
   await new Promise((resolve) => setImmediate(resolve))
   t.equal(batches.length, 0)
   buffer.count(platformRef, things.of('GET', 200), 1)
-  await until(t, 'ten are written', () => requestsIn(batches) === 10)
+  await until('ten are written', () => requestsIn(batches) === 10)
 })
 
 t.test('the next write waits for the pause, unless there are many different sums', async (t) => {
   const { buffer, batches } = buffered({ maxSize: 10, pause: 3_600_000 })
   for (let request = 0; request < 10; request++) buffer.count(platformRef, things.of('GET', 200), 1)
-  await until(t, 'the first ones are written at once', () => batches.length === 1)
+  await until('the first ones are written at once', () => batches.length === 1)
   for (let turn = 0; turn < 20; turn++) {
     for (let request = 0; request < 10; request++) buffer.count(platformRef, things.of('GET', 200), 1)
     await new Promise((resolve) => setImmediate(resolve))
   }
   t.equal(batches.length, 1)
   for (let tenant = 0; tenant < 1000; tenant++) buffer.count(tenantRef(`tenant-${tenant}`), things.of('GET', 200), 1)
-  await until(t, 'many different sums are written', () => requestsIn(batches) >= 10 + 200 + 999)
+  await until('many different sums are written', () => requestsIn(batches) >= 10 + 200 + 999)
 })
 
 t.test('waiting requests are written after the interval', async (t) => {
   const { buffer, batches } = buffered({ flushInterval: 1 })
   buffer.count(platformRef, things.of('GET', 200), 1)
   t.equal(batches.length, 0)
-  await until(t, 'it is written', () => requestsIn(batches) === 1)
+  await until('it is written', () => requestsIn(batches) === 1)
 })
 
 t.test('requests that arrive during a write wait for the next batch, which follows at once if there are enough', async (t) => {
   const waiting: (() => void)[] = []
   const { buffer, batches } = buffered({ maxSize: 1, write: () => new Promise((resolve) => waiting.push(resolve)) })
   buffer.count(platformRef, things.of('GET', 200), 1)
-  await until(t, 'the first is being written', () => waiting.length === 1)
+  await until('the first is being written', () => waiting.length === 1)
   for (let request = 0; request < 500; request++) buffer.count(platformRef, things.of('GET', 200), 1)
   t.equal(batches.length, 1, 'one statement at a time')
   waiting[0]?.()
-  await until(t, 'the others are being written', () => waiting.length === 2)
+  await until('the others are being written', () => waiting.length === 2)
   waiting[1]?.()
   await buffer.flush()
   t.strictSame(batches.map((batch) => requestsIn([batch])), [1, 500])

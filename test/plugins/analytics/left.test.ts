@@ -3,7 +3,8 @@ import { test } from 'tap'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { listen } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { closedDoor, eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
+import { closedDoor } from '../queue/app.js'
 import { countsOf, open, summaryOf } from './app.js'
 
 test('a caller that disconnects after its body was read is counted, but not as an error', async (t) => {
@@ -35,14 +36,14 @@ test('a caller that disconnects after its body was read is counted, but not as a
     const before = begun
     const socket = connect(port, '127.0.0.1')
     socket.write(requests.join(''))
-    await eventually(t, 'their handlers run', () => begun === before + requests.filter((request) => !request.includes('nowhere')).length)
+    await until('their handlers run', () => begun === before + requests.filter((request) => !request.includes('nowhere')).length)
     socket.destroy()
   }
   const expected = ['POST /hall/:id 3', 'POST (unknown) 1']
-  await eventually(t, 'they are counted while their handlers run', async () => (await counted()).length === expected.length)
+  await until('they are counted while their handlers run', async () => (await counted()).length === expected.length)
   t.strictSame(countsOf(await summaryOf(admin, '', 'acme')), expected.slice(0, 1))
   hall.open()
-  await eventually(t, 'the handlers have failed', () => failed === begun)
+  await until('the handlers have failed', () => failed === begun)
   t.strictSame(await counted(), expected, 'each once')
   t.match(await summaryOf(admin), { total: 4, errors: 0 })
 })

@@ -1,9 +1,9 @@
 import t from 'tap'
 import { testApp } from '../../helpers/app.js'
-import { until } from '../../helpers/instances.js'
 import { type DatabaseSection, postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { type TestDocument, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { type Ask, caller } from '../../http/caller.js'
 import { countsOf, open, summaryOf } from './app.js'
 
@@ -140,7 +140,7 @@ t.test('a database outage fails no request, and figures from the outage are writ
   await app.analytics.flush()
   t.equal((await admin('GET /analytics/summary')).status, 503)
   await server.start()
-  await until(t, 'the figures are complete', async () => {
+  await until('the figures are complete', async () => {
     const { status, body } = await admin('GET /analytics/summary')
     return status === 200 && body['total'] === 21
   })

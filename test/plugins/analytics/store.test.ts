@@ -86,9 +86,9 @@ t.test('the store of figures', (t) =>
       const sorted = durations.toSorted((one, other) => one - other)
       const [route] = (await server.read(scope('acme', 3))).routes
       t.equal(route?.count, 5000)
-      for (const [part, told] of [[0.5, route?.p50], [0.95, route?.p95], [0.99, route?.p99]] as const) {
+      for (const [part, estimate] of [[0.5, route?.p50], [0.95, route?.p95], [0.99, route?.p99]] as const) {
         const exact = sorted[Math.ceil(part * 5000) - 1] ?? Number.NaN
-        t.ok(Math.abs((told ?? Number.NaN) - exact) / exact <= 0.0251, `${part}: ${told} for ${exact}`)
+        t.ok(Math.abs((estimate ?? Number.NaN) - exact) / exact <= 0.0251, `${part}: ${estimate} for ${exact}`)
       }
       t.equal((await server.read(scope('acme', 1))).total, 2000)
       const one = await server.read({ tenant: tenantRef('acme'), from: new Date(start - day), until: new Date(start) })

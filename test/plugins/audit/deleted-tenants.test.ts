@@ -28,9 +28,9 @@ test("a deleted tenant's entries are kept as long as its plan says, also for two
     await add('hooli', new Date(start.getTime() - daysOf('free') * day))
     for (const tenant of ['initech', 'hooli']) t.equal((await ask(`DELETE /tenants/${tenant}`)).status, 200)
 
-    const told = async (tenant: string) => (await ask(`GET /audit?deletedTenant=${tenant}`)).body['pagination']
+    const pageOf = async (tenant: string) => (await ask(`GET /audit?deletedTenant=${tenant}`)).body['pagination']
     t.match(
-      [await told('acme'), await told('initech'), await told('hooli')],
+      [await pageOf('acme'), await pageOf('initech'), await pageOf('hooli')],
       [{ total: 2 }, { total: 1 }, { total: 0 }],
       'an expired entry is hidden before it is removed'
     )

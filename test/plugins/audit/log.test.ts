@@ -69,11 +69,11 @@ test('entries of existing tenants are stored in order, with their values made st
       target: `${'t'.repeat(255)}${long}`,
       details: { text: `\0\uDFFF"'\\${long}`, list: ['\0', 1, null], apiKey2: undefined }
     })
-    const [told] = (await app.audit.page({ tenant: tenantRef('acme') }, { limit: 1, offset: 0 })).data
-    t.match(told, { timestamp: new Date(time), target: `${'t'.repeat(255)}…`, details: { apiKey: 'key-1', list: ['\uFFFD', 1, null] } })
-    t.match(told?.userId, /^a\uFFFDb\uFFFDc\u{1F600}{125}…$/u)
-    t.match(told?.address, /^\uFFFD\u{1F600}{127}…$/u)
-    t.match(String(told?.details?.['text']), /^\uFFFD\uFFFD"'\\\u{1F600}{125}…$/u)
+    const [latest] = (await app.audit.page({ tenant: tenantRef('acme') }, { limit: 1, offset: 0 })).data
+    t.match(latest, { timestamp: new Date(time), target: `${'t'.repeat(255)}…`, details: { apiKey: 'key-1', list: ['\uFFFD', 1, null] } })
+    t.match(latest?.userId, /^a\uFFFDb\uFFFDc\u{1F600}{125}…$/u)
+    t.match(latest?.address, /^\uFFFD\u{1F600}{127}…$/u)
+    t.match(String(latest?.details?.['text']), /^\uFFFD\uFFFD"'\\\u{1F600}{125}…$/u)
     t.equal((await app.audit.page({ tenant: tenantRef('acme'), userId: actor.userId }, everything)).total, 1, 'a filter matches truncated values')
     // @ts-expect-error an action of nobody
     await t.rejects(app.audit.record({ tenant: 'acme', action: 'secret.read', actor: noActor }), /"secret.read" is not an audited action/)
@@ -90,7 +90,7 @@ test("a tenant's entries are shown and kept as long as its plan says, the platfo
     let time = start
     const app = await open(t, engine, { now: () => time, retentionDays: 30 })
     for (const tenant of ['', 'acme', 'globex', 'initech']) await app.audit.record({ tenant, action: 'user.create', actor: noActor })
-    const told = async () => {
+    const visible = async () => {
       const totals = await Promise.all(['', 'acme', 'globex', 'initech'].map((tenant) => app.audit.page({ tenant: tenantRef(tenant) }, everything)))
       return totals.map(({ data, total }) => data.length === total ? total : NaN)
     }
@@ -103,13 +103,13 @@ test("a tenant's entries are shown and kept as long as its plan says, the platfo
     ) {
       const before = await rows()
       time = start + days * day - 1
-      t.strictSame([await told(), await rows()], [
+      t.strictSame([await visible(), await rows()], [
         ['', 'acme', 'globex', 'initech'].map((tenant) => before.includes(tenantRef(tenant)) ? 1 : 0),
         before
       ], `just before ${days} days`)
       time += 1
       t.strictSame(
-        await told(),
+        await visible(),
         ['', 'acme', 'globex', 'initech'].map((tenant) =>
           tenants.some((kept) => kept === tenant)
             ? 1

@@ -6,6 +6,7 @@ import type { AuthProvider } from '../../../lib/schema/tokens.js'
 import auth from '../../../plugins/auth/index.js'
 import { downloadJson } from '../../../plugins/auth/providers/jwks.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { type TestKey, testKey, type TestProvider, testProvider } from './provider.js'
 
 const invalid = { code: 'TENANTRY_TOKEN_INVALID', statusCode: 401, headers: { 'www-authenticate': 'Bearer error="invalid_token"' } }
@@ -55,14 +56,6 @@ function remembers (app: FastifyInstance, token: string): boolean {
     return !(app.auth.verify(token) instanceof Promise)
   } catch {
     return false
-  }
-}
-
-/** Resolves when the condition is true. */
-async function until (condition: () => boolean): Promise<void> {
-  for (const deadline = Date.now() + 10_000; !condition();) {
-    if (Date.now() > deadline) throw new Error('the condition did not become true')
-    await new Promise((resolve) => setTimeout(resolve, 5))
   }
 }
 
@@ -199,7 +192,7 @@ t.test("algorithm confusion: a provider's key is never a secret, and a token can
   }
   const hmac = (key: string) => (input: string) => createHmac('sha256', key).update(input).digest('base64url')
   for (
-    const [token, what] of [
+    const [token, label] of [
       [forged({ alg: 'none' }, () => ''), 'none'],
       [forged({ alg: 'None', kid: 'first' }, () => 'AA'), 'None'],
       [forged({ alg: 'HS256', kid: 'rsa' }, hmac(JSON.stringify(rsa.jwk))), 'HS256 with the published key'],
@@ -212,7 +205,7 @@ t.test("algorithm confusion: a provider's key is never a secret, and a token can
       [await provider.sign({ ...rsa, kid: 'first' }), 'RS256 with the name of an ES256 key'],
       [signToken({ iss: provider.issuer, aud: 'api' }), "a token of the server's own key under the provider's name"]
     ] as const
-  ) await t.rejects(verify(token), invalid, what)
+  ) await t.rejects(verify(token), invalid, label)
 })
 
 t.test('keys for encryption, short, private or malformed keys are not used; of several unnamed keys none is', async (t) => {
@@ -307,8 +300,8 @@ t.test("a withdrawn key expires after 10 minutes with its cached tokens, and the
   pass(1)
   t.ok(await verify(withdrawn), 'the old keys are used until the new ones arrive')
   await verify(await provider.sign(second, { ...lasting, sub: 'u3' }))
-  await until(() => provider.requests === 2)
-  await until(() => app.auth.verify(kept) !== claims)
+  await until('the keys are fetched', () => provider.requests === 2)
+  await until('the keys are replaced', () => app.auth.verify(kept) !== claims)
   await t.rejects(verify(withdrawn), invalid)
   t.match(await verify(kept), { sub: 'idp:u1' })
   const own = signToken({ exp: lasting.exp })
@@ -316,8 +309,8 @@ t.test("a withdrawn key expires after 10 minutes with its cached tokens, and the
   provider.keys = []
   pass(600)
   await verify(await provider.sign(second, { ...lasting, sub: 'u4' }))
-  await until(() => provider.requests === 3)
-  await until(() => !remembers(app, kept))
+  await until('the keys are fetched again', () => provider.requests === 3)
+  await until('the token is forgotten', () => !remembers(app, kept))
   await t.rejects(verify(kept), unavailable, 'all of them are withdrawn')
   t.match(await verify(own), { sub: 'user-1' })
 })
@@ -341,7 +334,7 @@ t.test('during a provider outage known keys still work; without any, requests ge
   }
   pass(700)
   t.ok(await verify(await provider.sign(first, { sub: 'u2' })))
-  await until(() => provider.requests === 3)
+  await until('the keys are fetched', () => provider.requests === 3)
   t.ok(await verify(await provider.sign(first, { sub: 'u3' })))
   await t.rejects(verify(await provider.sign(first, {}, { kid: 'unknown' })), invalid)
   t.ok(await verify(await provider.sign(first, { sub: 'u4' })))
@@ -382,9 +375,9 @@ t.test('responses that are too large, redirect or are not a key set are rejected
       response.writeHead(203).end(JSON.stringify({ keys: [first.jwk] }))
     }
   }
-  for (const [what, response] of Object.entries(responses)) {
+  for (const [label, response] of Object.entries(responses)) {
     provider.respond = response
-    await t.rejects(verify(token), unavailable, what)
+    await t.rejects(verify(token), unavailable, label)
     pass(5)
   }
   t.ok(sent < 10, 'the rest of 10 MB was not read')
@@ -399,7 +392,7 @@ t.test('a provider that does not respond delays callers by at most 5 s, and does
   const { app, verify, logged } = await open(t, provider)
   const token = await provider.sign(first)
   const waiting = verify(token).catch((error: unknown) => error)
-  await until(() => provider.requests === 1)
+  await until('the keys are fetched', () => provider.requests === 1)
   const others = Array.from({ length: 1100 }, () => verify(token).catch((error: unknown) => error))
   const crowd = await Promise.race([Promise.all(others.slice(1000)), waiting.then(() => 'waited')])
   t.match(crowd, Array.from({ length: 100 }, () => unavailable), 'at most a thousand wait')

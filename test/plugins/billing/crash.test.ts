@@ -4,13 +4,13 @@
  */
 import pg from 'pg'
 import { test } from 'tap'
-import { until } from '../../helpers/instances.js'
 import type { SignedEvent } from '../../helpers/payment-world.js'
 import { payprovWorld } from '../../helpers/payprov/index.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { startProgram } from '../../helpers/program.js'
 import { testDocument, testEnv } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { remoteCaller } from '../../http/caller.js'
 import { envOf, paths, sellAll } from './app.js'
 
@@ -54,7 +54,6 @@ test('a webhook is processed exactly once despite a kill -9 before or after its 
   await holder.query('begin; lock table tenantry.audit_log in access exclusive mode')
   const cut = send(first.address, event).catch((error: unknown) => ({ status: 0, body: String(error) }))
   await until(
-    t,
     'the webhook waits within its transaction',
     async () =>
       (await query(
@@ -65,7 +64,6 @@ test('a webhook is processed exactly once despite a kill -9 before or after its 
   t.equal((await cut).status, 0, 'the provider got no response')
   await holder.query('commit')
   await until(
-    t,
     "the killed server's transaction is rolled back",
     async () =>
       (await query(

@@ -3,10 +3,10 @@ import { type Test, test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import type { ProviderName } from '../../../plugins/billing/providers/provider.js'
 import { atOnce } from '../../helpers/at-once.js'
-import { until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { type Ask, caller, refused } from '../../http/caller.js'
 import { appUrl, deliver, paths } from './app.js'
 import { alone, type Opened, servers } from './worlds.js'
@@ -81,12 +81,12 @@ async function buys (t: Test, opened: Opened): Promise<void> {
   const events = [world.event('created', subscription), world.event('paid', subscription)]
   for (const event of [...events, ...events]) t.match(await deliver(opened.apps[0], name, event), { status: 200, body: { received: true } })
   const far = as('buyer', other)
-  await until(t, 'the plan on the other server', async () => await planAt(far) === 'pro')
+  await until('the plan on the other server', async () => await planAt(far) === 'pro')
   const { headers } = await far('GET /tenant/info')
   t.equal(headers['x-ratelimit-limit'], '1000', 'and its rate limit')
-  const { body: { subscription: told } } = await far('GET /billing/subscription')
-  t.match(told, { plan: 'pro', status: 'active', cancelAtPeriodEnd: false })
-  t.strictSame(Object.keys(Object(told)).sort(), [
+  const { body: { subscription: shown } } = await far('GET /billing/subscription')
+  t.match(shown, { plan: 'pro', status: 'active', cancelAtPeriodEnd: false })
+  t.strictSame(Object.keys(Object(shown)).sort(), [
     'cancelAtPeriodEnd',
     'currentPeriodEnd',
     'paymentMethod',
@@ -95,7 +95,7 @@ async function buys (t: Test, opened: Opened): Promise<void> {
     'startDate',
     'status'
   ])
-  const { startDate, renewalDate, currentPeriodEnd } = Object(told)
+  const { startDate, renewalDate, currentPeriodEnd } = Object(shown)
   for (const time of [startDate, renewalDate, currentPeriodEnd]) t.equal(new Date(time).toISOString(), time)
   t.equal(currentPeriodEnd, renewalDate)
   t.ok(Date.parse(currentPeriodEnd) - Date.parse(startDate) > 27 * day)
@@ -107,7 +107,7 @@ async function buys (t: Test, opened: Opened): Promise<void> {
 
   world.change(subscription, 'end')
   t.match(await tell('ended', subscription), { status: 200 })
-  await until(t, 'the end on the other server', async () => await planAt(far) === 'free')
+  await until('the end on the other server', async () => await planAt(far) === 'free')
   t.match((await far('GET /billing/subscription')).body, { subscription: { plan: 'free', status: 'canceled' } })
   t.match(await tell('other', subscription), { status: 200, body: { received: true } }, 'an irrelevant kind is accepted')
 }
@@ -141,8 +141,8 @@ async function changes (t: Test, opened: Opened): Promise<void> {
 
   const lower = await ask('POST /billing/upgrade', upgradeTo('pro'))
   t.match(lower, { status: 200, body: { checkoutUrl: null, session: { id: subscription, plan: 'pro', amount: 2900 } } })
-  const { body: { subscription: told } } = await ask('GET /billing/subscription')
-  t.equal(Object(lower.body['session'])['effectiveAt'], Object(told)['currentPeriodEnd'], 'at the end of the paid period')
+  const { body: { subscription: shown } } = await ask('GET /billing/subscription')
+  t.equal(Object(lower.body['session'])['effectiveAt'], Object(shown)['currentPeriodEnd'], 'at the end of the paid period')
   t.equal(await planAt(ask), 'team', 'the plan stays until then')
   t.match(await ask('POST /billing/upgrade', upgradeTo('team')), {
     status: 200,
@@ -202,9 +202,8 @@ async function departs (t: Test, opened: Opened): Promise<void> {
   const subscription = await subscribed(t, opened, 'gone')
   const provider = await world.open()
   await app.tenants.delete('gone')
-  await until(t, 'it is canceled', async () => (await provider.subscriptions(tenantRef('gone'))).every(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd))
+  await until('it is canceled', async () => (await provider.subscriptions(tenantRef('gone'))).every(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd))
   await until(
-    t,
     'the audit log contains it',
     async () =>
       (await query(
@@ -366,7 +365,7 @@ async function fails (t: Test, opened: Opened): Promise<void> {
     subscription: await query("select * from tenantry.billing_subscriptions where tenant_id = 'broken'"),
     audit: await query("select action, details from tenantry.audit_log where tenant_id = 'broken' order by id"),
     charged: world.charges(subscription),
-    told: (await ask('GET /billing/subscription')).body
+    shown: (await ask('GET /billing/subscription')).body
   })
   const before = await state()
   const cases = [

@@ -3,8 +3,8 @@ import { sql } from 'kysely'
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { maxOrphans } from '../../../plugins/billing/orphan-events.js'
-import { until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
+import { until } from '../../helpers/until.js'
 import { at, bareEvent, day, eventOf, products, snapshotOf } from './month.js'
 import { addTenant, audited, open, rowsOf } from './tenants.js'
 
@@ -63,8 +63,7 @@ test('only a change of plan is announced to every server', async (t) => {
   ) {
     await billing.receive('payprov', eventOf(snapshotOf({ ...own, ...changes, asOf })))
     t.equal((await here.tenants.get('acme'))?.plan, plan, 'at once where the event arrived')
-    const { milliseconds } = await until(t, `${plan} on the other server`, async () => await planThere() === plan)
-    t.comment(milliseconds)
+    await until(`${plan} on the other server`, async () => await planThere() === plan)
   }
   t.same(heard, ['acme', 'acme', 'acme'])
   // Other changes are not announced: a later announcement arrives before they would.
@@ -72,7 +71,7 @@ test('only a change of plan is announced to every server', async (t) => {
   await billing.receive('payprov', eventOf(snapshotOf({ ...again, status: 'incomplete', asOf: at(3) })))
   await billing.receive('payprov', bareEvent(at(3), 'sub_again', 'failed'))
   await here.events.change({ topic: 'tenant', tenant: tenantRef('globex') }, async () => {})
-  await until(t, 'the last notification', async () => heard.includes('globex'))
+  await until('the last notification', async () => heard.includes('globex'))
   t.same(heard, ['acme', 'acme', 'acme', 'globex'])
 })
 
@@ -116,14 +115,14 @@ test('an event of an unknown tenant is kept and reported, and counts once the te
   const { app, billing, warnings } = await open(t, { provider: 'embedded' })
   const events = ['later', 'synced'].map((id) => eventOf(snapshotOf(tenantOf(id))))
   const odd = eventOf(snapshotOf({ ...tenantOf("*'\n"), id: 'sub_odd' }))
-  const nobody = bareEvent(at(1), 'sub_later', 'paid', { tenant: null, customerId: null })
-  for (const event of [...events, odd, nobody]) {
+  const unnamed = bareEvent(at(1), 'sub_later', 'paid', { tenant: null, customerId: null })
+  for (const event of [...events, odd, unnamed]) {
     t.equal(await billing.receive('payprov', event), 'unclaimed')
     t.equal(await billing.receive('payprov', event), 'duplicate', 'it is reported once')
   }
   t.match(
     warnings.map(({ level, tenant, event }) => ({ level, tenant, event })),
-    [...events, odd, nobody].map(({ id, tenant }) => ({ level: 40, tenant, event: id }))
+    [...events, odd, unnamed].map(({ id, tenant }) => ({ level: 40, tenant, event: id }))
   )
   t.equal((await audited(app)).filter((line) => line.startsWith(' billing.event_unclaimed')).length, 4, "in the platform's log")
   t.equal(await billing.settleDue(), 0)
@@ -137,7 +136,7 @@ test('an event of an unknown tenant is kept and reported, and counts once the te
   })
   t.same((await audited(app)).filter((line) => line.startsWith('later')), [
     'later billing.subscription sub_later',
-    `later billing.payment ${nobody.payment?.id}`,
+    `later billing.payment ${unnamed.payment?.id}`,
     'later billing.plan pro'
   ])
   await addTenant(app, 'synced', 'free')
@@ -270,14 +269,14 @@ test('a snapshot with a future time does not block later ones', async (t) => {
 test('a subscription belongs to the tenant in its latest snapshot', async (t) => {
   const { billing, clock, provider, app, warnings } = await open(t, { provider: 'embedded' }, { tenants: { acme: 'free', globex: 'free' } })
   const plans = async () => [(await billing.subscription('acme')).plan, (await billing.subscription('globex')).plan]
-  const told = (tenant: string, days: number, id = 'sub_1') =>
+  const snapshotEvent = (tenant: string, days: number, id = 'sub_1') =>
     eventOf(snapshotOf({ tenant: tenantRef(tenant), id, asOf: at(days), productIds: [products.team_monthly] }))
-  await billing.receive('payprov', told('acme', 1))
+  await billing.receive('payprov', snapshotEvent('acme', 1))
   t.same(await plans(), ['team', 'free'])
-  await billing.receive('payprov', told('globex', 2))
+  await billing.receive('payprov', snapshotEvent('globex', 2))
   t.same(await plans(), ['free', 'team'])
   t.match(warnings, [{ tenant: tenantRef('acme'), subscription: 'sub_1' }])
-  await billing.receive('payprov', told('acme', 1))
+  await billing.receive('payprov', snapshotEvent('acme', 1))
   t.same(await plans(), ['free', 'team'], 'an outdated snapshot has no effect')
   await billing.receive('payprov', bareEvent(at(3), 'sub_1', 'paid', { tenant: null, customerId: null }))
   t.same(
@@ -285,11 +284,11 @@ test('a subscription belongs to the tenant in its latest snapshot', async (t) =>
     [['globex', 'billing.payment']],
     'a snapshot without a tenant belongs to the owner'
   )
-  await billing.receive('payprov', told('acme', 4))
+  await billing.receive('payprov', snapshotEvent('acme', 4))
   t.same(await plans(), ['team', 'free'], 'and back again')
 
-  await billing.receive('payprov', told('globex', 6, 'sub_2'))
-  await billing.receive('payprov', told('acme', 5, 'sub_2'))
+  await billing.receive('payprov', snapshotEvent('globex', 6, 'sub_2'))
+  await billing.receive('payprov', snapshotEvent('acme', 5, 'sub_2'))
   t.match(
     await rowsOf(app, 'acme'),
     { subscriptions: [{ id: 'sub_1', status: 'active' }, { id: 'sub_2', status: 'canceled' }] },
@@ -316,7 +315,6 @@ test('deliveries for a locked tenant leave connections to the others', async (t)
   })
   const deliveries = Array.from({ length: 40 }, () => billing.receive('payprov', eventOf(snapshotOf(tenantOf('acme')))))
   await until(
-    t,
     'one that waits',
     async () => (await query("select from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'")).length > 0
   )

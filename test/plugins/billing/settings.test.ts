@@ -199,16 +199,16 @@ t.test('the plugin alone validates its options in the same way, by their names',
     payprov: { productMap: { pro_montly: 'a' } },
     altprov: { productMap: JSON.parse('{"pro_monthly":1}') }
   }
-  const told = (settings: BillingSettings) => {
+  const faultTexts = (settings: BillingSettings) => {
     const faults = new FaultList()
     checkBilling(settings, ['free', 'pro'], faults)
     return faults.faults.map(formatFault)
   }
-  t.match(told({ provider: 'payprov', payprov }), [
+  t.match(faultTexts({ provider: 'payprov', payprov }), [
     /^appUrl: missing/,
     /^payprov\.apiKey: missing/,
     /^payprov\.productMap: "pro_montly" cannot be sold/
   ])
-  t.strictSame(told(JSON.parse('{"provider":"stripe"}')), ['provider: expected payprov (Polar) or altprov (Stripe)'])
-  t.match(told({ altprov }), [/^altprov\.productMap: "pro_monthly": expected the provider's id as a string/])
+  t.strictSame(faultTexts(JSON.parse('{"provider":"stripe"}')), ['provider: expected payprov (Polar) or altprov (Stripe)'])
+  t.match(faultTexts({ altprov }), [/^altprov\.productMap: "pro_monthly": expected the provider's id as a string/])
 })

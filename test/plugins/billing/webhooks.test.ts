@@ -134,8 +134,8 @@ test('webhooks of payment providers', async (t) => {
 async function forges (t: Test, { world, name, sales, signature, headers: names, send, deliver, query, plan }: Opened): Promise<void> {
   const subscription = world.subscribe('acme', sales.pro_monthly)
   const event = (options?: SignOptions) => world.event('created', subscription, options)
-  const invalid = async (response: Promise<Reply>, what: string) => {
-    refused(t, await response, 401, 'SIGNATURE_INVALID', what)
+  const invalid = async (response: Promise<Reply>, label: string) => {
+    refused(t, await response, 401, 'SIGNATURE_INVALID', label)
   }
   const good = event()
   const { [signature]: right = '' } = good.headers
@@ -194,7 +194,7 @@ async function forges (t: Test, { world, name, sales, signature, headers: names,
 
   await t.test('a valid signature is accepted', async (t) => {
     for (
-      const [what, options] of [
+      const [label, options] of [
         ['an old one', { at: Date.now() - 290 * second }],
         ['a future one', { at: Date.now() + 290 * second }],
         ['the previous secret', { secrets: [former] }],
@@ -202,7 +202,7 @@ async function forges (t: Test, { world, name, sales, signature, headers: names,
         ['a valid one among invalid ones', { secrets: [other, world.webhookSecret, 'wrong'] }]
       ] as const
     ) {
-      t.match(await deliver(event(options)), { status: 200, body: { received: true } }, what)
+      t.match(await deliver(event(options)), { status: 200, body: { received: true } }, label)
     }
     t.equal(await plan('acme'), 'pro')
   })

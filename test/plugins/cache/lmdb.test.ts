@@ -6,6 +6,7 @@ import { type Test, test } from 'tap'
 import type { CacheStore } from '../../../lib/cache/store.js'
 import { createLmdbCache, type LmdbCacheOptions } from '../../../plugins/cache/lmdb.js'
 import { programArguments } from '../../helpers/typescript.js'
+import { until } from '../../helpers/until.js'
 import { found, stampOf, testCacheStore } from './conformance.js'
 
 const long = 60_000 // ms
@@ -37,16 +38,6 @@ async function spawnWriter (t: Test, dbPath: string): Promise<ChildProcess> {
     })
   ])
   return child
-}
-
-async function until (what: string, isThere: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + 10_000
-  while (!await isThere()) {
-    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-    await new Promise((resolve) => {
-      setTimeout(resolve, 10)
-    })
-  }
 }
 
 test('a cache in LMDB fulfills the contract', async (t) => {

@@ -5,6 +5,7 @@ import { openRedis } from '../../../lib/redis/redis.js'
 import { createRedisCache } from '../../../plugins/cache/redis.js'
 import { atOnce } from '../../helpers/at-once.js'
 import { startRedis, type TestRedis } from '../../helpers/redis.js'
+import { until } from '../../helpers/until.js'
 import { found, stampOf, testCacheStore } from './conformance.js'
 
 const long = 60_000 // ms
@@ -43,14 +44,6 @@ async function keepsTheContract (t: Test): Promise<void> {
 
 const notes = [{ table: 'notes', scoped: true }]
 const countries = [{ table: 'countries', scoped: false }]
-
-async function until (what: string, isThere: () => Promise<boolean>): Promise<void> {
-  const end = performance.now() + 10_000
-  while (!await isThere()) {
-    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-    await wait(5)
-  }
-}
 
 async function make (store: CacheStore, tenant: string, key: string, value: string, reads: readonly TableUse[]): Promise<void> {
   await store.set(tenant, key, value, long, await stampOf(store.get(tenant, key, reads)))

@@ -3,8 +3,8 @@ import { type Test, test } from 'tap'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { type TestDocument, testServers } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { type Ask, caller, refused } from '../../http/caller.js'
-import { eventually } from '../queue/app.js'
 import { type CacheSection, redisSection } from './stores.js'
 
 const admin = { token: signToken({ role: 'admin', sub: 'ops' }) }
@@ -86,7 +86,7 @@ test('the cache endpoints work with one cache per instance', async (t) => {
     const [here, there, kept] = [await at(ask), await at(other), await at(other, '', 'globex')]
     t.match(await ask('DELETE /cache/clear?tenant=acme'), { status: 200, body: { success: true, removed: 3 } })
     t.not(await at(ask), here)
-    await eventually(t, 'the other instance is notified', async () => await at(other) !== there)
+    await until('the other instance is notified', async () => await at(other) !== there)
     t.equal(await at(other, '', 'globex'), kept)
   })
 
@@ -94,7 +94,7 @@ test('the cache endpoints work with one cache per instance', async (t) => {
     const [here, there] = [await at(ask, '', 'globex'), await at(other, '', 'globex')]
     t.match((await ask('DELETE /cache/clear')).body, { success: true, removed: 2 })
     t.not(await at(ask, '', 'globex'), here)
-    await eventually(t, 'the other instance is notified', async () => await at(other, '', 'globex') !== there)
+    await until('the other instance is notified', async () => await at(other, '', 'globex') !== there)
   })
 
   await t.test('only platform administrators may change the cache, and each change is logged', async (t) => {

@@ -1,10 +1,11 @@
 /** Cached responses of two processes: on one Redis with an outage, and in one LMDB file. */
 import { type Test, test } from 'tap'
 import { atOnce } from '../../helpers/at-once.js'
-import { startInstances, until } from '../../helpers/instances.js'
+import { startInstances } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { type Ask, remoteCaller } from '../../http/caller.js'
 import { type CacheSection, redisSection } from '../cache/stores.js'
 
@@ -45,9 +46,9 @@ async function pair (t: Test, cache: CacheSection): Promise<{ one: Ask, other: A
 
 async function shares (t: Test, { one, other, globex }: Awaited<ReturnType<typeof pair>>): Promise<void> {
   t.same(await look(one), ['MISS', []])
-  await until(t, 'both instances return the same response', async () => (await look(other))[0] === 'HIT')
+  await until('both instances return the same response', async () => (await look(other))[0] === 'HIT')
   t.same(await look(globex), ['MISS', []], 'no other tenant has it')
-  await until(t, 'its own', async () => (await look(globex))[0] === 'HIT')
+  await until('its own', async () => (await look(globex))[0] === 'HIT')
   const ofGlobex: unknown[] = []
   for (let id = 1; id <= 10; id++) {
     const [writer, reader] = id % 2 === 0 ? [one, other] : [other, one]
@@ -73,7 +74,7 @@ async function onRedis (t: Test): Promise<void> {
   const { one, other } = instances
   await shares(t, instances)
 
-  await until(t, 'a response is stored', async () => (await look(other))[0] === 'HIT')
+  await until('a response is stored', async () => (await look(other))[0] === 'HIT')
   await redis.stop()
   for (let id = 11; id <= 13; id++) {
     t.equal((await one('POST /notes', { body: { id, title: `note ${id}` } })).status, 201)
@@ -83,12 +84,12 @@ async function onRedis (t: Test): Promise<void> {
     }
   }
   await redis.start()
-  await until(t, 'Redis is used again', async () => {
+  await until('Redis is used again', async () => {
     const [state, titles] = await look(other)
     t.equal(Array.isArray(titles) && titles.length, 13)
     return state === 'HIT'
   })
-  await until(t, 'by both', async () => (await look(one))[0] === 'HIT')
+  await until('by both', async () => (await look(one))[0] === 'HIT')
   t.equal((await one('POST /notes', { body: { id: 14, title: 'last' } })).status, 201)
   const [, titles] = await look(other)
   t.equal(Array.isArray(titles) && titles.length, 14)

@@ -8,6 +8,7 @@ import { test } from 'tap'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { listen, testServer } from '../../helpers/server.js'
+import { until } from '../../helpers/until.js'
 import { type Ask, caller } from '../../http/caller.js'
 
 const sql = `
@@ -64,10 +65,6 @@ test('cached responses stay correct during overlapping events', async (t) => {
   const hold = () => holder.query('select pg_advisory_lock(7)')
   const release = () => holder.query('select pg_advisory_unlock(7)')
 
-  async function until (what: string, isThere: () => Promise<boolean>): Promise<void> {
-    const end = performance.now() + 10_000
-    while (!await isThere()) if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-  }
   const waiting = (count: number) =>
     until(
       `${count} wait`,

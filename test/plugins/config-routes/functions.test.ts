@@ -5,7 +5,7 @@ import { schemaWithoutReferences } from '../../helpers/openapi.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { type TestDocument, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
-import { eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
 
 type Routes = NonNullable<TestDocument['routes']>
 type Step = NonNullable<NonNullable<TestDocument['workflows']>[number]['steps']>[number]
@@ -308,7 +308,7 @@ test('workflow steps call functions, and accept the order that a caller chooses'
   await t.test('a durable run calls functions too', async (t) => {
     const { body: { workflowId } } = await post('/agent/workflow/run', { ref: 'restock', input: { id: 2, amount: 100 } }, 'globex')
     const status = { url: `/agent/workflow/status?workflowId=${workflowId}`, headers: headers('globex') }
-    await eventually(t, 'the run ends', async () => (await app.inject(status)).json().status === 'completed')
+    await until('the run ends', async () => (await app.inject(status)).json().status === 'completed')
     t.match(await post('/named', { id: 2, amount: 1 }, 'globex'), { body: { all: [{ id: 1 }, { id: 2, stock: 1000 }] } })
   })
 

@@ -3,16 +3,13 @@ import { test } from 'tap'
 import { noTenant } from '../../../lib/identity/tenant-ref.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { listen, testServer } from '../../helpers/server.js'
+import { until } from '../../helpers/until.js'
 
 const sql = `
 create sequence runs;
 create table notes (id integer primary key, title text);
 create view counted as select 1 as id, nextval('runs') as run;
 `
-
-async function until (isThere: () => boolean | Promise<boolean>): Promise<void> {
-  while (!await isThere()) await new Promise((resolve) => setImmediate(resolve))
-}
 
 test('the queries of callers that leave before a connection is free do not run', async (t) => {
   const { connectionString, query } = await postgresDatabase(t, { sql })
@@ -38,7 +35,7 @@ test('the queries of callers that leave before a connection is free do not run',
   // The first request looks things up that later ones find in memory.
   await app.inject('/counted')
   // The server's own statements may wait too.
-  const wait = (count: number) => until(() => arrived === 1 + count && app.engine.status().waiting >= count)
+  const wait = (count: number) => until('the requests wait for a connection', () => arrived === 1 + count && app.engine.status().waiting >= count)
   let release = () => {}
   const holding = app.engine.transaction({ tenant: noTenant }, () =>
     new Promise<void>((resolve) => {
@@ -53,7 +50,7 @@ test('the queries of callers that leave before a connection is free do not run',
   const left = [send('GET', '/counted'), send('POST', '/notes', 1), send('POST', '/two', 2)]
   await wait(3)
   for (const sent of left) sent.destroy()
-  await until(() => new Promise<boolean>((resolve) => app.server.getConnections((_error, count) => resolve(count === 0))))
+  await until('the callers have left', () => new Promise<boolean>((resolve) => app.server.getConnections((_error, count) => resolve(count === 0))))
   const stayed = new Promise((resolve) => send('POST', '/notes', 3).on('response', (response) => {
     response.resume().on('end', () => resolve(response.statusCode))
   }))

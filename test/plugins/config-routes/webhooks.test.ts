@@ -6,11 +6,11 @@ import { noActor } from '../../../lib/database/audit.js'
 import { platformRef, serverRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createWebhookDeduplication, sweepHandledWebhooks } from '../../../plugins/config-routes/webhook-deduplication.js'
 import { atOnce } from '../../helpers/at-once.js'
-import { until } from '../../helpers/instances.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { listen, testDocument, testServer, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { byGithub, bySlack, byStandard, byStripe, byTwilio, type Signed } from '../../helpers/webhooks.js'
 
 const secret = 'a signing secret of the tests'
@@ -458,7 +458,7 @@ async function declared (t: Test, app: FastifyInstance): Promise<void> {
   const later = byGithub(secret, '{"kind":"async"}')
   t.strictSame(await send(app, '/hooks/later', later), received)
   t.strictSame(await send(app, '/hooks/later', later), received)
-  await until(t, 'the workflow has run', async () => await count(app, 'seen', 'async') > 0)
+  await until('the workflow has run', async () => await count(app, 'seen', 'async') > 0)
   t.equal(await count(app, 'seen', 'async'), 1)
 
   // The called service: another route of this server, over its port.

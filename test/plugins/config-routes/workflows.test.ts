@@ -102,7 +102,7 @@ const document: TestDocument = {
     }),
     route('/continue', {
       steps: [insert('made', 'twice', { onError: 'continue' }), {
-        id: 'told',
+        id: 'note',
         type: 'database',
         operation: 'insert',
         table: 'notes',

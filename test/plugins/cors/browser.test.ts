@@ -4,8 +4,8 @@ import { test } from 'tap'
 import { startChromium, startPage } from '../../helpers/chromium.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
-import { eventually } from '../queue/app.js'
 
 interface Call {
   readonly method?: string
@@ -89,7 +89,7 @@ test('pages of other origins', async (t) => {
 
   await t.test("a page of a tenant's origin reads only responses to that tenant's calls", async (t) => {
     const page = await open(ofTenant)
-    await eventually(t, 'the origin is allowed', async () => await call(page, `${api}/notes`, { headers: headersOf('acme') }) !== null)
+    await until('the origin is allowed', async () => await call(page, `${api}/notes`, { headers: headersOf('acme') }) !== null)
     t.match(await call(page, `${api}/notes`, { headers: headersOf('acme') }), { status: 200, body: /"one"/, headers: { etag: /^"/ } })
     t.match(await call(page, `${api}/notes`, { headers: { authorization: 'Bearer broken' } }), {
       status: 401,

@@ -1,7 +1,7 @@
 /** CORS for downloads and resumable uploads, which have streams as bodies and protocol headers. */
 import { test } from 'tap'
+import { until } from '../../helpers/until.js'
 import { open } from '../files/app.js'
-import { eventually } from '../queue/app.js'
 
 const platform = 'https://console.example.com'
 const shop = 'https://shop.acme.test'
@@ -17,8 +17,7 @@ test('streams and file protocols', async (t) => {
   t.equal(saved.status, 200)
   const asks = (origin: string, user = acme): typeof acme.ask => (target, { headers = {}, body } = {}) =>
     user.ask(target, { headers: { origin, ...headers }, ...body !== undefined && { body } })
-  await eventually(
-    t,
+  await until(
     'the origin of the tenant is known',
     async () => (await asks(shop)('GET /tenant/info')).headers['access-control-allow-origin'] === shop
   )
@@ -28,14 +27,14 @@ test('streams and file protocols', async (t) => {
     await t.test(origin, async (t) => {
       const ask = asks(origin)
       const shows = (
-        what: string,
+        label: string,
         { status, headers }: { status: number, headers: Readonly<Record<string, unknown>> },
         expected: number,
         readable: RegExp = /\bx-request-id\b/
       ) => {
-        t.equal(status, expected, what)
-        t.equal(headers['access-control-allow-origin'], origin, `${what}: the page may read it`)
-        t.match(headers['access-control-expose-headers'], readable, `${what}: and its headers`)
+        t.equal(status, expected, label)
+        t.equal(headers['access-control-allow-origin'], origin, `${label}: the page may read it`)
+        t.match(headers['access-control-expose-headers'], readable, `${label}: and its headers`)
         t.match(headers['vary'], /origin/i)
       }
       const { body: { url }, ...uploaded } = await acme.upload([part], { origin })

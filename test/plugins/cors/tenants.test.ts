@@ -6,8 +6,8 @@ import { createTenantOrigins } from '../../../plugins/cors/tenant-origins.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { type TestDocument, testServer, testServers } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { type Ask, caller, refused } from '../../http/caller.js'
-import { eventually } from '../queue/app.js'
 
 const platform = 'https://console.example.com'
 const shop = 'https://shop.acme.test'
@@ -37,7 +37,7 @@ test('a tenant lists origins', async (t) => {
 
   await t.test('its pages pass the preflight on every instance', async (t) => {
     for (const at of [ask, askOther]) {
-      await eventually(t, 'the origin is allowed', async () => await preflight(at, shop) === shop)
+      await until('the origin is allowed', async () => await preflight(at, shop) === shop)
       t.equal(await preflight(at, 'https://pr-1.acme.test'), 'https://pr-1.acme.test')
       for (const origin of ['https://shop.acme.test.evil.com', 'null', 'https://SHOP.acme.test', `${shop}:444`, 'https://a.b.acme.test']) {
         t.notOk(await preflight(at, origin), origin)
@@ -98,18 +98,18 @@ test('a tenant lists origins', async (t) => {
   await t.test('a hostile tenant exposes only its own calls', async (t) => {
     t.match(await save(t, app, 'mallory', { cors: { origins: '*' } }), { status: 200 })
     const evil = 'https://evil.test'
-    await eventually(t, 'its origins are allowed', async () => await preflight(ask, evil) === evil)
+    await until('its origins are allowed', async () => await preflight(ask, evil) === evil)
     t.equal(await allowed(ask, evil, { token: tokenOf('mallory') }), evil)
     for (const tenant of ['acme', 'rival']) t.equal(await allowed(ask, evil, { token: tokenOf(tenant) }), undefined, tenant)
     t.notOk(await preflight(ask, 'null'))
     t.match(await save(t, app, 'mallory', {}), { status: 200 })
-    for (const at of [ask, askOther]) await eventually(t, 'the origin is gone', async () => await preflight(at, evil) === undefined)
+    for (const at of [ask, askOther]) await until('the origin is gone', async () => await preflight(at, evil) === undefined)
     t.equal(await preflight(ask, shop), shop, "other tenants' origins stay")
   })
 
-  await t.test('a deleted tenant has no origins', async (t) => {
+  await t.test('a deleted tenant has no origins', async () => {
     await app.tenants.delete('acme')
-    for (const at of [ask, askOther]) await eventually(t, 'its origins are gone', async () => await preflight(at, shop) === undefined)
+    for (const at of [ask, askOther]) await until('its origins are gone', async () => await preflight(at, shop) === undefined)
   })
 
   await t.test('a list is bounded and validated', async (t) => {
@@ -151,7 +151,7 @@ test('a tenant lists origins', async (t) => {
     t.ok(origins.isListed(shop))
     for (let n = 0; n < 100; n++) t.equal(origins.ready() ?? origins.isListed(`https://host-${n}.test`), false)
     for (let n = 0; n < 100; n++) origins.changed(tenantRef('rival'))
-    await eventually(t, 'the changes were read', () => statements > 1)
+    await until('the changes were read', () => statements > 1)
     t.ok(statements <= 3, `${statements} statements for a hundred changes at once`)
     t.ok(origins.isListedBy(tenantRef('rival'), shop))
     t.notOk(origins.isListedBy(tenantRef('acme'), shop))

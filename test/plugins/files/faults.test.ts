@@ -8,12 +8,12 @@ import { handleClientError } from '../../../lib/http/client-error.js'
 import type { TestAppOptions } from '../../helpers/app.js'
 import { testApp } from '../../helpers/app.js'
 import { bearer } from '../../helpers/tokens.js'
-import { eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
 import { boundary, file, form, MB, onDisk, open, type Opened, rows, storage, type User, userOf } from './app.js'
 
 /** Checks that no upload is running, and that the ledger has the bytes of the existing files. */
-async function settled (t: Test, { app, folder }: Opened, tenant: string, bytes: number, files: number): Promise<void> {
-  await eventually(t, `of ${tenant} there are ${files} files`, async () => {
+async function settled ({ app, folder }: Opened, tenant: string, bytes: number, files: number): Promise<void> {
+  await until(`of ${tenant} there are ${files} files`, async () => {
     const { booked, reserved, shown } = await storage(app, tenant)
     const { ready = 0, ...others } = await rows(app)
     return reserved === 0 && booked === bytes && shown === bytes && ready === files && Object.keys(others).length === 0 &&
@@ -50,9 +50,9 @@ test('a connection that is cut at any stage leaves nothing', async (t) => {
         socket.write(bytes, resolve)
       })
       // Waits until the server has started with the file.
-      if (end >= 1000) await eventually(t, 'the upload is running', async () => (await rows(opened.app))['pending'] === 1)
+      if (end >= 1000) await until('the upload is running', async () => (await rows(opened.app))['pending'] === 1)
       socket.destroy()
-      await settled(t, opened, 'acme', 0, 0)
+      await settled(opened, 'acme', 0, 0)
     }
   }
   t.equal((await opened.as('acme').upload([file('x')])).status, 201)
@@ -77,8 +77,8 @@ test('a wrong Content-Length leaves nothing', async (t) => {
   t.equal(await respond('acme', 500, false, body.subarray(0, 500)), '400', 'a short form that ends early, and arrives before it is read')
   t.equal(await respond('acme', 5000), '400', 'larger than the body')
   t.equal(await respond('seven', 2 * MB, false), '413', 'larger than a file may be')
-  await settled(t, opened, 'acme', 0, 0)
-  await settled(t, opened, 'seven', 0, 0)
+  await settled(opened, 'acme', 0, 0)
+  await settled(opened, 'seven', 0, 0)
 })
 
 test('a file of unknown length is stopped at the limits, however long it is', async (t) => {
@@ -100,10 +100,10 @@ test('a file of unknown length is stopped at the limits, however long it is', as
     return received.statusCode
   }
   t.equal(await upload('seven', MB + 1), 413)
-  await settled(t, opened, 'seven', 0, 0)
+  await settled(opened, 'seven', 0, 0)
   for (let count = 0; count < 7; count++) t.equal(await upload('seven', MB), 201)
   t.equal(await upload('seven', 1), 402)
-  await settled(t, opened, 'seven', 7 * MB, 7)
+  await settled(opened, 'seven', 7 * MB, 7)
 })
 
 /** The plugin in its own app. */
@@ -131,7 +131,7 @@ test('an upload slower than 1 KB a second is aborted', async (t) => {
   await once(socket, 'close')
   t.match(response(), /^HTTP\/1.1 408 /)
   t.match(response(), /TENANTRY_UPLOAD_TOO_SLOW/)
-  await eventually(t, 'nothing remains', async () => Object.keys(await rows(server)).length === 0 && (await onDisk(folder)).length === 0)
+  await until('nothing remains', async () => Object.keys(await rows(server)).length === 0 && (await onDisk(folder)).length === 0)
 })
 
 test('an upload may take longer than other requests', async (t) => {

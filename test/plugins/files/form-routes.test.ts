@@ -1,14 +1,13 @@
 /** Routes whose body is a form with files. */
 import { connect } from 'node:net'
-import type { Test } from 'tap'
 import { test } from 'tap'
 import type { Query } from '../../../lib/schema/query.js'
 import type { RequestRules, Route } from '../../../lib/schema/route.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import type { TokenClaims } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
-import { eventually } from '../queue/app.js'
 import { boundary, form, MB, onDisk, open, type Opened, type Part, rows, storage, type User } from './app.js'
 
 const png = Buffer.from('89504e470d0a1a0a0000000d4948445200000001000000010806000000', 'hex')
@@ -66,9 +65,8 @@ function sender (user: User) {
     user.ask(`POST ${path}`, { headers: { 'content-type': `multipart/form-data; boundary=${boundary}`, ...headers }, body: form(parts) })
 }
 
-async function nothingLeft (t: Test, { app, folder }: Opened, tenant = 'acme'): Promise<void> {
-  await eventually(
-    t,
+async function nothingLeft ({ app, folder }: Opened, tenant = 'acme'): Promise<void> {
+  await until(
     'no file and no storage remains',
     async () =>
       JSON.stringify([await onDisk(folder), await rows(app), await storage(app, tenant)]) === '[[],{},{"booked":0,"reserved":0,"shown":0}]'
@@ -160,7 +158,7 @@ test("a form that does not match the route's declaration is rejected, and leaves
     400,
     'TENANT_REQUIRED'
   )
-  await nothingLeft(t, opened)
+  await nothingLeft(opened)
 })
 
 test('the smallest limit of route, bucket and plan applies to a part', async (t) => {
@@ -188,7 +186,7 @@ test('the smallest limit of route, bucket and plan applies to a part', async (t)
     'TENANTRY_FILE_TOO_LARGE',
     'The file is larger than 1048 bytes, the limit of the bucket "papers"'
   ])
-  await nothingLeft(t, opened)
+  await nothingLeft(opened)
   const small = sender(opened.as('small'))
   const refusal = await small('/wide', [avatar(Buffer.alloc(MB + 1))])
   t.match([refusal.status, refusal.body], [413, {
@@ -197,7 +195,7 @@ test('the smallest limit of route, bucket and plan applies to a part', async (t)
     allowed: false,
     upgrade: { plan: 'large' }
   }])
-  await nothingLeft(t, opened, 'small')
+  await nothingLeft(opened, 'small')
   for (let count = 0; count < 3; count++) t.equal((await small('/wide', [avatar(Buffer.alloc(MB))])).status, 200)
   t.match(
     await small('/wide', [avatar(Buffer.alloc(1))]),
@@ -311,7 +309,7 @@ test('a form whose sender disconnects leaves nothing', async (t) => {
     const headers = { ...opened.as('acme').headers, 'content-type': `multipart/form-data; boundary=${boundary}` }
     await fetch(`${opened.origin}/people`, { method: 'POST', headers, body: half, duplex: 'half', signal: leaving.signal }).catch(() => {})
   }
-  await nothingLeft(t, opened)
+  await nothingLeft(opened)
 })
 
 test("a tenant's document accepts forms, in its own storage, and reports their faults", async (t) => {

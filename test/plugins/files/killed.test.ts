@@ -9,7 +9,7 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
-import { eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
 import { file, onDisk, plans, rows, storage, userOf } from './app.js'
 
 const ada = () => bearer({ sub: 'ada', tenant_id: 'acme' })
@@ -47,7 +47,7 @@ test('files of a deleted row are removed by another server if the first is kille
   const app = await testServer(t, document, { engine })
   const user = userOf(t, await listen(app), ada())
   t.equal((await user.ask(`GET /files/${String(body['id'])}`)).status, 404)
-  await eventually(t, 'nothing remains', async () => (await objects(folder)).length === 0 && Object.keys(await rows(app)).length === 0)
+  await until('nothing remains', async () => (await objects(folder)).length === 0 && Object.keys(await rows(app)).length === 0)
   t.same(await storage(app, 'acme'), nothing)
 })
 
@@ -91,14 +91,14 @@ test('a process killed during an image leaves no object without a row, and no st
   t.teardown(() => holder.end())
   await holder.query('select pg_advisory_lock(7)')
   ask(second, 902)
-  await eventually(t, 'its storage is reserved, and its row waits', async () => await waiting() === 1 && await held() >= 1)
+  await until('its storage is reserved, and its row waits', async () => await waiting() === 1 && await held() >= 1)
   await second.stop('SIGKILL')
   await holder.query('select pg_advisory_unlock(7)')
   t.equal(await kept(), 0)
 
   const third = await start()
   ask(third, 903)
-  await eventually(t, 'its row exists', async () => await kept() === 1)
+  await until('its row exists', async () => await kept() === 1)
   await third.stop('SIGKILL')
 
   const app = await testServer(t, document, { engine })
@@ -110,7 +110,7 @@ test('a process killed during an image leaves no object without a row, and no st
   t.same((await objects(folder)).filter((key) => !known.has(key)), [], 'each object has its row')
   await sql`update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations)`
     .execute(app.db)
-  await eventually(t, 'no storage is reserved', async () => (await storage(app, 'acme')).reserved === 0)
+  await until('no storage is reserved', async () => (await storage(app, 'acme')).reserved === 0)
   await sql`update tenantry.file_transforms set created_at = created_at - interval '61 seconds'`.execute(app.db)
   t.equal((await user.ask(`GET ${String(url)}?width=903&format=jpeg`)).status, 200)
   t.equal((await objects(folder)).length, 2, 'the image is stored')

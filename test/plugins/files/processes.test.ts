@@ -7,8 +7,8 @@ import { test } from 'tap'
 import { startInstance } from '../../helpers/instances.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { postgresSection } from '../auth/app.js'
-import { eventually } from '../queue/app.js'
 import { boundary, file, form, MB, onDisk, open, plans, rows, storage, userOf } from './app.js'
 
 test('a process killed during an upload leaves no file and no storage, and later neither a row nor an object', async (t) => {
@@ -33,14 +33,14 @@ test('a process killed during an upload leaves no file and no storage, and later
     }\r\ncontent-type: multipart/form-data; boundary=${boundary}\r\ncontent-length: ${body.length}\r\n\r\n`
   )
   socket.write(body.subarray(0, MB / 4))
-  await eventually(t, 'the upload is running', async () => (await rows(app))['pending'] === 1 && (await onDisk(folder)).length === 2)
+  await until('the upload is running', async () => (await rows(app))['pending'] === 1 && (await onDisk(folder)).length === 2)
   t.same(await storage(app, 'seven'), { booked: 4, reserved: MB / 2, shown: MB / 2 + 4 })
   await killed.stop('SIGKILL')
 
   t.same((await onDisk(folder)).filter((path) => path.startsWith('seven/')), [kept.body['key']], 'its object does not exist')
   await sql`update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations)`
     .execute(app.db)
-  await eventually(t, 'its storage is free once the process is known to be dead', async () => {
+  await until('its storage is free once the process is known to be dead', async () => {
     const { booked, reserved, shown } = await storage(app, 'seven')
     return booked === 4 && reserved === 0 && shown === 4
   })
@@ -51,8 +51,7 @@ test('a process killed during an upload leaves no file and no storage, and later
   await writeFile(`${folder}/seven/${String(pending?.id)}`, 'bytes')
   const other = await testServer(t, document, { engine })
   t.equal(await other.files.get('seven', String(pending?.id)), null)
-  await eventually(
-    t,
+  await until(
     'the row and the object are removed',
     async () =>
       (await onDisk(folder)).filter((path) => path.startsWith('seven/')).length === 1 && (await rows(app))['pending'] === undefined
@@ -80,7 +79,7 @@ test('expired files and unconfirmed uploads are removed with their storage', asy
   t.same(lifetimes.map(({ seconds }) => seconds === null ? null : Math.round(seconds / 60) * 60), [60, null, 3600])
   await sql`update tenantry.files set expires_at = now() where expires_at is not null`.execute(app.db)
   const other = await testServer(t, document, { engine })
-  await eventually(t, 'they are removed', async () => (await rows(other))['ready'] === 1 && Object.keys(await rows(other)).length === 1)
+  await until('they are removed', async () => (await rows(other))['ready'] === 1 && Object.keys(await rows(other)).length === 1)
   t.same(await onDisk(document.files.path), [lasting.body['key']])
   t.same(await storage(other, 'acme'), { booked: 7, reserved: 0, shown: 7 })
   const { rows: entries } = await sql`select action, user_id, target from tenantry.audit_log where action like 'file.%' order by id`

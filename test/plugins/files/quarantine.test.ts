@@ -14,9 +14,9 @@ import { startInstance } from '../../helpers/instances.js'
 import type { DatabaseSection } from '../../helpers/postgres.js'
 import { listen, type TestDocument, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
 import { postgresSection } from '../auth/app.js'
-import { eventually } from '../queue/app.js'
 import { file, form, formHeaders, MB, onDisk, open, plans, rows, storage, type User, userOf } from './app.js'
 
 const json = { 'content-type': 'application/json' }
@@ -55,8 +55,7 @@ test('a clean file becomes readable with its event; malware stays, and only admi
     name: 'entityType',
     value: 'notes'
   }, { name: 'entityId', value: '1' }])
-  await eventually(
-    t,
+  await until(
     'both are scanned',
     async () =>
       (await ada.ask(`GET /files/${String(clean.body['id'])}`)).status === 200 &&
@@ -153,15 +152,15 @@ test('files of every kind of upload wait while the scanner is down, and are scan
     t.same(await scanOf(admin, id), waiting)
   }
   t.same((await storage(app, 'acme')).shown, 22)
-  await eventually(t, 'health reports it', async () => {
+  await until('health reports it', async () => {
     const { status } = await ada.ask('GET /health')
     return status === 200 && isDeepStrictEqual(await health(ada), ['degraded', 'failed'])
   })
   await startClamd(t, port)
   await dueNow(app)
-  await eventually(t, 'the quarantine is empty', async () => (await rows(app))['ready'] === 5)
+  await until('the quarantine is empty', async () => (await rows(app))['ready'] === 5)
   for (const id of ids) t.equal((await ada.ask(`GET /files/${String(id)}`)).status, 200)
-  await eventually(t, 'health is ok', async () => (await ada.ask('GET /health')).body['status'] === 'ok')
+  await until('health is ok', async () => (await ada.ask('GET /health')).body['status'] === 'ok')
 })
 
 test("a file over the scanner's limit stays in quarantine, with the reason", async (t) => {
@@ -169,7 +168,7 @@ test("a file over the scanner's limit stays in quarantine, with the reason", asy
   const { app, as } = await open(t, { files: { scan: { clamd: `127.0.0.1:${clamd.port}` } } })
   const { body } = await as('acme').upload([file(Buffer.alloc(3 * MB))])
   const admin = as('acme', { role: 'admin' })
-  await eventually(t, 'the verdict is stored', async () => {
+  await until('the verdict is stored', async () => {
     await dueNow(app)
     return (await scanOf(admin, body['id'])).status === 'tooLarge'
   })
@@ -189,13 +188,13 @@ test("one tenant's flood does not delay another tenant's file", async (t) => {
   await startClamd(t, port)
   await dueNow(app)
   let left = 0
-  await eventually(t, 'the file is scanned', async () => {
+  await until('the file is scanned', async () => {
     const isThere = (await as('globex').ask(`GET /files/${String(body['id'])}`)).status === 200
     left = (await rows(app))['quarantined'] ?? 0
     return isThere
   })
   t.ok(left > 0, `${left} files of the flood still wait`)
-  await eventually(t, 'the flood is scanned', async () => (await rows(app))['ready'] === 101)
+  await until('the flood is scanned', async () => (await rows(app))['ready'] === 101)
 })
 
 test('two instances scan each file once, and one takes over the scan of a killed one', async (t) => {
@@ -211,7 +210,7 @@ test('two instances scan each file once, and one takes over the scan of a killed
     [app, second].map(async (server) => userOf(t, await listen(server), bearer({ sub: 'ada', tenant_id: 'acme' })))
   )
   await Promise.all(users.flatMap((user) => Array.from({ length: 20 }, () => user.upload([file('x')]))))
-  await eventually(t, 'all are scanned', async () => (await rows(app))['ready'] === 40)
+  await until('all are scanned', async () => (await rows(app))['ready'] === 40)
   t.equal((await events(app)).length, 40, 'each has one event')
   await clamd.stop()
 
@@ -246,7 +245,7 @@ async function killedInTheMiddle (
   const killed = await startInstance(t, { ...document, files: { ...document.files, scan: { clamd: `127.0.0.1:${address}` } } }, engine)
   const user = userOf(t, killed.address, bearer({ sub: 'ada', tenant_id: 'globex' }))
   const { body } = await user.upload([file('half')])
-  await eventually(t, 'its scan is running', async () => scans > 0)
+  await until('its scan is running', async () => scans > 0)
   await killed.stop('SIGKILL')
   t.equal((await rows(app))['quarantined'], 1)
   const { rows: [claim] } = await sql<
@@ -255,7 +254,7 @@ async function killedInTheMiddle (
   t.ok(claim !== undefined && claim.seconds > 0 && claim.seconds <= 30, 'the claim expires within 30 seconds')
   await startClamd(t, port)
   await dueNow(app)
-  await eventually(t, 'another instance scans it', async () => await app.files.get('globex', String(body['id'])) !== null)
+  await until('another instance scans it', async () => await app.files.get('globex', String(body['id'])) !== null)
 }
 
 test('a file can be deleted, and the server closed, during a scan', async (t) => {
@@ -266,6 +265,6 @@ test('a file can be deleted, and the server closed, during a scan', async (t) =>
     const { body } = await admin.upload([file(slow(8 * MB))])
     t.equal((await admin.ask(`DELETE /files/${String(body['id'])}`)).status, 200)
   }
-  await eventually(t, 'nothing remains', async () => (await onDisk(folder)).length === 0 && Object.keys(await rows(app)).length === 0)
+  await until('nothing remains', async () => (await onDisk(folder)).length === 0 && Object.keys(await rows(app)).length === 0)
   await admin.upload([file(slow(8 * MB))])
 })

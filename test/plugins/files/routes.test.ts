@@ -3,8 +3,8 @@ import { createHash } from 'node:crypto'
 import { test } from 'tap'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
-import { eventually } from '../queue/app.js'
 import { file, onDisk, open, rows, storage, userOf } from './app.js'
 
 const png = Buffer.from('iVBORw0KGgoAAAANSUhEUgAAAAEAAAABCAYAAAAfFcSJAAAADUlEQVR42mNk+M9QDwADhgGAWjR9awAAAABJRU5ErkJggg==', 'base64')
@@ -72,8 +72,8 @@ test('a single range returns its bytes, or 416', async (t) => {
   const ada = as('acme')
   const { body: { url } } = await ada.upload([file('0123456789')])
   const get = async (range: string, headers = {}) => {
-    const { status, text, headers: told } = await ada.ask(`GET ${String(url)}`, { headers: { range, ...headers } })
-    return [status, status === 416 ? told['content-range'] : text, ...status === 206 ? [told['content-range'], told['content-length']] : []]
+    const { status, text, headers: received } = await ada.ask(`GET ${String(url)}`, { headers: { range, ...headers } })
+    return [status, status === 416 ? received['content-range'] : text, ...status === 206 ? [received['content-range'], received['content-length']] : []]
   }
   t.same(await get('bytes=2-4'), [206, '234', 'bytes 2-4/10', '3'])
   t.same(await get('bytes=8-'), [206, '89', 'bytes 8-9/10', '2'])
@@ -130,8 +130,7 @@ test("a public file needs no token, and its bytes count as its tenant's bandwidt
     text: 'for everyone',
     headers: { 'cache-control': 'public, max-age=300', 'cross-origin-resource-policy': 'cross-origin' }
   })
-  await eventually(
-    t,
+  await until(
     'the bytes are counted when the response has ended',
     async () => (await app.usage.summary('acme')).bandwidth_bytes - before === 12
   )

@@ -9,7 +9,7 @@ import { createRemoval } from '../../../plugins/files/removal.js'
 import { createFileStore } from '../../../plugins/files/store.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
-import { eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
 import { file, form, formHeaders, half, MB, onDisk, open, type Opened, rows, storage } from './app.js'
 
 const columns = { id: { type: 'integer', primaryKey: true }, kind: { type: 'text' } } as const
@@ -100,17 +100,16 @@ test('deleting a row deletes its files in the same transaction', async (t) => {
   t.ok(await there('acme drafts 1'), 'a soft delete keeps them')
   t.equal((await ada.ask('DELETE /drafts/1?hard=true')).status, 200)
   await gone(t, opened, idOf('acme drafts 1'), 'a hard delete')
-  await eventually(
-    t,
+  await until(
     'objects, rows and storage follow',
     async () => (await onDisk(folder)).length === 2 && JSON.stringify(await rows(app)) === '{"ready":2}'
   )
   const left = 'acme notes 5'.length
   t.same(await storage(app, 'acme'), { booked: left, reserved: 0, shown: left })
-  const { rows: [told] } = await sql<
+  const { rows: [deletions] } = await sql<
     { count: number }
   >`select count(*)::integer as count from tenantry.audit_log where action = 'file.delete' and tenant_id = 'acme'`.execute(app.db)
-  t.equal(told?.count, 7)
+  t.equal(deletions?.count, 7)
 })
 
 test('by default files stay', async (t) => {
@@ -135,7 +134,7 @@ test('webhooks receive events of the row and of its files', async (t) => {
   const idOf = await filled(opened)
   t.equal((await opened.as('acme').ask('DELETE /notes/1')).status, 200)
   await gone(t, opened, idOf('acme notes 1'), 'with events')
-  await eventually(t, 'events are written', async () => {
+  await until('events are written', async () => {
     const { rows } = await sql<{ type: string }>`select distinct type from tenantry.webhook_events order by 1`.execute(opened.app.db)
     return rows.map(({ type }) => type).join() === 'entity.deleted,file.deleted'
   })
@@ -168,10 +167,9 @@ test('an upload whose row is deleted meanwhile is rejected, and leaves nothing',
       body: JSON.stringify({ name: 'a', contentType: 'text/plain', size, ...of(id) })
     })).body
   const swept = (status: string) =>
-    eventually(t, `the sweep has removed what was ${status}`, async () => (await rows(app))[status] === undefined)
+    until(`the sweep has removed what was ${status}`, async () => (await rows(app))[status] === undefined)
   const nothing = () =>
-    eventually(
-      t,
+    until(
       'nothing remains',
       async () =>
         JSON.stringify([await onDisk(folder), await rows(app), await storage(app, 'acme')]) ===
@@ -180,7 +178,7 @@ test('an upload whose row is deleted meanwhile is rejected, and leaves nothing',
   const upload = async (id: number) => {
     const body = form([...Object.entries(of(id)).map(([name, value]) => ({ name, value })), file(Buffer.alloc(MB))])
     const rest = await half(ada, 'POST', '/files/upload', body, formHeaders)
-    await eventually(t, 'the upload is running', async () => (await rows(app))['pending'] === 1)
+    await until('the upload is running', async () => (await rows(app))['pending'] === 1)
     return rest
   }
 
@@ -201,7 +199,7 @@ test('an upload whose row is deleted meanwhile is rejected, and leaves nothing',
   await nothing()
   const running = await announce(4, MB)
   const rest = await half(ada, 'PUT', String(running['url']), Buffer.alloc(MB))
-  await eventually(t, 'the upload is running', async () => (await rows(app))['receiving'] === 1)
+  await until('the upload is running', async () => (await rows(app))['receiving'] === 1)
   await remove(4)
   await swept('receiving')
   t.equal(await rest(), 409, 'bytes on their way to a signed URL')
@@ -250,8 +248,7 @@ test("a deleted row's file stays unreadable if the sweep fails midway", async (t
   }).sweep()
   t.equal(await app.files.get('acme', String(id)), null)
   t.equal((await ada.ask(`GET /files/${String(id)}`)).status, 404)
-  await eventually(
-    t,
+  await until(
     'a later sweep removes it',
     async () =>
       JSON.stringify([await onDisk(folder), await rows(app), await storage(app, 'acme')]) === '[[],{},{"booked":0,"reserved":0,"shown":0}]'

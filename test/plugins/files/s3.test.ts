@@ -6,8 +6,8 @@ import { createS3Store } from '../../../lib/files/s3.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { startSwift, type Swift } from '../../helpers/swift.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
-import { eventually } from '../queue/app.js'
 import { file, form, formHeaders, half, MB, plans, rows, storage, type User, userOf } from './app.js'
 
 const json = { 'content-type': 'application/json' }
@@ -81,7 +81,7 @@ test('files in S3', async (t) => {
   await t.test('an outage before, during or after an upload is handled', async (t) => {
     const { body } = await ada.upload([file('kept')])
     const rest = await half(ada, 'POST', '/files/upload', form([file(randomBytes(24 * MB))]), formHeaders)
-    await eventually(t, 'the upload is running', async () => (await rows(app))['pending'] === 1)
+    await until('the upload is running', async () => (await rows(app))['pending'] === 1)
     swift.stop()
     t.equal(await rest(), 503, 'S3 fails midway')
     t.same(await storage(app, 'acme'), { booked: 4, reserved: 0, shown: 4 })

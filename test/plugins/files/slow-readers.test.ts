@@ -1,7 +1,7 @@
 /** Downloads of callers who read slowly. */
 import { readdir, readlink } from 'node:fs/promises'
 import { test } from 'tap'
-import { eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
 import { requestText, slowReader } from '../responses/slow-readers.js'
 import { file, MB, open } from './app.js'
 
@@ -20,7 +20,7 @@ test('a tenant whose callers do not read has a bounded number of downloads, and 
   }))
   const [own = '', other = ''] = paths
   const readers = await Promise.all(Array.from({ length: 8 }, () => slowReader(t, origin, requestText('GET', own, acme.headers))))
-  await eventually(t, 'eight are held', () => app.responses.unsentBytes === MB)
+  await until('eight are held', () => app.responses.unsentBytes === MB)
   const refusal = await acme.ask(`GET ${own}`)
   t.match(refusal, { status: 429, body: { code: 'TENANTRY_RESPONSES_UNREAD' }, headers: { 'cache-control': 'no-store' } })
   for (const name of ['etag', 'content-disposition', 'accept-ranges']) t.notOk(name in refusal.headers, name)
@@ -28,6 +28,6 @@ test('a tenant whose callers do not read has a bounded number of downloads, and 
   t.equal((await acme.ask(`HEAD ${own}`)).status, 200)
   t.equal((await globex.ask(`GET ${other}`)).bytes.length, 8 * MB, 'another tenant')
   for (const { socket } of readers) socket.destroy()
-  await eventually(t, 'nothing is held', () => app.responses.unsentBytes === 0)
+  await until('nothing is held', () => app.responses.unsentBytes === 0)
   t.equal((await acme.ask(`GET ${own}`)).bytes.length, 8 * MB)
 })

@@ -8,7 +8,7 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
-import { eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
 import { boundary, file, form, MB, onDisk, open, plans, rows, storage, type User, userOf } from './app.js'
 
 const step = (id: string, operation: string, params: Record<string, unknown>): Step => ({ id, type: 'storage', operation, params })
@@ -147,7 +147,7 @@ test('a form starts a workflow, whose steps read its files', async (t) => {
     body: form([{ ...file('hello'), name: 'page' }])
   })
   t.equal(status, 202)
-  await eventually(t, 'the run completes', async () => (await ada.ask(`GET ${String(statusUrl)}`)).body['status'] === 'completed')
+  await until('the run completes', async () => (await ada.ask(`GET ${String(statusUrl)}`)).body['status'] === 'completed')
   t.match((await ada.ask(`GET ${String(statusUrl)}`)).body['result'], { content: 'hello', name: 'a.txt' })
 })
 
@@ -186,13 +186,13 @@ test('a put or a delete of a killed process is done once', async (t) => {
   const ready = async () => (await rows(app))['ready']
   for (const [id, isDone] of [['a', async () => await ready() === 1], ['c', async () => await deleted() === 1]] as const) {
     const killed = await startInstance(t, written, engine)
-    await eventually(t, `the step ${id} has done its work`, isDone)
+    await until(`the step ${id} has done its work`, isDone)
     await killed.stop('SIGKILL')
     await holder.query('select pg_advisory_unlock(hashtext($1))', [id])
   }
   await startInstance(t, written, engine)
   const run = async () => (await user.ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
-  await eventually(t, 'the run completes', async () => ['completed', 'failed'].includes(String((await run())['status'])))
+  await until('the run completes', async () => ['completed', 'failed'].includes(String((await run())['status'])))
   t.match(await run(), { status: 'completed', result: { success: true } })
   t.same(await rows(app), { ready: 1 }, 'the copy')
   t.same((await onDisk(folder)).length, 1)

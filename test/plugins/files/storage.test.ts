@@ -3,8 +3,8 @@ import { sql } from 'kysely'
 import { test } from 'tap'
 import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { postgresSection } from '../auth/app.js'
-import { eventually } from '../queue/app.js'
 import { boundary, file, form, MB, onDisk, open, plans, rows, storage, type User, userOf } from './app.js'
 
 test('of a hundred parallel uploads with storage for seven, seven succeed', async (t) => {
@@ -64,8 +64,7 @@ test('two servers share one storage limit, and its figures match the files', asy
   const statuses = new Set(await Promise.all(Array.from({ length: 60 }, (_, index) => one(index))))
   for (const status of [201, 402, 413, 415]) t.ok(statuses.has(status), `some are ${status}`)
   const app = servers[0]
-  await eventually(
-    t,
+  await until(
     'no upload is running',
     async () => (await storage(app, 'seven')).reserved === 0 && Object.keys(await rows(app)).join() === 'ready'
   )

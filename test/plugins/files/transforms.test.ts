@@ -9,9 +9,9 @@ import type { StoredFile } from '../../../plugins/files/index.js'
 import { createTransforms, createTransformStore, type Transforms } from '../../../plugins/files/transforms.js'
 import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
 import { postgresSection } from '../auth/app.js'
-import { eventually } from '../queue/app.js'
 import { file, MB, onDisk, open, type Opened, plans, storage, type User, userOf } from './app.js'
 
 const sample = (width: number, height: number, background = '#336699') => sharp({ create: { width, height, channels: 3, background } })
@@ -153,7 +153,7 @@ test('equal requests compute an image once, one at a time for each tenant, and w
   const equal = Array.from({ length: 10 }, () => transforms.of(mine, { width: 100 }))
   const waiting = Array.from({ length: 31 }, (_, index) => transforms.of(mine, { width: index + 1 }))
   const theirs = transforms.of(await fileOf(opened.app, 'globex', other.id), { width: 100 })
-  await eventually(t, 'one image for each tenant is computed', async () => reads.length === 2)
+  await until('one image for each tenant is computed', async () => reads.length === 2)
   t.same([...reads].sort(), [`acme/${own.id}`, `globex/${other.id}`])
   await t.rejects(transforms.of(mine, { width: 99 }), { code: 'TENANTRY_TRANSFORMS_BUSY', statusCode: 429 })
   t.equal(reads.length, 2)
@@ -172,7 +172,7 @@ test("a file that is deleted during its image's computation leaves nothing", asy
   const { gate, pass } = closedGate()
   const { transforms, reads } = serviceOf(opened, gate)
   const making = transforms.of(await fileOf(opened.app, 'acme', id), { width: 100 })
-  await eventually(t, 'it is being computed', async () => reads.length === 1)
+  await until('it is being computed', async () => reads.length === 1)
   await ada.ask(`DELETE /files/${id}`)
   pass()
   await t.rejects(making, { code: 'TENANTRY_NOT_FOUND' })
@@ -206,7 +206,7 @@ test('two servers book an image once, and compute it again if its object is lost
   t.same(first.bytes, second.bytes)
   const all = size + first.bytes.length
   const app = servers[0]
-  await eventually(t, 'both have ended', async () => (await storage(app, 'acme')).reserved === 0)
+  await until('both have ended', async () => (await storage(app, 'acme')).reserved === 0)
   t.equal((await storage(app, 'acme')).booked, all, 'it is booked once')
   const objects = createLocalStore(folder)
   const key = (await onDisk(folder)).map((path) => path.replace(/^.*(acme\/)/, '$1')).find((path) => path.includes(`${id}-`)) ?? ''

@@ -18,13 +18,13 @@ const document: TestDocument = {
 }
 const token = signToken({ sub: 'ada', role: 'admin', tenant_id: 'acme' })
 
-function secured (t: Test, { headers, status }: Reply, what: string): void {
+function secured (t: Test, { headers, status }: Reply, label: string): void {
   t.match(headers, {
     'x-content-type-options': 'nosniff',
     'referrer-policy': 'no-referrer',
     'cross-origin-resource-policy': 'same-origin',
     'x-request-id': /^[\w.-]{1,128}$/
-  }, `${what}: ${status}`)
+  }, `${label}: ${status}`)
 }
 
 test('headers of a server', async (t) => {

@@ -10,8 +10,8 @@ import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { redisSection } from '../cache/stores.js'
-import { eventually } from '../queue/app.js'
 
 interface Parts {
   readonly engine?: { ping(timeoutMs: number): Promise<void> }
@@ -110,7 +110,7 @@ test('while a check hangs, the last result is reported and no other check begins
     clock.now += 10_000
   }
   t.equal(pings, 2)
-  await eventually(t, 'it has failed after its timeout', async () => (await app.inject('/health')).statusCode === 503)
+  await until('it has failed after its timeout', async () => (await app.inject('/health')).statusCode === 503)
   hanging.open()
   check = Promise.resolve()
   clock.now += 1000
@@ -190,12 +190,12 @@ test('a server whose database and cache hang', async (t) => {
     engine: { provider: 'postgres', postgres: { connectionString: address.href } },
     tenants: ['acme']
   })
-  const told = async (headers: Record<string, string> = {}) => {
+  const checkHealth = async (headers: Record<string, string> = {}) => {
     const response = await app.inject({ url: '/health', headers })
     const { status, checks } = response.json()
     return [response.statusCode, status, checks]
   }
-  t.same(await told(), [200, 'ok', { database: 'ok', cache: 'ok', queue: 'ok' }])
+  t.same(await checkHealth(), [200, 'ok', { database: 'ok', cache: 'ok', queue: 'ok' }])
 
   await t.test('the hang is detected within seconds, and responses take under 50 ms meanwhile', async (t) => {
     before.freeze()
@@ -209,11 +209,11 @@ test('a server whose database and cache hang', async (t) => {
       { 'x-api-key': 'tnt_acme_unheard-unheard-unheard' },
       { 'x-api-key': key, 'x-tenant-id': 'acme' }
     ]
-    await eventually(t, 'everything is reported', async () => {
+    await until('everything is reported', async () => {
       let isTold = true
       for (const [index, caller] of callers.entries()) {
         const start = performance.now()
-        const [status, , { database, cache }] = await told(caller)
+        const [status, , { database, cache }] = await checkHealth(caller)
         ;(times[index] ??= []).push(performance.now() - start)
         isTold &&= status === 503 && database === 'failed' && cache === 'failed'
       }
@@ -244,13 +244,12 @@ test('a server whose database and cache hang', async (t) => {
     )
   })
 
-  await t.test('the recovery is detected', async (t) => {
+  await t.test('the recovery is detected', async () => {
     before.thaw()
     redis.resume()
-    await eventually(
-      t,
+    await until(
       'all checks pass',
-      async () => JSON.stringify(await told()) === JSON.stringify([200, 'ok', { database: 'ok', cache: 'ok', queue: 'ok' }])
+      async () => JSON.stringify(await checkHealth()) === JSON.stringify([200, 'ok', { database: 'ok', cache: 'ok', queue: 'ok' }])
     )
   })
 })

@@ -187,14 +187,14 @@ test('a request repeated with its key is executed once', (t) =>
     })
 
     await t.test('keys must be valid, and have no effect on requests that create nothing', async (t) => {
-      for (const [key, what] of [['', 'none'], ['a b', 'a space'], ['x'.repeat(256), 'too long'], ['ü', 'not ASCII']] as const) {
-        refused(t, await acme('POST /notes', { body: { text: 'x' }, ...under(key) }), 400, 'VALIDATION_FAILED', what)
+      for (const [key, label] of [['', 'none'], ['a b', 'a space'], ['x'.repeat(256), 'too long'], ['ü', 'not ASCII']] as const) {
+        refused(t, await acme('POST /notes', { body: { text: 'x' }, ...under(key) }), 400, 'VALIDATION_FAILED', label)
         refused(
           t,
           await acme('POST /tenant/rbac/roles', { body: { name: 'x', permissions: [] }, ...under(key) }),
           400,
           'VALIDATION_FAILED',
-          what
+          label
         )
       }
       t.match(await acme('POST /notes', { body: { text: 'x' }, ...under('x'.repeat(255)) }), { status: 201 })

@@ -216,7 +216,7 @@ test('responses, headers and statements do not reveal whether a user exists', as
     ['known', wrong, 'nobody'],
     ['unknown', password, 'nobody']
   ] as const
-  const told: unknown[] = []
+  const seen: unknown[] = []
   const statements: string[][] = []
   for (const [name, given, tenant = 'acme'] of cases) {
     statements.push(
@@ -226,18 +226,18 @@ test('responses, headers and statements do not reveal whether a user exists', as
           `${name}@example.com`,
           given
         )
-        told.push({ status, headers, body })
+        seen.push({ status, headers, body })
       })
     )
   }
-  t.match(told[0], {
+  t.match(seen[0], {
     status: 401,
     body: { code: 'TENANTRY_CREDENTIALS_INVALID', message: 'The e-mail address or the password is wrong' },
     headers: { 'www-authenticate': 'Bearer' }
   })
   t.ok(statements[0] !== undefined && statements[0].length >= 3, 'two counters and the user')
   for (const [index, [name, given]] of cases.entries()) {
-    t.same(told[index], told[0], `${name} ${given.slice(0, 10)}`)
+    t.same(seen[index], seen[0], `${name} ${given.slice(0, 10)}`)
     t.strictSame(statements[index], statements[0], `${name} ${given.slice(0, 10)}: statements`)
   }
   const entries = (await audited(app)).filter((line) => line.includes('auth.login')).map((line) => line.replace(/\w+@/, '@'))

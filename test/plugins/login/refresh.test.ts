@@ -1,6 +1,6 @@
 import { type Test, test } from 'tap'
-import { until } from '../../helpers/instances.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
+import { until } from '../../helpers/until.js'
 import { caller, refused, type Reply } from '../../http/caller.js'
 import { enrol } from '../mfa/app.js'
 import { fakeClock } from '../secrets/app.js'
@@ -120,7 +120,7 @@ test('a reused refresh token ends its session on every server', async (t) => {
   refused(t, await refresh(here, stolen.body['refreshToken']), 401, 'TOKEN_INVALID')
   refused(t, await refresh(there, next.body['refreshToken']), 401, 'TOKEN_INVALID', 'the next one is revoked with it')
   for (const server of [here, there]) {
-    for (const response of [stolen, next]) await until(t, 'the tokens of the session end', async () => await info(server, response) === 401)
+    for (const response of [stolen, next]) await until('the tokens of the session end', async () => await info(server, response) === 401)
     t.equal(await info(server, other), 200, 'another session of the user continues')
   }
   t.equal((await refresh(there, other.body['refreshToken'])).status, 200)
@@ -141,7 +141,7 @@ test('of many concurrent refreshes with one token at most one succeeds', async (
   t.same(new Set(responses.map(({ status }) => status)), new Set([200, 401]))
   for (const response of given) {
     refused(t, await refresh(here, response.body['refreshToken']), 401, 'TOKEN_INVALID', 'one of them is a thief: the session has ended')
-    for (const server of [here, there]) await until(t, 'the token of the faster one ends', async () => await info(server, response) === 401)
+    for (const server of [here, there]) await until('the token of the faster one ends', async () => await info(server, response) === 401)
   }
 })
 
@@ -159,7 +159,7 @@ test('a logout ends the session of its refresh token, a logout everywhere ends a
   t.equal((await end('/auth/logout', first)).status, 200)
   refused(t, await refresh(there, next.body['refreshToken']), 401, 'TOKEN_INVALID')
   for (const server of [here, there]) {
-    for (const response of [first, next]) { await until(t, 'both tokens of the session end', async () => await info(server, response) === 401) }
+    for (const response of [first, next]) { await until('both tokens of the session end', async () => await info(server, response) === 401) }
   }
   t.equal(await info(here, second), 200)
 

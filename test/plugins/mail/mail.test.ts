@@ -3,11 +3,11 @@ import { sql } from 'kysely'
 import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { testApp } from '../../helpers/app.js'
-import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { remote } from '../../helpers/remote.js'
 import { testServer } from '../../helpers/server.js'
 import { sendgrid } from '../../helpers/services/messages.js'
+import { until } from '../../helpers/until.js'
 import { caller, refused } from '../../http/caller.js'
 import { password } from '../login/app.js'
 import { settled } from '../passwords/app.js'
@@ -54,7 +54,7 @@ test('mails are sent through the connector `email`', async (t) => {
   }, { env, tenants: ['acme'] })
   const ask = caller(t, app, { tenant: 'acme' })
   t.equal((await ask('POST /auth/register', { body: { email: address, password } })).status, 201)
-  await settled(t, app)
+  await settled(app)
   const welcome = sentTo(provider.requests[0]?.body)
   t.match(welcome, {
     personalizations: [{ to: [{ email: address }] }],
@@ -66,7 +66,7 @@ test('mails are sent through the connector `email`', async (t) => {
   t.equal((await ask('POST /auth/email/verify', { body: { token: tokenIn(welcome.content['text/plain']) } })).status, 200)
 
   t.equal((await ask('POST /auth/password/forgot', { body: { email: address } })).status, 202)
-  await settled(t, app)
+  await settled(app)
   const mail = sentTo(provider.requests[1]?.body)
   const token = tokenIn(mail.content['text/plain'])
   t.equal(mail.subject, `Hello ${address}`)
@@ -105,13 +105,13 @@ test('a provider outage delays the mail, not the request', async (t) => {
   await app.users.create({ tenant: 'acme', email: address, password }, noActor)
   const ask = caller(t, app, { tenant: 'acme' })
   t.match(await ask('POST /auth/password/forgot', { body: { email: address } }), { status: 202, body: { success: true } })
-  await until(t, 'a try', async () => provider.requests.length > 0)
+  await until('a try', async () => provider.requests.length > 0)
   isDown = false
-  await until(t, 'another try', async () => {
+  await until('another try', async () => {
     await sql`update tenantry_queue.job set start_after = created_on where state = 'retry'`.execute(app.db)
     return provider.requests.length > 1
   })
-  await settled(t, app)
+  await settled(app)
   const [first, second] = provider.requests.map(({ body }) => tokenIn(body))
   const reset = (token: string | undefined) => ask('POST /auth/password/reset', { body: { token, password: 'a password after that' } })
   refused(t, await reset(first), 400, 'LINK_INVALID', 'each attempt has its own link')

@@ -107,20 +107,20 @@ test('a tool returns the same as its route over HTTP, to each caller', async (t)
   const app = await open(t)
   for (const [who, headers] of Object.entries(callers)) {
     for (const { tool, input, method = 'GET', url, payload } of cases) {
-      const what = `${who}: ${tool} ${JSON.stringify(input).slice(0, 60)}`
+      const label = `${who}: ${tool} ${JSON.stringify(input).slice(0, 60)}`
       const response = await app.inject({ method, url, headers, ...payload !== undefined && { payload } })
       const { status, body } = await call(app, headers, tool, input)
-      t.equal(status, 200, what)
+      t.equal(status, 200, label)
       const error: { code: string, message: string, details?: { path: string, message: string }[] } = response.json()
       // Over HTTP the input is validated first: a caller without the permission may get 400 instead of 403.
       if (tool === 'hire' && !mayHire.has(who)) {
-        t.ok(response.statusCode === 400 || response.statusCode === 403, what)
-        t.match(body, { error: { message: 'There is no tool with this name that you can call' } }, what)
+        t.ok(response.statusCode === 400 || response.statusCode === 403, label)
+        t.match(body, { error: { message: 'There is no tool with this name that you can call' } }, label)
       } else if (response.statusCode >= 400) {
         const faults = (error.details ?? []).slice(0, 5).map(({ path, message }) => `${path} ${message}`)
-        t.match(body, { result: { isError: true } }, what)
-        t.equal(textOf(body), `${[error.message, ...faults].join('; ')} (${error.code})`, what)
-      } else t.strictSame(JSON.parse(textOf(body)), response.json(), what)
+        t.match(body, { result: { isError: true } }, label)
+        t.equal(textOf(body), `${[error.message, ...faults].join('; ')} (${error.code})`, label)
+      } else t.strictSame(JSON.parse(textOf(body)), response.json(), label)
     }
   }
 })

@@ -5,7 +5,7 @@ import Fastify, { type FastifyInstance, type InjectOptions } from 'fastify'
 import { Counter } from 'prom-client'
 import t, { type Test } from 'tap'
 import metrics, { type MetricsOptions } from '../../../plugins/metrics/index.js'
-import { eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
 import { requestsIn, samplesOf, valueOf } from './exposition.js'
 
 /** Fastify with only the plugin and a few routes, one of which waits until it is released. */
@@ -47,7 +47,7 @@ async function open (t: Test, options: MetricsOptions = {}) {
   return { app, release, held: () => held }
 }
 
-const told = async (t: Test, app: FastifyInstance) => samplesOf(t, await app.metrics.metrics())
+const scrape = async (t: Test, app: FastifyInstance) => samplesOf(t, await app.metrics.metrics())
 
 /** light-my-request accepts any method; its types list only the old ones. */
 async function ask (app: FastifyInstance, method: string, url: string): Promise<number> {
@@ -56,8 +56,8 @@ async function ask (app: FastifyInstance, method: string, url: string): Promise<
 }
 
 async function counted (t: Test, app: FastifyInstance, expected: string[]): Promise<void> {
-  await eventually(t, 'all are counted', async () => requestsIn(await told(t, app)).length >= expected.length)
-  t.strictSame(requestsIn(await told(t, app)).sort(), expected)
+  await until('all are counted', async () => requestsIn(await scrape(t, app)).length >= expected.length)
+  t.strictSame(requestsIn(await scrape(t, app)).sort(), expected)
 }
 
 t.test('requests are counted by route pattern, method and status', async (t) => {
@@ -75,7 +75,7 @@ t.test('requests are counted by route pattern, method and status', async (t) => 
     'HEAD /things/:id 200 1',
     'POST (unknown) 404 1'
   ])
-  const samples = await told(t, app)
+  const samples = await scrape(t, app)
   const of = (name: string, le?: string) =>
     valueOf(samples, `http_request_duration_seconds_${name}`, {
       route: '/things/:id',
@@ -116,12 +116,12 @@ t.test('a request whose caller disconnects is counted once, at any stage', async
   const post = 'POST /slow HTTP/1.1\r\nhost: test\r\ncontent-type: application/json\r\n'
   // Before the response: its body was read completely, it has none, or it has not arrived completely.
   const waiting = await Promise.all([`${post}content-length: 2\r\n\r\n{}`, 'GET /slow HTTP/1.1\r\nhost: test\r\n\r\n'].map(begin))
-  await eventually(t, 'two are waiting', () => held() === 2)
+  await until('two are waiting', () => held() === 2)
   const half = await begin(`${post}content-length: 20\r\n\r\n{}`)
   const streamed = await begin('GET /streamed HTTP/1.1\r\nhost: test\r\n\r\n')
   await once(streamed, 'data')
   for (const socket of [...waiting, half, streamed]) socket.destroy()
-  await eventually(t, 'disconnected ones are counted', async () => requestsIn(await told(t, app)).length === 3)
+  await until('disconnected ones are counted', async () => requestsIn(await scrape(t, app)).length === 3)
   release()
   await ask(app, 'GET', '/slow')
   await counted(t, app, ['GET /slow 200 1', 'GET /slow 499 1', 'GET /streamed 200 1', 'POST /slow 499 2'])
@@ -132,9 +132,9 @@ t.test('each app has its own metrics, even two apps of one process', async (t) =
   const jobs = new Counter({ name: 'own_orders_total', help: 'Orders "of" a\nshop.', labelNames: ['kind'], registers: [first.metrics] })
   jobs.inc({ kind: 'a "b"\\\n' }, 3)
   await ask(first, 'GET', '/things/1')
-  await eventually(t, 'it is counted', async () => requestsIn(await told(t, first)).length === 1)
-  t.equal(valueOf(await told(t, first), 'own_orders_total', { kind: 'a "b"\\\n' }), 3)
-  const others = await told(t, second)
+  await until('it is counted', async () => requestsIn(await scrape(t, first)).length === 1)
+  t.equal(valueOf(await scrape(t, first), 'own_orders_total', { kind: 'a "b"\\\n' }), 3)
+  const others = await scrape(t, second)
   t.strictSame([requestsIn(others), valueOf(others, 'own_orders_total')], [[], undefined])
   for (const name of ['process_resident_memory_bytes', 'nodejs_eventloop_lag_p99_seconds']) t.not(valueOf(others, name), undefined, name)
   t.equal(valueOf(others, 'tenantry_info', { engine: 'none' }), undefined, "an app's labels are known when it is ready")

@@ -5,9 +5,9 @@ import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { type TestDocument, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
 import { openProxy } from '../../lib/database/proxy.js'
-import { eventually } from '../queue/app.js'
 import { save, user } from '../tenant-config/document.js'
 import { requestsIn, samplesOf, valueOf } from './exposition.js'
 
@@ -131,7 +131,7 @@ t.test("a scrape during a database hang returns everything except the database's
     answered = true
   })
   hanging.catch(() => {})
-  await eventually(t, 'it has the connection', () => app.engine.status().idle === 0)
+  await until('it has the connection', () => app.engine.status().idle === 0)
   const { statusCode, body } = await app.inject({ url: '/metrics', headers: { 'x-api-key': apiKey } })
   t.equal(answered, false, 'it hangs')
   t.equal(statusCode, 200)
@@ -139,8 +139,7 @@ t.test("a scrape during a database hang returns everything except the database's
   t.strictSame(samples.filter(({ name }) => name.startsWith('tenantry_queue')), [])
   t.equal(valueOf(samples, 'tenantry_database_connections', { state: 'used' }), 1)
   t.equal(valueOf(samples, 'tenantry_cache_items'), 0, 'other figures are present')
-  await eventually(
-    t,
+  await until(
     'pending jobs are reported',
     async () => (valueOf(samplesOf(t, await app.metrics.metrics()), 'tenantry_database_pending_requests') ?? 0) >= 1
   )

@@ -3,9 +3,9 @@ import { sql } from 'kysely'
 import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
-import { until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import type { Ask, Reply } from '../../http/caller.js'
 import { caller, refused } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
@@ -91,14 +91,14 @@ test('attacks', async (t) => {
     const [bob] = asks
     const { phone, backupCodes } = await enrol(t, bob, clock)
     for (
-      const [what, target, code] of [['a code', 'POST /mfa/verify', phone.code(1)], [
+      const [label, target, code] of [['a code', 'POST /mfa/verify', phone.code(1)], [
         'a backup code',
         'POST /mfa/backup-codes/verify',
         backupCodes[0]
       ]] as const
     ) {
       const responses = await Promise.all([...asks, ...asks].map((ask) => ask(target, { body: { code } })))
-      t.equal(responses.filter(({ body }) => body['valid'] === true).length, 1, what)
+      t.equal(responses.filter(({ body }) => body['valid'] === true).length, 1, label)
       clock.forward(window)
     }
     const code = phone.code()
@@ -153,7 +153,7 @@ test('attacks', async (t) => {
       const { waiting } = await app.db.transaction().execute(async (transaction) => {
         await sql`select 1 from tenantry.user_mfa where user_id = 'gil' for update`.execute(transaction)
         const waiting = request()
-        await until(t, 'it waits for the row', async () => {
+        await until('it waits for the row', async () => {
           const { rows } = await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
             .execute(app.db)
           return rows.length > 0

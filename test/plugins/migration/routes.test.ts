@@ -45,12 +45,12 @@ test('an administrator reads the missing migrations, applies them, and applies n
     const { success, applied } = await apply()
     t.equal(success, true)
     t.strictSame([applied[0], applied.at(-1)], ['001_system_tables', nameAfterSystem('create_authors_notes')])
-    const told = () =>
+    const auditEntries = () =>
       app.db.selectFrom('tenantry.audit_log').select(['action', 'target', 'tenant_id', 'user_id', 'address', 'outcome']).orderBy('id')
         .execute()
     const entries = applied.slice(applied.findIndex((name: string) => name.endsWith('_audit_log')))
     t.strictSame(
-      await told(),
+      await auditEntries(),
       entries.map((target: string) => ({
         action: 'migration.apply',
         target,
@@ -62,7 +62,7 @@ test('an administrator reads the missing migrations, applies them, and applies n
       'migrations after the audit log are listed in it'
     )
     t.strictSame(await apply(), { success: true, applied: [] })
-    t.equal((await told()).length, entries.length)
+    t.equal((await auditEntries()).length, entries.length)
     t.match(await get('/migration/status'), {
       ready: true,
       tables: { 'tenantry.migrations': true, 'tenantry.tenants': true, authors: true, notes: true }

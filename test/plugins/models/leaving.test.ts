@@ -6,7 +6,7 @@ import type { FastifyInstance } from 'fastify'
 import pg from 'pg'
 import t, { type Test } from 'tap'
 import { postgresDatabase, type TestDatabase } from '../../helpers/postgres.js'
-import { eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
 import { agentOf, apiKey, ask, begin, chunk, ledger, open, tokenOf, wireProvider } from './app.js'
 
 const endpoints: ReadonlyArray<readonly [url: string, body: object]> = [
@@ -37,7 +37,6 @@ async function holdLedger (t: Test, { connectionString }: TestDatabase) {
 
 /** Sends the request, and disconnects when `isReady`. */
 async function leaveWhen (
-  t: Test,
   origin: string,
   [url, body]: typeof endpoints[number],
   isReady: () => boolean | Promise<boolean>,
@@ -51,7 +50,7 @@ async function leaveWhen (
     signal: leaving.signal
   })
   request.catch(() => {})
-  await eventually(t, `${url}: the call is under way`, isReady)
+  await until(`${url}: the call is under way`, isReady)
   await before()
   leaving.abort()
   await request.catch(() => {})
@@ -68,7 +67,7 @@ t.test("a caller's disconnect aborts the provider's request before anything is b
   })
   const { hold, release } = await holdLedger(t, database)
   for (const [index, endpoint] of endpoints.entries()) {
-    await leaveWhen(t, origin, endpoint, async () => await begun(app) === index + 1, hold)
+    await leaveWhen(origin, endpoint, async () => await begun(app) === index + 1, hold)
     await wire.requests[index]?.closed
     t.equal(
       (await database.query('select from tenantry.usage_reservations where booked is null')).length,
@@ -76,7 +75,7 @@ t.test("a caller's disconnect aborts the provider's request before anything is b
       'tokens and cost are still reserved'
     )
     await release()
-    await eventually(t, 'the reservations are settled', async () => (await ledger(app, 'acme')).open === 0)
+    await until('the reservations are settled', async () => (await ledger(app, 'acme')).open === 0)
     // A prompt of 10 tokens and two of the response; the prices are 1 and 2.
     t.strictSame(await ledger(app, 'acme'), { tokens: 12 * (index + 1), cost: 14 * (index + 1), open: 0 })
   }
@@ -86,9 +85,9 @@ t.test("a disconnect before the provider's response aborts the request, and the 
   const wire = await wireProvider(t, () => {})
   const { app, origin } = await open(t, agentOf('local', wire.url))
   for (const [index, endpoint] of endpoints.entries()) {
-    await leaveWhen(t, origin, endpoint, () => wire.requests.length === index + 1, async () => {})
+    await leaveWhen(origin, endpoint, () => wire.requests.length === index + 1, async () => {})
     await wire.requests[index]?.closed
-    await eventually(t, 'the reservations are settled', async () => (await ledger(app, 'acme')).open === 0)
+    await until('the reservations are settled', async () => (await ledger(app, 'acme')).open === 0)
     t.strictSame(await ledger(app, 'acme'), { tokens: 10 * (index + 1), cost: 10 * (index + 1), open: 0 })
   }
 })
@@ -135,9 +134,9 @@ t.test("a reader that does not read is disconnected at 256 KB, and the provider'
         String(url)
       } HTTP/1.1\r\nhost: x\r\nauthorization: ${authorization}\r\ncontent-type: application/json\r\ncontent-length: ${text.length}\r\n\r\n${text}`
     )
-    await eventually(t, 'the provider is called', () => wire.requests.length === index + 1)
+    await until('the provider is called', () => wire.requests.length === index + 1)
     await wire.requests[index]?.closed
-    await eventually(t, 'the call is settled', async () => (await ledger(app, 'acme')).open === 0)
+    await until('the call is settled', async () => (await ledger(app, 'acme')).open === 0)
     const lines = log.split('\n').filter((line) => line !== '').map((line) => JSON.parse(line) as { msg: string, bytes: number })
     t.strictSame(
       lines.map(({ msg }) => msg),

@@ -8,8 +8,8 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import { startProgram } from '../../helpers/program.js'
 import { type TestDocument, testDocument, testEnv, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
-import { eventually } from '../queue/app.js'
 import { agentOf, begin, chunk, finish, ledger, plans, wireProvider } from './app.js'
 
 /** A server that starts runs without running them, and a function that starts a process to run them. */
@@ -50,7 +50,7 @@ test('a step whose process is killed after the call was sent fails, and the call
 
   const { body: { workflowId } } = await acme('POST /agent/workflow/run', { body: { ref: 'colour' } })
   const first = await startWorker()
-  await eventually(t, 'the model is called', () => wire.requests.length === 1)
+  await until('the model is called', () => wire.requests.length === 1)
   t.equal(await first.stop('SIGKILL'), null)
   await wire.requests[0]?.closed
   t.equal((await ledger(sender, 'acme')).tokens, 0, 'nothing is booked yet')
@@ -59,7 +59,7 @@ test('a step whose process is killed after the call was sent fails, and the call
   const second = await startWorker()
   const status = async (id: unknown) => (await acme(`GET /agent/workflow/status?workflowId=${String(id)}`)).body
   const ends = (id: unknown) =>
-    eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status(id))['status'])))
+    until('the run ends', async () => !['queued', 'running'].includes(String((await status(id))['status'])))
   await ends(workflowId)
   t.match(await status(workflowId), {
     status: 'failed',
@@ -67,7 +67,7 @@ test('a step whose process is killed after the call was sent fails, and the call
     steps: [{ id: 'ask', status: 'failed' }]
   })
   t.equal(wire.requests.length, 1, 'the model is not called again')
-  await eventually(t, "the killed process's reservation is booked", async () => (await ledger(sender, 'acme')).open === 0)
+  await until("the killed process's reservation is booked", async () => (await ledger(sender, 'acme')).open === 0)
   // A prompt of 11 tokens and a response of up to 100.
   t.strictSame(await ledger(sender, 'acme'), { tokens: 111, cost: 211, open: 0 })
 
@@ -117,17 +117,17 @@ test(
 
     const { body: { workflowId } } = await acme('POST /agent/workflow/run', { body: { ref: 'colour' } })
     const first = await startWorker()
-    await eventually(t, 'the model is called', () => wire.requests.length === 1)
+    await until('the model is called', () => wire.requests.length === 1)
     t.equal(await first.stop('SIGKILL'), null)
     await wire.requests[0]?.closed
 
     await forget(sender)
     await startWorker()
     const status = async () => (await acme(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
-    await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
+    await until('the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
     t.match(await status(), { status: 'failed', error: { code: 'TENANTRY_STEP_ANSWER_LOST' }, steps: [{ id: 'ask', status: 'failed' }] })
     t.equal(wire.requests.length, 1, 'the model is not called again')
-    await eventually(t, "the killed process's reservation is booked", async () => (await ledger(sender, 'acme')).open === 0)
+    await until("the killed process's reservation is booked", async () => (await ledger(sender, 'acme')).open === 0)
     t.ok((await ledger(sender, 'acme')).tokens > 0)
   }
 )

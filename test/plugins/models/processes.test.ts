@@ -1,9 +1,9 @@
 import { test } from 'tap'
-import { until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { startProgram } from '../../helpers/program.js'
 import { testDocument, testEnv } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { agentOf, ask, begin, chunk, plans, wireProvider } from './app.js'
 
 test(
@@ -40,11 +40,11 @@ test(
     t.equal(await killed.stop('SIGKILL'), null)
     await Promise.all(streams.filter((_, index) => index % 2 === 1).map(({ body }) => body?.cancel()))
     const left = (9 - ofKilled) * 12
-    await until(t, 'streams of disconnected readers are settled', async () => await amount() === left)
+    await until('streams of disconnected readers are settled', async () => await amount() === left)
     await query(
       "update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations where tenant_id = 'small')"
     )
-    await until(t, 'reservations of the killed process are booked', async () => await amount() === left + ofKilled * 110)
+    await until('reservations of the killed process are booked', async () => await amount() === left + ofKilled * 110)
     await Promise.allSettled(streams.map(({ body }) => body?.locked === false ? body.cancel() : undefined))
     t.equal(await other.stop(), 0)
     t.same(await query('select from tenantry.usage_reservations where booked is null'), [])

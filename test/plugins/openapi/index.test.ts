@@ -144,12 +144,12 @@ t.test('references point to components, and null is a type', async (t) => {
 
 t.test("errors and security follow from a route's declared access", async (t) => {
   const { paths } = await documentOf(createApp({ errors: [404] }))
-  const told = (operation: { responses: object, security?: unknown }) => [Object.keys(operation.responses).join(' '), operation.security]
-  t.same(told(paths['/health'].get), ['200 400 431 500 503', []])
-  t.same(told(paths['/articles'].get), ['200 400 401 403 404 429 431 500', [{}, { bearer: [] }, { apiKey: [] }]])
-  t.same(told(paths['/articles/{id}'].put), ['204 400 401 403 404 413 415 429 431 500', [{ bearer: [] }, { apiKey: [] }]])
-  t.same(told(paths['/articles/{id}/reviews/{review}'].delete), ['200 400 401 403 404 413 415 429 431 500', [{ bearer: [] }, { apiKey: [] }]])
-  t.same(told(paths['/plain'].get), ['200', undefined])
+  const summaryOf = (operation: { responses: object, security?: unknown }) => [Object.keys(operation.responses).join(' '), operation.security]
+  t.same(summaryOf(paths['/health'].get), ['200 400 431 500 503', []])
+  t.same(summaryOf(paths['/articles'].get), ['200 400 401 403 404 429 431 500', [{}, { bearer: [] }, { apiKey: [] }]])
+  t.same(summaryOf(paths['/articles/{id}'].put), ['204 400 401 403 404 413 415 429 431 500', [{ bearer: [] }, { apiKey: [] }]])
+  t.same(summaryOf(paths['/articles/{id}/reviews/{review}'].delete), ['200 400 401 403 404 413 415 429 431 500', [{ bearer: [] }, { apiKey: [] }]])
+  t.same(summaryOf(paths['/plain'].get), ['200', undefined])
   t.same(paths['/articles/{id}'].put.responses['404'], {
     description: 'Not Found',
     content: { 'application/json': { schema: { $ref: '#/components/schemas/ErrorResponse' } } }
@@ -162,8 +162,8 @@ t.test('the document shows requirements on callers beyond a token', async (t) =>
   const app = createApp()
   app.register(async (group) => {
     await group.register(conventions)
-    const route = (url: string, config: FastifyContextConfig, told: object = {}) =>
-      group.post(url, { config, schema: { body: { type: 'object' }, ...told } }, async () => ({}))
+    const route = (url: string, config: FastifyContextConfig, more: object = {}) =>
+      group.post(url, { config, schema: { body: { type: 'object' }, ...more } }, async () => ({}))
     route('/second-factor', { access: 'partial' })
     route('/settings', { access: 'tenant-admin', permission: 'settings:write' }, { description: 'All of them.', bodyOptional: true })
     route('/tenant', { access: 'tenant-admin' })

@@ -44,7 +44,7 @@ test('inputs of templates, statuses of rate limits, 431 and 404 are documented, 
   }
   t.strictSame(parameters('/closed'), ['query a'])
   for (const [path, status] of [['/read', 420], ['/own', 421], ['/closed', 418], ['/plain', 418], ['/plain', 419]] as const) {
-    const told = Object.keys(paths[path].get.responses)
-    for (const expected of [String(status), '404', '431']) t.ok(told.includes(expected), `${path} documents ${expected}: ${told.join()}`)
+    const documented = Object.keys(paths[path].get.responses)
+    for (const expected of [String(status), '404', '431']) t.ok(documented.includes(expected), `${path} documents ${expected}: ${documented.join()}`)
   }
 })

@@ -77,7 +77,7 @@ t.test('the identity endpoints document their inputs and errors', async (t) => {
   const { document: { paths } } = await documentOf()
   const bearer = [{ bearer: [] }]
   const withKeys = [{ bearer: [] }, { apiKey: [] }]
-  const told: ReadonlyArray<readonly [string, string, readonly object[], string]> = [
+  const documented: ReadonlyArray<readonly [string, string, readonly object[], string]> = [
     ['post', '/auth/login', [], '401 403 429 503'],
     ['post', '/auth/register', [], '403 404 409 429 503'],
     ['post', '/auth/mfa/verify', [{ partialToken: [] }, {}], '401 403 404 429 503'],
@@ -90,7 +90,7 @@ t.test('the identity endpoints document their inputs and errors', async (t) => {
     ['delete', '/rbac/unassign', withKeys, '401 403 404 429 503'],
     ['get', '/audit', withKeys, '401 403 404 429 503']
   ]
-  for (const [method, path, security, statuses] of told) {
+  for (const [method, path, security, statuses] of documented) {
     const operation = paths[path][method]
     t.same(operation.security, security, path)
     t.same(statuses.split(' ').filter((status) => operation.responses[status] === undefined), [], path)
@@ -115,7 +115,7 @@ t.test('the billing endpoints document their inputs, responses and errors', asyn
   const withKeys = [{ bearer: [] }, { apiKey: [] }]
   const tenants = '400 401 403 404 424 429 431 500 502 503 504'
   const webhook = '400 401 413 415 429 431 500 503'
-  const told: ReadonlyArray<readonly [string, string, readonly object[], members: string, refusals: string]> = [
+  const documented: ReadonlyArray<readonly [string, string, readonly object[], members: string, refusals: string]> = [
     ['get', '/billing/plans', [], 'plans', '400 429 431 500'],
     ['get', '/billing/subscription', withKeys, 'tenantId subscription', '400 401 403 404 429 431 500 503'],
     ['get', '/billing/usage', withKeys, 'tenantId plan usage', '400 401 403 404 429 431 500 503'],
@@ -131,7 +131,7 @@ t.test('the billing endpoints document their inputs, responses and errors', asyn
     ['delete', '/billing/tenant/subscriptions/{id}', withKeys, 'success subscription cancelAtPeriodEnd', `413 415 ${tenants}`],
     ['get', '/billing/tenant/customers/{id}/state', withKeys, 'customerId hasActiveSubscription subscriptions', tenants]
   ]
-  for (const [method, path, security, members, refusals] of told) {
+  for (const [method, path, security, members, refusals] of documented) {
     const { responses, ...operation } = document.paths[path][method]
     const name = `${method} ${path}`
     const [[status, response] = ['none'], ...others] = Object.entries<Told>(responses)
@@ -166,9 +166,9 @@ t.test('limited routes document the limit headers of successes, and Retry-After 
   for (
     const [method, path] of [['get', '/kept'], ['get', '/tenant/info'], ['post', '/tenant/secrets'], ['get', '/billing/plans']] as const
   ) {
-    const told = responsesOf(method, path)
-    t.match(Object.keys(told['200']?.headers ?? {}), limitHeaders, path)
-    t.strictSame(told['429'], { $ref: '#/components/responses/RateLimited' }, path)
+    const documented = responsesOf(method, path)
+    t.match(Object.keys(documented['200']?.headers ?? {}), limitHeaders, path)
+    t.strictSame(documented['429'], { $ref: '#/components/responses/RateLimited' }, path)
   }
   t.strictSame(Object.keys(responsesOf('get', '/kept')['200']?.headers ?? {}), [...limitHeaders, 'X-Cache'])
   t.strictSame(Object.keys(responsesOf('get', '/health')['200']?.headers ?? {}), [])

@@ -6,6 +6,7 @@ import { TenantryError } from '../../../lib/errors.js'
 import type { OutboundAnswer, OutboundOptions, OutboundRequest } from '../../../plugins/outbound/index.js'
 import { testApp } from '../../helpers/app.js'
 import { remote } from '../../helpers/remote.js'
+import { until } from '../../helpers/until.js'
 
 const maxBytes = 5_242_880
 
@@ -126,7 +127,7 @@ test('a call ends in time, for any behaviour of the service', async (t) => {
   const app = await appOf(t)
   for (const path of ['/silent', '/early', '/dripping']) {
     t.equal(await outcome(app, server.origin + path, { timeoutMs: 150 }), late, path)
-    await until(() => released.includes(path))
+    await until('the request is released', () => released.includes(path))
     t.ok(released.includes(path), 'its connection is closed')
   }
   t.equal(await outcome(app, `https://127.0.0.1:${mutePort}/`, { timeoutMs: 150, tenant: 'globex' }), late, 'a handshake that never ends')
@@ -185,7 +186,7 @@ test("a slow service uses only its tenant's slots", async (t) => {
   })
   const app = await appOf(t)
   const slow = Array.from({ length: 20 }, () => call(app, `${server.origin}/slow`))
-  await until(() => waiting.length === 20)
+  await until('all requests wait', () => waiting.length === 20)
   t.equal(await outcome(app, `${server.origin}/fast`), busy, 'one more call of the same tenant')
   t.equal(await outcome(app, `${server.origin}/fast`, { tenant: 'globex' }), 200, 'another tenant, the same service')
   t.equal(await outcome(app, `${server.origin}/fast`, { tenant: '' }), 200, 'the platform')
@@ -222,7 +223,7 @@ test('a host that keeps failing for a tenant is blocked, then tried by one call,
   now += 1
   status = 200
   const trial = call(app, `${server.origin}/held`)
-  await until(() => held.length === 1)
+  await until('the server has the first request', () => held.length === 1)
   t.equal(await outcome(app, server.origin), busy, 'one call tries, the others wait for its outcome')
   status = 500
   held[0]?.()
@@ -231,11 +232,11 @@ test('a host that keeps failing for a tenant is blocked, then tried by one call,
   now += 10_000
   const ending = new AbortController()
   const left = call(app, `${server.origin}/held`, { signal: ending.signal })
-  await until(() => held.length === 2)
+  await until('the server has the second request', () => held.length === 2)
   ending.abort(new Error('left'))
   await t.rejects(left, { message: 'left' })
   status = 200
-  await until(async () => await outcome(app, server.origin) === 200)
+  await until('a request succeeds', async () => await outcome(app, server.origin) === 200)
   t.equal(await outcome(app, server.origin), 200, 'closed: an aborted trial has no outcome')
   t.equal(await outcome(app, server.origin), 200)
 
@@ -251,13 +252,8 @@ test('a closed plugin sends nothing more, and aborts running calls', async (t) =
   const app = await appOf(t)
   const call1 = call(app, server.origin)
   call1.catch(() => {})
-  await until(() => server.requests.length === 1)
+  await until('the server has the request', () => server.requests.length === 1)
   await app.close()
   await t.rejects(call1, { code: 'TENANTRY_STOPPING' })
   await t.rejects(call(app, server.origin), { code: 'TENANTRY_STOPPING' })
 })
-
-/** Resolves when the condition is true; the test's own timeout ends a wait in vain. */
-async function until (holds: () => boolean | Promise<boolean>): Promise<void> {
-  while (!await holds()) await new Promise((resolve) => setTimeout(resolve, 5))
-}

@@ -4,8 +4,8 @@ import { sql } from 'kysely'
 import type { Test } from 'tap'
 import type { MailMessage } from '../../../plugins/mail/index.js'
 import { testApp, type TestEngine } from '../../helpers/app.js'
-import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
+import { until } from '../../helpers/until.js'
 import type { Ask, Reply } from '../../http/caller.js'
 import { platformKey } from '../auth/app.js'
 import { password } from '../login/app.js'
@@ -71,7 +71,7 @@ export async function open (
     ask,
     clock,
     mails,
-    settled: () => settled(t, app),
+    settled: () => settled(app),
     logIn: (tenant, email, given = password, address = '192.0.2.1') =>
       ask('POST /auth/login', { body: { email, password: given }, ...from(address, tenant) }),
     forgot: (tenant, email, address = '192.0.2.1') => ask('POST /auth/password/forgot', { body: { email }, ...from(address, tenant) })
@@ -79,8 +79,8 @@ export async function open (
 }
 
 /** Resolves when all mails of the database were sent. */
-export async function settled (t: Test, { db }: FastifyInstance): Promise<void> {
-  await until(t, 'all mails are sent', async () => {
+export async function settled ({ db }: FastifyInstance): Promise<void> {
+  await until('all mails are sent', async () => {
     const { rows } = await sql`select from tenantry_queue.job where task = 'auth.mail' and state < 'completed' limit 1`.execute(db)
     return rows.length === 0
   })

@@ -1,8 +1,8 @@
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
-import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
+import { until } from '../../helpers/until.js'
 import { refused, type Reply } from '../../http/caller.js'
 import { platformKey } from '../auth/app.js'
 import { addUser, password, wrong } from '../login/app.js'
@@ -80,9 +80,9 @@ test('a link that is used, expired, of another tenant or of a deleted user gets 
   const id = await addUser(app, 'acme', email)
   await addUser(app, 'globex', email)
   const refusals: Reply[] = []
-  const fails = async (token: string, what: string, request?: object) => {
+  const fails = async (token: string, label: string, request?: object) => {
     const response = await reset(opened, token, request)
-    refused(t, response, 400, 'LINK_INVALID', what)
+    refused(t, response, 400, 'LINK_INVALID', label)
     refusals.push(response)
   }
   const first = await linkFor(t, opened, 'acme')
@@ -204,7 +204,7 @@ test('a mail that cannot be sent is retried, and the request succeeds', async (t
   await addUser(app, 'acme', email)
   t.equal((await forgot('acme', email)).status, 202)
   // Instead of the queue's own retry delay.
-  await until(t, 'the mail', async () => {
+  await until('the mail', async () => {
     await sql`update tenantry_queue.job set start_after = created_on where state = 'retry'`.execute(app.db)
     return mails.length > 0
   })

@@ -4,11 +4,11 @@ import { builtInPlans } from '../../../lib/plans/plans.js'
 import type { Plans } from '../../../lib/schema/plans.js'
 import { sweepAudit } from '../../../plugins/audit/store.js'
 import { testApp } from '../../helpers/app.js'
-import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller, refused } from '../../http/caller.js'
 
 const value = secretText('the value of a secret of a plan')
@@ -152,10 +152,10 @@ test('a change of plan applies on another server, which may have other plans', a
 
   t.equal((await root('PATCH /tenants/acme', { body: { plan: 'pro' } })).status, 200)
   t.ok(await callsAre(one, 1000)(), 'at once where it was changed')
-  await until(t, 'a plan', callsAre(two, 1000))
+  await until('a plan', callsAre(two, 1000))
   t.equal((await root('PATCH /tenants/acme', { body: { plan: 'gold' } })).status, 200)
   t.ok(await callsAre(one, 7)())
-  await until(t, 'a plan that the other server does not know', callsAre(two, 50))
+  await until('a plan that the other server does not know', callsAre(two, 50))
   t.match((await two('GET /tenant/info')).body, { plan: 'gold' })
   t.equal((await one('POST /tenant/secrets', { body: { key: 'a', value } })).status, 201)
   t.match(await one('POST /tenant/secrets', { body: { key: 'b', value } }), {

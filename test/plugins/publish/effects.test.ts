@@ -94,9 +94,9 @@ test('publishing works with row-level security, cached routes and webhooks, for 
           data: {}
         }], ['/publish/entity', { table: 'notes', data: { nothing: 1 } }]] as const
       ) {
-        const told = await post(url, body, headers ?? {})
-        t.equal(told.status, status, url)
-        t.strictSame(Object.keys(told.body).sort(), ['code', 'error', 'message', 'requestId'])
+        const response = await post(url, body, headers ?? {})
+        t.equal(response.status, status, url)
+        t.strictSame(Object.keys(response.body).sort(), ['code', 'error', 'message', 'requestId'])
       }
     }
     t.equal(

@@ -273,9 +273,9 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       'x--'
     ]
     for (const name of names) {
-      const told = await entity(name, { a: 1 }, acme)
-      t.match(told, { status: 400, body: { code: 'TENANTRY_VALIDATION_FAILED', details: [{ path: '/body/table' }] } }, JSON.stringify(name))
-      t.notOk(told.body.sql)
+      const response = await entity(name, { a: 1 }, acme)
+      t.match(response, { status: 400, body: { code: 'TENANTRY_VALIDATION_FAILED', details: [{ path: '/body/table' }] } }, JSON.stringify(name))
+      t.notOk(response.body.sql)
     }
     t.match(await entity('a'.repeat(64), {}, acme), { status: 400 })
     t.ok(
@@ -284,10 +284,10 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     )
     for (const name of ['x"; drop table notes; --', 'a b', 'ctid', 'xmin', 'a'.repeat(64), 'é', '', 'a.b', 'x\u0000']) {
       for (const table of ['notes', 'nowhere']) {
-        const told = await entity(table, { [name]: 1 }, acme)
-        t.match(told, { status: 400, body: { code: 'TENANTRY_VALIDATION_FAILED' } }, `${table} ${JSON.stringify(name)}`)
-        t.match(told.body.details?.[0]?.path, /^\/body\/data/)
-        t.notOk(told.body.sql)
+        const response = await entity(table, { [name]: 1 }, acme)
+        t.match(response, { status: 400, body: { code: 'TENANTRY_VALIDATION_FAILED' } }, `${table} ${JSON.stringify(name)}`)
+        t.match(response.body.details?.[0]?.path, /^\/body\/data/)
+        t.notOk(response.body.sql)
       }
     }
     await run("create type mood as enum ('calm')")
@@ -295,9 +295,9 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     await run('create table visits_1 partition of visits default')
     await run('create sequence numbers')
     for (const name of ['mood', 'visits_1', 'notes_pkey', 'numbers']) {
-      const told = await entity(name, { a: 1 }, acme)
-      t.match(told, { status: 400, body: { details: [{ path: '/body/table', message: /partition, index, sequence or type/ }] } }, name)
-      t.notOk(told.body.sql, 'SQL that could not run')
+      const response = await entity(name, { a: 1 }, acme)
+      t.match(response, { status: 400, body: { details: [{ path: '/body/table', message: /partition, index, sequence or type/ }] } }, name)
+      t.notOk(response.body.sql, 'SQL that could not run')
     }
     // The names of the server's own tables are free in the application's schema, and refer to it.
     t.match((await entity('secrets', { a: 1 }, acme)).body.sql, /^begin;\ncreate table "public"\."secrets" /)

@@ -1,5 +1,4 @@
 /** An app of only the plugins database and queue, for tests of the queue. */
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { CompiledQuery } from 'kysely'
 import type { Test } from 'tap'
@@ -48,24 +47,6 @@ export async function queueApp (
       app.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
         await transaction.executeQuery(CompiledQuery.raw(text))
       })
-  }
-}
-
-const deadline = 120_000 // ms
-
-/** Polls until the condition is true; fails the test after a deadline. */
-export async function eventually (t: Test, what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + deadline
-  for (;;) {
-    if (await isSo()) {
-      t.pass(what)
-      return
-    }
-    if (performance.now() > end) {
-      t.fail(`${what}: not within ${deadline} ms`)
-      return
-    }
-    await sleep(20)
   }
 }
 

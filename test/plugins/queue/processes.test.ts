@@ -3,7 +3,8 @@ import { test } from 'tap'
 import type { Job } from '../../../plugins/queue/index.js'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { runProgram, startProgram } from '../../helpers/program.js'
-import { closedDoor, eventually, queueApp } from './app.js'
+import { until } from '../../helpers/until.js'
+import { closedDoor, queueApp } from './app.js'
 
 const program = 'test/programs/queue.ts'
 const tables = 'create table done (n int primary key, pid int); create table begun (job uuid, attempt int, pid int)'
@@ -26,8 +27,7 @@ test('two processes run each job once, and one takes over the jobs of a killed o
       Array.from({ length: 1000 }, (_, n) => app.queue.send('count', { tenant: n % 2 === 0 ? 'a' : 'b', data: { n: part * 1000 + n } }))
     )
   }
-  await eventually(
-    t,
+  await until(
     'all have ended',
     async () => (await run("select from tenantry_queue.job where task = 'count' and state <> 'completed' limit 1")).length === 0
   )
@@ -39,7 +39,7 @@ test('two processes run each job once, and one takes over the jobs of a killed o
   t.same(await query('select count(*)::int as jobs, count(distinct pid)::int as processes from done'), [{ jobs: 10_000, processes: 2 }])
 
   const id = await app.queue.send('hang', { tenant: 'a', data: {} })
-  await eventually(t, 'one has begun', async () => (await query('select from begun')).length === 1)
+  await until('one has begun', async () => (await query('select from begun')).length === 1)
   const [first] = await query('select pid from begun')
   const killed = programs.find(({ pid }) => pid === first?.['pid'])
   const other = programs.find(({ pid }) => pid !== first?.['pid'])
@@ -47,7 +47,7 @@ test('two processes run each job once, and one takes over the jobs of a killed o
   t.match(await run('select state from tenantry_queue.job where id = $1', id), [{ state: 'active' }], 'the kill is not detected yet')
   // As if it had timed out.
   await change("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'")
-  await eventually(t, 'the other process has it', async () => (await query('select from begun')).length === 2)
+  await until('the other process has it', async () => (await query('select from begun')).length === 2)
   t.match(await query('select attempt, pid from begun where job = $1 order by attempt', [id]), [{ attempt: 1 }, {
     attempt: 2,
     pid: other?.pid
@@ -92,13 +92,13 @@ test('a stop waits for running jobs, and hands back those that take too long', a
 
   const hasty = await start(50)
   await send(1)
-  await eventually(t, 'it runs', () => begun.length === 1)
+  await until('it runs', () => begun.length === 1)
   await hasty.app.close()
   t.equal(begun[0]?.signal.aborted, true)
   t.same(await states(), ['retry 0 true'])
 
   const patient = await start(60_000)
-  await eventually(t, 'another process has it', () => begun.length === 2)
+  await until('another process has it', () => begun.length === 2)
   t.equal(begun[1]?.attempt, 1, 'as the first attempt')
   closing = closedDoor()
   const closed = patient.app.close()
@@ -125,13 +125,13 @@ test('jobs continue when a lost database is back', async (t) => {
     }
   )
   await app.queue.send('work', { tenant: 'a', data: { n: 1 } })
-  await eventually(t, 'it runs', () => seen.length === 1)
+  await until('it runs', () => seen.length === 1)
   await server.stop()
-  await eventually(t, 'the loss is reported', () => warnings.filter((message) => message.startsWith('jobs do not run')).length === 1)
+  await until('the loss is reported', () => warnings.filter((message) => message.startsWith('jobs do not run')).length === 1)
   // It is done, but cannot be recorded.
   door.open()
   await server.start()
-  await eventually(t, 'the job that ended meanwhile is completed', async () => {
+  await until('the job that ended meanwhile is completed', async () => {
     try {
       return (await run('select state from tenantry_queue.job'))[0]?.['state'] === 'completed'
     } catch {
@@ -139,7 +139,7 @@ test('jobs continue when a lost database is back', async (t) => {
     }
   })
   await app.queue.send('work', { tenant: 'a', data: { n: 2 } })
-  await eventually(t, 'another one is run', () => seen.length === 2)
+  await until('another one is run', () => seen.length === 2)
   t.same(seen, [[1, 1], [2, 1]])
   t.equal(warnings.filter((message) => message.startsWith('jobs do not run')).length, 1)
 })
@@ -162,8 +162,7 @@ test('a job that ends its process twice is set aside, and the third process live
     await change(overdue)
   }
   await startProgram(t, program, { TEST_DATABASE: connectionString })
-  await eventually(
-    t,
+  await until(
     'the job has failed',
     async () => (await run('select state from tenantry_queue.job where id = $1', kill))[0]?.['state'] === 'failed'
   )
@@ -173,13 +172,12 @@ test('a job that ends its process twice is set aside, and the third process live
     retry_limit: 3
   }])
   t.same(await query('select attempt from begun where job = $1 order by attempt', [kill]), [{ attempt: 1 }, { attempt: 2 }])
-  await eventually(
-    t,
+  await until(
     'the other job completes',
     async () => (await run('select state from tenantry_queue.job where id = $1', linger))[0]?.['state'] === 'completed'
   )
   await app.queue.send('count', { tenant: 'b', data: { n: 1 } })
-  await eventually(t, 'the third process runs jobs', async () => (await query('select from done')).length === 1)
+  await until('the third process runs jobs', async () => (await query('select from done')).length === 1)
 })
 
 test('jobs of a process that died are run one at a time, beside others', async (t) => {
@@ -197,12 +195,12 @@ test('jobs of a process that died are run one at a time, beside others', async (
     "update tenantry_queue.job set lost = 1, state = 'retry', retry_count = 1, started_on = now() where (data->'data'->>'n')::int <= 3"
   )
   const { app } = await queueApp(t, { provider: 'postgres', postgres: { connectionString } }, define, { workers: 8 })
-  await eventually(t, 'one of them runs beside the other job', () => begun.length === 2)
+  await until('one of them runs beside the other job', () => begun.length === 2)
   t.ok(begun.includes(4))
   for (const count of [3, 4]) {
     const last = begun.filter((n) => n !== 4).at(-1)
     doors.get(last ?? 0)?.open()
-    await eventually(t, 'then the next', () => begun.length === count)
+    await until('then the next', () => begun.length === count)
   }
   for (const door of doors.values()) door.open()
   await app.close()

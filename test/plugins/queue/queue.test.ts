@@ -6,7 +6,8 @@ import { createJobStore } from '../../../plugins/queue/store.js'
 import { secretText } from '../../helpers/log-scan.js'
 import type { DatabaseSection } from '../../helpers/postgres.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
-import { closedDoor, eventually, queueApp } from './app.js'
+import { until } from '../../helpers/until.js'
+import { closedDoor, queueApp } from './app.js'
 
 const secret = secretText('what a job is about', 'the data of a job')
 
@@ -31,7 +32,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   const { send } = app.queue
   const numbers = () => seen.map(({ data }) => data['n'])
   const isRun = (...expected: unknown[]) =>
-    eventually(t, `jobs ${expected.join(', ')} are run`, () => JSON.stringify(numbers()) === JSON.stringify(expected))
+    until(`jobs ${expected.join(', ')} are run`, () => JSON.stringify(numbers()) === JSON.stringify(expected))
   const stateOf = async (id: string | null) => (await run('select state from tenantry_queue.job where id = $1', id))[0]?.['state']
   t.beforeEach(() => {
     seen.length = 0
@@ -41,7 +42,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   await t.test('a job runs once, with its data', async (t) => {
     const id = await send('any', { tenant: 'a', data: { n: 1, nested: [null, 'é', '\u{1f600}'], secret } })
     const platform = await send('any', { tenant: '', data: {} })
-    await eventually(t, 'both are done', async () => await stateOf(id) === 'completed' && await stateOf(platform) === 'completed')
+    await until('both are done', async () => await stateOf(id) === 'completed' && await stateOf(platform) === 'completed')
     t.match(seen.find((job) => job.id === id), {
       tenant: 'a',
       data: { n: 1, nested: [null, 'é', '\u{1f600}'], secret },
@@ -87,7 +88,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     }
     held.open()
     await committed
-    await eventually(t, 'the committed one is run', () => numbers().includes('committed'))
+    await until('the committed one is run', () => numbers().includes('committed'))
     t.notOk(numbers().includes('never'))
   })
 
@@ -132,7 +133,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     for (const n of [100, 101]) await send('single', { tenant: 'b', data: { n } })
     await send('single', { tenant: '', data: { n: 200 } })
     door.open()
-    await eventually(t, 'all are run', () => seen.length === 34)
+    await until('all are run', () => seen.length === 34)
     t.ok(numbers().indexOf(100) <= 4 && numbers().indexOf(101) <= 7 && numbers().indexOf(200) <= 4, numbers().join(' '))
   })
 
@@ -140,16 +141,16 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     const door = closedDoor()
     handle = () => door.opened
     const ids = await Promise.all([1, 2].map((n) => send('any', { tenant: 'a', data: { n } })))
-    await eventually(t, 'two run', () => seen.length === 2)
+    await until('two run', () => seen.length === 2)
     const third = await send('patient', { tenant: 'a', data: { n: 'third' } })
     await send('patient', { tenant: 'b', data: { n: 'other tenant' } })
     await send('any', { tenant: '', data: { n: 'platform' } })
-    await eventually(t, "other tenants' jobs run", () => seen.length === 4)
+    await until("other tenants' jobs run", () => seen.length === 4)
     t.equal(numbers().includes('third'), false)
     t.equal(await stateOf(third), 'created')
     door.open()
-    await eventually(t, 'it has its slot', () => numbers().includes('third'))
-    for (const id of [...ids, third]) await eventually(t, 'it ends', async () => await stateOf(id) === 'completed')
+    await until('it has its slot', () => numbers().includes('third'))
+    for (const id of [...ids, third]) await until('it ends', async () => await stateOf(id) === 'completed')
   })
 
   await t.test('a job that its handler hands back runs again as the same attempt', async (t) => {
@@ -157,7 +158,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       if (seen.length < 3) throw new HandedBack('others first')
     }
     const id = await send('any', { tenant: 'a', data: { n: 1 } })
-    await eventually(t, 'it is done', async () => await stateOf(id) === 'completed')
+    await until('it is done', async () => await stateOf(id) === 'completed')
     t.same(seen.map(({ attempt }) => attempt), [1, 1, 1])
   })
 
@@ -187,7 +188,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       throw new TypeError(secret)
     }
     const id = await send('any', { tenant: 'a', data: { n: 2, secret } })
-    await eventually(t, 'it has finally failed', async () => await stateOf(id) === 'failed')
+    await until('it has finally failed', async () => await stateOf(id) === 'failed')
     t.same(numbers(), [1, 1, 1, 2, 2, 2])
     t.match(
       await run('select output from tenantry_queue.job where id = $1', id),
@@ -214,7 +215,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
         throw error
       }
       const poison = await send('any', { tenant: 'a', data: { n: 3, secret } })
-      await eventually(t, 'an unreadable job has finally failed, too', async () => await stateOf(poison) === 'failed')
+      await until('an unreadable job has finally failed, too', async () => await stateOf(poison) === 'failed')
     }
     t.notOk(warnings.some((message) => message.startsWith('jobs do not run')))
   })
@@ -225,7 +226,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     }
     const id = await send('patient', { tenant: 'a', data: { n: 1 } })
     for (const [index, [least, most]] of ([[60, 120], [120, 240], [240, 480]] as const).entries()) {
-      await eventually(t, 'it waits for another attempt', async () => seen.length === index + 1 && await stateOf(id) === 'retry')
+      await until('it waits for another attempt', async () => seen.length === index + 1 && await stateOf(id) === 'retry')
       const [row] = await run(
         'select extract(epoch from start_after - started_on)::float8 as pause from tenantry_queue.job where id = $1',
         id
@@ -234,14 +235,14 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       t.ok(pause >= least && pause < most + 5, `${pause} s`)
       await change("update tenantry_queue.job set start_after = now(), created_on = now() - interval '1 second' where state = 'retry'")
     }
-    await eventually(t, 'it has finally failed', async () => await stateOf(id) === 'failed')
+    await until('it has finally failed', async () => await stateOf(id) === 'failed')
   })
 
   await t.test('an attempt that takes too long is aborted', async (t) => {
     const aborted: unknown[] = []
     handle = ({ signal }) => new Promise(() => signal.addEventListener('abort', () => aborted.push(signal.reason)))
     const id = await send('short', { tenant: 'a', data: {} })
-    await eventually(t, 'it has failed', async () => await stateOf(id) === 'failed')
+    await until('it has failed', async () => await stateOf(id) === 'failed')
     t.match(aborted, [{ message: 'the attempt took longer than 1 s' }])
   })
 
@@ -254,7 +255,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
     await put('gone too often', 2, '1 hour')
     await isRun('gone')
     t.equal(seen[0]?.attempt, 2, 'the attempt counts')
-    await eventually(t, 'a job without retries has failed', async () => {
+    await until('a job without retries has failed', async () => {
       const states = await run(
         "select state from tenantry_queue.job where data #>> '{data,n}' in ('alive', 'gone', 'gone too often') order by data #>> '{data,n}'"
       )
@@ -278,13 +279,13 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       const id = await send('any', { tenant: 'a', data: { n: 1 } })
       await isRun(1)
       await run('delete from tenantry_queue.job where id = $1', id)
-      await eventually(t, 'it is reported', () => aborted)
+      await until('it is reported', () => aborted)
       t.equal(await stateOf(id), undefined)
     })
   }
 
   await t.test('a periodic job is sent automatically', async (t) => {
-    await eventually(t, 'it was run', () => ticks.length === 1)
+    await until('it was run', () => ticks.length === 1)
     t.match(ticks[0], { tenant: '', data: {} })
   })
 
@@ -326,15 +327,14 @@ test('a periodic job is sent once per interval, and never beside a waiting one',
   const another = async () => {
     const { app: { queue } } = await start(2)
     const id = await queue.send('other', { tenant: '', data: {} })
-    await eventually(
-      t,
+    await until(
       'another process runs jobs',
       async () => (await run('select state from tenantry_queue.job where id = $1', id))[0]?.['state'] === 'completed'
     )
   }
   t.equal(await jobs(), '', 'a process without workers sends none')
   await another()
-  await eventually(t, 'it runs', () => ticks === 1)
+  await until('it runs', () => ticks === 1)
   await another()
   t.equal(await jobs(), 'active', 'one for all')
   // As if their intervals had ended long ago.
@@ -347,7 +347,7 @@ test('a periodic job is sent once per interval, and never beside a waiting one',
   t.equal(await jobs(), 'active,created', 'and no other waits beside it')
   t.equal(ticks, 1)
   door.open()
-  await eventually(t, 'it runs then', async () => await jobs() === 'completed,completed')
+  await until('it runs then', async () => await jobs() === 'completed,completed')
   t.equal(ticks, 2)
   await app.close()
 })

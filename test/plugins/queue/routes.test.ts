@@ -9,8 +9,9 @@ import { scanLog, secretText } from '../../helpers/log-scan.js'
 import { type DatabaseSection, forEachEngine } from '../../helpers/postgres.js'
 import { testDocument, testEnv } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller, refused } from '../../http/caller.js'
-import { closedDoor, eventually } from './app.js'
+import { closedDoor } from './app.js'
 
 const secret = secretText('what a tenant has in its job', 'the data of a job')
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
@@ -39,7 +40,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     (await app.db.executeQuery<Record<string, unknown>>(CompiledQuery.raw(text, values))).rows
   const send = async (body: object) => String((await admin('POST /queue/jobs', { body })).body['id'])
   const jobOf = async (id: string) => (await admin(`GET /queue/jobs/${id}`)).body
-  const ended = (id: string, state: string) => eventually(t, `it is ${state}`, async () => (await jobOf(id))['state'] === state)
+  const ended = (id: string, state: string) => until(`it is ${state}`, async () => (await jobOf(id))['state'] === state)
   const entriesOfQueue = async () =>
     await run(
       "select tenant_id, action, user_id, target, details from tenantry.audit_log where action like 'queue.%' order by created_at, id"
@@ -127,7 +128,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
       await door.opened
     }
     const id = await send({ name: 'work' })
-    await eventually(t, 'it runs', () => begun)
+    await until('it runs', () => begun)
     t.equal((await admin(`DELETE /queue/jobs/${id}`)).status, 200)
     door.open()
     await ended(await send({ name: 'work' }), 'completed')
@@ -138,7 +139,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
     const entries = await entriesOfQueue()
     t.same(
       entries.map(({ action }) => action),
-      ['add', 'add', 'add', 'cancel', 'retry', 'add', 'retry', 'retry', 'add', 'cancel', 'add'].map((what) => `queue.job.${what}`)
+      ['add', 'add', 'add', 'cancel', 'retry', 'add', 'retry', 'retry', 'add', 'cancel', 'add'].map((action) => `queue.job.${action}`)
     )
     t.ok(entries.every(({ tenant_id: tenant, user_id: user }) => tenant === '' && user === 'ops'))
     t.match(entries[0], { details: { name: 'work', tenant: 'acme' } })

@@ -5,7 +5,8 @@ import type { Route } from '../../../lib/schema/route.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testDocument, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
-import { eventually, queueApp } from './app.js'
+import { until } from '../../helpers/until.js'
+import { queueApp } from './app.js'
 
 test('a role with only row permissions can send and run jobs', async (t) => {
   const { connectionString, admin, name } = await postgresDatabase(t)
@@ -28,8 +29,7 @@ test('a role with only row permissions can send and run jobs', async (t) => {
   })
   t.same(await run('select current_user::text as role'), [{ role }])
   await app.queue.send('work', { tenant: 'a', data: {} })
-  await eventually(
-    t,
+  await until(
     'both were run, and run again',
     async () => seen === 4 && (await run("select from tenantry_queue.job where state = 'completed'")).length === 2
   )

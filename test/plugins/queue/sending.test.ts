@@ -4,7 +4,8 @@ import { test } from 'tap'
 import type { SendWith } from '../../../plugins/queue/index.js'
 import type { DatabaseSection } from '../../helpers/postgres.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
-import { closedDoor, eventually, type QueueApp, queueApp } from './app.js'
+import { until } from '../../helpers/until.js'
+import { closedDoor, type QueueApp, queueApp } from './app.js'
 
 const maxData = 1_048_576
 
@@ -96,8 +97,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
     t.ok(await send('job', { tenant: '', data: {} }))
     // Whatever their name, and whether they wait for a first attempt or another one.
     await run("update tenantry_queue.job set state = 'completed', completed_on = now() where tenant_id = 'a'")
-    await eventually(
-      t,
+    await until(
       'it may send again when they have ended',
       () => send('job', { tenant: 'a', data: {} }).then(() => true, () => false)
     )
@@ -174,12 +174,12 @@ test('workers of other processes are notified after the commit, once for many jo
   await app.db.transaction().execute(async (transaction) => {
     for (let n = 0; n < 3; n++) await app.queue.send('job', { tenant: 'a', data: {} }, transaction)
   })
-  await eventually(t, "a caller's transaction announces its jobs at the commit", () => notices > 0)
+  await until("a caller's transaction announces its jobs at the commit", () => notices > 0)
   // Notifications arrive in the order of commits: one of the rolled back transaction would have come before.
   t.equal(notices, 1)
   await app.queue.send('job', { tenant: 'a', data: {} })
-  await eventually(t, 'a job is announced', () => notices === 2)
+  await until('a job is announced', () => notices === 2)
   await Promise.all(Array.from({ length: 1000 }, () => app.queue.send('job', { tenant: 'a', data: {} })))
-  await eventually(t, 'a thousand are announced', () => notices > 2)
+  await until('a thousand are announced', () => notices > 2)
   t.ok(notices < 100, `${notices} notices`)
 })

@@ -2,6 +2,7 @@ import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { testApp } from '../../helpers/app.js'
 import { startRedis, type TestRedis } from '../../helpers/redis.js'
+import { until } from '../../helpers/until.js'
 
 async function appOn (t: Test, { url }: TestRedis): Promise<{ app: FastifyInstance, lines: string[] }> {
   const lines: string[] = []
@@ -30,16 +31,6 @@ async function statuses (app: FastifyInstance, count: number, url = '/a'): Promi
   const all: number[] = []
   for (let index = 0; index < count; index++) all.push((await app.inject(url)).statusCode)
   return all
-}
-
-async function until (what: string, isThere: () => boolean): Promise<void> {
-  const end = performance.now() + 10_000
-  while (!isThere()) {
-    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-    await new Promise((resolve) => {
-      setTimeout(resolve, 5)
-    })
-  }
 }
 
 t.test('config.rateLimit and createRateLimit count together over all instances', async (t) => {

@@ -63,23 +63,23 @@ async function ask (app: FastifyInstance, url: string, count: number, headers: R
 }
 
 const statuses = (responses: readonly LightMyRequestResponse[]) => responses.map(({ statusCode }) => statusCode)
-const told = ({ headers }: LightMyRequestResponse) => ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
+const limitsOf = ({ headers }: LightMyRequestResponse) => ['limit', 'remaining', 'reset'].map((name) => Number(headers[`x-ratelimit-${name}`]))
 
 t.test('a default with only a message limited tenants to a hundred a minute', async (t) => {
   const { app, token } = await appOf(t, { default: { message: 'Slowly' } })
-  t.strictSame(told((await ask(app, '/a', 1, token))[0]!)[0], 3, 'its plan')
-  t.strictSame(told((await ask(app, '/a', 1, {}))[0]!)[0], 100, 'an address')
+  t.strictSame(limitsOf((await ask(app, '/a', 1, token))[0]!)[0], 3, 'its plan')
+  t.strictSame(limitsOf((await ask(app, '/a', 1, {}))[0]!)[0], 100, 'an address')
 })
 
 t.test('a tenant without a rule is limited only by its plan, over all routes', async (t) => {
   const { app, clock, token } = await appOf(t, {})
   const [first] = await ask(app, '/a', 1, token)
-  t.same(told(first!), [3, 2, 1_800_000_060])
+  t.same(limitsOf(first!), [3, 2, 1_800_000_060])
   t.same(statuses(await ask(app, '/fails', 1, token)), [404])
   t.same(statuses(await ask(app, '/a', 2, token)), [200, 429])
   clock.now += 59_000
   const [refused] = await ask(app, '/a', 1, token)
-  t.same(told(refused!), [3, 0, 1_800_000_060])
+  t.same(limitsOf(refused!), [3, 0, 1_800_000_060])
   t.match(refused!.json(), { error: 'Too Many Requests', message: 'Rate limit exceeded', retryAfter: 1 })
   t.equal(refused!.headers['retry-after'], '1')
   clock.now += 1000
@@ -104,11 +104,11 @@ t.test('a tenant that has used up its plan can still upgrade, thirty times a min
 
 t.test('the plan limits in addition to the rule, and the headers show the one with less left', async (t) => {
   const { app, clock, token } = await appOf(t, { default: { max: 2, windowMs: 10_000 } })
-  t.same((await ask(app, '/a', 3, token)).map(told), [[2, 1, 1_800_000_010], [2, 0, 1_800_000_010], [2, 0, 1_800_000_010]])
+  t.same((await ask(app, '/a', 3, token)).map(limitsOf), [[2, 1, 1_800_000_010], [2, 0, 1_800_000_010], [2, 0, 1_800_000_010]])
   clock.now += 10_000
   const responses = await ask(app, '/a', 2, token)
   t.same(statuses(responses), [200, 429], 'the request that the rule rejected did not count for the plan')
-  t.same(responses.map(told), [[3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
+  t.same(responses.map(limitsOf), [[3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
   t.equal(responses[1]!.headers['retry-after'], '50')
 })
 
@@ -126,7 +126,7 @@ t.test("a route with its own rule has the plan's limit too, with the plan's mess
 t.test('if two counts have equally much left, the headers show the one that lasts longer', async (t) => {
   const { app, token } = await appOf(t, { default: { max: 3, windowMs: 10_000 } })
   const responses = await ask(app, '/a', 4, token)
-  t.same(responses.map(told), [[3, 2, 1_800_000_060], [3, 1, 1_800_000_060], [3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
+  t.same(responses.map(limitsOf), [[3, 2, 1_800_000_060], [3, 1, 1_800_000_060], [3, 0, 1_800_000_060], [3, 0, 1_800_000_060]])
   t.equal(responses[3]!.headers['retry-after'], '60')
 })
 
@@ -167,9 +167,9 @@ t.test('a changed plan applies within the running minute', async (t) => {
   const { app, tenant, token } = await appOf(t, {})
   t.same(statuses(await ask(app, '/a', 4, token)), [200, 200, 200, 429])
   await app.tenants.update(tenant, { plan: 'pro' })
-  t.same((await ask(app, '/a', 1, token)).map(told), [[1000, 996, 1_800_000_060]])
+  t.same((await ask(app, '/a', 1, token)).map(limitsOf), [[1000, 996, 1_800_000_060]])
   await app.tenants.update(tenant, { plan: 'free' })
-  t.same((await ask(app, '/a', 1, token)).map(told), [[3, 0, 1_800_000_060]])
+  t.same((await ask(app, '/a', 1, token)).map(limitsOf), [[3, 0, 1_800_000_060]])
 })
 
 t.test("rateLimit.enabled: false and rateLimitRule: false disable the plan's limit too", async (t) => {

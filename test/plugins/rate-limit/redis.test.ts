@@ -11,6 +11,7 @@ import type { RateLimitStore } from '../../../plugins/rate-limit/store.js'
 import { testApp } from '../../helpers/app.js'
 import type { TestRedis } from '../../helpers/redis.js'
 import { startRedis } from '../../helpers/redis.js'
+import { until } from '../../helpers/until.js'
 import { conformance, take } from './conformance.js'
 
 const silent = () => ({ info () {}, warn () {} })
@@ -48,16 +49,6 @@ async function statuses (app: FastifyInstance, count: number, url = '/a'): Promi
 
 async function countOf (redis: TestRedis, key: string): Promise<number> {
   return Number(String(await redis.command('get', key)).split(' ')[0])
-}
-
-async function until (what: string, isThere: () => unknown): Promise<void> {
-  const end = performance.now() + 10_000
-  while (await isThere() !== true) {
-    if (performance.now() > end) throw new Error(`${what}: not within 10 s`)
-    await new Promise((resolve) => {
-      setTimeout(resolve, 5)
-    })
-  }
 }
 
 t.test('the Redis store fulfills the contract and uses its keys', async (t) => {
@@ -210,14 +201,14 @@ t.test('the Redis store fulfills the contract and uses its keys', async (t) => {
 t.test('during an outage of Redis each instance limits separately', async (t) => {
   const redis = await startRedis(t)
   const { app, lines } = await appOn(t, redis, { default: { max: 3, windowMs: 60_000 } })
-  const told = (text: RegExp) => lines.filter((line) => text.test(line)).length
+  const logged = (text: RegExp) => lines.filter((line) => text.test(line)).length
   t.same(await statuses(app, 2), [200, 200])
   await redis.stop()
-  await until('the loss is noticed', () => told(/Redis cannot be used/) === 1)
+  await until('the loss is noticed', () => logged(/Redis cannot be used/) === 1)
   t.same(await statuses(app, 5), [200, 200, 200, 429, 429], 'a separate count')
-  t.equal(told(/Redis cannot be used/), 1, 'logged once')
+  t.equal(logged(/Redis cannot be used/), 1, 'logged once')
   await redis.start()
-  await until('Redis is used again', () => told(/Redis is back/) === 1)
+  await until('Redis is used again', () => logged(/Redis is back/) === 1)
   t.same(await statuses(app, 4), [200, 200, 200, 429], 'Redis has forgotten')
   t.equal(await countOf(redis, 'tenantry:rl:a:127.0.0.1:'), 3)
   t.equal(lines.length, 2, lines.join(''))

@@ -5,9 +5,9 @@ import { defaultRoleTables } from '../../../lib/database/declared-tables.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import conventions from '../../../plugins/conventions/index.js'
 import { testApp } from '../../helpers/app.js'
-import { until } from '../../helpers/instances.js'
 import { type TestDocument, testServer, testServers } from '../../helpers/server.js'
 import { signToken, type TokenClaims } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { type Ask, caller, refused } from '../../http/caller.js'
 import { openEngine, run } from '../../lib/database/open.js'
 import { postgresSection, statuses } from '../auth/app.js'
@@ -28,7 +28,7 @@ const mayWrite = { '/read': 403, '/write': 200 }
 const may = { '/read': 200, '/write': 200 }
 
 /** The permissions of a token's user. */
-const what = (ask: Ask, claims: TokenClaims) =>
+const accessOf = (ask: Ask, claims: TokenClaims) =>
   statuses((target, request) => ask(target, { ...request, token: signToken(claims) }), '/read', '/write')
 
 /** A role, created by a platform administrator. */
@@ -51,11 +51,11 @@ test('roles give their permissions only to their users, on every server', async 
   const others: TokenClaims[] = [{ ...u, sub: 'v' }, { ...u, tenant_id: 'globex' }, { sub: 'u' }, { ...u, sub: 'U' }]
   /** At once here, and soon there. */
   const becomes = async (claims: TokenClaims, expected: Record<string, number>, why: string) => {
-    t.same(await what(ask, claims), expected, why)
-    await until(t, `${why}, on the other server`, async () => JSON.stringify(await what(elsewhere, claims)) === JSON.stringify(expected))
+    t.same(await accessOf(ask, claims), expected, why)
+    await until(`${why}, on the other server`, async () => JSON.stringify(await accessOf(elsewhere, claims)) === JSON.stringify(expected))
   }
 
-  for (const server of [ask, elsewhere]) t.same(await what(server, u), mayNot, 'the default role has no permissions yet')
+  for (const server of [ask, elsewhere]) t.same(await accessOf(server, u), mayNot, 'the default role has no permissions yet')
   const reader = String((await ask('GET /rbac/roles', platform)).body.data?.[0]?.['id'])
   for (const name of ['notes:read', 'files:read', 'notes:*']) {
     t.equal((await ask('POST /rbac/permissions', { ...platform, body: { name } })).status, 201)
@@ -69,7 +69,7 @@ test('roles give their permissions only to their users, on every server', async 
   t.same((await ask('GET /rbac/users/v/permissions', { ...platform, tenant: 'acme' })).body, { permissions: ['notes:read'] })
   t.same((await ask('GET /rbac/users/v/roles', { ...platform, tenant: 'acme' })).body.data, [])
   t.same((await ask('GET /rbac/users/u/permissions', { ...platform, tenant: 'acme' })).body, { permissions: ['notes:write'] })
-  t.same(await what(ask, { ...u, permissions: ['notes:read'] }), may, "in addition to the token's own")
+  t.same(await accessOf(ask, { ...u, permissions: ['notes:read'] }), may, "in addition to the token's own")
 
   t.equal((await ask('POST /rbac/assign', { ...platform, tenant: 'acme', body: { userId: 'u', roleId: reader } })).status, 201)
   await becomes(u, may, 'two roles add up')
@@ -131,12 +131,12 @@ test('roles give their permissions only to their users, on every server', async 
   })
   t.equal((await ask('GET /read', { headers: { 'x-api-key': String(key) } })).status, 403, 'a key has no role, not even the default one')
   for (const sub of ['x'.repeat(600), 'a\u0000b', '\ud800', '__proto__', "' or true --"]) {
-    t.same(await what(ask, { ...u, sub }), mayRead, 'a user that cannot have a role has the default one')
+    t.same(await accessOf(ask, { ...u, sub }), mayRead, 'a user that cannot have a role has the default one')
   }
 
   // Cached data needs no database.
   await sql`alter table tenantry.user_roles rename to away`.execute(here.db)
-  t.same(await what(ask, u), mayRead)
+  t.same(await accessOf(ask, u), mayRead)
   refused(t, await ask('GET /read', { token: signToken({ ...u, sub: 'cold' }) }), 503, 'SCHEMA_CHANGED')
   t.notOk(here.auth.permissionsOf({ ...u }, tenantRef('acme')) instanceof Promise, 'a warm request waits for nothing')
   await sql`alter table tenantry.away rename to user_roles`.execute(here.db)
@@ -252,7 +252,7 @@ test("a deleted tenant's user roles are deleted", async (t) => {
   // Roles of an earlier document, which this server does not know.
   await sql`create table tenantry.earlier_user_roles (like tenantry."order" including all)`.execute(app.db)
   await sql`insert into tenantry.earlier_user_roles select * from tenantry."order"`.execute(app.db)
-  t.same(await what(ask, { sub: 'u', tenant_id: 'acme' }), mayRead)
+  t.same(await accessOf(ask, { sub: 'u', tenant_id: 'acme' }), mayRead)
 
   // Deleted elsewhere, which this server does not know yet.
   await sql`update tenantry.tenants set status = 'deleting' where id = 'acme'`.execute(app.db)
@@ -272,11 +272,11 @@ test("a deleted tenant's user roles are deleted", async (t) => {
   refused(t, await ask('POST /rbac/assign', { ...platform, tenant: 'acme', body: { userId: 'u', roleId } }), 404, 'TENANT_UNKNOWN')
   t.equal((await ask('POST /tenants', { ...platform, body: { id: 'acme', name: 'another' } })).status, 201)
   t.same(
-    await what(ask, { sub: 'u', tenant_id: 'acme', iat: Math.floor(Date.now() / 1000) + 2 }),
+    await accessOf(ask, { sub: 'u', tenant_id: 'acme', iat: Math.floor(Date.now() / 1000) + 2 }),
     mayNot,
     'a new tenant with the id has no roles'
   )
-  t.same(await what(ask, { sub: 'u', tenant_id: 'globex' }), mayRead)
+  t.same(await accessOf(ask, { sub: 'u', tenant_id: 'globex' }), mayRead)
 })
 
 test('the plugin works in its own app, behind a gateway that names the tenant', async (t) => {

@@ -139,7 +139,7 @@ async function givenAndTaken (t: Test, { ask }: Opened): Promise<void> {
   }
 
   for (
-    const [what, target, request] of [
+    const [label, target, request] of [
       ['nothing', 'DELETE /rbac/unassign', {}],
       ['no role', 'DELETE /rbac/unassign', { body: { userId: pair.userId } }],
       ['no user', `DELETE /rbac/unassign?roleId=${a.id}`, {}],
@@ -153,7 +153,7 @@ async function givenAndTaken (t: Test, { ask }: Opened): Promise<void> {
       ['a body that is a list', `DELETE /rbac/unassign?userId=u&roleId=${a.id}`, { body: [] }],
       ['null as a user', 'DELETE /rbac/unassign', { body: { ...pair, userId: null } }]
     ] as const
-  ) refused(t, await ask(target, { tenant: 'acme', ...request }), 400, 'VALIDATION_FAILED', what)
+  ) refused(t, await ask(target, { tenant: 'acme', ...request }), 400, 'VALIDATION_FAILED', label)
   refused(t, await ask('DELETE /rbac/unassign', { body: pair }), 404, 'NOT_FOUND', "the platform's user of the same sub")
   refused(t, await ask('DELETE /rbac/unassign', { body: pair, tenant: 'globex' }), 404, 'NOT_FOUND', "another tenant's")
   t.match(await ask('DELETE /rbac/unassign', { body: pair, tenant: 'acme' }), { status: 200, body: { success: true } }, 'in the body')

@@ -147,12 +147,3 @@ export class Client {
     await this.ask({ type: 'ping' })
   }
 }
-
-/** Resolves when the condition is true. The test's own timeout ends a wait in vain. */
-export async function when (what: string, holds: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + 100_000
-  while (!await holds()) {
-    if (performance.now() > end) throw new Error(`never true: ${what}`)
-    await new Promise((resolve) => setTimeout(resolve, 5))
-  }
-}

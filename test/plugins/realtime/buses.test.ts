@@ -8,7 +8,8 @@ import { createPostgresBus } from '../../../plugins/realtime/postgres-bus.js'
 import { createRedisBus } from '../../../plugins/realtime/redis-bus.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'
-import { open, when } from './app.js'
+import { until } from '../../helpers/until.js'
+import { open } from './app.js'
 
 interface Heard {
   readonly bus: RoomBus
@@ -47,9 +48,9 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
       // Several batches.
       if (index % 100 === 0) await new Promise((resolve) => setTimeout(resolve, 12))
     }
-    await when('all have arrived', () => textsOf(second, 'a').length >= 1000 && textsOf(third, 'a').length >= 1000)
+    await until('all have arrived', () => textsOf(second, 'a').length >= 1000 && textsOf(third, 'a').length >= 1000)
     second.bus.send(tenantRef('acme'), message('a', 'end'))
-    await when('the end has arrived', () => textsOf(third, 'a').includes('end') && textsOf(first, 'a').includes('end'))
+    await until('the end has arrived', () => textsOf(third, 'a').includes('end') && textsOf(first, 'a').includes('end'))
     t.same(textsOf(second, 'a'), sent)
     t.same(textsOf(third, 'a').filter((text) => text !== 'end'), sent)
     t.same(textsOf(first, 'a'), ['end'])
@@ -59,7 +60,7 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
     first.bus.send(tenantRef('acme'), message('b', 'of acme'))
     first.bus.send(tenantRef('globex'), message('b', 'of globex'))
     first.bus.send(tenantRef('globex'), { kind: 'presence', room: 'b' })
-    await when('all have arrived', () => second.heard.filter(([, { room }]) => room === 'b').length === 3)
+    await until('all have arrived', () => second.heard.filter(([, { room }]) => room === 'b').length === 3)
     t.same(
       second.heard.flatMap(([tenant, event]) =>
         event.room === 'b' ? [[tenant, event.kind, event.kind === 'message' ? event.text : '']] : []
@@ -75,7 +76,7 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
   await t.test('large and unusual texts arrive unchanged', async (t) => {
     const texts = ['x'.repeat(1_000_000), '"\\\u0001{{body}}', '😀 \u2028 é', "'; drop table notes; --"]
     for (const text of texts) first.bus.send(tenantRef('acme'), message('c', text))
-    await when('all have arrived', () => textsOf(third, 'c').length === texts.length)
+    await until('all have arrived', () => textsOf(third, 'c').length === texts.length)
     t.ok(textsOf(third, 'c').every((text, index) => text === texts[index]))
   })
 
@@ -83,14 +84,14 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
     const last = await make(app)
     last.bus.send(tenantRef('acme'), message('d', 'last words'))
     await last.bus.close()
-    await when('it has arrived', () => textsOf(first, 'd').length === 1 && textsOf(second, 'd').length === 1)
+    await until('it has arrived', () => textsOf(first, 'd').length === 1 && textsOf(second, 'd').length === 1)
     t.same(textsOf(first, 'd'), ['last words'])
   })
 
   await t.test('a new listener of a bus gets no earlier messages', async (t) => {
     const late = await make(app)
     first.bus.send(tenantRef('acme'), message('e', 'now'))
-    await when('it has arrived', () => textsOf(late, 'e').length === 1)
+    await until('it has arrived', () => textsOf(late, 'e').length === 1)
     t.same(late.heard.length, 1)
   })
 }
@@ -110,7 +111,7 @@ test('the bus works over Redis', async (t) => {
   const [here, there] = [await made(t, app, redis.url), await made(t, other.app, redis.url)]
   const local = await made(t, app, redis.url)
   here.bus.send(tenantRef('acme'), message('shared', 'of one database'))
-  await when('it has arrived', () => textsOf(local, 'shared').length === 1)
+  await until('it has arrived', () => textsOf(local, 'shared').length === 1)
   t.same(there.heard, [], 'another database on the same Redis')
 })
 
@@ -120,19 +121,19 @@ test('the bus works over a Redis that freezes and continues', async (t) => {
   const [first, second] = [await made(t, app, redis.url), await made(t, app, redis.url)]
   const texts: string[] = []
   const say = async (count: number) => {
-    const until = texts.length + count
-    while (texts.length < until) {
+    const total = texts.length + count
+    while (texts.length < total) {
       texts.push(String(texts.length))
       first.bus.send(tenantRef('acme'), message('a', texts.at(-1) ?? ''))
     }
-    await when('all have arrived', () => textsOf(second, 'a').length >= texts.length)
+    await until('all have arrived', () => textsOf(second, 'a').length >= texts.length)
   }
   await say(10)
   redis.pause()
   await say(10)
   await say(10)
   redis.resume()
-  await when('Redis is used again', async () => {
+  await until('Redis is used again', async () => {
     first.bus.send(tenantRef('acme'), message('probe', 'x'))
     return Number(
       await redis.command(

@@ -32,8 +32,8 @@ test('websockets and streams of a disabled or deleted user end on every server',
   }
   const admin = await logIn('boss@example.com')
 
-  for (const [what, target, body] of [['disabled', 'PATCH', { status: 'disabled' }], ['deleted', 'DELETE', undefined]] as const) {
-    const email = `${what}@example.com`
+  for (const [ending, target, body] of [['disabled', 'PATCH', { status: 'disabled' }], ['deleted', 'DELETE', undefined]] as const) {
+    const email = `${ending}@example.com`
     const id = await addUser(app, 'acme', email, 'admin')
     const token = await logIn(email)
     const made = await ask('POST /tenant/api-keys', { token, body: { name: 'k', scopes: ['*'] } })
@@ -56,12 +56,12 @@ test('websockets and streams of a disabled or deleted user end on every server',
     t.same(
       (await Promise.all(clients.map(({ closed }) => closed))).map(({ code }) => code),
       [4401, 4401, 4401, 4401],
-      `${what}: the token and the API key, on both servers`
+      `${ending}: the token and the API key, on both servers`
     )
     await Promise.all(streams.map(({ end }) => end))
-    t.comment(`${what}: all have ended after ${Math.round(performance.now() - start)} ms`)
+    t.comment(`${ending}: all have ended after ${Math.round(performance.now() - start)} ms`)
     for (const other of others) await other.settle()
     const again = connect(t, there.address, { headers: { authorization: `Bearer ${token}` } })
-    t.equal((await again.closed).code, 4401, `${what}: a new connection is rejected too`)
+    t.equal((await again.closed).code, 4401, `${ending}: a new connection is rejected too`)
   }
 })

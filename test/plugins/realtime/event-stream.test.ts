@@ -6,7 +6,8 @@ import type { FastifyInstance } from 'fastify'
 import { type Test, test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
 import { bearer } from '../../helpers/tokens.js'
-import { connect, document, open, ready, tokenOf, when } from './app.js'
+import { until } from '../../helpers/until.js'
+import { connect, document, open, ready, tokenOf } from './app.js'
 
 const large = 'x'.repeat(60_000)
 
@@ -51,7 +52,7 @@ test('the connection of a stream that is not read is closed, also if the stream 
   const { app } = await open(t)
   for (const targets of [['/realtime/events?room=a'], ['/realtime/events?room=b', '/realtime/events?room=a']]) {
     const { server } = await stall(t, app, targets, tokenOf('acme'))
-    await when('all streams are open', () => app.realtime.connections === targets.length)
+    await until('all streams are open', () => app.realtime.connections === targets.length)
     const closed = once(server, 'close')
     let isClosed = false
     server.on('close', () => {
@@ -63,14 +64,14 @@ test('the connection of a stream that is not read is closed, also if the stream 
     }
     await closed
     t.ok(isClosed, `${targets.length} streams`)
-    await when('no stream is left', () => app.realtime.connections === 0)
+    await until('no stream is left', () => app.realtime.connections === 0)
   }
 })
 
 test('a stream whose rights end frees its memory, although its client does not read', async (t) => {
   const { app } = await open(t)
   const { server } = await stall(t, app, ['/realtime/events?room=a'], tokenOf('acme'))
-  await when('the stream is open', () => app.realtime.connections === 1)
+  await until('the stream is open', () => app.realtime.connections === 1)
   while (server.writableLength === 0) {
     app.realtime.publish('acme', { room: 'a', data: large })
     await new Promise((resolve) => setImmediate(resolve))
@@ -145,7 +146,7 @@ test('a stream ends with its token, its session and its tenant, and a lost permi
   const silent = await stream(origin, 'watch=tasks&room=a', bearer({ sub: 'rita', role: 'reader', tenant_id: 'acme' }))
   await silent.until('event: ack')
   t.equal((await acme('PUT /tenant/rbac/roles/reader', { body: { permissions: [] } })).status, 200)
-  await when('the watch is silent', async () => {
+  await until('the watch is silent', async () => {
     const { response, cancel } = await stream(origin, 'watch=tasks', bearer({ sub: 'rita', role: 'reader', tenant_id: 'acme' }))
     await cancel()
     return response.status === 403
@@ -194,12 +195,12 @@ test('streams and sockets share the connections of the plan, and 10,000 refused 
   t.equal(other.response.status, 200, 'another tenant has its own')
   await other.cancel()
   await first.cancel()
-  await when('the place of the stream is free', () => app.realtime.connections === 1)
+  await until('the place of the stream is free', () => app.realtime.connections === 1)
   const second = await stream(origin, 'watch=notes', headers)
   t.equal(second.response.status, 200, 'its watch too')
   await second.cancel()
   socket.socket.terminate()
-  await when('nothing is left', () => app.realtime.connections === 0)
+  await until('nothing is left', () => app.realtime.connections === 0)
 })
 
 test('streams that their clients leave while they open keep no connection', async (t) => {
@@ -212,8 +213,8 @@ test('streams that their clients leave while they open keep no connection', asyn
     ended.abort()
     await opened.catch(() => {})
   }
-  await when('no connection is left', () => app.realtime.connections === 0)
-  await when('no member is left', async () => (await app.db.selectFrom('tenantry.realtime_members').select('room').execute()).length === 0)
+  await until('no connection is left', () => app.realtime.connections === 0)
+  await until('no member is left', async () => (await app.db.selectFrom('tenantry.realtime_members').select('room').execute()).length === 0)
 })
 
 test('only pages of allowed origins can read a stream', async (t) => {

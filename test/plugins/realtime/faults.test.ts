@@ -5,7 +5,8 @@ import { createChangeStore, sweepChanges } from '../../../plugins/realtime/store
 import { postgresSection, postgresServer } from '../../helpers/postgres.js'
 import { startRedis } from '../../helpers/redis.js'
 import { listen, testServer } from '../../helpers/server.js'
-import { document, open, ready, tokenOf, when } from './app.js'
+import { until } from '../../helpers/until.js'
+import { document, open, ready, tokenOf } from './app.js'
 
 const isMessage = ({ type }: Record<string, unknown>) => type === 'message'
 const membersOf = (count: number) => ({ type, members }: Record<string, unknown>) =>
@@ -26,11 +27,11 @@ test('a restart of PostgreSQL keeps connections, and their changes, rooms and pr
   await server.stop('immediate')
   t.match(await one.ask({ type: 'watch', table: 'tasks' }), { type: 'error' }, 'an error during the outage')
   await server.start()
-  await when('a write succeeds', async () => (await acme('POST /notes', { body: { title: 'after' } })).status === 201)
+  await until('a write succeeds', async () => (await acme('POST /notes', { body: { title: 'after' } })).status === 201)
   t.match(await one.change(), { watch, position: Number(begin) + 2, record: { title: 'after' } }, 'the same watch, without a gap')
   // A message during the outage may be lost: later ones arrive.
   let said = 0
-  await when('messages arrive again', () => {
+  await until('messages arrive again', () => {
     one.send({ type: 'message', room: 'a', data: said++ })
     return two.messages.some(isMessage)
   })
@@ -92,7 +93,7 @@ test("after PostgreSQL's clock is set back, members are present again after a he
   await one.next(membersOf(1))
   // As if the last heartbeat was written by a clock an hour ahead.
   await sql`update tenantry.realtime_instances set seen_at = seen_at + interval '1 hour'`.execute(app.db)
-  await when(
+  await until(
     'a beat corrects it',
     async () => (await sql`select from tenantry.realtime_instances where seen_at <= clock_timestamp()`.execute(app.db)).rows.length === 1
   )

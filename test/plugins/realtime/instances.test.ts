@@ -7,8 +7,9 @@ import { startInstances } from '../../helpers/instances.js'
 import { startNginx } from '../../helpers/nginx.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import type { Message } from './app.js'
-import { Client, connect, document, ready, tokenOf, when } from './app.js'
+import { Client, connect, document, ready, tokenOf } from './app.js'
 
 const proxy = (port: number, servers: readonly string[]) => `
   upstream tenantry { ${servers.map((address) => `server ${new URL(address).host} max_fails=0;`).join(' ')} }
@@ -115,7 +116,7 @@ test('two processes behind nginx', async (t) => {
 
   await t.test("a kill -9 under load loses no change, and the process's members leave", async (t) => {
     const followers = Array.from({ length: 12 }, () => new Follower(t, origin))
-    await when('all follow', () => followers.every(({ isReady }) => isReady))
+    await until('all follow', () => followers.every(({ isReady }) => isReady))
     const begin = await database.admin('select id from notes')
     const stays = await ready(t, second.address, tokenOf('acme'))
     const dies = new Client(new WebSocket(`${first.address.replace('http', 'ws')}/realtime`, ['tenantry', `bearer.${tokenOf('acme')}`]))
@@ -129,16 +130,16 @@ test('two processes behind nginx', async (t) => {
       while (load.isOn) if (await write('load')) written++
     })
     const seenBy = (count: number) => () => followers.every(({ seen }) => seen.size >= count)
-    await when('all have seen some', seenBy(100))
+    await until('all have seen some', seenBy(100))
     await first.stop('SIGKILL')
     const before = written
-    await when('writes continue', () => written > before + 200)
+    await until('writes continue', () => written > before + 200)
     load.isOn = false
     await Promise.all(writers)
 
     const own = new Set(begin.map(({ id }) => String(id)))
     const rows = (await database.admin('select id from notes')).map(({ id }) => String(id)).filter((id) => !own.has(id)).sort()
-    await when('all have seen all', () => followers.every(({ seen }) => seen.size >= rows.length))
+    await until('all have seen all', () => followers.every(({ seen }) => seen.size >= rows.length))
     t.ok(rows.length >= written && rows.length > 300)
     for (const { seen } of followers) t.same([...seen.values()].sort(), rows, '0 changes lost, each once by position')
     t.same(followers.flatMap(({ faults }) => faults), [], 'no gap, no error, in order on each connection')

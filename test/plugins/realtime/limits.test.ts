@@ -4,7 +4,8 @@ import { mock } from 'node:test'
 import { test } from 'tap'
 import { startInstance } from '../../helpers/instances.js'
 import { postgresSection } from '../../helpers/postgres.js'
-import { type Client, connect, document, open, ready, tokenOf, when } from './app.js'
+import { until } from '../../helpers/until.js'
+import { type Client, connect, document, open, ready, tokenOf } from './app.js'
 
 test('a plan limits connections, watches and rooms of two processes together', async (t) => {
   const engine = await postgresSection(t)
@@ -30,7 +31,7 @@ test('a plan limits connections, watches and rooms of two processes together', a
   t.match([first, await watch(far)], [{ type: 'ack' }, { type: 'ack' }])
   for (const client of [here, farther]) t.match(await watch(client), { type: 'error', status: 402, upgrade: { plan: String } })
   t.match(await here.ask({ type: 'unwatch', watch: first['watch'] }), { type: 'ack' })
-  await when('one is free for the other process', async () => (await watch(farther))['type'] === 'ack')
+  await until('one is free for the other process', async () => (await watch(farther))['type'] === 'ack')
   t.match(await watch(here), { type: 'error', status: 402 })
 
   t.match(await here.ask({ type: 'join', room: 'a' }), { type: 'ack' })
@@ -42,7 +43,7 @@ test('a plan limits connections, watches and rooms of two processes together', a
   })
   far.socket.close()
   await far.closed
-  await when('its place is free', async () => {
+  await until('its place is free', async () => {
     const { body } = await ask('acme')('GET /billing/usage')
     return Object(body).usage.websocket.connections.current === 2
   })
@@ -113,7 +114,7 @@ test('a stalled reader does not affect the others', async (t) => {
   t.ok(titles.length > 0)
   for (const client of others) {
     const of = (type: string) => client.messages.filter((message) => message['type'] === type)
-    await when('all have arrived', () => of('message').length >= published && of('change').length >= titles.length)
+    await until('all have arrived', () => of('message').length >= published && of('change').length >= titles.length)
     t.strictSame(
       of('message').map((message) => Object(message['data']).number),
       Array.from({ length: published }, (_, index) => index),

@@ -6,8 +6,9 @@ import { isRecord } from '../../../lib/json/plain-value.js'
 import type { ClientMessage, ServerMessage } from '../../../plugins/realtime/index.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
-import { type Message, open, when } from './app.js'
+import { type Message, open } from './app.js'
 
 /** Compiles only if the message types declare each member. */
 function positionOf (message: ServerMessage): number | undefined {
@@ -74,6 +75,6 @@ test('all messages match the AsyncAPI document', async (t) => {
     usage: { websocket: { connections: { current: 2 }, rooms: { current: 1 }, entitiesWatched: { current: 1 } } }
   })
   for (const client of [one, two]) client.socket.close()
-  await when('all is over', () => app.realtime.connections === 0)
+  await until('all is over', () => app.realtime.connections === 0)
   t.same(app.realtime.status(), { connections: 0, watches: 0, rooms: 0, bus: 'postgres' })
 })

@@ -9,7 +9,8 @@ import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js
 import { type ChangeStore, createChangeStore } from '../../../plugins/realtime/store.js'
 import type { Client, Outlet, Watch } from '../../../plugins/realtime/types.js'
 import { postgresSection } from '../../helpers/postgres.js'
-import { open, when } from './app.js'
+import { until } from '../../helpers/until.js'
+import { open } from './app.js'
 
 interface Sent {
   readonly tenant: string
@@ -95,18 +96,18 @@ test('a reader polls for changes from its first watch to its last', async (t) =>
   const sent: Sent[] = []
   const [first, other] = [watchOf('1', 'acme', sent), watchOf('2', 'acme', sent)]
   await second.open(first, () => {})
-  await when('it looks', () => ended.count.looks > 3)
+  await until('it looks', () => ended.count.looks > 3)
   second.close(first)
   await third.open(other, () => {})
   // Running polls have ended when the other reader has polled as often again.
   const since = live.count.looks
-  await when('the other reader looks', () => live.count.looks > since + 3)
+  await until('the other reader looks', () => live.count.looks > since + 3)
   const [looks, begin] = [ended.count.looks, live.count.looks]
-  await when('the other reader continues', () => live.count.looks > begin + 20)
+  await until('the other reader continues', () => live.count.looks > begin + 20)
   t.equal(ended.count.looks, looks, 'no poll after the last watch')
   t.equal(never.count.looks, 0, 'no poll without a watch')
   await write('acme', 1)
-  await when('the change', () => sent.length === 1)
+  await until('the change', () => sent.length === 1)
   const again = watchOf('3', 'acme', [])
   let at = 0
   await second.open(again, ({ position }) => {
@@ -130,7 +131,7 @@ test('unread changes wait without positions, and the first watch starts after th
   })
   t.same(positions, [3, 4500])
   await write('acme', 1)
-  await when('the change', () => sent.length > 0)
+  await until('the change', () => sent.length > 0)
   t.match(JSON.parse(sent[0]?.text ?? ''), { position: 4501 })
   t.equal((await sql`select from tenantry.realtime_outbox`.execute(app.db)).rows.length, 0)
 })
@@ -170,7 +171,7 @@ test('tenants take turns with their changes', async (t) => {
     while ((await store.assignPositions('')).count > 0);
   }
   release()
-  await when('all changes', () => sent.length === 3001)
+  await until('all changes', () => sent.length === 3001)
   const turn = sent.findIndex(({ tenant }) => tenant === 'globex')
   t.ok(turn <= 500, `the other tenant came after ${turn} changes, which is at most one batch`)
 })
@@ -188,7 +189,7 @@ test('a tenant with many watches does not delay the changes of another tenant', 
     while ((await store.assignPositions('')).count > 0);
   }
   release()
-  await when('all changes', () => sent.length === 200_001)
+  await until('all changes', () => sent.length === 200_001)
   const turn = sent.findIndex(({ tenant }) => tenant === 'globex')
   t.ok(turn < 100_000, `${turn} messages were sent before`)
   const ofOne = sent.filter(({ text }) => text.includes('"watch":"77"')).map(({ text }) => JSON.parse(text).position)
@@ -238,19 +239,19 @@ test('a process polls for room messages from its first member to its last', asyn
   for (const each of [never, ended, live]) await each.bus.open()
   await Promise.all([ended.bus.hear(), live.bus.hear()])
   live.bus.send(tenantRef('acme'), { kind: 'presence', room: 'first' })
-  await when('it is received', () => ended.heard.length === 1)
+  await until('it is received', () => ended.heard.length === 1)
   t.same(ended.heard, ['acme first'])
   t.same(never.heard, [], 'one without members receives nothing')
   ended.bus.rest()
   never.bus.send(tenantRef('acme'), { kind: 'presence', room: 'second' })
-  await when('the other receives it', () => live.heard.includes('acme second'))
+  await until('the other receives it', () => live.heard.includes('acme second'))
   const { statements } = ended.counter
   const begin = live.counter.statements
-  await when('the other looks on', () => live.counter.statements > begin + 1)
+  await until('the other looks on', () => live.counter.statements > begin + 1)
   t.equal(ended.counter.statements, statements, 'no statement after the last member')
   t.equal(ended.heard.length, 1)
   await ended.bus.hear()
   never.bus.send(tenantRef('acme'), { kind: 'presence', room: 'third' })
-  await when('it is received again', () => ended.heard.length === 2)
+  await until('it is received again', () => ended.heard.length === 2)
   t.same(ended.heard, ['acme first', 'acme third'], 'and not the messages in between')
 })

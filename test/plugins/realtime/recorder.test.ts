@@ -11,7 +11,8 @@ import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js
 import { createRecorder } from '../../../plugins/realtime/recorder.js'
 import { forEachEngine, postgresDatabase, postgresSection } from '../../helpers/postgres.js'
 import { listen, testServer } from '../../helpers/server.js'
-import { document, open, type Opened, ready, tokenOf, when } from './app.js'
+import { until } from '../../helpers/until.js'
+import { document, open, type Opened, ready, tokenOf } from './app.js'
 
 const acmeRef = tenantRef('acme')
 
@@ -163,7 +164,7 @@ test('a change that passes the filter by chance is dropped, and changes no posit
   await sql`select setval(filter, -1) from unnest(tenantry.realtime_filters()) filter`.execute(app.db)
   await sql`insert into tasks (tenant_id, number, title) values ('globex', 1, 'x'), ('acme', 2, 'x')`.execute(app.db)
   t.match(await client.change(), { id: 2, position: 2 })
-  await when('the outbox is empty', async () => await rowsIn(opened, 'outbox') === 0)
+  await until('the outbox is empty', async () => await rowsIn(opened, 'outbox') === 0)
   t.equal(await rowsIn(opened, 'changes'), 1)
 })
 
@@ -216,7 +217,7 @@ test('a watch of a partitioned table receives writes to the table and to its par
   const writer = await session(t, engine)
   await writer.query("begin; select set_config('app.tenant_id', 'acme', false); insert into parts_low values ('acme', 1, 'before')")
   client.send({ type: 'watch', table: 'parts', ref: 'first' })
-  await when('it waits', async () => (await sql`select from tenantry.realtime_recorded`.execute(app.db)).rows.length === 1)
+  await until('it waits', async () => (await sql`select from tenantry.realtime_recorded`.execute(app.db)).rows.length === 1)
   await client.settle()
   t.notOk(client.messages.some(({ ref }) => ref === 'first'), 'a transaction writes to a partition')
   await writer.query('commit')

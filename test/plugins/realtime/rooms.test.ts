@@ -7,7 +7,8 @@ import { plansOf } from '../../../plugins/plans/plans-of.js'
 import type { MemberStore } from '../../../plugins/realtime/member-store.js'
 import { createRooms } from '../../../plugins/realtime/rooms.js'
 import type { Client } from '../../../plugins/realtime/types.js'
-import { open, when } from './app.js'
+import { until } from '../../helpers/until.js'
+import { open } from './app.js'
 
 /** Rooms whose members are kept in memory. `log` has each sent message, by its receiver. */
 async function made (t: Test) {
@@ -86,5 +87,5 @@ test('the texts that wait for the members of a room are bounded', async (t) => {
   const one = log.filter(({ id }) => id === 'acme 7')
   t.equal(one.at(-1)?.data, 'end', 'a message of a client, which waits for it, is not lost')
   t.ok(one.length < 100, `${one.length} of 300 large messages`)
-  await when('the room is idle', () => log.length >= one.length * 50)
+  await until('the room is idle', () => log.length >= one.length * 50)
 })

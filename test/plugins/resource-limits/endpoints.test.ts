@@ -165,8 +165,8 @@ test('the endpoints of resource limits', async (t) => {
         [{ ...tokens, userid: 'uma' }, '/body/userid', /did you mean "userId"/]
       ] as const
     ) {
-      for (const what of ['check', 'track']) {
-        const response = await acme(`POST ${path}/${what}`, { body })
+      for (const action of ['check', 'track']) {
+        const response = await acme(`POST ${path}/${action}`, { body })
         refused(t, response, 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 60))
         t.match(response.body.details?.find(({ path }) => path === at), { message }, at)
       }

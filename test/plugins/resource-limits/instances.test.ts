@@ -18,7 +18,7 @@ test('changed rules apply on another server when it is notified, and counts appl
   t.same(await Promise.all([limitOf(here), limitOf(there)]), [-1, -1])
 
   for (const [changing, other, limit] of [[here, there, 7], [there, here, 9], [here, there, 3]] as const) {
-    const told = new Promise<void>((resolve) => {
+    const notified = new Promise<void>((resolve) => {
       const end = other.events.on('limits', () => {
         end()
         resolve()
@@ -26,7 +26,7 @@ test('changed rules apply on another server when it is notified, and counts appl
     })
     await changing.resourceLimits.replace('acme', [rule({ limit })])
     t.equal(await limitOf(changing), limit, 'at once where it was changed')
-    await told
+    await notified
     t.equal(await limitOf(other), limit, 'on the other server')
   }
   await here.resourceLimits.track(user(), use(2))

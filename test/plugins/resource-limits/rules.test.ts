@@ -21,14 +21,14 @@ function contradictions (rules: readonly Rule[]): string[] {
 
 test('the fault of each rule names the first rule for the same users', async (t) => {
   for (
-    const [rules, told] of [
+    const [rules, contradicted] of [
       [[forRoles('a'), forRoles('b'), rule({ period: 'week' }), rule({ metric: 'calls' }), rule({ resource: 'gpu' })], []],
       [[forRoles('a'), forRoles('b'), rule()], ['/body/2 /body/0']],
       [[forRoles('a'), rule({ period: 'week' }), rule(), rule(), forRoles('z')], ['/body/2 /body/0', '/body/3 /body/0', '/body/4 /body/2']],
       [[forRoles('a', 'b'), forRoles('c'), forRoles('c', 'b'), forRoles('c')], ['/body/2 /body/0', '/body/3 /body/1']],
       [[forRoles('a'), forRoles('__proto__', 'constructor'), forRoles('toString')], []]
     ] as const
-  ) t.same(contradictions(rules), told, JSON.stringify(rules))
+  ) t.same(contradictions(rules), contradicted, JSON.stringify(rules))
   t.equal(contradictions(Array.from({ length: 200 }, () => rule())).length, 50, 'of many the first')
 })
 

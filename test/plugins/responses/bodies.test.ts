@@ -4,7 +4,7 @@ import { connect, type Socket } from 'node:net'
 import { type Test, test } from 'tap'
 import { listen, type TestDocument, testServer } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
-import { eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
 
 const megabyte = 1_048_576
 const most = 64 // bodies of a megabyte that an account may have under way
@@ -56,7 +56,7 @@ test('bodies that stall fill only the share of their account, and others are ser
   for (const [name, path, headers] of [['declared', '/own', { ...acme, ...declared }], ['chunked', '/own', { ...acme, ...chunked }], ['without a tenant', '/open', declared]] as const) {
     const stalled = await Promise.all(Array.from({ length: most }, () => stall(t, origin, path, headers)))
     const own = path === '/own' ? acme : {}
-    await eventually(t, `${name}: the share is used`, async () => (await send(path, own))[0] === 429)
+    await until(`${name}: the share is used`, async () => (await send(path, own))[0] === 429)
     t.strictSame(await send(path, own), busy)
     t.strictSame(await send(path, own, 10_000), [200, undefined], 'small bodies are accepted')
     t.strictSame(await send('/own', globex), [200, undefined], 'another tenant')
@@ -65,7 +65,7 @@ test('bodies that stall fill only the share of their account, and others are ser
     t.match(refusal.received(), /^HTTP\/1\.1 429 [^]*connection: close/i, 'the body of the refused request is not awaited')
     t.same(stalled.filter(({ received }) => received() !== ''), [], 'the others still wait')
     for (const { socket } of stalled) socket.destroy()
-    await eventually(t, 'aborted bodies do not count', async () => (await send(path, own))[0] === 200)
+    await until('aborted bodies do not count', async () => (await send(path, own))[0] === 200)
   }
   for (let count = 0; count <= most; count++) t.strictSame(await send('/own', acme), [200, undefined], 'bodies that have arrived do not count')
 })

@@ -2,7 +2,7 @@
 import { test } from 'tap'
 import type { Claims } from '../../../lib/expressions/types.js'
 import { testApp } from '../../helpers/app.js'
-import { eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
 import { open } from '../tools/app.js'
 import { gate } from '../workflows/tools-app.js'
 
@@ -24,7 +24,7 @@ test('an account runs two calls of a large route at a time, and other accounts a
     })
   const calls = Array.from({ length: 5 }, () => held('acme', 'GET /large'))
   calls.push(held('globex', 'GET /large'), held('acme', 'GET /other'))
-  await eventually(t, 'those that may run have begun', () => begun.length === 4)
+  await until('those that may run have begun', () => begun.length === 4)
   t.strictSame([...begun].sort(), ['acme GET /large', 'acme GET /large', 'acme GET /other', 'globex GET /large'])
   door.open()
   t.strictSame((await Promise.all(calls)).map(({ length }) => length), calls.map(() => large.length))

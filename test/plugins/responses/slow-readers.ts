@@ -1,4 +1,4 @@
-/** Raw connections that send requests and read nothing until they are told to. */
+/** Raw connections that send requests and read nothing until the test says so. */
 import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { connect } from 'node:net'

@@ -5,7 +5,8 @@ import t, { type Test } from 'tap'
 import type { ResponsesOptions } from '../../../plugins/responses/index.js'
 import { testApp } from '../../helpers/app.js'
 import { listen } from '../../helpers/server.js'
-import { closedDoor, eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
+import { closedDoor } from '../queue/app.js'
 import { requestText, slowReader } from './slow-readers.js'
 
 const megabyte = 1_048_576
@@ -55,7 +56,7 @@ const of = (tenant: string) => ({ 'x-test-tenant': tenant })
 t.test("60 callers that never read use no more than their tenant's bound, and others are served", async (t) => {
   const { app, ended, origin } = await open(t, { maxUnsentBytes: 64 * megabyte, writeTimeoutMs: long })
   const readers = await Promise.all(Array.from({ length: 60 }, () => slowReader(t, origin, requestText('GET', '/large', of('a')))))
-  await eventually(t, 'all 60 were handled', () => ended.filter((line) => line.startsWith('/large')).length >= 60)
+  await until('all 60 were handled', () => ended.filter((line) => line.startsWith('/large')).length >= 60)
   t.ok(app.responses.unsentBytes > 0)
   t.ok(app.responses.unsentBytes <= 64 * megabyte, `${app.responses.unsentBytes} bytes`)
   const small = await fetch(`${origin}/small`, { headers: of('a') })
@@ -76,13 +77,13 @@ t.test("60 callers that never read use no more than their tenant's bound, and ot
   }))
   t.strictSame([...new Set(results.map(({ status }) => status))].sort(), [200, 429])
   t.ok(results.filter(({ status }) => status === 200).every(({ bytes }) => bytes > large), 'admitted callers get their whole response')
-  await eventually(t, 'nothing is held', () => app.responses.unsentBytes === 0)
+  await until('nothing is held', () => app.responses.unsentBytes === 0)
 })
 
 t.test('callers without a tenant are counted by address, even if they name a tenant', async (t) => {
   const { app, ended, origin } = await open(t, { maxUnsentBytes: 16 * megabyte, writeTimeoutMs: long })
   for (let index = 0; index < 3; index++) await slowReader(t, origin, requestText('GET', '/large', { 'x-tenant-id': `t${index}` }))
-  await eventually(t, 'all were handled', () => ended.length >= 3)
+  await until('all were handled', () => ended.length >= 3)
   t.strictSame(app.responses.unsentBytes, large + 2)
   t.equal((await fetch(`${origin}/large`, { headers: of('t0') })).status, 200, 'the tenant itself is not affected')
 })
@@ -90,7 +91,7 @@ t.test('callers without a tenant are counted by address, even if they name a ten
 t.test('a connection that reads nothing is closed', async (t) => {
   const { app, connections, origin } = await open(t, { writeTimeoutMs: 100 })
   const { read } = await slowReader(t, origin, requestText('GET', '/large', of('a')))
-  await eventually(t, 'the connection was accepted', () => connections.length === 1)
+  await until('the connection was accepted', () => connections.length === 1)
   await once(connections[0]!, 'close')
   t.equal(app.responses.unsentBytes, 0)
   const { status, bytes } = await read()
@@ -101,10 +102,10 @@ t.test('a connection that reads nothing is closed', async (t) => {
 t.test('the timeout ends with the response: a pipelined request may take longer', async (t) => {
   const { app, connections, origin } = await open(t, { writeTimeoutMs: 5000 })
   const { socket, read } = await slowReader(t, origin, requestText('GET', '/large', of('a')) + requestText('GET', '/held', of('a')))
-  await eventually(t, 'the response is counted', () => app.responses.unsentBytes > 0)
+  await until('the response is counted', () => app.responses.unsentBytes > 0)
   t.equal(connections[0]?.timeout, 5000)
   const end = read()
-  await eventually(t, 'it was read', () => app.responses.unsentBytes === 0)
+  await until('it was read', () => app.responses.unsentBytes === 0)
   t.equal(connections[0]?.timeout, 0)
   socket.destroy()
   await end
@@ -117,16 +118,16 @@ t.test("requests pipelined on one connection share the connection's bound", asyn
     origin,
     requestText('GET', '/large', of('a')).repeat(50) + requestText('GET', '/medium', of('a')).repeat(50)
   )
-  await eventually(t, 'all were handled', () => ended.length >= 100)
+  await until('all were handled', () => ended.length >= 100)
   t.ok(app.responses.unsentBytes <= 11 * megabyte, `${app.responses.unsentBytes} bytes`)
   socket.destroy()
-  await eventually(t, 'a lost connection frees the bytes of all its requests', () => app.responses.unsentBytes === 0)
+  await until('a lost connection frees the bytes of all its requests', () => app.responses.unsentBytes === 0)
 })
 
 t.test('a write beyond the bound loses its connection, and gets no error status', async (t) => {
   const { ended, origin } = await open(t, { maxUnsentBytes: 16 * megabyte, writeTimeoutMs: long })
   await slowReader(t, origin, requestText('GET', '/large', of('a')))
-  await eventually(t, 'it was handled', () => ended.length === 1)
+  await until('it was handled', () => ended.length === 1)
   const { read } = await slowReader(t, origin, requestText('POST', '/large', { ...of('a'), 'content-length': '0' }))
   t.equal((await read()).bytes, 0)
 })
@@ -168,7 +169,7 @@ t.test('a tenant has two concurrent large responses, and other tenants are not d
       if (status === 429) refused++
     }, () => {})
   }
-  await eventually(t, 'some are rejected at once', () => refused >= 8)
+  await until('some are rejected at once', () => refused >= 8)
   t.equal(refused, 8, 'beyond 100 waiting ones')
   t.equal(making.get('a'), 2)
   t.strictSame(await ask('b', 'no'), [200, megabyte + 2], 'another tenant is served meanwhile')

@@ -48,10 +48,10 @@ test('a change on one server is served by the other; uses of both are counted; e
     ['POST /tenant/secrets', { key: 'a', value: one, expiresAt: new Date(clock.now() + 1000).toISOString() }, { a: one }]
   ]
   for (const [target, body, values] of steps) {
-    const told = heard(there, 'acme')
+    const notified = heard(there, 'acme')
     t.ok((await acme(target, body === undefined ? {} : { body })).status < 300, target)
     t.same(await valuesOf(here, 'acme'), values, `${target}: at once where it was changed`)
-    await told
+    await notified
     t.same(await valuesOf(there, 'acme'), values, `${target}: on the other server`)
   }
   for (const app of [here, there]) for (let index = 0; index < 10; index++) app.secrets.accessed('acme', ['a'])

@@ -95,10 +95,10 @@ test('a rejection names the fault without the value', async (t) => {
   ]
   for (const [body, path] of cases) {
     const response = await post(body)
-    const what = JSON.stringify(body).slice(0, 80)
-    refused(t, response, 400, 'VALIDATION_FAILED', what)
-    t.match(response.body.details, [{ path }], what)
-    t.notOk(response.text.includes(first), `nothing of the value: ${what}`)
+    const label = JSON.stringify(body).slice(0, 80)
+    refused(t, response, 400, 'VALIDATION_FAILED', label)
+    t.match(response.body.details, [{ path }], label)
+    t.notOk(response.text.includes(first), `nothing of the value: ${label}`)
   }
   const broken = await acme('POST /tenant/secrets', { raw: `{"key": "a", "value": "${first}"` })
   refused(t, broken, 400, 'BAD_REQUEST')

@@ -1,7 +1,8 @@
 /** A logout applies on every server of the database, whatever their clocks, and an acknowledged one is not lost. */
 import { test } from 'tap'
-import { startInstance, until } from '../../helpers/instances.js'
+import { startInstance } from '../../helpers/instances.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { postgresSection } from '../auth/app.js'
 import { fakeClock } from '../secrets/app.js'
 import { open } from './app.js'
@@ -11,9 +12,9 @@ test('servers with different clocks agree on the order', async (t) => {
   const clock = fakeClock()
   const behind = await open(t, engine, { tenants: ['acme'], ...clock })
   const ahead = await open(t, engine, { now: () => clock.now() + 4000 })
-  const both = async (token: string, expected: number, what: string) => {
+  const both = async (token: string, expected: number, label: string) => {
     for (const [name, { status }] of [['behind', behind], ['ahead', ahead]] as const) {
-      await until(t, `${what}, on the server that is ${name}`, async () => await status(token) === expected)
+      await until(`${label}, on the server that is ${name}`, async () => await status(token) === expected)
     }
   }
   const [early, late] = [await behind.enter(), await ahead.enter()]
@@ -41,11 +42,11 @@ test('a logout applies in another process, and survives a kill of its own', asyn
   t.same(await Promise.all([one, two, other].map(status)), [200, 200, 200])
 
   t.equal(await end('/auth/logout', one), 200)
-  await until(t, 'a logout', async () => await status(one) === 401)
+  await until('a logout', async () => await status(one) === 401)
   t.equal(await status(two), 200)
   t.equal(await end('/auth/logout-all', two), 200)
   await killed.stop('SIGKILL')
-  await until(t, 'a logout everywhere applies although its server was killed', async () => await status(two) === 401)
+  await until('a logout everywhere applies although its server was killed', async () => await status(two) === 401)
   t.equal(await status(other), 200)
   // Nothing of it is only in memory.
   const fresh = await open(t, engine)

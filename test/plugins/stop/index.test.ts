@@ -203,16 +203,16 @@ t.test('the delay ends by itself; without a port, or when it is skipped, there i
 
 t.test('an app without this plugin reports its stop too, once', async (t) => {
   const app = Fastify()
-  const told: string[] = []
+  const order: string[] = []
   whenStopping(app, async () => {
-    told.push('stopping')
+    order.push('stopping')
   })
   app.addHook('onClose', async () => {
-    told.push('closed')
+    order.push('closed')
   })
   await app.ready()
   await app.close()
-  t.same(told, ['stopping', 'closed'])
+  t.same(order, ['stopping', 'closed'])
 })
 
 t.test('an invalid delay is rejected', async (t) => {

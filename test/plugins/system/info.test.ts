@@ -6,8 +6,8 @@ import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testDocument, testServers } from '../../helpers/server.js'
 import { signToken, testSecret } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller, refused } from '../../http/caller.js'
-import { eventually } from '../queue/app.js'
 
 const admin = { token: signToken({ role: 'admin', sub: 'ops' }) }
 const digest = /^[0-9a-f]{16}$/
@@ -44,7 +44,7 @@ test('two servers of one database report each other', async (t) => {
   await t.test('running servers are listed with their kinds', async (t) => {
     const { instance } = (await askSecond('GET /system/info')).body
     const alive = async () => (await ask('GET /system/info')).body
-    await eventually(t, 'both are listed', async () => listed(await alive()).length === 2)
+    await until('both are listed', async () => listed(await alive()).length === 2)
     const body = await alive()
     t.match(body['instance'], id)
     t.same(listed(body), [String(body['instance']), String(instance)].sort())

@@ -173,9 +173,9 @@ async function deletes (t: Test, engine: DatabaseSection): Promise<void> {
   for (const [table, count] of Object.entries(await rowsOf(app, 'a', uuids.a))) t.ok(count > 0, `${table} has rows of the tenant`)
   t.ok(Object.values(before).every((count) => count > 0))
 
-  const told: string[] = []
+  const calls: string[] = []
   app.tenants.onDelete(async (tenant) => {
-    told.push(`${tenant} ${Object.values(await rowsOf(app, tenant)).join('')}`)
+    calls.push(`${tenant} ${Object.values(await rowsOf(app, tenant)).join('')}`)
   })
   const heard = new Set<string>()
   for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'limits', 'tenant'] as const) {
@@ -189,7 +189,7 @@ async function deletes (t: Test, engine: DatabaseSection): Promise<void> {
   t.same(await rowsOf(app, 'b', uuids.b), before, 'and all of the other tenant')
   t.same(await run(app, 'select id from tenantry.tenants order by id'), [{ id: uuids.b }, { id: 'b' }])
   t.same(await run(app, "select id from tenantry.deleted_tenants where id = 'a'"), [{ id: 'a' }])
-  t.match(told, [/^a 0+$/, new RegExp(`^${uuids.a} 0+$`)], 'listeners are notified afterwards')
+  t.match(calls, [/^a 0+$/, new RegExp(`^${uuids.a} 0+$`)], 'listeners are notified afterwards')
   for (const topic of ['config', 'secrets', 'roles', 'api-keys', 'limits', 'tenant']) {
     t.ok(heard.has(`${topic} a`), `caches of ${topic} are notified`)
   }

@@ -14,14 +14,14 @@ async function leftAfterGap (t: Test, cache: CacheSection): Promise<string | und
   })
   await app.cache.set('acme', 'k', 'kept', 60_000)
   t.equal(await found(app.cache.get('acme', 'k')), 'kept')
-  const told = new Promise<void>((resolve) => {
+  const notified = new Promise<void>((resolve) => {
     app.events.onGap(resolve)
   })
   const ended = await database.query(
     "select pg_terminate_backend(pid) from pg_stat_activity where datname = current_database() and application_name = 'tenantry notices'"
   )
   t.equal(ended.length, 1)
-  await told
+  await notified
   return found(app.cache.get('acme', 'k'))
 }
 

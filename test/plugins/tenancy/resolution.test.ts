@@ -10,6 +10,7 @@ import type { DatabaseSection } from '../../helpers/postgres.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TokenClaims } from '../../helpers/tokens.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 
 interface Options extends TenancyOptions {
   readonly engine?: DatabaseSection
@@ -268,9 +269,9 @@ test('tenants that do not exist', async (t) => {
       t.match(response, /404 TENANTRY_TENANT_UNKNOWN|401 TENANTRY_TOKEN_INVALID/, `issued at ${iat}`)
     }
     t.equal(looksOf(app) - looked, 1, 'old tokens cost one lookup a second, and write nothing')
-    const told = async (iat: number | undefined) =>
+    const messageFor = async (iat: number | undefined) =>
       (await app.inject({ url: '/user', headers: bearer(Object.assign({ tenant_id: 'gone' }, { iat })) })).json().message
-    t.equal(await told(0), 'The token is older than the deletion of a tenant with this id: get a new token')
+    t.equal(await messageFor(0), 'The token is older than the deletion of a tenant with this id: get a new token')
     t.equal(await tenantOf(app, '/user', admin, 'gone'), unknown)
     t.not(await deletedAt(), null)
     t.equal(await tenantOf(app, '/user', { tenant_id: 'gone', iat: Math.floor(Number(await deletedAt())) + 1 }), 'gone')
@@ -290,7 +291,7 @@ test('tenants that do not exist', async (t) => {
 
   await t.test("a server is notified of another's changes", async (t) => {
     const [one, two] = [await appWith(t, { engine, tenants: ['shared'] }), await appWith(t, { engine, tenants: [] })]
-    const responses = (expected: string) => until(async () => await tenantOf(two, '/user', { tenant_id: 'shared', iat: 1 }) === expected)
+    const responses = (expected: string) => until('the other server knows the tenant', async () => await tenantOf(two, '/user', { tenant_id: 'shared', iat: 1 }) === expected)
     await responses('shared')
     await one.tenants.update('shared', { status: 'suspended' })
     await responses(suspended)
@@ -299,7 +300,7 @@ test('tenants that do not exist', async (t) => {
     await one.tenants.delete('shared')
     await responses(unknown)
     await one.tenants.create({ id: 'shared', name: 'Shared' })
-    await until(async () => await tenantOf(two, '/user', { tenant_id: 'shared', iat: Math.floor(Date.now() / 1000) + 2 }) === 'shared')
+    await until('the other server accepts new tokens', async () => await tenantOf(two, '/user', { tenant_id: 'shared', iat: Math.floor(Date.now() / 1000) + 2 }) === 'shared')
   })
 })
 
@@ -321,12 +322,3 @@ test('unknown ids from anonymous callers cost little', async (t) => {
   for (const id of ['acme', 'globex']) t.equal(await tenantOf(app, '/user', { tenant_id: id }), id)
   t.equal(looksOf(app) - looked, 28, 'they evict no tenant from the cache')
 })
-
-/** Notifications from other servers take up to a second. */
-async function until (holds: () => Promise<boolean>): Promise<void> {
-  const end = Date.now() + 60_000
-  while (!await holds()) {
-    if (Date.now() > end) throw new Error('the condition did not become true')
-    await new Promise((resolve) => setTimeout(resolve, 20))
-  }
-}

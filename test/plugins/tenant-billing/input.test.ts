@@ -191,10 +191,10 @@ test('access, secrets and input are checked before the provider is called', asyn
   })
 
   await t.test('all faults are reported together, with the valid values', async (t) => {
-    const told = async (target: string, body: object) =>
+    const faultsFor = async (target: string, body: object) =>
       (await admin(target, { body })).body.details?.map(({ path, message }) => `${path} ${message}`).sort()
     t.strictSame(
-      await told('POST /billing/tenant/checkout', {
+      await faultsFor('POST /billing/tenant/checkout', {
         productPriceId: 'price/1',
         customerEmail: 'ada',
         successUrl: '/thanks',
@@ -208,7 +208,7 @@ test('access, secrets and input are checked before the provider is called', asyn
       ]
     )
     t.strictSame(
-      await told('POST /billing/tenant/products', {
+      await faultsFor('POST /billing/tenant/products', {
         name: 'Berth',
         prices: [{ amount: 2900, currency: 'usd', interval: 'month' }, { amount: 29_000, currency: 'usd', interval: 'year' }]
       }),
@@ -217,7 +217,7 @@ test('access, secrets and input are checked before the provider is called', asyn
       ]
     )
     t.strictSame(
-      await told('POST /billing/tenant/products', { name: 'Berth', prices: [{ amount: 29.5, currency: 'USD', interval: 'monthly' }] }),
+      await faultsFor('POST /billing/tenant/products', { name: 'Berth', prices: [{ amount: 29.5, currency: 'USD', interval: 'monthly' }] }),
       [
         '/body/prices/0/amount must be an integer',
         '/body/prices/0/currency must be an ISO 4217 currency code in lower case that payprov supports, such as usd',

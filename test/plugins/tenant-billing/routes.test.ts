@@ -90,8 +90,8 @@ test("two tenants sell through their own accounts, and neither reaches the other
     t.same((await acme(`DELETE /billing/tenant/subscriptions/${sold.id}?atPeriodEnd=true`)).body, later)
     t.same((await acme(`DELETE /billing/tenant/subscriptions/${sold.id}?atPeriodEnd=true`)).body, later, 'a second time')
     const canceled = { success: true, subscription: { ...subscription, status: 'canceled' }, cancelAtPeriodEnd: true }
-    for (const what of ['now', 'a second time']) {
-      t.same((await acme(`DELETE /billing/tenant/subscriptions/${sold.id}`)).body, canceled, what)
+    for (const label of ['now', 'a second time']) {
+      t.same((await acme(`DELETE /billing/tenant/subscriptions/${sold.id}`)).body, canceled, label)
     }
     t.same((await acme(`GET /billing/tenant/customers/${sold.customer_id}/state`)).body, {
       customerId: sold.customer_id,

@@ -29,10 +29,10 @@ test('a server knows the changes of roles and keys that another one made', async
 
   t.same([await hereEditor?.(), await thereEditor?.()], [[403, 403], [403, 403]])
   for (const [permissions, expected] of [[['articles:write'], 200], [[], 403]] as const) {
-    const told = heard(there.app, 'roles')
+    const notified = heard(there.app, 'roles')
     await acme('PUT /tenant/rbac', { body: { enabled: true, roles: [{ name: 'editor', permissions }] } })
     t.same(await hereEditor?.(), [expected, expected], 'at once where it was changed')
-    await told
+    await notified
     t.same(await thereEditor?.(), [expected, expected], 'on the other server')
   }
 

@@ -57,7 +57,7 @@ export const document: TestDocument = {
 }
 
 export type Probe = (
-  what: 'list' | 'call',
+  operation: 'list' | 'call',
   body?: object,
   headers?: Record<string, string>
 ) => Promise<{ status: number, body: { tools?: ProbeTool[], result?: unknown, message?: string, code?: string } }>
@@ -90,10 +90,10 @@ export async function open (t: Test, own: TestDocument = document, options: Test
       options.prepare?.(app)
     }
   })
-  const probe = (own: Record<string, string>, remoteAddress?: string): Probe => async (what, body = {}, headers = {}) => {
+  const probe = (own: Record<string, string>, remoteAddress?: string): Probe => async (operation, body = {}, headers = {}) => {
     const response = await app.inject({
       method: 'POST',
-      url: `/probe/${what}`,
+      url: `/probe/${operation}`,
       headers: { ...own, ...headers, 'content-type': 'application/json' },
       payload: body,
       ...remoteAddress !== undefined && { remoteAddress }

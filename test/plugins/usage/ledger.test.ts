@@ -7,8 +7,8 @@ import { noFigures } from '../../../plugins/usage/counts.js'
 import { maxAmount } from '../../../plugins/usage/metrics.js'
 import { createUsage } from '../../../plugins/usage/service.js'
 import { createUsageStore, type UsageStore } from '../../../plugins/usage/store.js'
-import { until } from '../../helpers/instances.js'
 import { forEachEngine, postgresDatabase, postgresServer } from '../../helpers/postgres.js'
+import { until } from '../../helpers/until.js'
 import { fakeClock, ledgerOf, open, type Opened } from './app.js'
 
 // One app for each engine, in which each test has its own tenants.
@@ -239,7 +239,7 @@ test('during a database outage figures wait, and are written afterwards', async 
   await t.rejects(app.usage.summary('acme'), { code: 'TENANTRY_DATABASE_UNAVAILABLE' })
   await server.start()
   // Automatically, within a few heartbeats.
-  await until(t, 'usage is written again', async () => (await ledgerOf(app).catch(() => null))?.['acme llm_tokens 2026-06'] === 15)
+  await until('usage is written again', async () => (await ledgerOf(app).catch(() => null))?.['acme llm_tokens 2026-06'] === 15)
   t.match(await app.usage.summary('acme'), { api_calls: 31, llm_tokens: 15 })
   t.match(await app.usage.report('acme'), { usage: { websocket: { rooms: { current: 1 }, connections: { current: 0 } } } })
   const { rows } = await sql`select from tenantry.usage_reservations`.execute(app.db)

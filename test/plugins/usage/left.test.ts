@@ -4,7 +4,8 @@ import { failure } from '../../../lib/errors.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { listen } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
-import { closedDoor, eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
+import { closedDoor } from '../queue/app.js'
 import { fakeClock, open } from './app.js'
 
 const config = { access: 'user' } as const
@@ -68,9 +69,9 @@ test('a caller who disconnects after its body was read is counted', async (t) =>
     const before = begun.length
     const socket = connect(port, '127.0.0.1')
     socket.write(requests.join(''))
-    await eventually(t, 'they have begun', () => begun.length === before + requests.length)
+    await until('they have begun', () => begun.length === before + requests.length)
     socket.destroy()
-    await eventually(t, 'the server has noticed the disconnect', () => connections === 0)
+    await until('the server has noticed the disconnect', () => connections === 0)
   }
   async function counted (): Promise<{ calls: number, bytes: number }> {
     const { api_calls: calls, bandwidth_bytes: bytes } = await app.usage.summary('acme')
@@ -89,11 +90,11 @@ test('a caller who disconnects after its body was read is counted', async (t) =>
   await leave(remove('/porch/limited'))
   t.same(await counted(), { calls: 4, bytes: 4 * length }, 'before their tenant is known they count for none')
   porch.open()
-  await eventually(t, 'the handlers have run, and others were rejected', () => ended.length === 4)
+  await until('the handlers have run, and others were rejected', () => ended.length === 4)
   t.same(await counted(), { calls: 6, bytes: 4 * length }, 'afterwards they count, except rejected ones')
 
   hall.open()
-  await eventually(t, 'all have ended', () => ended.length === 7)
+  await until('all have ended', () => ended.length === 7)
   t.same(await counted(), { calls: 6, bytes: 4 * length }, 'each counts once, whatever its handler does later')
 
   const injected = await app.inject({ method: 'POST', url: '/at-once', headers: { authorization: `Bearer ${token}` }, payload: { a: 12 } })

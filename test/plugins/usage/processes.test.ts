@@ -1,10 +1,10 @@
 import autocannon from 'autocannon'
 import { test } from 'tap'
-import { until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { type Program, startProgram } from '../../helpers/program.js'
 import { testDocument, testEnv } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { remoteCaller } from '../../http/caller.js'
 import { smallPlans } from './app.js'
 
@@ -70,7 +70,7 @@ test(
     await reserve({ counter: 'storage_bytes', amount: 500, used: 400 })
     await reserve({ counter: 'llm_tokens', amount: 1000 })
     await reserve({ counter: 'storage_bytes', amount: 1000 })
-    await until(t, 'counts are written automatically', async () => await calls('globex') === sent)
+    await until('counts are written automatically', async () => await calls('globex') === sent)
     const last = await load(killed, 'globex', 500)
     t.equal(await killed.stop('SIGKILL'), null)
 
@@ -82,7 +82,6 @@ test(
       "update tenantry.usage_instances set seen_at = seen_at - interval '30 seconds' where id in (select instance_id from tenantry.usage_reservations where tenant_id = 'globex')"
     )
     await until(
-      t,
       "a dead process's reservations are booked by the other process, since a provider may have charged them",
       async () => await amount('globex', 'llm_tokens') === tokens + 1000
     )

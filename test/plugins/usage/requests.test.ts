@@ -4,10 +4,10 @@ import { Readable } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
 import { failure } from '../../../lib/errors.js'
-import { until } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { listen } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { fakeClock, ledgerOf, open } from './app.js'
 
 const text = 'ä'.repeat(5000) // 10,000 bytes
@@ -160,7 +160,7 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
       head('GET /empty'),
     (received) => responses(received) === 4
   )
-  await until(t, 'pipelined requests', async () => (await app.usage.summary('acme')).api_calls === last.calls + 4)
+  await until('pipelined requests', async () => (await app.usage.summary('acme')).api_calls === last.calls + 4)
   t.same(await counted(), { calls: 4, bytes: 10_000 + 2 + '{"length":2}'.length })
 
   const started = new Promise<void>((resolve) =>
@@ -169,7 +169,7 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
     })
   )
   await send(head('GET /held?1') + head('GET /held?2') + head('GET /held?3'), started)
-  await until(t, 'aborted requests', async () => (await app.usage.summary('acme')).api_calls === last.calls + 3)
+  await until('aborted requests', async () => (await app.usage.summary('acme')).api_calls === last.calls + 3)
   await ask('/release')
   t.same(await counted(), { calls: 3, bytes: 0 }, 'they count once, and nothing was sent to them')
 
@@ -177,14 +177,14 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
     head('POST /length', 'content-type: application/json\r\ncontent-length: 900000\r\n') + '{"a":"',
     new Promise((resolve) => setImmediate(resolve))
   )
-  await until(t, 'an aborted upload', async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
+  await until('an aborted upload', async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
   t.ok((await counted()).bytes < 1000, 'bytes that did not arrive do not count')
 
   await send(
     head('POST /length', 'content-type: application/json\r\ncontent-length: 90000000\r\n') + '{"a":"',
     (received) => received.includes('413')
   )
-  await until(t, 'a rejected body', async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
+  await until('a rejected body', async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
   t.ok((await counted()).bytes < 2000)
 
   await send(
@@ -193,7 +193,6 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
   )
   await send(head('GET /late'), (received) => received.includes('begun'))
   await until(
-    t,
     'a response before the body arrived, and an aborted one',
     async () => (await app.usage.summary('acme')).api_calls === last.calls + 2
   )
@@ -203,7 +202,7 @@ test('every request of a tenant counts once, with the bytes of its bodies', asyn
 
   for (const path of ['/large', '/large-stream']) {
     await send(head(`GET ${path}`), (received) => received.length > 200_000)
-    await until(t, `an aborted download of ${path}`, async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
+    await until(`an aborted download of ${path}`, async () => (await app.usage.summary('acme')).api_calls === last.calls + 1)
     const { bytes } = await counted()
     // A body in one piece is handed to the connection as a whole.
     t.ok(bytes > 200_000 - 1000 && bytes <= 30_000_000, `bytes handed to the connection count: ${bytes}`)

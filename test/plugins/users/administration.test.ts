@@ -1,9 +1,9 @@
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
-import { until } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
+import { until } from '../../helpers/until.js'
 import { caller, refused, type Reply } from '../../http/caller.js'
 import { platformKey } from '../auth/app.js'
 import { addUser, password } from '../login/app.js'
@@ -169,8 +169,8 @@ test('disabling a user ends its sessions and keys on every server', async (t) =>
   const there = await open(t, engine, { clock: here.clock })
   await addUser(here.app, 'acme', boss, 'admin')
   const admin = await as(here, 'acme', boss)
-  const ends = async (what: string, change: (id: string) => Promise<Reply>, keepsSession: boolean) => {
-    const address = `${what}@example.com`
+  const ends = async (label: string, change: (id: string) => Promise<Reply>, keepsSession: boolean) => {
+    const address = `${label}@example.com`
     const id = await addUser(here.app, 'acme', address, 'admin')
     const { body: { token, refreshToken } } = await here.logIn('acme', address)
     const { body: { key, id: keyId } } = await here.ask('POST /tenant/api-keys', {
@@ -186,17 +186,17 @@ test('disabling a user ends its sessions and keys on every server', async (t) =>
     for (const server of [here, there]) {
       t.same([await status(server, token), (await byKey(server, key)).status, (await byKey(server, second)).status], [200, 200, 200])
     }
-    t.equal((await change(id)).status, 200, what)
+    t.equal((await change(id)).status, 200, label)
     for (const server of [here, there]) {
-      await until(t, `${what}: the token`, async () => await status(server, token) === 401)
+      await until(`${label}: the token`, async () => await status(server, token) === 401)
       for (const text of [key, second]) {
-        await until(t, `${what}: the API key`, async () => (await byKey(server, text)).status === (keepsSession ? 200 : 401))
+        await until(`${label}: the API key`, async () => (await byKey(server, text)).status === (keepsSession ? 200 : 401))
       }
     }
     t.equal(
       (await there.ask('POST /auth/refresh', { body: { refreshToken } })).status,
       keepsSession ? 200 : 401,
-      `${what}: the refresh token`
+      `${label}: the refresh token`
     )
     const rows = await here.app.db.selectFrom('tenantry.audit_log').select('target').where('action', '=', 'api_key.delete')
       .where('target', '=', String(keyId)).execute()

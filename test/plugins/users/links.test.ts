@@ -67,9 +67,9 @@ test('all invalid links get the same rejection: expired, modified, of another te
   await addUser(app, 'acme', boss, 'admin')
   await addUser(app, 'acme', 'reset@example.com')
   const refusals: Reply[] = []
-  const fails = async (kind: Kind, token: string, what: string, request: object = {}) => {
+  const fails = async (kind: Kind, token: string, label: string, request: object = {}) => {
     const response = await use(opened, kind, token, request)
-    refused(t, response, 400, 'LINK_INVALID', `${kind} ${what}`)
+    refused(t, response, 400, 'LINK_INVALID', `${kind} ${label}`)
     refusals.push(response)
   }
   const kinds: readonly Kind[] = ['reset', 'invite', 'verify']
@@ -99,23 +99,23 @@ test('links end with their recipient, and invitations with their sender', async 
   const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
   const { app, ask, clock, mails } = opened
   await addUser(app, 'acme', boss, 'admin')
-  const change = async (id: string, what: 'disabled' | 'deleted') => {
+  const change = async (id: string, ending: 'disabled' | 'deleted') => {
     const token = await tokenOfBoss(opened)
-    const response = what === 'disabled'
+    const response = ending === 'disabled'
       ? await ask(`PATCH /users/${id}`, { token, body: { status: 'disabled' } })
       : await ask(`DELETE /users/${id}`, { token })
-    t.equal(response.status, 200, what)
+    t.equal(response.status, 200, ending)
   }
-  for (const what of ['disabled', 'deleted'] as const) {
-    const address = `${what}@example.com`
+  for (const ending of ['disabled', 'deleted'] as const) {
+    const address = `${ending}@example.com`
     const verify = await linkOf(t, opened, 'verify', address)
     const reset = await linkOf(t, opened, 'reset', address)
     const { body: { user } } = await opened.logIn('acme', address)
-    await change(String(Object(user).id), what)
+    await change(String(Object(user).id), ending)
     for (const [kind, token] of [['verify', verify], ['reset', reset]] as const) {
-      refused(t, await use(opened, kind, token), 400, 'LINK_INVALID', `${kind} of a user who is ${what}`)
+      refused(t, await use(opened, kind, token), 400, 'LINK_INVALID', `${kind} of a user who is ${ending}`)
     }
-    if (what === 'disabled') {
+    if (ending === 'disabled') {
       const enable = (status: string) =>
         tokenOfBoss(opened).then((token) => ask(`PATCH /users/${String(Object(user).id)}`, { token, body: { status } }))
       t.equal((await enable('active')).status, 200)
@@ -130,21 +130,21 @@ test('links end with their recipient, and invitations with their sender', async 
     await opened.settled()
     t.equal(mails.length, before, 'and no mail is sent')
 
-    const author = await addUser(app, 'acme', `author-${what}@example.com`, 'admin')
-    const { body: { token: ofAuthor } } = await opened.logIn('acme', `author-${what}@example.com`)
+    const author = await addUser(app, 'acme', `author-${ending}@example.com`, 'admin')
+    const { body: { token: ofAuthor } } = await opened.logIn('acme', `author-${ending}@example.com`)
     t.equal(
-      (await ask('POST /users/invite', { token: String(ofAuthor), body: { email: `friend-${what}@example.com`, role: 'admin' } })).status,
+      (await ask('POST /users/invite', { token: String(ofAuthor), body: { email: `friend-${ending}@example.com`, role: 'admin' } })).status,
       201
     )
     await opened.settled()
     const mail = mails.at(-1)
-    await change(author, what)
+    await change(author, ending)
     refused(
       t,
       await use(opened, 'invite', mail === undefined ? '' : tokenOf(mail)),
       400,
       'LINK_INVALID',
-      `an invitation whose sender is ${what}`
+      `an invitation whose sender is ${ending}`
     )
     clock.forward(60 * minute)
   }

@@ -1,6 +1,5 @@
 /** The plugin webhooks in its own app, with only its dependencies; and receivers. */
 import type { ServerResponse } from 'node:http'
-import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyInstance } from 'fastify'
 import { Webhook } from 'standardwebhooks'
 import type { Test } from 'tap'
@@ -114,16 +113,4 @@ export function verify (secret: string, { body, headers }: Arrived): unknown {
     'webhook-timestamp': String(headers['webhook-timestamp']),
     'webhook-signature': String(headers['webhook-signature'])
   })
-}
-
-const deadline = 60_000 // ms
-
-/** Polls until the condition is true; fails the test after a deadline. */
-export async function until (t: Test, what: string, isSo: () => boolean | Promise<boolean>): Promise<void> {
-  const end = performance.now() + deadline
-  while (performance.now() < end) {
-    if (await isSo()) return
-    await sleep(10)
-  }
-  t.fail(`${what}: not within ${deadline} ms`)
 }

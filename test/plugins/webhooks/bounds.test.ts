@@ -14,9 +14,9 @@ const webhook = { name: 'out', url: 'https://example.com/', events: ['entity.*']
 const compiled = compileOutboundWebhook(webhook, '', { faults: new FaultList(), env: {}, sources: tenantWebhookSources }, 'tenant')
 
 function book (): SubscriberDirectory {
-  const nobody: Subscribers = { version: null, webhooks: [], kinds: new Set(), entities: false }
+  const noSubscribers: Subscribers = { version: null, webhooks: [], kinds: new Set(), entities: false }
   const own: Subscribers = { version: 1, webhooks: [compiled], kinds: compiled.kinds, entities: true }
-  return { platform: nobody, of: () => own, within: () => own, forget () {}, close () {} }
+  return { platform: noSubscribers, of: () => own, within: () => own, forget () {}, close () {} }
 }
 
 test("a large number of a tenant's events does not delay others", async (t) => {

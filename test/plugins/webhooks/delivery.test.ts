@@ -3,7 +3,8 @@ import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
-import { open, type Receiver, receiver, until, verify } from './app.js'
+import { until } from '../../helpers/until.js'
+import { open, type Receiver, receiver, verify } from './app.js'
 
 const minute = 60_000 // ms
 const hour = 60 * minute
@@ -50,7 +51,7 @@ test('a committed event arrives once, signed, and one that was rolled back never
       /undone/
     )
     await tell('acme', 'x{{secret:hook}}')
-    await until(t, 'both webhooks have received it', () => hears.requests.length > 0 && other.requests.length > 0)
+    await until('both webhooks have received it', () => hears.requests.length > 0 && other.requests.length > 0)
 
     const { body: { secret } } = await as('acme')('GET /webhooks/secret')
     t.match(secret, /^whsec_[A-Za-z0-9+/]{43}=$/)
@@ -68,7 +69,7 @@ test('a committed event arrives once, signed, and one that was rolled back never
     t.not((await as('globex')('GET /webhooks/secret')).body['secret'], secret)
     t.not((await as()('GET /webhooks/secret')).body['secret'], secret, 'nor does the platform get it')
 
-    await until(t, 'the log contains it', async () => (await as('acme')('GET /webhooks/deliveries?status=delivered')).body.data?.length === 2)
+    await until('the log contains it', async () => (await as('acme')('GET /webhooks/deliveries?status=delivered')).body.data?.length === 2)
     const log = await as('acme')('GET /webhooks/deliveries')
     t.match(log.body, {
       data: [{
@@ -121,12 +122,12 @@ test('a receiver that was down gets every event, in the order of its entity', as
   const { app, clock, tell, forward } = await open(t, await own(t), { tenants: { acme: [to(hears)] } })
   hears.respond = fails(503)
   await tell('acme', 1)
-  await until(t, 'it was tried', () => hears.requests.length === 1)
+  await until('it was tried', () => hears.requests.length === 1)
   const [first] = hears.requests
   const waiting = async () =>
     await app.db.selectFrom('tenantry.webhook_deliveries').select(['next_attempt_at as next', 'attempts', 'holder'])
       .where('next_attempt_at', 'is not', null).execute()
-  await until(t, 'it waits', async () => (await waiting())[0]?.holder === null)
+  await until('it waits', async () => (await waiting())[0]?.holder === null)
   const [delivery] = await waiting()
   t.ok(
     delivery?.next !== null && delivery !== undefined && delivery.next.getTime() - clock.now() <= 10_000,
@@ -147,8 +148,8 @@ test('a receiver that was down gets every event, in the order of its entity', as
     const tried = hears.requests.length
     forward(4 * minute)
     const due = (await waiting()).some(({ next, holder }) => holder === null && next !== null && next.getTime() <= clock.now())
-    if (due) await until(t, 'it is tried again', () => hears.requests.length > tried)
-    await until(t, 'nothing is being sent', async () => (await waiting()).every(({ holder }) => holder === null))
+    if (due) await until('it is tried again', () => hears.requests.length > tried)
+    await until('nothing is being sent', async () => (await waiting()).every(({ holder }) => holder === null))
   }
   t.ok(new Set(hears.values()).size === 2 && !hears.values().includes(2), 'later ones wait')
   t.strictSame(
@@ -160,13 +161,12 @@ test('a receiver that was down gets every event, in the order of its entity', as
   hears.requests.length = 0
   hears.respond = fails(200)
   forward(hour)
-  await until(t, 'all of them arrived', () => {
+  await until('all of them arrived', () => {
     forward(1000)
     return hears.requests.length >= 5
   })
   t.strictSame(hears.values().filter((value) => value !== 'other'), [1, 2, 3, 4])
   await until(
-    t,
     'nothing waits',
     async () =>
       (await app.db.selectFrom('tenantry.webhook_deliveries').select('id').where('status', '<>', 'delivered').execute()).length === 0
@@ -195,17 +195,17 @@ test("a receiver's response means accepted, retry, or unwanted", async (t) => {
     }, { lastStatus: null, lastError: /no connection/ }]
   ]
   await tell('acme', 'x')
-  await until(t, 'it arrived', async () => (await outcome('out'))?.['status'] === 'delivered')
-  for (const name of ['inside', 'gone']) await until(t, 'all were tried', async () => (await outcome(name))?.['lastError'] !== null)
+  await until('it arrived', async () => (await outcome('out'))?.['status'] === 'delivered')
+  for (const name of ['inside', 'gone']) await until('all were tried', async () => (await outcome(name))?.['lastError'] !== null)
   t.match(await outcome('inside'), { status: 'pending', lastStatus: null, lastError: /private or forbidden/, url: 'http://127.0.0.2:9/' })
   t.match(await outcome('gone'), { status: 'pending', lastStatus: null, lastError: /secret.*no value/, url: 'https://{{secret:none}}/' })
   const id = String((await outcome('out'))?.['id'])
-  for (const [what, response, expected] of responses) {
-    await t.test(what, async (t) => {
+  for (const [label, response, expected] of responses) {
+    await t.test(label, async (t) => {
       const before = hears.requests.length
       hears.respond = response
       t.equal((await as('acme')(`POST /webhooks/deliveries/${id}/redeliver`)).status, 202)
-      await until(t, 'it is tried again, and the log says why', async () => {
+      await until('it is tried again, and the log says why', async () => {
         const row = await outcome('out')
         return hears.requests.length > before &&
           Object.entries(expected).every(([name, value]) =>
@@ -218,17 +218,16 @@ test("a receiver's response means accepted, retry, or unwanted", async (t) => {
   t.equal(hears.requests.filter(({ path }) => path.includes('elsewhere')).length, 0, 'no redirect is followed')
   hears.respond = fails(410)
   forward(hour)
-  await until(t, 'it is unwanted', async () => (await outcome('out'))?.['status'] === 'failed')
+  await until('it is unwanted', async () => (await outcome('out'))?.['status'] === 'failed')
   t.match(await outcome('out'), { lastStatus: 410, nextAttemptAt: null })
-  await until(t, 'the others have their retries', async () => Number((await outcome('inside'))?.['attempts']) > 1)
+  await until('the others have their retries', async () => Number((await outcome('inside'))?.['attempts']) > 1)
   for (let day = 0; day < 26 && (await outcome('inside'))?.['status'] === 'pending'; day++) {
     const attempts = Number((await outcome('inside'))?.['attempts'])
     forward(hour)
     await until(
-      t,
       'it is tried again',
       async () => Number((await outcome('inside'))?.['attempts']) > attempts || (await outcome('inside'))?.['status'] === 'failed'
     )
   }
-  await until(t, 'a day later it has finally failed', async () => (await outcome('inside'))?.['status'] === 'failed')
+  await until('a day later it has finally failed', async () => (await outcome('inside'))?.['status'] === 'failed')
 })

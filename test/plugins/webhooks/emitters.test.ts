@@ -6,9 +6,9 @@ import { builtInPlans } from '../../../lib/plans/plans.js'
 import { optional } from '../../../lib/plugin/define.js'
 import type { ProviderEvent, Snapshot } from '../../../plugins/billing/providers/provider.js'
 import { createNotices } from '../../../plugins/usage/notices.js'
-import { until } from '../../helpers/instances.js'
 import { forEachEngine } from '../../helpers/postgres.js'
 import { type TestDocument, testServer } from '../../helpers/server.js'
+import { until } from '../../helpers/until.js'
 
 /** Events are written, and not sent. */
 const document: TestDocument = {
@@ -99,7 +99,7 @@ async function reached (t: Test, app: FastifyInstance): Promise<void> {
   const used = await app.usage.reserve('used', 'llm_tokens', 100_000)
   const refusals = await Promise.allSettled(Array.from({ length: 20 }, () => app.usage.reserve('used', 'llm_tokens', 1)))
   t.ok(refusals.every(({ status }) => status === 'rejected'))
-  await until(t, 'the limit is announced', async () => (await toldOf(app, 'used')).length > 0)
+  await until('the limit is announced', async () => (await toldOf(app, 'used')).length > 0)
   await t.rejects(app.usage.reserve('used', 'llm_tokens', 1), { code: 'TENANTRY_PLAN_LIMIT' })
   const period = new Date().toISOString().slice(0, 7)
   t.strictSame(await toldOf(app, 'used'), [{
@@ -111,7 +111,6 @@ async function reached (t: Test, app: FastifyInstance): Promise<void> {
   for (let open = 0; open < 10; open++) await app.usage.take('used', 'connections')
   await t.rejects(app.usage.take('used', 'connections'), { code: 'TENANTRY_PLAN_LIMIT' })
   await until(
-    t,
     'the connection limit is announced',
     async () => (await toldOf(app, 'used')).some(({ data }) => data['metric'] === 'connections')
   )

@@ -6,8 +6,9 @@ import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller, remoteCaller } from '../../http/caller.js'
-import { type Receiver, receiver, until, verify } from './app.js'
+import { type Receiver, receiver, verify } from './app.js'
 
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
 const tables: TestDocument['tables'] = {
@@ -65,7 +66,7 @@ const env = { HOOK: 'of-the-platform', HOOK_SECRET: 'whsec_c2VjcmV0IG9mIHRoZSBwb
 const admin = (tenant?: string) => ({ token: signToken({ role: 'admin', sub: 'ada', ...tenant !== undefined && { tenant_id: tenant } }) })
 
 /** The received events, in short. */
-const told = ({ requests }: Receiver) =>
+const eventsOf = ({ requests }: Receiver) =>
   requests.map(({ body }) => {
     const { type, data: { table, record } } = JSON.parse(body)
     return `${String(type)} ${String(table)} ${String(record.title ?? record.name)}`
@@ -126,27 +127,27 @@ test('writes of routes are sent to subscribed webhooks, and failed ones are not'
       'entity.created notes sealed',
       'entity.created notes step'
     ].sort()
-    await until(t, 'everything is delivered', () => hears.requests.length >= all.length && platform.requests.length >= all.length + 3)
-    t.strictSame(told(hears).sort(), all)
+    await until('everything is delivered', () => hears.requests.length >= all.length && platform.requests.length >= all.length + 3)
+    t.strictSame(eventsOf(hears).sort(), all)
     t.strictSame(
-      told(platform).sort(),
+      eventsOf(platform).sort(),
       [...all, 'entity.created notes before', 'entity.created notes of another', 'entity.created settings shared'].sort()
     )
-    t.strictSame(told(hears).filter((line) => /one|six/.test(line)), [
+    t.strictSame(eventsOf(hears).filter((line) => /one|six/.test(line)), [
       'entity.created notes one',
       'entity.updated notes six',
       'entity.deleted notes six'
     ], 'in the order of the entity')
     t.notMatch(hears.requests.map(({ body }) => body).join(), /a secret that nobody hears/)
     t.ok(platform.requests.every((request) => request.path === '/of-the-platform' && verify(env.HOOK_SECRET, request) !== undefined))
-    await until(t, 'private addresses are refused', async () =>
+    await until('private addresses are refused', async () =>
       (await ask('GET /webhooks/deliveries?event=entity.deleted')).body.data?.some(({ webhook, lastError }) =>
         webhook === 'in' && /private/.test(String(lastError))
       ) === true)
     t.equal((await ask('POST /tenant/config', { body: {} })).status, 200)
     const before = hears.requests.length
     await ask('POST /notes', { body: { title: 'after' } })
-    await until(t, 'the platform receives it', () => told(platform).includes('entity.created notes after'))
+    await until('the platform receives it', () => eventsOf(platform).includes('entity.created notes after'))
     t.equal(hears.requests.length, before, 'without the webhook no event is written')
   }))
 
@@ -167,8 +168,8 @@ test('an event outlives the server that wrote it, killed right after the commit'
   t.equal(await first.stop('SIGKILL'), null)
   t.equal(hears.requests.length, 0)
   await testServer(t, document(), { engine })
-  await until(t, 'another server delivers it', () => hears.requests.length === 1)
-  t.strictSame(told(hears), ['entity.created notes kept'])
+  await until('another server delivers it', () => hears.requests.length === 1)
+  t.strictSame(eventsOf(hears), ['entity.created notes kept'])
 })
 
 test("a flood of one tenant does not delay another's events to the platform's webhooks", async (t) => {
@@ -191,10 +192,10 @@ test("a flood of one tenant does not delay another's events to the platform's we
     )
   }
   const made = async () => Number((await query("select count(*) from tenantry.webhook_deliveries where tenant_id = ''"))[0]?.['count'])
-  await until(t, 'each event has a delivery', async () => await made() === 3000)
+  await until('each event has a delivery', async () => await made() === 3000)
   t.equal((await caller(t, app, admin('victim'))('POST /notes', { body: { title: 'of the victim' } })).status, 201)
-  const order = () => told(platform).indexOf('entity.created notes of the victim')
-  await until(t, "the victim's event arrives while no delivery of the flood has a response", () => order() !== -1)
+  const order = () => eventsOf(platform).indexOf('entity.created notes of the victim')
+  await until("the victim's event arrives while no delivery of the flood has a response", () => order() !== -1)
   t.ok(order() <= 8, `${order()} deliveries of the flood are before it`)
 
   // The receiver responds: the flood continues at full speed, with other tenants' events in between.
@@ -202,11 +203,11 @@ test("a flood of one tenant does not delay another's events to the platform's we
     response.end()
   }
   for (const response of held) response.end()
-  await until(t, 'the flood continues', () => platform.requests.length > 100)
+  await until('the flood continues', () => platform.requests.length > 100)
   const before = platform.requests.length
   t.equal((await caller(t, app, admin('victim'))('POST /notes', { body: { title: 'of the victim again' } })).status, 201)
-  await until(t, "the victim's other event arrives", () => told(platform).includes('entity.created notes of the victim again'))
-  t.ok(told(platform).indexOf('entity.created notes of the victim again') < before + 500, 'before most of the flood')
+  await until("the victim's other event arrives", () => eventsOf(platform).includes('entity.created notes of the victim again'))
+  t.ok(eventsOf(platform).indexOf('entity.created notes of the victim again') < before + 500, 'before most of the flood')
 })
 
 test('further deliveries to the platform are rejected only for a tenant with too many waiting', async (t) => {
@@ -226,9 +227,9 @@ test('further deliveries to the platform are rejected only for a tenant with too
     t.equal((await caller(t, first, admin(tenant))('POST /notes', { body: { title: `of ${tenant}` } })).status, 201)
   }
   const app = await testServer(t, document(platform), { engine: { provider: 'postgres', postgres: { connectionString } }, env })
-  await until(t, "the victim's event arrives", () => told(platform).includes('entity.created notes of victim'))
+  await until("the victim's event arrives", () => eventsOf(platform).includes('entity.created notes of victim'))
   const failed = async () => (await caller(t, app, admin())('GET /webhooks/deliveries?status=failed')).body.data
-  await until(t, 'the other is rejected', async () => (await failed())?.length === 1)
+  await until('the other is rejected', async () => (await failed())?.length === 1)
   t.match(await failed(), [{ attempts: 0, lastError: 'too many deliveries wait already' }])
-  t.strictSame(told(platform), ['entity.created notes of victim'])
+  t.strictSame(eventsOf(platform), ['entity.created notes of victim'])
 })

@@ -10,9 +10,10 @@ import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testMasterKey } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller, refused } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
-import { open, type Receiver, receiver, until, verify } from './app.js'
+import { open, type Receiver, receiver, verify } from './app.js'
 
 const events = ['entity.*']
 const to = ({ origin }: Receiver, name = 'out') => ({ name, url: `${origin}/`, events })
@@ -33,12 +34,11 @@ test('a tenant receives only its own events, the platform those of all', async (
   await tell('globex', 'g')
   await tell('silent', 's')
   await tell('', 'p')
-  await until(t, 'all have received it', () => acme.requests.length === 1 && globex.requests.length === 2 && platform.requests.length === 4)
+  await until('all have received it', () => acme.requests.length === 1 && globex.requests.length === 2 && platform.requests.length === 4)
   t.strictSame([acme.values(), globex.values(), platform.values().sort()], [['a'], ['g', 'g'], ['a', 'g', 'p', 's']])
   for (const request of platform.requests) t.match(verify(key, request), { type: 'entity.updated' })
   t.equal(new Set(globex.requests.map(({ headers }) => headers['webhook-id'])).size, 1, 'one event, one id')
   await until(
-    t,
     'nothing remains',
     async () => (await app.db.selectFrom('tenantry.webhook_deliveries').select('id').where('status', '=', 'pending').execute()).length === 0
   )
@@ -66,7 +66,7 @@ test('a tenant receives only its own events, the platform those of all', async (
   refused(t, await user(`POST /webhooks/deliveries/${id}/redeliver`), 403, 'FORBIDDEN')
   refused(t, await caller(t, app)('GET /webhooks/deliveries'), 401, 'TOKEN_MISSING')
   t.equal((await as('acme')(`POST /webhooks/deliveries/${id}/redeliver`)).status, 202)
-  await until(t, 'it was sent again', () => acme.requests.length === 2)
+  await until('it was sent again', () => acme.requests.length === 2)
   t.equal(acme.requests[1]?.headers['webhook-id'], acme.requests[0]?.headers['webhook-id'])
   t.same(
     await app.db.selectFrom('tenantry.audit_log').select(['tenant_id as tenant', 'user_id as user', 'target'])
@@ -95,9 +95,9 @@ test("a receiver that hangs uses only its tenant's slots", async (t) => {
     }
   })
   app.webhooks.wake()
-  await until(t, 'its slots are taken', () => hangs.requests.length === 8)
+  await until('its slots are taken', () => hangs.requests.length === 8)
   await tell('globex', 1, 2, 3)
-  await until(t, 'the other is served', () => responses.requests.length === 3)
+  await until('the other is served', () => responses.requests.length === 3)
   t.strictSame(responses.values(), [1, 2, 3])
   t.equal(hangs.requests.length, 8, 'while the first still hangs')
 })
@@ -113,18 +113,18 @@ test("a dead process's deliveries are taken over, and its late results are ignor
   }
   const first = await open(t, engine, { clock, tenants, timeoutMs: 20_000, stopTimeoutMs: 100 })
   await first.tell('acme', 1, 2)
-  await until(t, 'the first has it', () => held.length === 1)
+  await until('the first has it', () => held.length === 1)
   const second = await open(t, engine, { clock, tenants, timeoutMs: 20_000 })
   hears.respond = (_request, response) => {
     response.end()
   }
   second.forward(31_000)
-  await until(t, 'the second has delivered both', () => hears.requests.length === 3)
+  await until('the second has delivered both', () => hears.requests.length === 3)
   t.strictSame(hears.values(), [1, 1, 2])
   const log = async () =>
     (await second.as('acme')('GET /webhooks/deliveries')).body.data?.map(({ status, attempts }) => `${String(status)} ${String(attempts)}`)
       .sort()
-  await until(t, 'the log contains it', async () => (await log())?.every((line) => line.startsWith('delivered')) === true)
+  await until('the log contains it', async () => (await log())?.every((line) => line.startsWith('delivered')) === true)
   held[0]?.writeHead(500).end()
   await first.app.close()
   t.strictSame(await log(), ['delivered 1', 'delivered 2'])
@@ -137,7 +137,7 @@ test('a process that only writes wakes those that send', async (t) => {
   const writes = await open(t, engine, { tenants, deliver: false })
   await open(t, engine, { tenants })
   await writes.tell('acme', 1)
-  await until(t, 'it arrives', () => hears.requests.length === 1)
+  await until('it arrives', () => hears.requests.length === 1)
   const { app } = writes
   await app.db.transaction().execute((transaction) =>
     app.webhooks.callback(transaction, {
@@ -152,7 +152,7 @@ test('a process that only writes wakes those that send', async (t) => {
     })
   )
   app.webhooks.wake()
-  await until(t, 'the callback arrives', () => hears.requests.length === 2)
+  await until('the callback arrives', () => hears.requests.length === 2)
   const [, callback] = hears.requests
   t.match(callback, { path: '/done?token=of-the-callback' })
   if (callback !== undefined) {
@@ -199,7 +199,7 @@ test('two processes deliver every event to an unreliable receiver, in the order 
       app.webhooks.wake()
     }
   }))
-  await until(t, 'nothing waits', async () => {
+  await until('nothing waits', async () => {
     for (const { forward } of apps) forward(250)
     return (await first.app.db.selectFrom('tenantry.webhook_deliveries').select('id').where('status', '=', 'delivered').execute())
       .length === 200
@@ -232,7 +232,7 @@ test("a new master key re-encrypts webhooks' secrets; PostgreSQL without one sen
   await app.close()
   const after = await open(t, engine, { tenants, masterKey: secretText(made.text, 'the new master key') })
   t.equal(await after.app.webhooks.secretOf('acme'), secret)
-  await until(t, 'the callback arrives', () => hears.requests.length === 1)
+  await until('the callback arrives', () => hears.requests.length === 1)
   if (hears.requests[0] !== undefined) t.match(verify(secret, hears.requests[0]), { type: 'workflow.completed' })
 
   const off = { routes: false, masterKey: undefined }

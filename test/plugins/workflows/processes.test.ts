@@ -13,8 +13,8 @@ import { remote } from '../../helpers/remote.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { testEnv, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
-import { eventually } from '../queue/app.js'
 
 const steps = Array.from({ length: 10 }, (_, index) => `step-${index + 1}`)
 const calls = steps.filter((_, index) => index % 2 === 0)
@@ -58,11 +58,11 @@ async function isKilled (t: Test): Promise<void> {
 
   /** Keys of the calls, in order. The first call of each step never gets a response. */
   const keys: string[] = []
-  const told: { readonly headers: Record<string, string>, readonly body: string }[] = []
+  const callbacks: { readonly headers: Record<string, string>, readonly body: string }[] = []
   const service = createServer((request, response) => {
     if (request.url === '/done') {
       text(request).then((body) => {
-        told.push({ headers: Object(request.headers), body })
+        callbacks.push({ headers: Object(request.headers), body })
         response.end()
       }, () => {})
       return
@@ -101,7 +101,7 @@ async function isKilled (t: Test): Promise<void> {
   for (const step of steps) {
     const worker = await startWorker()
     const blocker = blockers.get(step)
-    await eventually(t, `${step} runs`, async () =>
+    await until(`${step} runs`, async () =>
       blocker === undefined
         ? keys.includes(keyOf(step))
         : (await run(
@@ -118,7 +118,7 @@ async function isKilled (t: Test): Promise<void> {
   }
   await startWorker()
   const status = async () => (await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body
-  await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
+  await until('the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
   t.match(await status(), { status: 'completed', result: { title: 'step-10' }, steps: steps.map((id) => ({ id, status: 'completed' })) })
   t.same(keys, calls.flatMap((step) => [keyOf(step), keyOf(step)]), 'a call whose response was lost is repeated once, with the same key')
   t.same(
@@ -126,24 +126,24 @@ async function isKilled (t: Test): Promise<void> {
     writes.toSorted(),
     'each row was written once'
   )
-  await eventually(t, 'its end is announced', () => told.length > 0)
+  await until('its end is announced', () => callbacks.length > 0)
   const { body: { secret } } = await ask('GET /webhooks/secret', { token: signToken({ sub: 'chief', role: 'admin', tenant_id: 'a' }) })
-  for (const { headers, body } of told) {
+  for (const { headers, body } of callbacks) {
     t.match(new Webhook(String(secret)).verify(body, headers), {
       type: 'workflow.completed',
       data: { workflowId, workflow: 'ten', status: 'completed', result: { title: 'step-10' } }
     })
   }
-  t.equal(new Set(told.map(({ headers }) => headers['webhook-id'])).size, 1)
+  t.equal(new Set(callbacks.map(({ headers }) => headers['webhook-id'])).size, 1)
   t.match(await run('select attempt from tenantry.workflow_runs'), [{ attempt: steps.length + 1 }])
 }
 
 async function isSetAside (t: Test): Promise<void> {
   const { connectionString } = await postgresDatabase(t)
   const called: string[] = []
-  const told: unknown[] = []
+  const callbacks: unknown[] = []
   const service = await remote(t, ({ path, body }, response) => {
-    if (path === '/done') told.push(JSON.parse(body))
+    if (path === '/done') callbacks.push(JSON.parse(body))
     else called.push(path)
     // The second step never gets a response.
     if (path !== '/count/step-3') response.setHeader('content-type', 'application/json').end('{"done":true}')
@@ -159,7 +159,7 @@ async function isSetAside (t: Test): Promise<void> {
     startProgram(t, 'test/programs/workflows.ts', { ...testEnv, TEST_DATABASE: connectionString, TEST_DOCUMENT: JSON.stringify(document) })
   for (const round of [1, 2]) {
     const worker = await startWorker()
-    await eventually(t, 'the step runs', () => called.filter((path) => path === '/count/step-3').length === round)
+    await until('the step runs', () => called.filter((path) => path === '/count/step-3').length === round)
     t.equal(await worker.stop('SIGKILL'), null)
     await sender.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
       await transaction.executeQuery(
@@ -168,8 +168,8 @@ async function isSetAside (t: Test): Promise<void> {
     })
   }
   const third = await startWorker()
-  await eventually(t, 'its end is announced', () => told.length === 1)
-  t.match(told, [{ type: 'workflow.failed', data: { workflowId, status: 'failed', error: { message: /Two processes ended/ } } }])
+  await until('its end is announced', () => callbacks.length === 1)
+  t.match(callbacks, [{ type: 'workflow.failed', data: { workflowId, status: 'failed', error: { message: /Two processes ended/ } } }])
   t.match((await ask(`GET /agent/workflow/status?workflowId=${String(workflowId)}`)).body, { status: 'failed' })
   t.strictSame(called, ['/count/step-1', '/count/step-3', '/count/step-3'], 'no step runs a third time')
   const jobs = await sender.db.selectFrom('tenantry_queue.job').select('state').execute()
@@ -211,7 +211,7 @@ async function losesItsDatabase (t: Test): Promise<void> {
   })
   const ask = caller(t, app, { token: signToken({ sub: 'u', role: 'user', tenant_id: 'a' }) })
   const { body: { workflowId } } = await ask('POST /agent/workflow/run', { body: { ref: 'outage' } })
-  await eventually(t, 'the service is called', () => keys.length === 1)
+  await until('the service is called', () => keys.length === 1)
 
   await server.stop()
   respond()
@@ -220,8 +220,7 @@ async function losesItsDatabase (t: Test): Promise<void> {
   blocker.on('error', () => {})
   await blocker.connect()
   await blocker.query("begin; insert into notes (tenant_id, title) values ('a', 'last')")
-  await eventually(
-    t,
+  await until(
     'the last step runs',
     async () =>
       (await server.query("select from pg_stat_activity where wait_event_type = 'Lock' and query like '%insert into%notes%'")).length === 1
@@ -233,7 +232,7 @@ async function losesItsDatabase (t: Test): Promise<void> {
 
   await server.stop()
   await server.start()
-  await eventually(t, 'the run ends', async () => {
+  await until('the run ends', async () => {
     try {
       return (await server.query("select from tenantry.workflow_runs where status not in ('queued', 'running')")).length === 1
     } catch {

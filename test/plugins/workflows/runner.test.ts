@@ -59,7 +59,7 @@ function compiled (steps: Step[]): CompiledWorkflow {
 
 interface Ran {
   /** The entries of the journal. */
-  readonly told: string[]
+  readonly journaled: string[]
   /** The delays, in milliseconds. */
   readonly waits: number[]
   readonly calls: StepCall[]
@@ -73,7 +73,7 @@ async function running (
   signal = new AbortController().signal,
   times: Pick<RunContext, 'stepMs' | 'turnMs'> = {}
 ): Promise<Ran & { readonly result: unknown }> {
-  const ran: Ran = { told: [], waits: [], calls: [] }
+  const ran: Ran = { journaled: [], waits: [], calls: [] }
   let now = 0
   const clock: Clock = {
     now: () => now,
@@ -90,13 +90,13 @@ async function running (
     isRepeated: false,
     outcome: (step) => before[step],
     started: (step) => {
-      ran.told.push(`started ${step}`)
+      ran.journaled.push(`started ${step}`)
     },
     database: () => {
       throw new Error('no database here')
     },
     finished: (step, { status }) => {
-      ran.told.push(`${status} ${step}`)
+      ran.journaled.push(`${status} ${step}`)
     },
     wasSent: () => false,
     sent: () => {}
@@ -125,14 +125,14 @@ const busy = () => {
 
 test('a step is retried with doubling delays, under one idempotency key', async (t) => {
   let tries = 0
-  const { waits, calls, told, result } = await running([llm('flaky', { retry: { attempts: 4, backoffMs: 200 } })], {
+  const { waits, calls, journaled, result } = await running([llm('flaky', { retry: { attempts: 4, backoffMs: 200 } })], {
     flaky: () => ++tries < 4 ? busy() : 'in the end'
   })
   t.equal(result, 'in the end')
   t.strictSame(waits, [200, 400, 800])
   t.strictSame(new Set(calls.map(({ idempotencyKey }) => idempotencyKey)), new Set(['run-1:flaky']))
   t.match(calls[0], { tenant: 'acme', user: 'u1' })
-  t.strictSame(told, ['started flaky', 'completed flaky'])
+  t.strictSame(journaled, ['started flaky', 'completed flaky'])
 })
 
 test("after its last attempt the step has failed, with that attempt's error", async (t) => {
@@ -145,14 +145,14 @@ test("after its last attempt the step has failed, with that attempt's error", as
 test('with `onError: continue` its error is readable, without internal details', async (t) => {
   const { result } = await running([
     llm('broken', { onError: 'continue' }),
-    llm('told', {
+    llm('read', {
       params: { code: '{{steps.broken.error.code}}', message: '{{steps.broken.error.message}}', result: '{{steps.broken.result}}' }
     })
   ], {
     broken: () => {
       throw new Error('password=hunter2')
     },
-    told: (_call, { params }) => params
+    read: (_call, { params }) => params
   })
   t.strictSame(result, { code: 'TENANTRY_INTERNAL', message: 'An unexpected error occurred', result: null })
 })
@@ -207,12 +207,12 @@ test('if one step of a group fails the others are awaited, and the first failure
 
 test('steps that an earlier attempt finished do not run again, and later ones read their results', async (t) => {
   const done: StepOutcome = { status: 'completed', result: '{"id":7}', error: null }
-  const { result, told } = await running([llm('first'), llm('second', { params: { id: '{{steps.first.result.id}}' } })], {
+  const { result, journaled } = await running([llm('first'), llm('second', { params: { id: '{{steps.first.result.id}}' } })], {
     first: () => t.fail('ran again'),
     second: (_call, { params }) => params
   }, { first: done })
   t.strictSame(result, { id: 7 })
-  t.strictSame(told, ['started second', 'completed second'])
+  t.strictSame(journaled, ['started second', 'completed second'])
 })
 
 test('a run without a waiting caller ends with the reason', async (t) => {
@@ -243,8 +243,8 @@ test('a run yields when its turn is over and a step has ended, and no sooner', a
   const does = { slow: () => ran.push('slow') && ++tries < 2 ? busy() : 'done', next: () => ran.push('next') }
   await t.rejects(running(steps, does, {}, signal, { turnMs: 30_000 }), new TurnOver('the run yields to others'))
   t.strictSame(ran, ['slow', 'slow'])
-  const { told } = await running(steps, does, { slow: { status: 'completed', result: '1', error: null } }, signal, { turnMs: 0 })
-  t.strictSame(told, ['started next', 'completed next'])
+  const { journaled } = await running(steps, does, { slow: { status: 'completed', result: '1', error: null } }, signal, { turnMs: 0 })
+  t.strictSame(journaled, ['started next', 'completed next'])
 })
 
 test('the time of a step, with its nested steps and attempts, is bounded, and the next step has its own', async (t) => {

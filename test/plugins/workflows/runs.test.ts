@@ -15,8 +15,8 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { type Ask, caller, refused } from '../../http/caller.js'
-import { eventually } from '../queue/app.js'
 
 const insert = (id: string, title: string) => ({ id, type: 'database', operation: 'insert', table: 'notes', data: { title } } as const)
 const tables: TestDocument['tables'] = {
@@ -100,7 +100,7 @@ async function world (t: Test): Promise<World> {
     status,
     async ended (id) {
       const isOver = async () => !['queued', 'running'].includes(String((await status(id, users.chief))['status']))
-      await eventually(t, 'the run ends', isOver)
+      await until('the run ends', isOver)
       return await status(id, users.chief)
     }
   }
@@ -170,7 +170,7 @@ async function isItsUsers (t: Test): Promise<void> {
   })
   // The job ends after the status of its run is stored.
   const open = "select from tenantry_queue.job where task = 'workflow.run' and state <> 'completed'"
-  await eventually(t, 'no job remains', async () => (await run(open)).length === 0)
+  await until('no job remains', async () => (await run(open)).length === 0)
   t.same(await run('select title, tenant_id from notes'), [{ title: 'hello you', tenant_id: 'a' }])
 
   t.same(
@@ -218,7 +218,7 @@ async function ends (t: Test): Promise<void> {
   await Promise.all([work(), work()])
   const letGo = await blocked(t, connectionString)
   const id = await start({ ref: 'two' })
-  await eventually(t, 'one of them is in the first step', async () => await waiting() === 1)
+  await until('one of them is in the first step', async () => await waiting() === 1)
   t.match(await status(id), { status: 'running', steps: [{ id: 'first' }, { id: 'second', status: 'pending' }] })
   // As if its heartbeat had timed out: the other takes over the run.
   await sender.events.change({ topic: 'queue', tenant: '' }, async (transaction) => {
@@ -226,7 +226,7 @@ async function ends (t: Test): Promise<void> {
       CompiledQuery.raw("update tenantry_queue.job set started_on = started_on - interval '1 hour' where state = 'active'")
     )
   })
-  await eventually(t, 'both are in it', async () => await waiting() === 2)
+  await until('both are in it', async () => await waiting() === 2)
   t.match(await run('select attempt from tenantry.workflow_runs'), [{ attempt: 2 }])
   await letGo()
   t.match(await ended(id), { status: 'completed', steps: [{ status: 'completed' }, { status: 'completed' }] })
@@ -240,11 +240,10 @@ async function ends (t: Test): Promise<void> {
   await run('delete from notes')
   const letGoAgain = await blocked(t, connectionString)
   const other = await start({ ref: 'two' })
-  await eventually(t, 'it is in the first step', async () => await waiting() === 1)
+  await until('it is in the first step', async () => await waiting() === 1)
   t.match(await ask('POST /agent/workflow/cancel', { token: users.chief, body: { workflowId: other } }), { status: 200 })
   await letGoAgain()
-  await eventually(
-    t,
+  await until(
     'no process runs it',
     async () => (await run("select from tenantry_queue.job where task = 'workflow.run' and state < 'completed'")).length === 0
   )
@@ -256,7 +255,7 @@ async function isBounded (t: Test): Promise<void> {
   const { ask, work, run, start, ended, sender } = await world(t)
   const secret = 'correct horse battery staple'
   await sender.secrets.put('a', { key: 'PASSPHRASE', value: secret }, { userId: null, address: null })
-  const told = await start({ ref: 'secret' })
+  const withSecret = await start({ ref: 'secret' })
   const text = 'x'.repeat(900_000)
   const large = await start({ ref: 'large', input: { title: 'too large', text } })
   const fitting = await start({ ref: 'large', input: { title: 'fitting', text: text.slice(0, 500_000) } })
@@ -277,7 +276,7 @@ async function isBounded (t: Test): Promise<void> {
   )
 
   await work()
-  t.match(await ended(told), { status: 'completed' })
+  t.match(await ended(withSecret), { status: 'completed' })
   t.match(await run('select title from notes where body is null'), [{ title: secret }])
   t.match(await ended(large), { status: 'failed', error: { code: 'TENANTRY_ANSWER_TOO_LARGE' } })
   t.match(await ended(fitting), { status: 'completed', result: { title: 'fitting' } })
@@ -287,7 +286,7 @@ async function isBounded (t: Test): Promise<void> {
     'writes of the step with the too large result were rolled back'
   )
   const rows = JSON.stringify(
-    await run('select r.*, s.* from tenantry.workflow_runs r left join tenantry.workflow_steps s on s.run_id = r.id where r.id = $1', told)
+    await run('select r.*, s.* from tenantry.workflow_runs r left join tenantry.workflow_steps s on s.run_id = r.id where r.id = $1', withSecret)
   )
   t.equal(rows.includes('correct horse'), false, 'no row contains it')
 }
@@ -484,5 +483,5 @@ test('without the group there are no endpoints, and routes still start runs', as
   const ask = caller(t, app, { token: users.anna })
   t.equal((await ask('POST /notes')).status, 202)
   refused(t, await ask('GET /agent/workflows'), 404, 'NOT_FOUND')
-  await eventually(t, 'it has run', async () => (await ask('GET /agent/workflow/status')).body.data?.[0]?.['title'] === 'asked for')
+  await until('it has run', async () => (await ask('GET /agent/workflow/status')).body.data?.[0]?.['title'] === 'asked for')
 })

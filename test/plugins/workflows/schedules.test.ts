@@ -9,7 +9,7 @@ import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { testServer, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
-import { eventually } from '../queue/app.js'
+import { until } from '../../helpers/until.js'
 
 type Workflows = NonNullable<TestDocument['workflows']>
 
@@ -184,7 +184,7 @@ test('of two processes that start after a time has passed, one runs the workflow
   await query("update tenantry.workflow_schedules set next_at = now() - interval '3 hours'")
   await app.close()
   const instances = await startInstances(t, { tables, workflows }, engine)
-  await eventually(t, 'the run', async () => (await query('select title from ticks')).length > 0)
+  await until('the run', async () => (await query('select title from ticks')).length > 0)
   for (const instance of instances) await instance.stop()
   t.strictSame(await query('select title from ticks'), [{ title: 'ten' }])
   t.strictSame(await query('select status, user_id from tenantry.workflow_runs'), [{ status: 'completed', user_id: null }])

@@ -4,8 +4,8 @@ import { test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller, refused } from '../../http/caller.js'
-import { eventually } from '../queue/app.js'
 
 test('the statusUrl of a run without a user shows only this run to the caller without credentials', async (t) => {
   const app = await testServer(t, {
@@ -36,7 +36,7 @@ test('the statusUrl of a run without a user shows only this run to the caller wi
   const [id, token, otherToken] = [one.get('workflowId'), one.get('token'), other.get('token')]
   t.match(token, /^[\w-]{43}$/)
   t.not(token, otherToken)
-  await eventually(t, 'the run has ended', async () => (await read(id, token)).body['status'] === 'completed')
+  await until('the run has ended', async () => (await read(id, token)).body['status'] === 'completed')
   t.match(await read(id, token), {
     status: 200,
     body: { workflowId: id, result: { title: 'one' }, steps: [{ id: 'write', status: 'completed' }] }

@@ -4,10 +4,10 @@ import { CompiledQuery } from 'kysely'
 import type { Test } from 'tap'
 import type { TestDocument, TestServerOptions } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { type Ask, caller, type Reply } from '../../http/caller.js'
 import { notes } from '../agent/app.js'
 import { agentOf, begin, chunk, finish, open as openModels, toolChunk, wireProvider } from '../models/app.js'
-import { eventually } from '../queue/app.js'
 
 export const document: TestDocument = {
   ...notes,
@@ -112,7 +112,7 @@ export async function open (
     },
     async ended (id) {
       let response: Reply | undefined
-      await eventually(t, 'the run ends', async () => {
+      await until('the run ends', async () => {
         response = await ask(`GET /agent/workflow/status?workflowId=${id}`, { token: boss() })
         return !['queued', 'running'].includes(String(response.body['status']))
       })

@@ -1,14 +1,14 @@
 /** Steps that call tools, in runs that one process starts and others run. */
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
-import { startInstance, until } from '../../helpers/instances.js'
+import { startInstance } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { type TestDocument, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
 import { agentOf } from '../models/app.js'
-import { eventually } from '../queue/app.js'
 import { type AskedCall, boss, document, gate, modelWithTools } from './tools-app.js'
 
 const asks = (id: string) => ({ id, type: 'llm' as const, prompt: id, params: { tools: ['add_note'] } })
@@ -37,7 +37,7 @@ async function open (t: Test, calls: readonly AskedCall[]) {
     },
     async ended (id: string) {
       const status = async () => (await ask(`GET /agent/workflow/status?workflowId=${id}`, { token: boss() })).body
-      await eventually(t, 'the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
+      await until('the run ends', async () => !['queued', 'running'].includes(String((await status())['status'])))
       return await status()
     },
     async notes (): Promise<number> {
@@ -59,9 +59,9 @@ test("a run in another process calls tools with its caller's permissions, and lo
   model.wait = () => door.opened
   model.results.length = 0
   const run = await start(headers, 'one')
-  await eventually(t, 'the model is called', () => model.asked() === 2)
+  await until('the model is called', () => model.asked() === 2)
   t.match(await ask(`DELETE /tenant/api-keys/${String(id)}`, { token: boss() }), { status: 200 })
-  await until(t, 'the other process is notified', async () => (await fetch(`${worker.address}/notes`, { headers })).status === 401)
+  await until('the other process is notified', async () => (await fetch(`${worker.address}/notes`, { headers })).status === 401)
   door.open()
   t.match(await ended(run), { status: 'completed' })
   t.match(model.results, [/API key not recognized/])
@@ -76,7 +76,7 @@ test('a tool whose process is killed after the call is not called again by anoth
     if (model.results.length === 2) await door.opened
   }
   const id = await start({ authorization: `Bearer ${signToken({ sub: 'ada', role: 'user', tenant_id: 'acme' })}` }, 'two')
-  await eventually(t, 'the second step has called its tool', () => model.results.length === 2)
+  await until('the second step has called its tool', () => model.results.length === 2)
   t.equal(await notes(), 2)
   t.equal(await first.stop('SIGKILL'), null)
 

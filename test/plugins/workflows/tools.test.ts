@@ -2,10 +2,9 @@
 import { CompiledQuery } from 'kysely'
 import type { Test } from 'tap'
 import { test } from 'tap'
-import { until } from '../../helpers/instances.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { addUser, password } from '../login/app.js'
-import { eventually } from '../queue/app.js'
 import { boss, document, gate, open, type Opened } from './tools-app.js'
 
 const ada = (more: object = {}) => ({ authorization: `Bearer ${signToken({ sub: 'ada', role: 'user', tenant_id: 'acme', ...more })}` })
@@ -77,7 +76,7 @@ test('runs without a caller reach only open routes that admit a named tenant', a
     (await app.db.executeQuery<{ workflow: string, status: string }>(
       CompiledQuery.raw("select workflow, status from tenantry.workflow_runs where workflow in ('opens', 'lists') order by workflow desc")
     )).rows
-  await eventually(t, 'the runs end', async () => (await runs()).every(({ status }) => !['queued', 'running'].includes(status)))
+  await until('the runs end', async () => (await runs()).every(({ status }) => !['queued', 'running'].includes(status)))
   t.strictSame((await runs()).map(({ workflow, status }) => `${workflow} ${status}`), ['opens completed', 'lists failed'])
 })
 
@@ -85,7 +84,7 @@ interface Change {
   readonly by: (opened: Opened) => Promise<Record<string, string>>
   readonly change: (opened: Opened, by: Record<string, string>, t: Test) => Promise<unknown>
   /** The error that the model gets. */
-  readonly told: RegExp
+  readonly refusal: RegExp
 }
 
 const done = async (t: Test, response: ReturnType<Opened['ask']>) => t.ok((await response).status < 300, (await response).text)
@@ -113,65 +112,65 @@ const changes: Record<string, Change> = {
   'the token expires': {
     // Long enough for the start of the run on a busy machine.
     by: async () => ({ authorization: `Bearer ${signToken({ sub: 'ada', role: 'user', tenant_id: 'acme' }, { expiresIn: 8 })}` }),
-    change: ({ ask }, headers, t) => until(t, 'the token expires', async () => (await ask('GET /notes', { headers })).status === 401),
-    told: /expired/i
+    change: ({ ask }, headers) => until('the token expires', async () => (await ask('GET /notes', { headers })).status === 401),
+    refusal: /expired/i
   },
   'the caller logs out': {
     by: user,
     change: async ({ ask }, headers, t) => done(t, ask('POST /auth/logout', { headers })),
-    told: /token/i
+    refusal: /token/i
   },
   'the user is deleted': {
     by: user,
     change: async (opened, by, t) => done(t, opened.ask(`DELETE /users/${idOf(by)}`, { token: boss() })),
-    told: /token/i
+    refusal: /token/i
   },
   'the user is disabled': {
     by: user,
     change: async (opened, by, t) =>
       done(t, opened.ask(`PATCH /users/${idOf(by)}`, { token: boss(), body: { status: 'disabled' } })),
-    told: /token/i
+    refusal: /token/i
   },
   'the user gets another role': {
     by: user,
     change: async (opened, by, t) =>
       done(t, opened.ask(`PATCH /users/${idOf(by)}`, { token: boss(), body: { role: 'guest' } })),
-    told: /token/i
+    refusal: /token/i
   },
   'the tenant is suspended': {
     by: async () => ada(),
     change: async ({ app }) => await app.tenants.update('acme', { status: 'suspended' }),
-    told: /suspended/i
+    refusal: /suspended/i
   },
   'the API key is deleted': {
     by: apiKey,
     change: async ({ ask }, by, t) => done(t, ask(`DELETE /tenant/api-keys/${keyIdOf(by)}`, { token: boss() })),
-    told: /API key/
+    refusal: /API key/
   },
   'the API key is rotated': {
     by: apiKey,
     change: async ({ ask }, by, t) =>
       done(t, ask(`POST /tenant/api-keys/${keyIdOf(by)}/rotate`, { token: boss(), body: { gracePeriodDays: 0 } })),
-    told: /API key/
+    refusal: /API key/
   }
 }
 
-for (const [what, { by, change, told }] of Object.entries(changes)) {
-  test(`a tool call is rejected if ${what} after the start of the run`, async (t) => {
+for (const [label, { by, change, refusal }] of Object.entries(changes)) {
+  test(`a tool call is rejected if ${label} after the start of the run`, async (t) => {
     const opened = await open(t, [addNote])
     const { app, model, start, titles } = opened
     const headers = await by(opened)
     const door = gate()
     model.wait = () => door.opened
     const id = await start(headers, ['add_note'])
-    await eventually(t, 'the model is called', () => model.asked() === 1)
+    await until('the model is called', () => model.asked() === 1)
     await change(opened, headers, t)
     door.open()
-    await eventually(t, 'the model gets the result', () => model.results.length === 1)
+    await until('the model gets the result', () => model.results.length === 1)
     t.match(model.results[0], /error/)
-    t.match(model.results[0], told)
+    t.match(model.results[0], refusal)
     t.strictSame(await titles(), [])
-    await eventually(t, 'the run ends', async () => {
+    await until('the run ends', async () => {
       const { rows: [row] } = await app.db.executeQuery<{ status: string }>(
         CompiledQuery.raw('select status from tenantry.workflow_runs where id = $1', [id])
       )
@@ -196,7 +195,7 @@ test('a permission removed from a role is missing in the next call', async (t) =
   const door = gate()
   model.wait = () => door.opened
   const id = await start(editor, ['add_secret_note'])
-  await eventually(t, 'the model is called', () => model.asked() === 2)
+  await until('the model is called', () => model.asked() === 2)
   t.match(await role([]), { status: 200 })
   door.open()
   await ended(id)
@@ -217,8 +216,8 @@ test('a run that starts itself through a tool stops at the maximum depth of tool
     ]
   })
   t.match(await ask('POST /again', { headers: ada(), body: {} }), { status: 202 })
-  await eventually(t, 'the innermost call is rejected', () => model.results.some((result) => /nested tool calls/.test(result)))
-  await eventually(t, 'all runs end', async () => {
+  await until('the innermost call is rejected', () => model.results.some((result) => /nested tool calls/.test(result)))
+  await until('all runs end', async () => {
     const { rows } = await app.db.executeQuery<{ status: string }>(CompiledQuery.raw('select status from tenantry.workflow_runs'))
     return rows.every(({ status }) => status === 'completed')
   })
@@ -232,7 +231,7 @@ test("a stored run contains no token, and no tenant's document can reach it", as
   model.wait = () => door.opened
   const [token, key] = [ada(), await apiKey(opened)]
   const ids = [await start(token, ['add_note']), await start(key, ['add_note'])]
-  await eventually(t, 'the model is called', () => model.asked() === 2)
+  await until('the model is called', () => model.asked() === 2)
   const { rows } = await app.db.executeQuery<{ scope: string }>(CompiledQuery.raw('select scope from tenantry.workflow_runs'))
   const scopes = rows.map(({ scope }) => scope).join()
   t.match(scopes, /"kind":"token".*"kind":"key"|"kind":"key".*"kind":"token"/s)
