@@ -35,8 +35,9 @@ export class BodyChunks extends Readable {
       this.destroy(tooManyChunks())
       return
     }
-    if (this.#used + chunk.length > blockSize) this.#pass()
-    if (chunk.length > blockSize / 2) this.#give(chunk)
+    const isLarge = chunk.length > blockSize / 2
+    if (isLarge || this.#used + chunk.length > blockSize) this.#pass()
+    if (isLarge) this.#give(chunk)
     else {
       this.#block ??= Buffer.allocUnsafeSlow(blockSize)
       this.#used += chunk.copy(this.#block, this.#used)

@@ -74,11 +74,13 @@ test('a body of many small chunks is read, and one of too many is refused before
   const echo: TestDocument['routes'] = [{ method: 'post', path: '/echo', response: { body: '{{body}}' } }]
   const app = await testServer(t, { routes: echo }, { engine: { provider: 'embedded' } })
   const origin = await listen(app)
-  const chunksOf = (text: string, size: number) => {
+  /** Takes the sizes in turn. */
+  const chunksOf = (text: string, ...sizes: number[]) => {
     const chunks: string[] = []
-    for (let start = 0; start < text.length; start += size) {
-      const chunk = text.slice(start, start + size)
+    for (let start = 0; start < text.length;) {
+      const chunk = text.slice(start, start + (sizes[chunks.length % sizes.length] ?? 1))
       chunks.push(`${chunk.length.toString(16)}\r\n${chunk}\r\n`)
+      start += chunk.length
     }
     return chunks.join('')
   }
@@ -89,10 +91,11 @@ test('a body of many small chunks is read, and one of too many is refused before
     await once(socket, 'close')
     return received()
   }
-  for (const [text, size] of [[body(400), 1], [body(60_000), 100], [body(3000), 9000], [body(60_000), 65_536]] as const) {
-    const response = await responseTo(`${chunksOf(text, size)}0\r\n\r\n`)
-    t.match(response, /^HTTP\/1\.1 200 /, `${text.length} bytes in chunks of ${size}`)
-    t.ok(response.endsWith(`{"body":${text}}`))
+  const bodies = [[body(400), 1], [body(60_000), 100], [body(3000), 9000], [body(60_000), 65_536], [body(9000), 100, 9000, 8000]] as const
+  for (const [text, ...sizes] of bodies) {
+    const response = await responseTo(`${chunksOf(text, ...sizes)}0\r\n\r\n`)
+    t.match(response, /^HTTP\/1\.1 200 /, `${text.length} bytes in chunks of ${sizes.join(', ')}`)
+    t.ok(response.endsWith(`{"body":${text}}`), 'in order')
   }
   const refusal = await responseTo(chunksOf(body(3000), 1))
   t.match(refusal, /^HTTP\/1\.1 400 [^]*connection: close[^]*too many small chunks/i, 'the end of the body is not awaited')
