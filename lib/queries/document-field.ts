@@ -226,6 +226,7 @@ function encode (value: unknown, operator: Operator): string | string[] | undefi
 /** The word for null, true or false; undefined for other values. */
 export function wordOf (value: unknown): string | undefined {
   if (value === 'unknown') return 'null'
+  if (typeof value === 'object' && value !== null) return undefined
   const word = String(value)
   return word === 'null' || word === 'true' || word === 'false' ? word : undefined
 }

@@ -24,7 +24,8 @@ export function readMessage (text: string): ReadResult {
   }
   if (!isRecord(value)) return refuse('The message is not an object')
   const ref = refOf(value['ref'])
-  const validate = validators.get(String(value['type']))
+  const { type } = value
+  const validate = typeof type === 'string' ? validators.get(type) : undefined
   if (validate === undefined) return refuse(`The type of the message is unknown: expected one of ${types.join(', ')}`, ref)
   const errors = validate(value)
   if (errors !== null) return { error: validationError(errors, 'body'), ref }
@@ -41,5 +42,5 @@ function refOf (value: unknown): Ref | undefined {
 
 /** The schema has checked the message. */
 function isMessage (value: unknown): value is ClientMessage {
-  return isRecord(value) && types.includes(String(value['type']))
+  return isRecord(value) && types.some((type) => type === value['type'])
 }

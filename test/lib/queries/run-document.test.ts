@@ -65,6 +65,8 @@ onEachEngine(notes, {
         `optional ${operator}`
       )
     }
+    const wrong = find({ column: 'title', operator: 'is', value: '{{query.x}}' }, { x: { toString: 1, valueOf: 1 } })
+    t.match(await refusalOf(wrong), { status: 400, details: [{ path: '/query/x' }] }, 'an object that cannot become text')
     for (const x of ["'", '"', "') or true --", '\\', '{}']) {
       t.strictSame(await find({ column: 'title', value: '{{query.x}}' }, { x }), [], x)
     }

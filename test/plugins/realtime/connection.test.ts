@@ -85,6 +85,17 @@ test('the size and number of messages are bounded', async (t) => {
   t.ok(origin)
 })
 
+test('a message whose type cannot become text is refused, before and after the token', async (t) => {
+  const { origin, connect: join } = await open(t)
+  const text = '{"type":{"toString":1,"valueOf":1},"ref":7}'
+  const anonymous = connect(t, origin)
+  anonymous.socket.once('open', () => anonymous.socket.send(text))
+  t.equal((await anonymous.closed).code, 4401)
+  const member = await join('acme')
+  member.socket.send(text)
+  t.match(await member.next(), { type: 'error', status: 400, ref: 7, message: /type of the message is unknown/ })
+})
+
 test('a client whose messages about rooms wait for the database is not read further, and loses none', async (t) => {
   const { app, connect: join } = await open(t, {}, { engine: await postgresSection(t) })
   const [client, other] = [await join('acme'), await join('globex')]
