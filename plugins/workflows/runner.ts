@@ -230,9 +230,9 @@ class Run {
     const errors: { readonly index: number, readonly error: unknown }[] = []
     let next = 0
     const work = async () => {
-      for (let index = next++; index < steps.length; index = next++) {
-        const step = steps[index]
-        if (step === undefined) return
+      while (next < steps.length && errors.length === 0) {
+        const index = next++
+        const step = steps[index]!
         try {
           results[index] = (await this.#step(step, ends, turn)).result ?? 'null'
         } catch (error) {
@@ -240,7 +240,7 @@ class Run {
         }
       }
     }
-    // Waits for running steps even if one has failed: no step may run after the end of the workflow.
+    // After a failure no further step begins. Running steps are awaited: none may run after the end of the workflow.
     await Promise.all(Array.from({ length: Math.min(steps.length, maxParallel) }, work))
     const first = errors.find(({ error }) => error instanceof Interrupted) ?? errors.toSorted((left, right) => left.index - right.index)[0]
     if (first !== undefined) throw first.error
@@ -253,7 +253,13 @@ class Run {
   }
 
   async #finish (step: CompiledStep, outcome: StepOutcome, turn: Turn, error?: unknown): Promise<StepOutcome> {
-    await this.#host.journal.finished(step.id, outcome)
+    try {
+      await this.#host.journal.finished(step.id, outcome)
+    } catch (refusal) {
+      // The journal stores no result beyond its limit: the step fails, and is not retried.
+      if (!isFailure(refusal, 'answerTooLarge')) throw refusal
+      return this.#finish(step, failedOf(refusal), turn, refusal)
+    }
     return this.#taken(step, outcome, turn, error)
   }
 

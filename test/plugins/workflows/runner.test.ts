@@ -71,7 +71,8 @@ async function running (
   does: Does,
   before: Readonly<Record<string, StepOutcome>> = {},
   signal = new AbortController().signal,
-  times: Pick<RunContext, 'stepMs' | 'turnMs'> = {}
+  times: Pick<RunContext, 'stepMs' | 'turnMs'> = {},
+  finishing: (step: string, outcome: StepOutcome) => void = () => {}
 ): Promise<Ran & { readonly result: unknown }> {
   const ran: Ran = { journaled: [], waits: [], calls: [] }
   let now = 0
@@ -95,8 +96,9 @@ async function running (
     database: () => {
       throw new Error('no database here')
     },
-    finished: (step, { status }) => {
-      ran.journaled.push(`${status} ${step}`)
+    finished: (step, outcome) => {
+      finishing(step, outcome)
+      ran.journaled.push(`${outcome.status} ${step}`)
     },
     wasSent: () => false,
     sent: () => {}
@@ -203,6 +205,31 @@ test('if one step of a group fails the others are awaited, and the first failure
     failure('providerBusy')
   )
   t.equal(ended, true)
+})
+
+test('after the first failure of a group none of its further steps begins', async (t) => {
+  const names = Array.from({ length: 12 }, (_, index) => `s${index}`)
+  const begun: string[] = []
+  const does: Does = Object.fromEntries(names.map((name) => [name, () => {
+    begun.push(name)
+    return name === 's0' ? busy() : setTimeout(5)
+  }]))
+  await t.rejects(running([{ id: 'group', parallel: names.map((name) => llm(name)) }], does), failure('providerBusy'))
+  t.strictSame(begun, names.slice(0, 10))
+})
+
+test('a result that the journal refuses for its size fails its step once, and the workflow can continue', async (t) => {
+  const refuse = (step: string, { result }: StepOutcome) => {
+    if (step === 'large' && result !== null) throw failure('answerTooLarge')
+  }
+  const steps = [
+    llm('large', { onError: 'continue', retry: { attempts: 3 } }),
+    llm('then', { params: { code: '{{steps.large.error.code}}' } })
+  ]
+  const { result, journaled, calls } = await running(steps, { large: () => 1, then: (_call, { params }) => params }, {}, undefined, {}, refuse)
+  t.strictSame(result, { code: 'TENANTRY_ANSWER_TOO_LARGE' })
+  t.strictSame(journaled, ['started large', 'failed large', 'started then', 'completed then'])
+  t.equal(calls.length, 2)
 })
 
 test('steps that an earlier attempt finished do not run again, and later ones read their results', async (t) => {
