@@ -1,6 +1,6 @@
 /** Compiles the lifetime and the key of a route's cached responses. Requests with different responses have different keys. */
 import { createHash } from 'node:crypto'
-import { setting } from '../expressions/environment.js'
+import { setting, settingsIn } from '../expressions/environment.js'
 import { compileReader, type Reader, type TemplateContext } from '../expressions/reference.js'
 import { compilePieces, compileValue } from '../expressions/template.js'
 import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
@@ -62,7 +62,7 @@ function writes ({ queries = [], firebaseQueries = [] }: Route): boolean {
  */
 function fingerprint (route: Route, pagination: Pagination, { env }: TemplateContext): string {
   const text = stringifyJson(route)
-  const settings = [...text.matchAll(/\benv\.(\w+)/g)].map(([, name = '']) => [name, setting(env, name)])
+  const settings = settingsIn(text).map((name) => [name, setting(env, name)])
   return createHash('sha256').update(stringifyJson([version, text, pagination, settings])).digest('base64url').slice(0, 16)
 }
 

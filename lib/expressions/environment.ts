@@ -76,8 +76,9 @@ export function isPlainText (text: string): boolean {
   }
 }
 
+/** The names of settings in templates and expressions of a text, or of its JSON: `env.NAME`, `env["NAME"]` and `${NAME}`. */
 export function settingsIn (text: string): string[] {
-  return [...text.matchAll(/\benv\.(\w+)|\$\{(\w+)\}/g)].map(([, name, legacy]) => name ?? legacy ?? '')
+  return [...text.matchAll(/\benv(?:\.|\[\s*\\?["'])(\w+)|\$\{(\w+)\}/g)].map(([, name, legacy]) => name ?? legacy ?? '')
 }
 
 const number = /^-?(0|[1-9]\d*)(\.\d+)?([eE][+-]?\d+)?$/

@@ -1,5 +1,5 @@
 import t from 'tap'
-import { type CacheTarget, compileCacheKey } from '../../../lib/compiler/route-cache.js'
+import { type CacheTarget, compileCache, compileCacheKey } from '../../../lib/compiler/route-cache.js'
 import { noScope } from '../../../lib/expressions/no-scope.js'
 import type { TemplateContext } from '../../../lib/expressions/template.js'
 import type { Reference, Scope } from '../../../lib/expressions/types.js'
@@ -105,6 +105,21 @@ t.test('a template as the key replaces only path and query string', async (t) =>
     compile({ key: 'article:{{params.id}}' }, [{ source: 'auth', path: ['role'] }], 'GET /articles/:id/full')(at),
     'routes stay separate too'
   )
+})
+
+t.test('a setting that the route reads, in any spelling, belongs to the key', async (t) => {
+  const keyFor = (text: string, value: string) =>
+    compileCache(
+      { path: '/a', method: 'get', response: { text }, cache: { enabled: true } },
+      [],
+      '',
+      { cache: { enabled: true, ttl: 60 }, pagination: { defaultLimit: 20, maxLimit: 100, defaultOffset: 0 } },
+      { ...context(), env: { MODE: value } }
+    )?.key(noScope, list)
+  for (const text of ['{{env.MODE}}', '$' + '{MODE}', "{{env['MODE']}}", '{{env["MODE"]}}']) {
+    t.not(keyFor(text, 'old'), keyFor(text, 'new'), text)
+    t.equal(keyFor(text, 'old'), keyFor(text, 'old'), text)
+  }
 })
 
 t.test('a long key is hashed', async (t) => {
