@@ -226,7 +226,8 @@ test('a result that the journal refuses for its size fails its step once, and th
     llm('large', { onError: 'continue', retry: { attempts: 3 } }),
     llm('then', { params: { code: '{{steps.large.error.code}}' } })
   ]
-  const { result, journaled, calls } = await running(steps, { large: () => 1, then: (_call, { params }) => params }, {}, undefined, {}, refuse)
+  const does: Does = { large: () => 1, then: (_call, { params }) => params }
+  const { result, journaled, calls } = await running(steps, does, {}, undefined, {}, refuse)
   t.strictSame(result, { code: 'TENANTRY_ANSWER_TOO_LARGE' })
   t.strictSame(journaled, ['started large', 'failed large', 'started then', 'completed then'])
   t.equal(calls.length, 2)
