@@ -37,6 +37,8 @@ const maxTakenBytes = 65_536 // of a tenant's messages in one batch, without the
 
 interface Line {
   readonly events: RoomEvent[]
+  /** Rooms with a waiting change of presence, which also stands for later changes: receivers read the members again. */
+  readonly changed: Set<string>
   bytes: number
 }
 
@@ -56,7 +58,11 @@ export class Outgoing {
   }
 
   add (tenant: Owner, event: RoomEvent): void {
-    const line = this.#lines.get(tenant) ?? { events: [], bytes: 0 }
+    const line = this.#lines.get(tenant) ?? { events: [], changed: new Set<string>(), bytes: 0 }
+    if (event.kind === 'presence') {
+      if (line.changed.has(event.room)) return
+      line.changed.add(event.room)
+    }
     const bytes = bytesOf(event)
     // At most as much as remains free, so that some tenants cannot use up the room of all others.
     if (bytes > 0 && line.bytes + bytes > Math.min(maxBytesOfTenant, maxWaitingBytes - this.#bytes - bytes)) {
@@ -81,7 +87,9 @@ export class Outgoing {
       let bytes = 0
       let count = 0
       while (count < line.events.length && bytes < maxTakenBytes) bytes += bytesOf(line.events[count++])
-      batch.set(tenant, line.events.splice(0, count))
+      const events = line.events.splice(0, count)
+      for (const { kind, room } of events) if (kind === 'presence') line.changed.delete(room)
+      batch.set(tenant, events)
       line.bytes -= bytes
       this.#bytes -= bytes
       if (line.events.length === 0) this.#lines.delete(tenant)

@@ -42,3 +42,13 @@ test('each batch has a part of each tenant, in order', async (t) => {
   t.same(lettersOf(outgoing.take()), [['acme', 'c']])
   t.ok(outgoing.isEmpty)
 })
+
+test('changes of presence that wait are one for each room', async (t) => {
+  const outgoing = new Outgoing(() => {})
+  const other: RoomEvent = { kind: 'presence', room: 'b' }
+  for (let count = 0; count < 1000; count++) for (const event of [presence, other]) outgoing.add(acme, event)
+  outgoing.add(globex, presence)
+  t.same([...outgoing.take()], [[acme, [presence, other]], [globex, [presence]]])
+  outgoing.add(acme, presence)
+  t.same([...outgoing.take()], [[acme, [presence]]], 'a change after the batch')
+})
