@@ -2,6 +2,7 @@
  * The text of PDF files, by pdfjs-dist (an optional peer). It runs in a separate thread with bounds of memory and time: a hostile file can
  * end the thread only.
  */
+import { fileURLToPath } from 'node:url'
 import { Worker } from 'node:worker_threads'
 import { failure } from '../errors.js'
 
@@ -62,7 +63,7 @@ export function pdfModules (
 ): { readonly module: string, readonly worker: string, readonly maps: string } {
   try {
     const module = resolve('pdfjs-dist/legacy/build/pdf.mjs')
-    return { module, worker: new URL('pdf.worker.mjs', module).href, maps: new URL('../../cmaps/', module).pathname }
+    return { module, worker: new URL('pdf.worker.mjs', module).href, maps: fileURLToPath(new URL('../../cmaps/', module)) }
   } catch (cause) {
     throw failure('documentUnreadable', {
       message: 'This server does not support PDF files: the operator must install the package "pdfjs-dist@~5.6.205"',

@@ -51,3 +51,10 @@ test('a missing package is named', async (t) => {
       throw new Error('not found')
     }), { ...unreadable, message: /install the package "pdfjs-dist@~5\.6\.205"/ })
 })
+
+test('a folder with spaces and umlauts is found', async (t) => {
+  t.match(pdfModules(() => 'file:///my%20app/%C3%BCber/pdfjs-dist/legacy/build/pdf.mjs'), {
+    worker: 'file:///my%20app/%C3%BCber/pdfjs-dist/legacy/build/pdf.worker.mjs',
+    maps: '/my app/über/pdfjs-dist/cmaps/'
+  })
+})
