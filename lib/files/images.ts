@@ -62,7 +62,11 @@ export async function transformImage (
   original: Readable,
   { width, height, fit = 'cover', format, quality }: ImageTransform
 ): Promise<TransformedImage> {
-  const sharp = await loadSharp()
+  const sharp = await loadSharp().catch((error: unknown) => {
+    // Otherwise its file would stay open.
+    original.destroy()
+    throw error
+  })
   const bytes = await bytesOf(original)
   try {
     // Reads one page: of an animation, the first image remains.

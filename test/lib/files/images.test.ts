@@ -2,6 +2,7 @@ import { Readable } from 'node:stream'
 import sharp from 'sharp'
 import t from 'tap'
 import { transformImage, transformName } from '../../../lib/files/images.js'
+import { runProgram } from '../../helpers/program.js'
 
 const sample = (width: number, height: number) => sharp({ create: { width, height, channels: 3, background: '#336699' } })
 const stream = (bytes: Buffer) => Readable.from([bytes])
@@ -68,6 +69,11 @@ t.test('rejects an animation whose frames together are too large', async (t) => 
     ...refused,
     message: 'The image has more than 50 megapixels: it cannot be transformed'
   })
+})
+
+t.test('without the package sharp the original is closed', async (t) => {
+  const { output } = await runProgram(t, 'test/programs/without-sharp.ts')
+  t.match(output, /must install the package "sharp"\nended/)
 })
 
 t.test('equal transforms have the same name', async (t) => {
