@@ -119,7 +119,7 @@ export function compileVariants<Choice = number> (
   }
 }
 
-/** A statement without a name, because each request writes it anew. */
+/** A statement without a name, because each request writes its own. */
 export function writeOnce (write: Writer, scope: Scope, input: Input): Bound {
   const { statement, binders } = writeVariant(write, new Set(), undefined, null)
   return { statement, values: bindAll(binders, scope, input) }

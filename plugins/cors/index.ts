@@ -60,7 +60,7 @@ export default definePlugin<CorsOptions>({
     const paths = routePathsOf(app)
     const exposedHeaders = [...exposed, ...section.exposedHeaders].join(', ')
     let tenants: TenantOrigins | null = null
-    // Fastify creates `request.routeOptions` anew each time. Few apps have routes with further headers.
+    // Fastify creates `request.routeOptions` at each access. Few apps have routes with further headers.
     let hasFurtherHeaders = false
     app.addHook('onRoute', ({ config }) => {
       if (config?.exposedHeaders !== undefined) hasFurtherHeaders = true

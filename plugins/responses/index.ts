@@ -166,7 +166,7 @@ export default definePlugin<ResponsesOptions>({
 function bodySize (request: FastifyRequest): number {
   const { 'content-length': length, 'transfer-encoding': encoding, 'content-type': type } = request.headers
   if (encoding === undefined && (length === undefined || Number(length) <= smallBody)) return 0
-  // Fastify creates `request.routeOptions` anew each time.
+  // Fastify creates `request.routeOptions` at each access.
   const { bodyLimit = 0, config } = request.routeOptions
   if (config.streamsBody === 'any' || (config.streamsBody === 'form' && type?.startsWith('multipart/') === true)) return 0
   return length === undefined ? bodyLimit : Math.min(Number(length), bodyLimit)
