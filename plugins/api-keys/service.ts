@@ -110,12 +110,14 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
       return { id, key, name, scopes, createdAt, createdBy: sub, expiresAt, lastUsedAt: null }
     },
 
-    async rotate (tenant, id, gracePeriodDays, { held, actor }) {
-      const key = createKeyText(id)
+    async rotate (tenant, given, gracePeriodDays, { held, actor }) {
       const time = now()
-      const oldKeyValidUntil = await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
-        const row = await store.locked(transaction, tenant, id)
+      return await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
+        const row = await store.locked(transaction, tenant, given)
         if (row === undefined) throw failure('notFound')
+        // The given id may have capital letters.
+        const { id } = row
+        const key = createKeyText(id)
         requireGrant(held, row.scopes)
         const expires = row.expires_at?.getTime() ?? Infinity
         if (expires <= time) throw failure('conflict', { message: 'The API key has expired: create a new one' })
@@ -136,9 +138,8 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
           details: { gracePeriodDays },
           at: new Date(time)
         })
-        return until
+        return { key, oldKeyValidUntil: until }
       })
-      return { key, oldKeyValidUntil }
     },
 
     async delete (tenant, id, actor) {

@@ -82,9 +82,11 @@ export function createUserAdministration (
    * The user, if the author may change it: the author must hold the user's current and new permissions. Runs before the
    * transaction, since roles are read on another connection.
    */
-  async function allowed (tenant: Owner, id: string, { role }: UserChanges, author: Author): Promise<User> {
-    const user = await users.find(tenant, id)
+  async function allowed (tenant: Owner, given: string, { role }: UserChanges, author: Author): Promise<User> {
+    const user = await users.find(tenant, given)
     if (user === null) throw failure('notFound')
+    // The given id may have capital letters.
+    const { id } = user
     if (author.claims.sub === id && author.claims.tenant_id === tenant) {
       throw failure('forbidden', { message: 'You cannot change or delete your own user: ask another administrator' })
     }

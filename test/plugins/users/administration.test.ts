@@ -1,5 +1,7 @@
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
+import { defaultRoleTables } from '../../../lib/database/declared-tables.js'
+import { testApp } from '../../helpers/app.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
@@ -8,6 +10,7 @@ import { caller, refused, type Reply } from '../../http/caller.js'
 import { platformKey } from '../auth/app.js'
 import { addUser, password } from '../login/app.js'
 import { open, type Opened, tokenOf } from '../passwords/app.js'
+import { makeRole } from '../rbac/roles.js'
 
 const boss = 'boss@example.com'
 const email = 'ada@example.com'
@@ -140,6 +143,9 @@ test('a user cannot grant or remove permissions that it does not have, and a ten
   }
   refused(t, await admin(`DELETE /users/${first}`), 403, 'FORBIDDEN', 'itself')
   refused(t, await byClerk(`PATCH /users/${clerk}`, { role: 'reader' }), 403, 'FORBIDDEN', 'itself')
+  for (const target of [`PATCH /users/${first.toUpperCase()}`, `DELETE /users/${first.toUpperCase()}`]) {
+    refused(t, await admin(target, { status: 'disabled' }), 403, 'FORBIDDEN', 'itself, in capitals')
+  }
 
   const other = await as(opened, 'acme', 'chief@example.com')
   const responses = await Promise.all([
@@ -161,6 +167,20 @@ test('a user cannot grant or remove permissions that it does not have, and a ten
     200,
     'a platform administrator may'
   )
+})
+
+test("a user's assigned roles count for any spelling of its id", async (t) => {
+  const { app, as } = await testApp(t, {
+    engine: await postgresSection(t),
+    plugins: { database: { roleTables: defaultRoleTables }, rbac: {}, users: {}, sessions: {} },
+    tenants: ['acme']
+  })
+  const platform = as({ sub: 'root', role: 'admin' })
+  const clerk = as({ sub: 'clerk', tenant_id: 'acme', permissions: ['users:write'] })
+  const ada = await addUser(app, 'acme', email)
+  const roleId = (await makeRole(t, platform, { name: 'accountant', permissions: ['accounts:write'] })).id
+  t.equal((await platform('POST /rbac/assign', { tenant: 'acme', body: { userId: ada, roleId } })).status, 201)
+  for (const id of [ada, ada.toUpperCase()]) refused(t, await clerk(`DELETE /users/${id}`), 403, 'GRANT_EXCEEDS', id)
 })
 
 test('disabling a user ends its sessions and keys on every server', async (t) => {
