@@ -18,7 +18,7 @@ import { linkLife, type LinkToken } from '../mail/links.js'
 import type { Sessions } from '../sessions/index.js'
 import type { LoggedIn } from '../sessions/login-response.js'
 import type { Users } from './service.js'
-import type { UserAdminStore, UserChanges, UserFilter, UserStore } from './store.js'
+import type { UserChanges, UserFilter, UserStore } from './store.js'
 import { defaultRole, type User } from './user.js'
 
 /** Mails to one address. */
@@ -56,7 +56,6 @@ export interface UserAdministration {
 
 export interface AdministrationParts {
   readonly store: UserStore
-  readonly adminStore: UserAdminStore
   readonly users: Pick<Users, 'find' | 'hashPassword'>
   readonly sessions: Pick<Sessions, 'begin' | 'changeUsers'>
   readonly auth: Pick<Auth, 'permissionsOf'>
@@ -68,7 +67,7 @@ export interface AdministrationParts {
 }
 
 export function createUserAdministration (
-  { store, adminStore, users, sessions, auth, mail, attemptsOf, dbFor, now }: AdministrationParts
+  { store, users, sessions, auth, mail, attemptsOf, dbFor, now }: AdministrationParts
 ): UserAdministration {
   const at = () => new Date(now())
 
@@ -102,13 +101,13 @@ export function createUserAdministration (
     { role, status }: UserChanges,
     author: Author
   ): Promise<User> {
-    const user = await adminStore.read(writer, { tenant, id })
+    const user = await store.read(writer, { tenant, id })
     if (user === null) throw failure('notFound')
     if (user.role !== judged) throw failure('stateConflict', { message: 'The user was changed by another request: read it again' })
     const staysAdministrator = (role ?? user.role) === 'admin' && (status ?? user.status) === 'active'
     const isAdministrator = user.role === 'admin' && user.status === 'active'
     if (
-      isAdministrator && !staysAdministrator && !isPlatformAdmin(author.claims) && !await adminStore.hasOtherAdministrator(writer, user)
+      isAdministrator && !staysAdministrator && !isPlatformAdmin(author.claims) && !await store.hasOtherAdministrator(writer, user)
     ) {
       throw failure('stateConflict', { message: 'This is the last administrator of the tenant: make another user an administrator first' })
     }
@@ -117,7 +116,7 @@ export function createUserAdministration (
 
   /** Ends everything of a user besides sessions, so that the user cannot come back. */
   async function endBelongings (writer: Transaction<SystemTables>, { tenant, id }: User, actor: Actor): Promise<void> {
-    const keys = await adminStore.deleteApiKeys(writer, { tenant, id })
+    const keys = await store.deleteApiKeys(writer, { tenant, id })
     await mail?.links.removeTo(writer, tenant, id)
     await mail?.links.removeFrom(writer, tenant, [id, ...keys.map((key) => `api-key:${key}`)])
     const entries = keys.map((key): AuditEntry => ({
@@ -141,7 +140,7 @@ export function createUserAdministration (
         ...given.status !== undefined && given.status !== user.status && { status: given.status }
       }
       if (Object.keys(changes).length === 0) return user
-      await adminStore.update(writer, user, changes, at())
+      await store.update(writer, user, changes, at())
       await writeAudit(writer, { tenant, action: 'user.update', actor, target: user.email, details: { id, ...changes }, at: at() })
       if (changes.status === 'disabled') {
         await end(id, 'sessions')
@@ -152,7 +151,7 @@ export function createUserAdministration (
   }
 
   return {
-    list: (tenant, filter, page) => adminStore.list(tenant, filter, page),
+    list: (tenant, filter, page) => store.list(tenant, filter, page),
 
     async read (tenant, id) {
       const user = await users.find(tenant, id)
@@ -168,7 +167,7 @@ export function createUserAdministration (
         const user = await locked(writer, known, { status: 'disabled' }, author)
         await end(id, 'sessions')
         await endBelongings(writer, user, author.actor)
-        await adminStore.delete(writer, user)
+        await store.delete(writer, user)
         await writeAudit(writer, { tenant, action: 'user.delete', actor: author.actor, target: user.email, details: { id }, at: at() })
       })
     },

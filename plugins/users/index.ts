@@ -12,7 +12,7 @@ import type {} from '../tenancy/index.js'
 import { createUserAdministration } from './administration.js'
 import { userRoutes } from './routes.js'
 import { createUsers, type Users } from './service.js'
-import { createUserAdminStore, createUserStore } from './store.js'
+import { createUserStore } from './store.js'
 
 export { identityFaults } from './user.js'
 export type { NewUser, User, Users } from './service.js'
@@ -50,7 +50,6 @@ export default definePlugin<UsersOptions>({
         group,
         createUserAdministration({
           store,
-          adminStore: createUserAdminStore(dbFor),
           users,
           sessions,
           auth,

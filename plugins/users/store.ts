@@ -20,6 +20,15 @@ export interface StoredUser {
 /** Empty for the platform. */
 export type UserId = Pick<User, 'tenant' | 'id'>
 
+/** Omitted filters match all. */
+export interface UserFilter {
+  /** A part of the address. */
+  readonly search?: string | undefined
+  readonly status?: User['status'] | undefined
+}
+
+export type UserChanges = Partial<Pick<User, 'role' | 'status'>>
+
 export type UserStore = ReturnType<typeof createUserStore>
 
 /** @param dbFor runs the statements of a tenant; empty for the platform */
@@ -80,30 +89,8 @@ export function createUserStore (dbFor: (tenant: Owner) => Kysely<SystemTables>)
       return numUpdatedRows > 0n
     },
 
-    transaction: <T>(tenant: Owner, work: (writer: Writer) => Promise<T>): Promise<T> => dbFor(tenant).transaction().execute(work)
-  }
-}
+    transaction: <T>(tenant: Owner, work: (writer: Writer) => Promise<T>): Promise<T> => dbFor(tenant).transaction().execute(work),
 
-function userOf (
-  { tenant_id: tenant, id, email, role, status, email_verified_at: verifiedAt, created_at: createdAt }: Pick<Row, typeof columns[number]>
-): User {
-  return { id, tenant: tenantRef(tenant), email, role, status, emailVerified: verifiedAt !== null, createdAt }
-}
-
-/** Omitted filters match all. */
-export interface UserFilter {
-  /** A part of the address. */
-  readonly search?: string | undefined
-  readonly status?: User['status'] | undefined
-}
-
-export type UserChanges = Partial<Pick<User, 'role' | 'status'>>
-
-export type UserAdminStore = ReturnType<typeof createUserAdminStore>
-
-/** @param dbFor runs the statements of a tenant */
-export function createUserAdminStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
-  return {
     /** A page of the tenant's users by address, and the total. */
     async list (tenant: Owner, { search, status }: UserFilter, { limit, offset }: Page): Promise<{ data: User[], total: number }> {
       const found = dbFor(tenant).selectFrom('tenantry.users').where('tenant_id', '=', tenant)
@@ -150,4 +137,10 @@ export function createUserAdminStore (dbFor: (tenant: Owner) => Kysely<SystemTab
       return rows.map(({ id }) => id)
     }
   }
+}
+
+function userOf (
+  { tenant_id: tenant, id, email, role, status, email_verified_at: verifiedAt, created_at: createdAt }: Pick<Row, typeof columns[number]>
+): User {
+  return { id, tenant: tenantRef(tenant), email, role, status, emailVerified: verifiedAt !== null, createdAt }
 }
