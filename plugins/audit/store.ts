@@ -116,7 +116,7 @@ export interface Retention {
 export function sweepAudit (db: Kysely<SystemTables>, { plans, retentionDays }: Retention, at: Date): Promise<boolean> {
   return sweep(db, 'tenantry.audit_log.sweep', [
     (transaction) => deleteOfTenants(transaction, plans, at),
-    (transaction) => deleteOfPlatform(transaction, retentionDays, at),
+    removal('tenantry.audit_log', sql`tenant_id = '' and created_at <= ${at}::timestamptz - make_interval(days => ${retentionDays}::int)`),
     removal('tenantry.audit_log', sql`kept_until <= ${at}`)
   ])
 }
@@ -131,13 +131,6 @@ async function deleteOfTenants (db: Kysely<SystemTables>, plans: Plans, at: Date
     join lateral (
       select a.id from tenantry.audit_log a where a.tenant_id = t.id and a.created_at <= ${at}::timestamptz - make_interval(days => kept.days) limit ${maxRows}
     ) old on kept.days <> ${unlimited} limit ${maxRows}
-  )`.execute(db)
-  return Number(numAffectedRows)
-}
-
-async function deleteOfPlatform (db: Kysely<SystemTables>, days: number, at: Date): Promise<number> {
-  const { numAffectedRows = 0n } = await sql`delete from tenantry.audit_log where id in (
-    select id from tenantry.audit_log where tenant_id = '' and created_at <= ${at}::timestamptz - make_interval(days => ${days}::int) limit ${maxRows}
   )`.execute(db)
   return Number(numAffectedRows)
 }

@@ -1,6 +1,5 @@
 /** Second factors of users: `app.mfa` and the endpoints under `/mfa`. On PostgreSQL without a master key it is off. */
 import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
-import { sweep } from '../../lib/database/retention.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, flag, text } from '../../lib/plugin/options.js'
@@ -42,16 +41,15 @@ export default definePlugin<MfaOptions>({
   options: { masterKey: text, previousKeys: text, enabled: flag, issuer: text, now: callback },
   async setup (app, { enabled, issuer = 'API', now = Date.now, ...settings }) {
     const { db, engine, log } = app
-    const cipher = await openCipher(app, createMfaStore(db), settings, enabled === true)
+    const store = createMfaStore(db)
+    const cipher = await openCipher(app, store, settings, enabled === true)
     if (cipher === null) return undefined
 
     const service = createMfa({ dbFor: (tenant) => engine.kyselyFor(tenant), cipher, issuer, log, now })
     const attempts = createAttemptLimiter(db, now)
     sweepHourly(app, 'old attempts and unfinished setups of second factors', async () => {
       await attempts.sweep()
-      await sweep(db, 'tenantry.user_mfa.sweep', [
-        (transaction) => createMfaStore(transaction).deleteUnfinished(new Date(now() - unfinishedAfter))
-      ])
+      await store.sweep(new Date(now() - unfinishedAfter))
     })
     app.decorate('mfa', service)
     markSecondFactors(db)

@@ -1,6 +1,6 @@
 /** The SQL of second factors. Times come from the caller, so that one clock decides. */
 import { type Kysely, sql } from 'kysely'
-import { removal } from '../../lib/database/retention.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -140,7 +140,8 @@ export function createMfaStore (db: Kysely<SystemTables>) {
       return rows.map(({ header }) => Buffer.from(header, 'base64').subarray(0, length))
     },
 
-    /** Removes unfinished setups from before, at most `maxSweptRows`; returns their number. */
-    deleteUnfinished: (before: Date): Promise<number> => removal('tenantry.user_mfa', sql`not enabled and updated_at <= ${before}`)(db)
+    /** Removes unfinished setups from before; false if another server does so now. */
+    sweep: (before: Date): Promise<boolean> =>
+      sweep(db, 'tenantry.user_mfa.sweep', [removal('tenantry.user_mfa', sql`not enabled and updated_at <= ${before}`)])
   }
 }

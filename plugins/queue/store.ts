@@ -1,6 +1,6 @@
 /** The jobs in the database: which are taken, retried, completed and removed. insert.ts writes them. All times are the database's. */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { maxSweptRows, sweep } from '../../lib/database/retention.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { lease, queue } from './insert.js'
@@ -211,11 +211,10 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
 
     sweep: () =>
       sweep(db, 'queue', [
-        async (transaction) =>
-          await removed(sql`state > 'active' and state <> 'failed' and completed_on < now() - interval '25 hours'`, transaction),
-        async (transaction) => await removed(sql`state = 'failed' and completed_on < now() - interval '14 days'`, transaction),
+        removal('tenantry_queue.job', sql`state > 'active' and state <> 'failed' and completed_on < now() - interval '25 hours'`),
+        removal('tenantry_queue.job', sql`state = 'failed' and completed_on < now() - interval '14 days'`),
         // For example of a name that no version of the program has any more.
-        async (transaction) => await removed(sql`state < 'active' and keep_until < now()`, transaction)
+        removal('tenantry_queue.job', sql`state < 'active' and keep_until < now()`)
       ])
   }
 }
@@ -243,10 +242,4 @@ function unless (suspect: boolean): RawBuilder<unknown> {
 function isHeld (jobs: readonly JobAttempt[]): RawBuilder<unknown> {
   return sql`name = ${queue} and state = 'active'
     and (id, retry_count) in (select * from unnest(${jobs.map(({ id }) => id)}::uuid[], ${jobs.map(({ retries }) => retries)}::int[]))`
-}
-
-async function removed (condition: RawBuilder<unknown>, db: Kysely<SystemTables>): Promise<number> {
-  const { numAffectedRows } = await sql`delete from tenantry_queue.job where ctid = any (array(
-    select ctid from tenantry_queue.job where ${condition} limit ${maxSweptRows}))`.execute(db)
-  return Number(numAffectedRows ?? 0)
 }
