@@ -19,6 +19,7 @@ import { confirmed, heardSnapshot, type Known, knownOf, knownSince, merged } fro
 import { noteEvent, readView, removeOldest, removeSubscription, type View, writeMemory, writePlan, writeSubscription } from './store.js'
 
 export interface ChangeParts {
+  /** The server's own. */
   readonly db: Kysely<SystemTables>
   readonly events: Events
   readonly plans: Plans
@@ -194,11 +195,9 @@ export function createChange (
       }
     })
     // Earlier events without a known tenant or subscription.
-    for (
-      let taken = await takeOrphans(transaction, tenant, [...held.values()]);
-      taken.length > 0;
-      taken = await takeOrphans(transaction, tenant, [...held.values()])
-    ) {
+    for (;;) {
+      const taken = await takeOrphans(transaction, tenant, [...held.values()])
+      if (taken.length === 0) break
       for (const { provider, event } of taken) {
         // An event of a deleted tenant has been reported.
         if (!isOfDeleted(deletedAt, timeOf(event))) await receive(provider, event)
@@ -315,16 +314,13 @@ function same (one: unknown, other: unknown): boolean {
 
 const waitMs = 5000 // for the turn
 
-/** Runs the work in the tenant's turn. Rejects with `databaseBusy` after a timeout. */
-export type TenantMutex = <T>(tenant: Owner, work: () => Promise<T>) => Promise<T>
-
 /**
- * One piece of work at a time for each tenant, on this server. Work that locks a tenant in the database goes through here: otherwise many
- * would wait for one another with a connection each, and leave none to the other tenants.
+ * One piece of work at a time for each tenant, on this server; `databaseBusy` after a timeout. Work that locks a tenant in the database
+ * goes through here: otherwise many would wait for one another with a connection each, and leave none to the other tenants.
  */
-function createTenantMutex (): TenantMutex {
+function createTenantMutex () {
   const lines = new Map<string, { readonly gate: FairSemaphore, length: number }>()
-  return async (tenant, work) => {
+  return async <T>(tenant: Owner, work: () => Promise<T>): Promise<T> => {
     const line = lines.get(tenant) ?? { gate: new FairSemaphore(1, waitMs, false), length: 0 }
     lines.set(tenant, line)
     line.length++

@@ -16,7 +16,7 @@ import { loadProvider } from './providers/index.js'
 import { type PaymentProvider, type ProviderName, providerNames } from './providers/provider.js'
 import { billingRoutes, planRoutes } from './routes.js'
 import { type Billing, createBilling } from './service.js'
-import { adapterSettings, createProductMap } from './settings.js'
+import { createProductMap } from './settings.js'
 import { createUpgrade } from './upgrade.js'
 import { webhookRoutes } from './webhooks.js'
 
@@ -37,11 +37,12 @@ async function openAdapters (settings: BillingSettings): Promise<Adapters> {
   const providers = new Map<ProviderName, PaymentProvider>()
   const receivers = new Map<ProviderName, PaymentProvider>()
   for (const name of providerNames) {
-    const account = settings[name]
-    if (account === undefined || (account.apiKey === undefined && account.webhookSecret === undefined)) continue
-    const adapter = await loadProvider(name, adapterSettings(account, timeoutMs))
-    if (account.apiKey !== undefined) providers.set(name, adapter)
-    if (account.webhookSecret !== undefined) receivers.set(name, adapter)
+    const { apiKey, webhookSecret, previousWebhookSecrets = [], organizationId, baseUrl } = settings[name] ?? {}
+    if (apiKey === undefined && webhookSecret === undefined) continue
+    const webhookSecrets = webhookSecret === undefined ? [] : [webhookSecret, ...previousWebhookSecrets]
+    const adapter = await loadProvider(name, { apiKey: apiKey ?? '', organizationId, webhookSecrets, baseUrl, timeoutMs })
+    if (apiKey !== undefined) providers.set(name, adapter)
+    if (webhookSecret !== undefined) receivers.set(name, adapter)
   }
   return { provider: settings.provider === undefined ? null : providers.get(settings.provider) ?? null, providers, receivers }
 }

@@ -1,5 +1,5 @@
 /** `/billing/plans`, `/billing/subscription`, its sync, and `/billing/upgrade`, with their schemas. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { EmptyBody } from '../../lib/http/schemas.js'
 import { Plan, type Plans } from '../../lib/plans/plans.js'
@@ -134,7 +134,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
       response: { 200: Upgraded, ...errorResponses(...refusals, 409, 502, 504) }
     }
   }, async (request, reply) => {
-    await admit(request, reply)
+    await checkLimit(request, reply, asked)
     const { targetPlan: plan, billingCycle: cycle } = request.body
     const tenant = tenantOf(request)
     const { idempotencyKey } = idempotencyKeyOf(request, tenant)
@@ -153,15 +153,10 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
       response: { 200: Synced, ...errorResponses(...refusals, 502, 504) }
     }
   }, async (request, reply) => {
-    await admit(request, reply)
+    await checkLimit(request, reply, asked)
     const { plan, status } = await billing.sync(tenantOf(request))
     return { success: true, subscription: { plan, status } }
   })
-}
-
-/** Throws `rateLimited`, or rejects with it, if the tenant sends too many. */
-async function admit (request: FastifyRequest, reply: FastifyReply): Promise<void> {
-  await checkLimit(request, reply, asked)
 }
 
 const emailFaults = lazyValidator(Type.Object({ email: Email }), 'body')

@@ -1,15 +1,11 @@
 /** `app.billing`: the subscriptions of tenants. */
-import { type Kysely, sql } from 'kysely'
+import { sql } from 'kysely'
 import { noActor, writeAudit } from '../../lib/database/audit.js'
 import type { Engine } from '../../lib/database/engine.js'
-import type { Events } from '../../lib/database/events.js'
-import type { Emitter } from '../../lib/database/outbox.js'
-import { maxSweptRows, sweep } from '../../lib/database/retention.js'
-import type { SystemTables } from '../../lib/database/system-tables.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { isTenantId, type Owner, platformRef, tenantRef } from '../../lib/identity/tenant-ref.js'
-import type { Plans } from '../../lib/plans/plans.js'
-import { createChange, type SettledTenant, unclaimedOf } from './change.js'
+import { type ChangeParts, createChange, type SettledTenant, unclaimedOf } from './change.js'
 import { claimants, customerOf, keepOrphan } from './orphan-events.js'
 import type { Cycle, PaymentProvider, ProviderEvent, ProviderName, Snapshot, SubscriptionStatus } from './providers/provider.js'
 import { entitlement, lowestPlan } from './resolve-plan.js'
@@ -66,23 +62,12 @@ export interface Billing {
   settleDue(signal?: AbortSignal): Promise<number>
 }
 
-export interface BillingParts {
-  /** The server's own members. */
-  readonly db: Kysely<SystemTables>
+export interface BillingParts extends Omit<ChangeParts, 'canAsk'> {
   readonly engine: Pick<Engine, 'kyselyFor'>
-  readonly events: Events
-  readonly plans: Plans
   /** The provider for sales; null without one. */
   readonly provider: PaymentProvider | null
   /** Callable providers: a tenant may have a subscription with a former one. */
   readonly providers: ReadonlyMap<ProviderName, PaymentProvider>
-  /** The plan and cycle of a subscription's products; null if no product map has one of them. */
-  readonly productPlans: (ids: readonly string[]) => { readonly plan: string, readonly cycle: Cycle } | null
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-  readonly log: { warn(object: object, message: string): void }
-  /** Sends the events of subscriptions. Returns null without the plugin webhooks. Default: no events. */
-  readonly emitter?: () => Emitter | null
 }
 
 const readPause = 60_000 // ms between two calls to the provider by reads of a tenant's subscription
@@ -91,7 +76,7 @@ const keptFor = 7_776_000_000 // ms, 90 days: providers repeat an event for a fe
 const maxCustomers = 10 // ids in one request to a provider
 
 export function createBilling (
-  { db, engine, events, plans, provider, providers, productPlans, now, log, emitter = () => null }: BillingParts
+  { db, engine, events, plans, provider, providers, productPlans, now, log, emitter }: BillingParts
 ): Billing {
   const { change, judged } = createChange({ db, events, plans, productPlans, canAsk: (name) => providers.has(name), now, log, emitter })
   const pulls = new Map<string, Promise<SettledTenant>>()
@@ -142,11 +127,11 @@ export function createBilling (
   }
 
   /** The current state of the tenant. If time has changed nothing, it writes nothing and calls no provider. */
-  async function current (tenant: Owner, pause = readPause): Promise<SettledTenant> {
+  async function current (tenant: Owner): Promise<SettledTenant> {
     const view = await readView(engine.kyselyFor(tenant), tenant)
     if (view === null) throw failure('tenantUnknown')
     const judgement = judged(view)
-    if (judgement.asks && now() - (view.memory.triedAt ?? -Infinity) >= pause) return await pullOnce(tenant)
+    if (judgement.asks && now() - (view.memory.triedAt ?? -Infinity) >= readPause) return await pullOnce(tenant)
     return judgement.given === view.memory.given ? { view, judgement } : await settle(tenant)
   }
 
@@ -228,21 +213,14 @@ export function createBilling (
         }
       }
       await Promise.all(Array.from({ length: due.atOnce }, next))
-      await sweepBilling(db, new Date(at - keptFor))
+      const isOld = sql`received_at <= ${new Date(at - keptFor)}`
+      await sweep(db, 'tenantry.billing.sweep', [
+        removal('tenantry.billing_events', isOld),
+        removal('tenantry.billing_unclaimed', isOld)
+      ])
       return settled
     }
   }
-}
-
-/** Removes rows received before that time. */
-async function sweepBilling (db: Kysely<SystemTables>, before: Date): Promise<void> {
-  const part = (table: ReturnType<typeof sql>) => async (transaction: Kysely<SystemTables>) => {
-    const { numAffectedRows = 0n } =
-      await sql`delete from ${table} where (provider, id) in (select provider, id from ${table} where received_at <= ${before} limit ${maxSweptRows})`
-        .execute(transaction)
-    return Number(numAffectedRows)
-  }
-  await sweep(db, 'tenantry.billing.sweep', [part(sql`tenantry.billing_events`), part(sql`tenantry.billing_unclaimed`)])
 }
 
 function present (settled: SettledTenant | null): SettledTenant {

@@ -1,6 +1,6 @@
-/** The settings of payment providers: the options of an adapter, and the product map in both directions. */
-import { type BillingSettings, type ProviderAccount, soldAs } from '../../lib/document/rules/billing.js'
-import { type Cycle, type ProviderName, providerNames, type ProviderSettings } from './providers/provider.js'
+/** The product map of payment providers, in both directions. */
+import { type BillingSettings, soldAs } from '../../lib/document/rules/billing.js'
+import { type Cycle, type ProviderName, providerNames } from './providers/provider.js'
 
 /** A plan for a cycle. */
 export interface Sale {
@@ -49,13 +49,4 @@ export function createProductMap (settings: BillingSettings, tiers: readonly str
       return best
     }
   }
-}
-
-/** @param timeoutMs the time limit of one call with its retries, in milliseconds */
-export function adapterSettings (
-  { apiKey = '', organizationId, webhookSecret, previousWebhookSecrets = [], baseUrl }: ProviderAccount,
-  timeoutMs: number
-): ProviderSettings {
-  const webhookSecrets = webhookSecret === undefined ? [] : [webhookSecret, ...previousWebhookSecrets]
-  return { apiKey, organizationId, webhookSecrets, baseUrl, timeoutMs }
 }

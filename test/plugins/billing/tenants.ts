@@ -81,6 +81,7 @@ export async function open (
     providers: new Map(providers.map((one) => [one.name, one])),
     productPlans,
     now: clock.now,
+    emitter: () => null,
     log
   })
   return { app, billing, clock, provider: provider ?? fakeProvider(), warnings }
