@@ -58,7 +58,7 @@ export interface Callers {
   readonly permissionsOf: RoleSource['permissionsOf']
 }
 
-/** Gets the permissions of a caller in a tenant. */
+/** The remembered permissions of a caller in a tenant. */
 interface Given {
   readonly tenant: Owner | undefined
   readonly held: PermissionSet

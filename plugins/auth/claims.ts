@@ -17,9 +17,6 @@ export function requireLifetime ({ iat, exp }: Readonly<Record<string, unknown>>
   if (typeof iat !== 'number' || typeof exp !== 'number') {
     throw new Error('the claims `iat` and `exp` of a token must be numbers of seconds since 1970')
   }
-  if (iat === -Infinity && maxLifetime !== Infinity) {
-    throw tokenInvalid('The token lacks the time of its creation: get a token with the claim "iat"')
-  }
   if (exp - iat > maxLifetime) {
     throw new Error(`the token lives ${exp - iat} seconds: expected at most ${maxLifetime}, the setting \`jwt.maxLifetime\``)
   }

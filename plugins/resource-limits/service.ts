@@ -5,6 +5,7 @@ import { type Actor, noActor, writeAudit } from '../../lib/database/audit.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { databaseBusy } from '../../lib/database/failures.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
+import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Precondition, requireMatch, tagOf } from '../../lib/http/entity-tags.js'
@@ -248,7 +249,7 @@ export function createResourceLimits (
       refuseContradictions(rules)
       const at = new Date(now())
       await events.change({ topic: 'limits', tenant }, async (transaction) => {
-        if (!await store.lock(transaction, tenant)) throw failure('tenantUnknown')
+        if (!await lockTenant(transaction, tenant, 'alone')) throw failure('tenantUnknown')
         if (match !== undefined) requireMatch(match, rulesTag(await store.rules(tenant, transaction)))
         await store.write(transaction, tenant, rules, at)
         await writeAudit(transaction, { tenant, action: 'limits.save', actor, details: { rules: rules.length }, at })

@@ -8,7 +8,6 @@ import type { Engine, Statement } from '../../lib/database/engine.js'
 import { type IdempotencyClaim, requireMark } from '../../lib/database/idempotency-claim.js'
 import { maxSweptRows as maxRows, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isStorable } from '../../lib/json/storable.js'
 import { endOf, type Period, periods, startOf } from './periods.js'
@@ -43,8 +42,6 @@ export interface UsedResource {
   readonly metric: string
   readonly slots: Slots
 }
-
-export type LimitStore = ReturnType<typeof createLimitStore>
 
 /** @param maxCounters usage rows of a tenant at most */
 export function createLimitStore (engine: Engine, maxCounters: number) {
@@ -106,11 +103,6 @@ export function createLimitStore (engine: Engine, maxCounters: number) {
       const text = await engine.text(usedStatement, [tenant, userKey(id)], { tenant: tenantRef(tenant) })
       const rows: [string, string, ...(number | null)[]][] = text === null ? [] : JSON.parse(text)
       return rows.map(([resource, metric, ...values]) => ({ resource, metric, slots: slotsOf(values) }))
-    },
-
-    /** Waits for other changes of the tenant; false if there is no such tenant. */
-    async lock (writer: Transaction<SystemTables>, tenant: Owner): Promise<boolean> {
-      return await lockTenant(writer, tenant, 'alone')
     },
 
     /** Replaces the rules, and removes the usage of resources and metrics that no rule names. */

@@ -101,7 +101,7 @@ function enter (request: FastifyRequest, found: Tenant | null | Promise<Tenant |
 
 function admit (request: FastifyRequest, tenant: Tenant | null): void {
   if (tenant === null) throw failure('tenantUnknown')
-  requireActive(tenant, request.auth !== null && request.auth.tenant_id === undefined && isPlatformAdmin(request.auth))
+  requireActive(tenant, request.auth !== null && isPlatformAdmin(request.auth))
   request.tenant = tenant
 }
 

@@ -4,7 +4,7 @@ import { containsText } from '../../lib/database/sql.js'
 import type { SystemTables, TenantsTable } from '../../lib/database/system-tables.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
-import { deepFreeze } from '../../lib/json/plain-value.js'
+import { deepFreeze, isRecord } from '../../lib/json/plain-value.js'
 import type { Erasure } from './erasure.js'
 import type { Tenant, TenantLookup, TenantRecord } from './tenant.js'
 
@@ -138,14 +138,10 @@ function recordOf ({ id, name, plan, status, created_at: createdAt }: Row): Tena
 
 function tenantOf (row: Row, text: string | null): Tenant {
   const settings: unknown = text === null ? null : parseJson(text)
-  return Object.freeze({ ...recordOf(row), config: isObject(settings) ? deepFreeze(settings) : noSettings })
+  return Object.freeze({ ...recordOf(row), config: isRecord(settings) ? deepFreeze(settings) : noSettings })
 }
 
 const noSettings = Object.freeze({})
-
-function isObject (value: unknown): value is Record<string, unknown> {
-  return typeof value === 'object' && value !== null && !Array.isArray(value)
-}
 
 const maxForgotten = 100 // tenants an hour: each needs a statement for every table
 const clockDifference = 86_400_000 // ms of clock difference between servers and issuers, with a large margin
