@@ -113,12 +113,11 @@ async function permitted (request: Download, service: FilesService): Promise<Sto
   const isSigned = expires !== undefined || signature !== undefined
   // Callers without a token do not learn which buckets and keys there are.
   if (bucket?.isPublic !== true && !isSigned && request.auth === null) throw tokenMissing()
-  if (bucket === undefined) throw failure('notFound')
   const { tenant, id } = parseKey(path)
   const isAdmin = mayReadQuarantined(request, tenant)
-  if (isSigned) {
-    if (!service.admitsDownload({ tenant, bucket: name, id }, expires ?? 0, signature ?? '')) throw failure('urlSignatureInvalid')
-  } else if (!bucket.isPublic) {
+  if (isSigned && !service.admitsDownload({ tenant, bucket: name, id }, expires ?? 0, signature ?? '')) throw failure('urlSignatureInvalid')
+  if (bucket === undefined) throw failure('notFound')
+  if (!isSigned && !bucket.isPublic) {
     if (request.tenant?.id !== tenant) throw failure('notFound')
     await requirePermissions(request, bucket.permissions)
   }

@@ -173,6 +173,14 @@ test('a download from a private bucket without a token is a 401 for any bucket a
   t.match(await app.inject('/files/download/public/acme/x'), { statusCode: 404 })
 })
 
+test('a wrong signature is a 403 for any bucket, so that it does not show which buckets exist', async (t) => {
+  const { app } = await open(t, { files: { buckets: { payroll: { permissions: ['payroll:read'] } } } })
+  for (const bucket of ['private', 'payroll', 'none']) {
+    const path = `/files/download/${bucket}/acme/6310ffc8-bff8-472e-bc05-66f4e283874b?signature=x`
+    t.match((await app.inject(path)).json(), { code: 'TENANTRY_URL_SIGNATURE_INVALID' }, bucket)
+  }
+})
+
 test("another tenant's files do not exist", async (t) => {
   const { app, as } = await open(t)
   const { body: { id, url, key } } = await as('acme').upload([file('x'), { name: 'entityType', value: 'notes' }, {
