@@ -107,12 +107,13 @@ export default definePlugin<FilesOptions>({
     if (rules === null) throw new Error('files are enabled without rules')
     app.decorate('routeFiles', createRouteFiles(service, rules, slowMs))
     tenants.onDelete((tenant) => service.removal.deleteAll(tenant))
-    sweepRegularly(app, rules.deletedWithRows ? quickSweepMs : everyMs, () => service.removal.sweep())
+    const endSweeps = sweepRegularly(app, rules.deletedWithRows ? quickSweepMs : everyMs, () => service.removal.sweep())
     app.addHook('onReady', async () => {
       quarantine?.begin()
     })
     app.addHook('onClose', async () => {
       service.close()
+      await endSweeps()
       await quarantine?.close()
       await objects.close()
     })
@@ -145,8 +146,8 @@ async function openSigner (
   return createSigner(keys)
 }
 
-/** Sweeps when the app is ready, and then every `everyMs`. */
-function sweepRegularly (app: FastifyInstance, everyMs: number, sweep: () => Promise<void>): void {
+/** Sweeps when the app is ready, and then every `everyMs`. Returns a function that resolves when no sweep runs any more. */
+function sweepRegularly (app: FastifyInstance, everyMs: number, sweep: () => Promise<void>): () => Promise<void> {
   let running: Promise<void> | null = null
   const run = () => {
     running ??= sweep()
@@ -160,8 +161,8 @@ function sweepRegularly (app: FastifyInstance, everyMs: number, sweep: () => Pro
     run()
     timer = setInterval(run, everyMs).unref()
   })
-  app.addHook('onClose', async () => {
+  return async () => {
     clearInterval(timer)
     await running
-  })
+  }
 }
