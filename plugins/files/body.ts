@@ -35,7 +35,8 @@ export async function reading<T> (raw: IncomingMessage, spanMs: number, work: (s
     timer = setInterval(() => {
       // The whole body has arrived: any delay comes from the store.
       if (raw.complete) return clearInterval(timer)
-      if (bytes < leastBytesPerSecond * spanMs / 1000) reject(failure('uploadTooSlow', { headers: { connection: 'close' } }))
+      // Unread bytes wait for a slow store.
+      if (bytes < leastBytesPerSecond * spanMs / 1000 && raw.readableLength === 0) reject(failure('uploadTooSlow', { headers: { connection: 'close' } }))
       bytes = 0
     }, spanMs)
   })

@@ -1,12 +1,13 @@
 /** A full or unreachable store: callers get a specific error, and nothing remains. */
 import { once } from 'node:events'
-import { setTimeout as turn } from 'node:timers/promises'
+import { setTimeout as sleep } from 'node:timers/promises'
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { type ErrorName, failure } from '../../../lib/errors.js'
 import { createLocalStore } from '../../../lib/files/local.js'
 import type { ObjectStore } from '../../../lib/files/store.js'
 import { testApp } from '../../helpers/app.js'
-import { listen } from '../../helpers/server.js'
+import { addTenants, listen } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { refused } from '../../http/caller.js'
 import { file, onDisk, rows, storage, userOf } from './app.js'
@@ -28,7 +29,7 @@ test('a store that fails before, during or after an upload leaves nothing', asyn
         bytes.read()
         bytes.destroy()
         // The S3 client ends its upload before it reports the failure.
-        await turn()
+        await sleep()
         throw failure(fault.error)
       }
       const size = await disk.put(key, bytes, type)
@@ -78,6 +79,56 @@ test('a store that fails before, during or after an upload leaves nothing', asyn
     [[key], { removed: 1 }, { booked: 0, reserved: 0, shown: 0 }],
     'its object waits for the sweep'
   )
+})
+
+test('an upload whose store is slow is not refused as too slow', async (t) => {
+  const disk = createLocalStore(t.testdir())
+  const slowMs = 100
+  const store: ObjectStore = {
+    ...disk,
+    async put (key, bytes, type) {
+      await sleep(4 * slowMs)
+      return await disk.put(key, bytes, type)
+    }
+  }
+  const { app } = await testApp(t, { engine: { provider: 'embedded' }, plugins: { tenancy: {}, files: { store, slowMs } }, tenants: ['acme'] })
+  const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
+  t.equal((await ada.upload([file('x'.repeat(4_000_000))])).status, 201)
+})
+
+test('the store is closed after the sweep that uses it has ended', async (t) => {
+  const disk = createLocalStore(t.testdir())
+  const steps: string[] = []
+  let started = () => {}
+  const sweeping = new Promise<void>((resolve) => {
+    started = resolve
+  })
+  const store: ObjectStore = {
+    ...disk,
+    async delete (key) {
+      started()
+      await sleep(50)
+      await disk.delete(key)
+      steps.push('deleted')
+    },
+    async close () {
+      steps.push('closed')
+      await disk.close()
+    }
+  }
+  const { app } = await testApp(t, {
+    engine: { provider: 'embedded' },
+    plugins: { tenancy: {}, files: { store } },
+    async routes (app) {
+      await addTenants(app, ['acme'])
+      await sql`insert into tenantry.files (tenant_id, id, status, bucket, name, content_type, size, counted, metadata, created_by, created_at, expires_at)
+        values ('acme', gen_random_uuid(), 'pending', '', '', '', 0, 0, '{}', 'ada', now(), now() - interval '1 second')`.execute(app.db)
+    }
+  })
+  await sweeping
+  await app.close()
+  t.same(steps.at(-1), 'closed', steps.join())
+  t.ok(steps.includes('deleted'))
 })
 
 test('the token of an upload was in the trace log of an app with its own logger', async (t) => {
