@@ -1,12 +1,14 @@
 /** The parts of resumable uploads. Each request stores its bytes as an object, with a row for their place. */
 import { randomUUID } from 'node:crypto'
 import { PassThrough, type Readable } from 'node:stream'
-import type { Kysely } from 'kysely'
+import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { keyOf } from './store.js'
+
+const maxParts = 10_000 // of an upload, since each request reads their sizes
 
 export type FileParts = ReturnType<typeof createFileParts>
 
@@ -24,15 +26,17 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
   return {
     /** The number of bytes received. */
     async size (tenant: Owner, file: string): Promise<number> {
-      const rows = await rowsOf(tenant, file).select('size').where('size', 'is not', null).execute()
-      return rows.reduce((sum, { size }) => sum + Number(size), 0)
+      const { bytes } = await rowsOf(tenant, file).select(sql<number>`coalesce(sum(size), 0)::float8`.as('bytes')).executeTakeFirstOrThrow()
+      return bytes
     },
 
     /**
      * Stores the bytes from `start` on. If the stream fails, the bytes before the failure are kept. Resolves with the number of bytes.
-     * Rejects with `stateConflict` if another request stored bytes at this place.
+     * Rejects with `stateConflict` if another request stored bytes at this place, and with `badRequest` for too many parts.
      */
     async add (tenant: Owner, file: string, start: number, bytes: Readable): Promise<number> {
+      const { count } = await rowsOf(tenant, file).select(sql<number>`count(*)::integer`.as('count')).executeTakeFirstOrThrow()
+      if (count >= maxParts) throw failure('badRequest', { message: `The upload has ${count} parts: send it again in larger parts` })
       const id = randomUUID()
       // The row is inserted first: the object can then be found if the process ends.
       await dbFor(tenant).insertInto(table).values({ tenant_id: tenant, file_id: file, id, start, size: null }).execute()

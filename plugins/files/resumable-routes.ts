@@ -27,7 +27,7 @@ const protocol = 'Implements the tus protocol 1.0 with its extensions creation, 
 type ById = { Params: Static<typeof Params> }
 
 /** @param slowMs  milliseconds over which a request must bring 1 KB a second */
-export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: FilesService, slowMs: number): void {
+export function resumableRoutes (app: FastifyInstance, { buckets, resumable, uploads }: FilesService, slowMs: number): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
 
@@ -102,7 +102,8 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable }: F
         return described
       }
     }
-    const response = await reading(request.raw, slowMs, (slow) => Promise.race([resumable(webRequest(request, slow), call), slow]))
+    const answer = () => reading(request.raw, slowMs, (slow) => Promise.race([resumable(webRequest(request, slow), call), slow]))
+    const response = withBody.has(request.method) ? await uploads.inPlace(call.tenant.id, answer) : await answer()
     for (const [name, value] of response.headers) {
       if (!name.startsWith('access-control-') && name !== 'content-length') reply.header(name, value)
     }

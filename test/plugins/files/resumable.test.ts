@@ -14,7 +14,8 @@ import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { refused, type Reply } from '../../http/caller.js'
 import { postgresSection } from '../auth/app.js'
-import { MB, onDisk, open, plans, rows, storage, type User, userOf } from './app.js'
+import { eventually } from '../queue/app.js'
+import { half, MB, onDisk, open, plans, rows, storage, type User, userOf } from './app.js'
 
 const version = { 'tus-resumable': '1.0.0' }
 const octets = { ...version, 'content-type': 'application/offset+octet-stream' }
@@ -202,4 +203,33 @@ test('limits apply from the announcement on, and expired uploads are removed', a
   const empty = await announce(ada, 0)
   t.equal(empty.status, 201)
   t.equal((await ada.ask(`GET ${urlOf(empty).replace('/resumable', '')}`)).body['size'], 0)
+})
+
+test('requests of resumable uploads count as uploads that run at a time', async (t) => {
+  const { app, as } = await open(t)
+  const ada = as('acme')
+  const url = urlOf(await announce(ada, 10))
+  const others = await Promise.all(Array.from({ length: 100 }, () => announce(ada, 10)))
+  const rests = await Promise.all(
+    others.map((response) => half(ada, 'PATCH', urlOf(response), Buffer.from('helloworld'), { ...octets, 'upload-offset': '0' }))
+  )
+  await eventually(t, 'the tenant has the maximum of uploads', async () => {
+    const { rows } = await sql`select from tenantry.file_parts`.execute(app.db)
+    return rows.length === 100
+  })
+  refused(t, await send(ada, url, 0, 'hello'), 429, 'UPLOADS_BUSY')
+  t.equal(await offsetOf(ada, url), '0', 'offsets can be read meanwhile')
+  t.same(new Set(await Promise.all(rests.map((rest) => rest()))), new Set([204]))
+  t.equal((await send(ada, url, 0, 'hello')).status, 204)
+})
+
+test('a resumable upload has a limited number of parts', async (t) => {
+  const { app, as } = await open(t)
+  const ada = as('acme')
+  const url = urlOf(await announce(ada, 100_000))
+  await sql`insert into tenantry.file_parts (tenant_id, file_id, id, start, size)
+    select 'acme', ${url.split('/').at(-1)}::uuid, gen_random_uuid(), n, 1 from generate_series(0, 9999) n`.execute(app.db)
+  t.equal(await offsetOf(ada, url), '10000')
+  refused(t, await send(ada, url, 10_000, 'x'), 400, 'BAD_REQUEST', 'one more part')
+  t.equal((await ada.ask(`DELETE ${url}`, { headers: version })).status, 204)
 })
