@@ -1,5 +1,5 @@
 /** The form of an upload: one file, and fields before or after it. */
-import type { Multipart, MultipartValue } from '@fastify/multipart'
+import type { Multipart, MultipartFile, MultipartValue } from '@fastify/multipart'
 import type { FastifyRequest } from 'fastify'
 import { failure, TenantryError } from '../../lib/errors.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
@@ -33,8 +33,7 @@ export async function receiveForm (
   let name: string | undefined
   let received: Received | null = null
   try {
-    const parts = request.parts()
-    for (let part = await nextOf(parts, slow, expected); part !== null; part = await nextOf(parts, slow, expected)) {
+    for await (const part of partsOf(request.parts(), slow, expected)) {
       if (part.type === 'field') {
         take(fields, part)
         continue
@@ -56,19 +55,8 @@ export async function receiveForm (
         ? describe({ ...uploadFieldsOf(fields), name, entityType: undefined, entityId: undefined }, buckets)
         : { bucket: null }
       if (bucket !== null) await requirePermissions(request, bucket.permissions)
-      const { file } = part
-      // A short form may have failed before this part is read.
-      let broken: unknown = file.errored
-      file.once('error', (error) => {
-        broken = error
-      })
-      slow.catch((error: Error) => {
-        file.destroy(error)
-      })
-      const incoming = { bytes: file, expected: fileSize(), declaredType: part.mimetype, bucket, entity, by }
-      received = await uploads.receive(tenant, incoming).catch((error: unknown) => {
-        throw broken === null ? error : unreadable(error, expected)
-      })
+      const incoming = { bytes: part.file, expected: fileSize(), declaredType: part.mimetype, bucket, entity, by }
+      received = await readingPart(part, slow, expected, () => uploads.receive(tenant, incoming))
     }
     if (received === null) throw invalidInput('/body/file', 'is required: send the file in the field "file"', 'required')
     const described = describe({ ...uploadFieldsOf(fields), name }, buckets)
@@ -83,23 +71,44 @@ export async function receiveForm (
 }
 
 /**
- * The next part of a form; null at its end. Throws `badRequest` for an unreadable form.
+ * The parts of a form. Throws `badRequest` for an unreadable form.
  *
  * @param slow  rejects if the form arrives too slowly
  * @param expected  the parts that the form may have, for the message
  */
-export async function nextOf (parts: AsyncIterator<Multipart>, slow: Promise<never>, expected: string): Promise<Multipart | null> {
+export async function * partsOf (parts: AsyncIterator<Multipart>, slow: Promise<never>, expected: string): AsyncGenerator<Multipart> {
+  const next = () =>
+    Promise.race([parts.next(), slow]).catch((error: unknown) => {
+      throw unreadable(error, expected)
+    })
+  for (let { done, value } = await next(); done !== true; { done, value } = await next()) yield value
+}
+
+/** Runs the work that reads a part's file. If the form breaks off or arrives too slowly, rejects as `partsOf` does. */
+export async function readingPart<T> (
+  { file }: MultipartFile,
+  slow: Promise<never>,
+  expected: string,
+  work: () => Promise<T>
+): Promise<T> {
+  // A short form may have failed before this part is read.
+  let broken: unknown = file.errored
+  file.once('error', (error) => {
+    broken = error
+  })
+  slow.catch((error: Error) => {
+    file.destroy(error)
+  })
   try {
-    const { done, value } = await Promise.race([parts.next(), slow])
-    return done === true ? null : value
+    return await work()
   } catch (error) {
-    throw unreadable(error, expected)
+    throw broken === null ? error : unreadable(error, expected)
   }
 }
 
 const tooMany: ReadonlySet<unknown> = new Set(['FST_PARTS_LIMIT', 'FST_FILES_LIMIT', 'FST_FIELDS_LIMIT'])
 
-export function unreadable (error: unknown, expected: string): unknown {
+function unreadable (error: unknown, expected: string): unknown {
   if (error instanceof TenantryError) return error
   const code = error instanceof Error && 'code' in error ? error.code : undefined
   const message = tooMany.has(code)

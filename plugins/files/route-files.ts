@@ -1,8 +1,7 @@
 /** `app.routeFiles`: the forms of declared routes, their files, and the steps of workflows. */
 import { createHash } from 'node:crypto'
-import type { Multipart, MultipartFile } from '@fastify/multipart'
+import type { MultipartFile, MultipartValue } from '@fastify/multipart'
 import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
-import type { CompiledFile } from '../../lib/compiler/files.js'
 import { withinSession } from '../../lib/database/kysely-dialect.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import type { FileRules } from '../../lib/files/rules.js'
@@ -10,7 +9,7 @@ import { invalidInput } from '../../lib/validation/detail.js'
 import { requirePermissions } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
 import { reading, watchForm } from './body.js'
-import { nextOf, unreadable } from './form.js'
+import { partsOf, readingPart } from './form.js'
 import { describe } from './input.js'
 import type { Removal } from './removal.js'
 import type { FilesService } from './service.js'
@@ -47,141 +46,81 @@ const maxFieldBytes = 65_536
  */
 async function receiveRouteForm (
   request: FastifyRequest,
-  form: DeclaredForm,
+  { files, validate }: DeclaredForm,
   tenant: UploadTenant,
-  service: FilesService,
+  { buckets, uploads, removal, shown, wake, log }: FilesService,
   by: Uploader,
   slow: Promise<never>
 ): Promise<ReceivedForm> {
-  const reading = new FormReading(request, form, tenant, service, by, slow)
-  try {
-    return await reading.run()
-  } catch (error) {
-    await reading.discard()
-    throw error
-  }
-}
+  const expected = `the files ${files.map(({ name }) => name).join(', ')}, each once, and at most ${maxFields} fields`
+  const sizeOfFile = watchForm(request.raw)
+  const received = new Map<string, ReceivedFile>()
+  const stored: Received[] = []
+  const fields: Record<string, unknown> = {}
+  let fieldBytes = 0
 
-class FormReading {
-  readonly #request: FastifyRequest
-  readonly #form: DeclaredForm
-  readonly #tenant: UploadTenant
-  readonly #service: FilesService
-  readonly #by: Uploader
-  readonly #slow: Promise<never>
-  readonly #expected: string
-  readonly #received = new Map<string, ReceivedFile>()
-  readonly #uploads: Received[] = []
-  readonly #fields: Record<string, unknown> = {}
-  #fieldBytes = 0
+  const declaredFile = (name: string) => files.find((file) => file.name === name)
 
-  constructor (
-    request: FastifyRequest,
-    form: DeclaredForm,
-    tenant: UploadTenant,
-    service: FilesService,
-    by: Uploader,
-    slow: Promise<never>
-  ) {
-    this.#request = request
-    this.#form = form
-    this.#tenant = tenant
-    this.#service = service
-    this.#by = by
-    this.#slow = slow
-    this.#expected = `the files ${form.files.map(({ name }) => name).join(', ')}, each once, and at most ${maxFields} fields`
-  }
-
-  async run (): Promise<ReceivedForm> {
-    const { files, validate } = this.#form
-    const { uploads, removal, shown, wake, log } = this.#service
-    const sizeOfFile = watchForm(this.#request.raw)
-    // All bytes after the start of the first file count as those of files.
-    const expected = files.length === 1 ? sizeOfFile : () => null
-    const limits = {
-      fieldNameSize: 100,
-      fieldSize: maxFieldBytes,
-      fields: maxFields,
-      files: files.length + 1,
-      parts: maxFields + files.length + 1
-    }
-    const parts = this.#request.parts({ limits })
-    for (
-      let part = await nextOf(parts, this.#slow, this.#expected);
-      part !== null;
-      part = await nextOf(parts, this.#slow, this.#expected)
-    ) {
-      if (part.type === 'field') this.#takeField(part)
-      else await this.#takeFile(part, expected)
-    }
-    for (const { name, required } of files) {
-      if (required && !this.#received.has(name)) {
-        throw invalidInput(`/files/${name}`, `is required: send a file in the field "${name}"`, 'required')
-      }
-    }
-    validate(this.#fields)
-    const received = [...this.#received.values()]
-    const shownFiles = Object.fromEntries([...this.#received].map(([name, { file }]) => [name, shown(file)]))
-    return createReceivedForm({ uploads, removal, wake: () => wake(this.#tenant.id), log }, this.#tenant, this.#by, received, {
-      fields: this.#fields,
-      files: shownFiles
-    })
-  }
-
-  async discard (): Promise<void> {
-    for (const received of this.#uploads) await this.#service.uploads.discard(this.#tenant.id, received)
-  }
-
-  #takeField ({ fieldname, value, mimetype, fieldnameTruncated, valueTruncated }: Extract<Multipart, { type: 'field' }>): void {
+  function takeField ({ fieldname, value, mimetype, fieldnameTruncated, valueTruncated }: MultipartValue): void {
     const path = `/body/${fieldname.slice(0, 100)}`
     if (fieldnameTruncated) throw invalidInput(path, 'must have a name of at most 100 bytes', 'maxLength')
-    if (this.#declared(fieldname) !== undefined) throw invalidInput(`/files/${fieldname}`, 'must be a file, with a file name', 'type')
+    if (declaredFile(fieldname) !== undefined) throw invalidInput(`/files/${fieldname}`, 'must be a file, with a file name', 'type')
     if (valueTruncated) throw invalidInput(path, `must have at most ${maxFieldBytes} bytes`, 'maxLength')
     // The form parser does not limit JSON.
     if (typeof value !== 'string') throw invalidInput(path, `must be text, but its Content-Type is ${mimetype}`, 'type')
-    this.#fieldBytes += Buffer.byteLength(value)
-    const { bodyLimit } = this.#request.routeOptions
-    if (bodyLimit !== undefined && this.#fieldBytes > bodyLimit) {
+    fieldBytes += Buffer.byteLength(value)
+    const { bodyLimit } = request.routeOptions
+    if (bodyLimit !== undefined && fieldBytes > bodyLimit) {
       throw failure('bodyTooLarge', { message: `The fields of the form have at most ${bodyLimit} bytes` })
     }
-    const known = this.#fields[fieldname]
-    this.#fields[fieldname] = known === undefined ? value : [known, value].flat()
+    const known = fields[fieldname]
+    fields[fieldname] = known === undefined ? value : [known, value].flat()
   }
 
-  async #takeFile (part: MultipartFile, expected: () => number | null): Promise<void> {
+  async function takeFile (part: MultipartFile): Promise<void> {
     const { file, filename, fieldname, mimetype } = part
     const path = `/files/${fieldname.slice(0, 100)}`
-    const declared = this.#declared(fieldname)
-    if (declared === undefined) throw invalidInput(path, `is not accepted: the form has ${this.#expected}`, 'additionalProperties')
-    if (this.#received.has(fieldname)) throw invalidInput(path, 'must be sent once', 'maxItems')
-    // A short form may have failed before this part is read.
-    let broken: unknown = file.errored
-    file.once('error', (error) => {
-      broken = error
-    })
-    this.#slow.catch((error: Error) => {
-      file.destroy(error)
-    })
-    const reading = async () => {
+    const declared = declaredFile(fieldname)
+    if (declared === undefined) throw invalidInput(path, `is not accepted: the form has ${expected}`, 'additionalProperties')
+    if (received.has(fieldname)) throw invalidInput(path, 'must be sent once', 'maxItems')
+    await readingPart(part, slow, expected, async () => {
       // Browsers send an empty file field like this.
       if (filename === '') return await requireEmpty(file, path)
-      const bucket = this.#service.buckets.get(declared.bucket, path)
-      await requirePermissions(this.#request, bucket.permissions)
-      const described = describe({ name: filename, bucket: bucket.name }, this.#service.buckets, path)
-      const incoming = { bytes: file, expected: expected(), declaredType: mimetype, bucket, part: declared, by: this.#by }
-      const received = await this.#service.uploads.receive(this.#tenant, incoming)
-      this.#uploads.push(received)
-      const stored = this.#service.uploads.fileOf(this.#tenant, received, described, this.#by)
-      this.#received.set(fieldname, { part: fieldname, file: stored, received, described })
-    }
-    await reading().catch((error: unknown) => {
-      throw broken === null ? error : unreadable(error, this.#expected)
+      const bucket = buckets.get(declared.bucket, path)
+      await requirePermissions(request, bucket.permissions)
+      const described = describe({ name: filename, bucket: bucket.name }, buckets, path)
+      // All bytes after the start of the first file count as those of files.
+      const size = files.length === 1 ? sizeOfFile() : null
+      const upload = await uploads.receive(tenant, { bytes: file, expected: size, declaredType: mimetype, bucket, part: declared, by })
+      stored.push(upload)
+      received.set(fieldname, { part: fieldname, file: uploads.fileOf(tenant, upload, described, by), received: upload, described })
     })
   }
 
-  #declared (name: string): CompiledFile | undefined {
-    return this.#form.files.find((file) => file.name === name)
+  const limits = {
+    fieldNameSize: 100,
+    fieldSize: maxFieldBytes,
+    fields: maxFields,
+    files: files.length + 1,
+    parts: maxFields + files.length + 1
   }
+  try {
+    for await (const part of partsOf(request.parts({ limits }), slow, expected)) {
+      if (part.type === 'field') takeField(part)
+      else await takeFile(part)
+    }
+    for (const { name, required } of files) {
+      if (required && !received.has(name)) throw invalidInput(`/files/${name}`, `is required: send a file in the field "${name}"`, 'required')
+    }
+    validate(fields)
+  } catch (error) {
+    for (const upload of stored) await uploads.discard(tenant.id, upload)
+    throw error
+  }
+  return createReceivedForm({ uploads, removal, wake: () => wake(tenant.id), log }, tenant, by, [...received.values()], {
+    fields,
+    files: Object.fromEntries([...received].map(([name, { file }]) => [name, shown(file)]))
+  })
 }
 
 async function requireEmpty (file: AsyncIterable<Buffer>, path: string): Promise<void> {

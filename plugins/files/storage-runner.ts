@@ -46,7 +46,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
     const { idempotencyKey: origin, signal } = call
     const owner = await tenants.get(tenant)
     if (owner === null) throw failure('tenantUnknown')
-    const described = { ...describe({ ...file, name: file.name }, buckets, '/params/name'), origin }
+    const described = { ...describe(file, buckets, '/params/name'), origin }
     const by = uploaderOf(call)
     try {
       return await uploads.inPlace(tenant, async () => {
@@ -106,7 +106,8 @@ export function createStorageRunner (service: FilesService): StepRunner {
     async copy (tenant, params, call) {
       const made = await service.findMade(tenant, call.idempotencyKey)
       if (made !== null) return shown(made)
-      const { name, contentType, size, bucket, entityType, entityId, metadata, ...file } = await existing(tenant, params)
+      const original = await existing(tenant, params)
+      const { name, contentType, size, bucket, entityType, entityId, metadata } = original
       const same = {
         name,
         contentType,
@@ -117,7 +118,7 @@ export function createStorageRunner (service: FilesService): StepRunner {
       }
       return shown(
         await make(tenant, same, size, async () => {
-          const bytes = await service.bytesOf({ ...file, name, contentType, size, bucket, entityType, entityId, metadata })
+          const bytes = await service.bytesOf(original)
           if (bytes === null) throw fileUnknown()
           return bytes
         }, call)
@@ -191,7 +192,7 @@ function secondsIn ({ expiresIn }: Params): number | undefined {
   return seconds
 }
 
-/** null if the bytes are not text, or too large for a step's result. */
+/** null if the bytes are not text. */
 function textOf (content: Buffer): string | null {
   if (content.includes(0)) return null
   try {
