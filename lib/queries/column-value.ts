@@ -74,6 +74,12 @@ export function listEncoder (column: Pick<Column, 'type' | 'labels'>): Encoder {
   }
 }
 
+// PostgreSQL recurses at each `%` of a pattern, and at each level of JSON. Thousands overflow the small stack of the embedded engine.
+const maxWildcards = 100
+
+/** For messages. */
+export const patternExpectation = `a string with at most ${maxWildcards} \`%\`, which cannot end in a single backslash`
+
 /**
  * The encoder of `like` patterns. A pattern that ends in its escape character fails only at a row that matches the rest of it.
  * PostgreSQL may test another tenant's row before it checks the tenant, so the error would reveal that row.
@@ -81,6 +87,7 @@ export function listEncoder (column: Pick<Column, 'type' | 'labels'>): Encoder {
 export const encodePattern: Encoder = (value) => {
   const text = encodeText(value)
   if (typeof text !== 'string') return text
+  if (text.split('%', maxWildcards + 2).length > maxWildcards + 1) return unfit
   let end = text.length
   while (text[end - 1] === '\\') end--
   return (text.length - end) % 2 === 1 ? unfit : text

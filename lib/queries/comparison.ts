@@ -10,7 +10,7 @@ import { nearest, pointerTo } from '../schema/faults.js'
 import type { Operator } from '../schema/query.js'
 import {
   describeType, encodePattern, type Encoder,
-  encoderOf, isOrdered, itemType, kindOf, listEncoder, orderedInstead, unfit
+  encoderOf, isOrdered, itemType, kindOf, listEncoder, orderedInstead, patternExpectation, unfit
 } from './column-value.js'
 import type { QueryContext } from './context.js'
 import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue } from './filter-value.js'
@@ -162,7 +162,7 @@ function misfit (operator: Operator, column: Column): string {
   switch (operator) {
     case 'like':
     case 'ilike':
-      return `the column "${column.name}" is compared with a string, which cannot end in a single backslash`
+      return `the column "${column.name}" is compared with ${patternExpectation}`
     case 'fts':
       return `the column "${column.name}" is searched for ${searchExpectation}`
     case 'in':

@@ -6,7 +6,7 @@ import { noScope } from '../expressions/no-scope.js'
 import { stringifyJson } from '../json/stringify.js'
 import { pointerTo } from '../schema/faults.js'
 import type { Operator } from '../schema/query.js'
-import { encodePattern } from './column-value.js'
+import { encodePattern, patternExpectation } from './column-value.js'
 import { compileComparison, encodeSearch, searchConfiguration, searchExpectation, writeSearch } from './comparison.js'
 import type { QueryContext } from './context.js'
 import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition, type FilterValue } from './filter-value.js'
@@ -179,8 +179,8 @@ function urlBinderOf ({ read, value }: FilterValue, operator: TypedOperator, nam
 }
 
 const expectations: Partial<Record<Operator, string>> = {
-  like: 'expected a string, which cannot end in a single backslash',
-  ilike: 'expected a string, which cannot end in a single backslash',
+  like: `expected ${patternExpectation}`,
+  ilike: `expected ${patternExpectation}`,
   fts: `expected ${searchExpectation}`,
   is: 'expected null, true, false or "unknown"'
 }

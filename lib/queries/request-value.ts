@@ -4,6 +4,7 @@
  */
 import { failure, type TenantryError } from '../errors.js'
 import type { CompiledValue } from '../expressions/types.js'
+import { parseBounded } from '../json/bounds.js'
 import { pointerTo } from '../schema/faults.js'
 
 export interface Detail {
@@ -47,7 +48,8 @@ const composite = /^\s*[{[]/
 
 /**
  * The JSON values that a string of a URL can represent, as JSON texts: `7` is a string and a number. A rule of the route that
- * gives the field a type reduces them to one. undefined for an invalid string that starts like an object or an array.
+ * gives the field a type reduces them to one. undefined for a string that starts like an object or an array, but is not JSON within the
+ * bounds of a body.
  */
 export function jsonTexts (value: string): readonly string[] | undefined {
   const text = JSON.stringify(value)
@@ -55,7 +57,7 @@ export function jsonTexts (value: string): readonly string[] | undefined {
   if (scalar.test(value)) return [text, value.toLowerCase()]
   if (!composite.test(value)) return [text]
   try {
-    JSON.parse(value)
+    parseBounded(value)
     return [text, value]
   } catch {
     return undefined

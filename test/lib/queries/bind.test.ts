@@ -95,6 +95,26 @@ test('a value that does not match its column is rejected with the column', async
   })
 })
 
+test('a pattern with thousands of wildcards is rejected, which would overflow the stack of the embedded engine', async t => {
+  const search: Query = { table: 'articles', operation: 'select', filters: [{ column: 'title', operator: 'ilike', value: '%{{query.q}}%' }] }
+  for (const count of [99, 7900]) {
+    t.match(await detailsOf(search, { query: { q: 'a%'.repeat(count) } }), { status: 400, details: [{ message: /at most 100 `%`/ }] }, String(count))
+  }
+  t.equal(compile(search).bind(scopeOf({ query: { q: 'a%'.repeat(98) } })).values.at(-1), `%${'a%'.repeat(98)}%`)
+})
+
+test('deeply nested JSON in a URL is not compared as JSON, which would overflow the stack of the embedded engine', async t => {
+  const nested = '['.repeat(65) + ']'.repeat(65)
+  const filter = { column: 'meta', value: '{{query.q}}' }
+  t.match(await detailsOf({ table: 'articles', operation: 'select', filters: [{ ...filter, operator: 'contains' }] }, { query: { q: nested } }), {
+    status: 400,
+    details: [{ path: '/query/q', message: /is not valid JSON/ }]
+  })
+  const find = compileDocument({ collection: 'notes', operation: 'query', filters: [{ ...filter, operator: 'eq' }] })
+  t.match(find.bind(scopeOf({ query: { q: nested } })).values, [/./, 'notes', [JSON.stringify(nested)]])
+  t.match(find.bind(scopeOf({ query: { q: '[7]' } })).values, [/./, 'notes', ['"[7]"', '[7]']])
+})
+
 test('a limit or an offset that is not a whole number is rejected', async t => {
   for (const value of ['-1', '1.5', 'x', -1, 1.5, {}, '9'.repeat(20), Infinity]) {
     t.match(await detailsOf({ table: 'articles', operation: 'select' }, { query: { limit: value } }), {
