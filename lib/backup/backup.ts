@@ -1,5 +1,5 @@
 /** Dumps a database, restores a dump into an empty one, and checks that every table has its rows. */
-import { mkdir, readdir, rm } from 'node:fs/promises'
+import { mkdir, readdir, rm, writeFile } from 'node:fs/promises'
 import { join } from 'node:path'
 import type { PostgresOptions } from '../database/postgres.js'
 import { version } from '../version.js'
@@ -36,6 +36,8 @@ export async function backUp (options: PostgresOptions, { folder, programs }: Ba
       await beginSnapshot(client)
       const { rows: [snapshot] } = await client.query<{ id: string }>('select pg_export_snapshot() as id')
       const security = await bypasses(client) ? [] : ['--enable-row-security']
+      // The program would let every user of the machine read it.
+      await writeFile(file, '', { mode: 0o600 })
       const words = ['--format=custom', `--file=${file}`, `--snapshot=${snapshot?.id}`, '--no-password', ...security]
       const [rows] = await Promise.all([countRows(client), runProgram(dump, words, env)])
       const wrong = differences(rows, await countDumped(restore, file, env), 'in the dump')

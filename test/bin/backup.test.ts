@@ -1,5 +1,5 @@
 /** `tenantry backup` and `tenantry restore`. */
-import { chmodSync, existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs'
+import { chmodSync, existsSync, mkdirSync, readFileSync, statSync, writeFileSync } from 'node:fs'
 import { type Test, test } from 'tap'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { testMasterKey } from '../helpers/server.js'
@@ -41,6 +41,7 @@ test("a backup by the tables' owner contains every tenant's rows, and a restore 
   const postgres = await systemPostgres(t)
   const { connectionString, folder, run } = await filled(t, postgres)
   const to = `${folder}/backup`
+  mkdirSync(to, { mode: 0o755 })
   const bin = ['--pg-bin', postgres.programs]
   const backedUp = await run(['backup', '--to', to, ...bin])
   t.match(backedUp, {
@@ -55,6 +56,9 @@ test("a backup by the tables' owner contains every tenant's rows, and a restore 
     rows: { [`public.${table}`]: titles.length * 2, 'tenantry.tenants': 2 }
   })
   t.notMatch(readFileSync(`${to}/manifest.json`, 'utf8'), /a-password/)
+  for (const file of ['database.dump', 'manifest.json']) {
+    t.equal(statSync(`${to}/${file}`).mode & 0o777, 0o600, `other users of the machine cannot read ${file}, whatever the mode of the folder`)
+  }
   t.match(await run(['backup', '--to', to, ...bin]), { code: 1, errors: [/is not empty: choose a new folder/] })
 
   const { connectionString: target } = await postgres.makeDatabase()
