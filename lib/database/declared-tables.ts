@@ -1,4 +1,5 @@
 /** The tables that a document declares or names, in the form that the database should have. */
+import { createHash } from 'node:crypto'
 import type { ColumnDefinition, TableDefinition } from '../schema/table.js'
 import { type Catalogue, type Column, type ForeignKey, sameColumns, type Table, tenantColumn, typeNames } from './catalogue.js'
 
@@ -128,12 +129,17 @@ function foreignKey (table: string, column: string, references: string, tenantSc
   const shared = tenantScoped && target !== undefined && isTenantScoped(target) && column !== tenantColumn &&
     referencedColumn !== tenantColumn
   return {
-    // The valid names for `select`; PostgreSQL keeps 63 bytes of a name.
-    name: `${`${table}_${column}`.slice(0, 58)}_fkey`,
+    name: keyName(`${table}_${column}`),
     columns: shared ? [tenantColumn, column] : [column],
     referencedTable,
     referencedColumns: shared ? [tenantColumn, referencedColumn] : [referencedColumn]
   }
+}
+
+/** The name for `select`. PostgreSQL keeps 63 bytes of a name, so the hash of a longer one keeps two references of a table apart. */
+function keyName (text: string): string {
+  if (text.length <= 58) return `${text}_fkey`
+  return `${text.slice(0, 49)}_${createHash('sha256').update(text).digest('hex').slice(0, 8)}_fkey`
 }
 
 /** A table as the database will report it. */

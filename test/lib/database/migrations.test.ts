@@ -145,6 +145,17 @@ test("an empty database gets the server's tables and the declared ones; a second
     })
   }, { empty: true }))
 
+test('two references of a table with a long name have different names', (t) =>
+  forEachEngine(t, async (t, database) => {
+    const name = 'customer_organization_membership_invitation_reminder_schedules'
+    const reference = { type: 'uuid', references: 'authors.id' } as const
+    const columns = { id: { type: 'uuid', primaryKey: true }, sent_by: reference, received_by: reference } as const
+    const engine = await openEngine(t, { ...database, tables: { authors, [name]: { columns, tenantScoped: true } }, migrate: 'auto' })
+    const keys = engine.catalogue.tables.get(name)?.foreignKeys.map(({ columns }) => columns.at(-1))
+    t.strictSame(keys?.sort(), ['received_by', 'sent_by'])
+    t.strictSame(await engine.pendingMigrations(), [])
+  }, { empty: true }))
+
 test('references and unique keys of tenant tables are per tenant', (t) =>
   forEachEngine(t, async (t, database) => {
     const engine = await openEngine(t, { ...database, tables, migrate: 'auto' })
