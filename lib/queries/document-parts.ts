@@ -5,7 +5,7 @@ import { compileValue } from '../expressions/template.js'
 import type { CompiledValue, Reference, ResultKind, Scope } from '../expressions/types.js'
 import { isNumber } from '../json/exact-number.js'
 import { isRecord } from '../json/plain-value.js'
-import { isStorableJson, unstorableText } from '../json/storable.js'
+import { isStorable, isStorableJson, unstorableText } from '../json/storable.js'
 import { stringifyJson } from '../json/stringify.js'
 import { mayHoldTyped, type TypedFault, withNormalTypes } from '../json/typed-values.js'
 import { pointerTo } from '../schema/faults.js'
@@ -171,7 +171,10 @@ export function compileId (configured: unknown, pointer: string, context: QueryC
       if ((typeof given !== 'string' && !isNumber(given)) || given === '' || String(given).length > maxIdLength) {
         throw refuse({ path, message: `the id of a document must be a string of 1 to ${maxIdLength} characters`, keyword: 'type' })
       }
-      return String(given)
+      const id = String(given)
+      // PostgreSQL would store two different ids with half a surrogate pair as one.
+      if (!isStorable(id)) throw refuse({ path, message: unstorableText, keyword: 'pattern' })
+      return id
     }
   }
 }

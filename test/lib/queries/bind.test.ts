@@ -330,6 +330,7 @@ test('documents with invalid values are rejected with their place', async t => {
   t.match(await refuse({ body: {} }), { status: 400, details: [{ path: '/docId' }] })
   t.match(await refuse({ params: { id: {} }, body: {} }), { details: [{ path: '/params/id' }] })
   t.match(await refuse({ params: { id: 'x'.repeat(513) }, body: {} }), { details: [{ path: '/params/id' }] })
+  for (const id of ['\ud800', '\udc00x', '\0']) t.match(await refuse({ params: { id }, body: {} }), { details: [{ path: '/params/id', keyword: 'pattern' }] })
   t.match(await refuse({ params: { id: 'x' }, body: { id: 'y' } }), { details: [{ path: '/body/id' }] })
   for (const body of [undefined, null, 'x', []]) t.match(await refuse({ params: { id: 'x' }, body }), { status: 400 }, JSON.stringify(body))
   const create = compileDocument({ collection: 'notes', operation: 'create', docId: '{{params.id}}' })
