@@ -1,4 +1,4 @@
-/** The database's list of tenants' tables whose changes triggers record (lib/database/migrations/system/realtime-outbox.ts). */
+/** The database's list of tenants' tables whose changes triggers record (lib/database/migrations/system/realtime-triggers.ts). */
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'

@@ -6,11 +6,11 @@ import { identifier, literal } from '../sql.js'
 /** The watched tables, by name: whether writes of other programs are recorded too. */
 export type WatchedTables = Readonly<Record<string, { readonly trigger?: true | undefined }>>
 
-/** The function that the triggers call (system/realtime-outbox.ts). */
+/** The function that the triggers call (system/realtime-triggers.ts). */
 export const recordFunction = 'tenantry.record_row'
 export const triggerName = 'tenantry_changes'
 
-/** The number of gates (system/realtime-gates.ts). Tables share them. */
+/** The number of gates (system/realtime-triggers.ts). Tables share them. */
 export const gateCount = 16
 export const gateName = (number: number): string => `tenantry.realtime_gate_${number}`
 

@@ -1,23 +1,22 @@
 /** The subscriptions of tenants at payment providers, and the events of these providers. */
-import { noSecurity, policyStatements } from '../policies.js'
-import type { SystemMigration } from './system-migration.js'
+import { systemMigration } from './system-migration.js'
 
-const tables = ['tenantry.billing_tenants', 'tenantry.billing_subscriptions', 'tenantry.billing_events']
-
-export const billing: SystemMigration = {
-  description: 'billing',
-  tables: [...tables, 'tenantry.billing_unclaimed'],
-  statements: ({ policies }) => [
-    `create table tenantry.billing_tenants (
+export const billing = systemMigration('billing', [
+  'tenantry.billing_tenants',
+  'tenantry.billing_subscriptions',
+  'tenantry.billing_events',
+  'tenantry.billing_unclaimed'
+], [
+  `create table tenantry.billing_tenants (
   tenant_id text primary key references tenantry.tenants (id) on delete cascade,
   plan text,
   due_at timestamptz,
   pulled_at timestamptz,
   tried_at timestamptz
 )`,
-    // For the scheduler.
-    'create index on tenantry.billing_tenants (due_at) where due_at is not null',
-    `create table tenantry.billing_subscriptions (
+  // For the scheduler.
+  'create index on tenantry.billing_tenants (due_at) where due_at is not null',
+  `create table tenantry.billing_subscriptions (
   tenant_id text not null references tenantry.tenants (id) on delete cascade,
   provider text not null,
   id text not null,
@@ -40,20 +39,20 @@ export const billing: SystemMigration = {
   primary key (tenant_id, provider, id),
   check (as_of is null or (customer_id is not null and status is not null and started_at is not null and period_start is not null and period_end is not null))
 )`,
-    // For events that name no tenant.
-    'create index on tenantry.billing_subscriptions (provider, id)',
-    'create index on tenantry.billing_subscriptions (provider, customer_id)',
-    `create table tenantry.billing_events (
+  // For events that name no tenant.
+  'create index on tenantry.billing_subscriptions (provider, id)',
+  'create index on tenantry.billing_subscriptions (provider, customer_id)',
+  `create table tenantry.billing_events (
   tenant_id text not null references tenantry.tenants (id) on delete cascade,
   provider text not null,
   id text not null,
   received_at timestamptz not null,
   primary key (provider, id)
 )`,
-    'create index on tenantry.billing_events (tenant_id)',
-    'create index on tenantry.billing_events (received_at)',
-    // Not tenant-scoped: the tenant in the event does not exist.
-    `create table tenantry.billing_unclaimed (
+  'create index on tenantry.billing_events (tenant_id)',
+  'create index on tenantry.billing_events (received_at)',
+  // Not tenant-scoped: the tenant in the event does not exist.
+  `create table tenantry.billing_unclaimed (
   provider text not null,
   id text not null,
   place bigint generated always as identity unique,
@@ -64,10 +63,8 @@ export const billing: SystemMigration = {
   received_at timestamptz not null,
   primary key (provider, id)
 )`,
-    'create index on tenantry.billing_unclaimed (tenant)',
-    'create index on tenantry.billing_unclaimed (provider, subscription_id) where tenant is null',
-    'create index on tenantry.billing_unclaimed (provider, customer_id) where tenant is null',
-    'create index on tenantry.billing_unclaimed (received_at)',
-    ...policies ? tables.flatMap((table) => policyStatements(table, 'text', noSecurity)) : []
-  ]
-}
+  'create index on tenantry.billing_unclaimed (tenant)',
+  'create index on tenantry.billing_unclaimed (provider, subscription_id) where tenant is null',
+  'create index on tenantry.billing_unclaimed (provider, customer_id) where tenant is null',
+  'create index on tenantry.billing_unclaimed (received_at)'
+], ['tenantry.billing_unclaimed'])

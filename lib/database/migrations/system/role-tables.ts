@@ -7,7 +7,7 @@
 import { rolePermissions, type RoleTables } from '../../declared-tables.js'
 import { identifier } from '../../sql.js'
 import { noSecurity, policyStatements } from '../policies.js'
-import type { SystemMigration } from './system-migration.js'
+import { type SystemMigration, systemMigration } from './system-migration.js'
 
 const named = /^(?:roles|permissions|user_roles)_table_[a-z_][a-z0-9_]*$/
 
@@ -22,31 +22,26 @@ export function roleTableMigrations ({ roles, permissions, userRoles }: RoleTabl
 
 /** Roles and permissions have the same columns: a name and a description. */
 function listMigration (kind: 'roles' | 'permissions', name: string): SystemMigration {
-  return {
-    description: `${kind}_table_${name}`,
-    tables: [`tenantry.${name}`],
-    statements: () => [`create table tenantry.${identifier(name)} (
+  const table = `tenantry.${name}`
+  return systemMigration(`${kind}_table_${name}`, [table], [
+    `create table tenantry.${identifier(name)} (
   id uuid primary key default gen_random_uuid(),
   name text not null unique,
   description text,
   created_at timestamptz not null default now()
-)`]
-  }
+)`
+  ], [table])
 }
 
-const rolePermissionsMigration: SystemMigration = {
-  description: rolePermissions,
-  tables: [`tenantry.${rolePermissions}`],
-  statements: () => [
-    `create table tenantry.${rolePermissions} (
+const rolePermissionsMigration = systemMigration(rolePermissions, [`tenantry.${rolePermissions}`], [
+  `create table tenantry.${rolePermissions} (
   role_id uuid not null,
   permission_id uuid not null,
   primary key (role_id, permission_id)
 )`,
-    // For the deletion of a permission.
-    `create index on tenantry.${rolePermissions} (permission_id)`
-  ]
-}
+  // For the deletion of a permission.
+  `create index on tenantry.${rolePermissions} (permission_id)`
+], [`tenantry.${rolePermissions}`])
 
 function userRolesMigration (name: string): SystemMigration {
   const table = `tenantry.${identifier(name)}`

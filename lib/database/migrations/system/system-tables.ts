@@ -1,18 +1,14 @@
 /** The schema of the server's own tables, the record of migrations, and documents of `firebaseQueries`. */
-import { noSecurity, policyStatements } from '../policies.js'
-import type { SystemMigration } from './system-migration.js'
+import { systemMigration } from './system-migration.js'
 
-export const systemTables: SystemMigration = {
-  description: 'system_tables',
-  tables: ['tenantry.migrations', 'tenantry.documents'],
-  statements: ({ policies }) => [
-    'create schema if not exists tenantry',
-    `create table tenantry.migrations (
+export const systemTables = systemMigration('system_tables', ['tenantry.migrations', 'tenantry.documents'], [
+  'create schema if not exists tenantry',
+  `create table tenantry.migrations (
   name text primary key,
   kind text not null default 'system' check (kind in ('system', 'tables')),
   applied_at timestamptz not null default now()
 )`,
-    `create table tenantry.documents (
+  `create table tenantry.documents (
   tenant_id text not null default '',
   collection text not null,
   id text not null,
@@ -20,7 +16,5 @@ export const systemTables: SystemMigration = {
   created_at timestamptz not null default now(),
   updated_at timestamptz not null default now(),
   primary key (tenant_id, collection, id)
-)`,
-    ...policies ? policyStatements('tenantry.documents', 'text', noSecurity) : []
-  ]
-}
+)`
+], ['tenantry.migrations'])

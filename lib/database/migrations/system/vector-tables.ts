@@ -3,8 +3,7 @@
  * dimensions has its own table and migrations. Another number adds another table, and a server accepts migrations of other configurations.
  */
 import { type VectorTable, vectorTableName } from '../../document-tables.js'
-import { noSecurity, policyStatements } from '../policies.js'
-import type { SystemMigration } from './system-migration.js'
+import { type SystemMigration, systemMigration } from './system-migration.js'
 
 const named = /^agent_vectors_(?:index_)?\d+$/
 
@@ -44,12 +43,9 @@ end $$`
 
 function tableMigration (dimensions: number): SystemMigration {
   const table = vectorTableName(dimensions)
-  return {
-    description: `agent_vectors_${dimensions}`,
-    tables: [table],
-    statements: ({ policies }) => [
-      extension,
-      `create table ${table} (
+  return systemMigration(`agent_vectors_${dimensions}`, [table], [
+    extension,
+    `create table ${table} (
   tenant_id text not null,
   document_id text not null,
   position integer not null,
@@ -57,18 +53,13 @@ function tableMigration (dimensions: number): SystemMigration {
   embedding vector(${dimensions}) not null,
   primary key (tenant_id, document_id, position),
   foreign key (tenant_id, document_id, position) references tenantry.agent_chunks (tenant_id, document_id, position) on delete cascade
-)`,
-      ...policies ? policyStatements(table, 'text', noSecurity) : []
-    ]
-  }
+)`
+  ])
 }
 
 /** One index for all tenants: searches of a tenant with few rows do not use it (lib/vectors/pgvector.ts). */
 function indexMigration (dimensions: number): SystemMigration {
-  const table = vectorTableName(dimensions)
-  return {
-    description: `agent_vectors_index_${dimensions}`,
-    tables: [],
-    statements: () => [`create index agent_vectors_${dimensions}_embedding_idx on ${table} using hnsw (embedding vector_cosine_ops)`]
-  }
+  return systemMigration(`agent_vectors_index_${dimensions}`, [], [
+    `create index agent_vectors_${dimensions}_embedding_idx on ${vectorTableName(dimensions)} using hnsw (embedding vector_cosine_ops)`
+  ])
 }

@@ -1,15 +1,9 @@
 /** Asynchronous runs of workflows, and their started steps. */
-import { noSecurity, policyStatements } from '../policies.js'
-import type { SystemMigration } from './system-migration.js'
+import { systemMigration } from './system-migration.js'
 
-const tables = ['tenantry.workflow_runs', 'tenantry.workflow_steps']
-
-export const workflows: SystemMigration = {
-  description: 'workflows',
-  tables,
-  statements: ({ policies }) => [
-    // The empty tenant is the platform. Declarations and inputs are stored as text in their exact form, because SQL never reads them.
-    `create table tenantry.workflow_runs (
+export const workflows = systemMigration('workflows', ['tenantry.workflow_runs', 'tenantry.workflow_steps'], [
+  // The empty tenant is the platform. Declarations and inputs are stored as text in their exact form, because SQL never reads them.
+  `create table tenantry.workflow_runs (
   tenant_id text not null,
   id uuid not null,
   user_id text,
@@ -24,10 +18,10 @@ export const workflows: SystemMigration = {
   finished_at timestamptz,
   primary key (tenant_id, id)
 )`,
-    'create index on tenantry.workflow_runs (tenant_id, created_at, id)',
-    'create index on tenantry.workflow_runs (tenant_id, user_id, created_at, id)',
-    'create index on tenantry.workflow_runs (created_at)',
-    `create table tenantry.workflow_steps (
+  'create index on tenantry.workflow_runs (tenant_id, created_at, id)',
+  'create index on tenantry.workflow_runs (tenant_id, user_id, created_at, id)',
+  'create index on tenantry.workflow_runs (created_at)',
+  `create table tenantry.workflow_steps (
   tenant_id text not null,
   run_id uuid not null,
   step text not null,
@@ -38,7 +32,24 @@ export const workflows: SystemMigration = {
   finished_at timestamptz,
   primary key (tenant_id, run_id, step),
   foreign key (tenant_id, run_id) references tenantry.workflow_runs (tenant_id, id) on delete cascade
+)`
+])
+
+/** Tokens that let a caller without credentials read the status of its own run. */
+export const workflowStatusTokens = systemMigration('workflow_status_tokens', [], ['alter table tenantry.workflow_runs add column status_token_hash bytea'])
+
+/** Records a step's call that is charged, so that it is not repeated after a crash. */
+export const workflowStepCalls = systemMigration('workflow_step_calls', [], ['alter table tenantry.workflow_steps add column sent_at timestamptz'])
+
+/** The next run of workflows with a schedule. */
+export const workflowSchedules = systemMigration('workflow_schedules', ['tenantry.workflow_schedules'], [
+  `create table tenantry.workflow_schedules (
+  tenant_id text not null,
+  workflow text not null,
+  schedule text not null,
+  next_at timestamptz not null,
+  last_run uuid,
+  primary key (tenant_id, workflow)
 )`,
-    ...policies ? tables.flatMap((table) => policyStatements(table, 'text', noSecurity)) : []
-  ]
-}
+  'create index on tenantry.workflow_schedules (next_at)'
+])
