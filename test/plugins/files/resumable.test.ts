@@ -12,9 +12,9 @@ import { createRemoval } from '../../../plugins/files/removal.js'
 import { createFileStore } from '../../../plugins/files/store.js'
 import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { refused, type Reply } from '../../http/caller.js'
 import { postgresSection } from '../auth/app.js'
-import { eventually } from '../queue/app.js'
 import { half, MB, onDisk, open, plans, rows, storage, type User, userOf } from './app.js'
 
 const version = { 'tus-resumable': '1.0.0' }
@@ -213,7 +213,7 @@ test('requests of resumable uploads count as uploads that run at a time', async 
   const rests = await Promise.all(
     others.map((response) => half(ada, 'PATCH', urlOf(response), Buffer.from('helloworld'), { ...octets, 'upload-offset': '0' }))
   )
-  await eventually(t, 'the tenant has the maximum of uploads', async () => {
+  await until('the tenant has the maximum of uploads', async () => {
     const { rows } = await sql`select from tenantry.file_parts`.execute(app.db)
     return rows.length === 100
   })
