@@ -15,6 +15,7 @@ import { dayOf, total } from './periods.js'
 import type { Ending, UsageStore } from './store.js'
 
 const maxSettled = 1000 // per statement
+export const maxUncertain = 10_000 // reservations to release later; more that may have been written end with the instance
 const summed = ['llm_tokens', 'ai_cost'] as const
 
 /** An amount that an operation may use. The first call of either method ends it; later calls have no effect. */
@@ -114,7 +115,7 @@ export function createReservations ({ store, instance, plans, registered, notice
     const limits = limitsOf(amounts.map(({ counter }) => counter))
     const found = await store.reserve({ instance, tenant, period, amounts: placed, limits }).catch((error: unknown) => {
       // The reservations may exist all the same. They are released later.
-      for (const { id } of placed) late.set(id, null)
+      if (late.size < maxUncertain) { for (const { id } of placed) late.set(id, null) }
       throw error
     })
     if (found === null) throw failure('tenantUnknown')

@@ -1,6 +1,10 @@
 import type { FastifyInstance } from 'fastify'
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
+import { databaseUnavailable } from '../../../lib/database/failures.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { builtInPlans } from '../../../lib/plans/plans.js'
+import { createReservations, maxUncertain } from '../../../plugins/usage/reservations.js'
 import { createUsageStore } from '../../../plugins/usage/store.js'
 import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { admitted, fakeClock, instanceSilentFor, ledgerOf, open } from './app.js'
@@ -196,6 +200,28 @@ test('a server that stops cleanly leaves no reservation, and no row of its own',
       .execute(here.db)
   t.match(rows, { reservations: 0, gauges: 0 })
   t.ok(Number(Object(rows).instances) <= 1)
+})
+
+test('reservations that an outage refuses take a bounded part of the memory', async (t) => {
+  const { app } = await open(t, await section(t), { now: fakeClock().now, tenants: {} })
+  const reservations = createReservations({
+    store: {
+      async reserve () {
+        throw databaseUnavailable()
+      },
+      async settle () {}
+    },
+    instance: '',
+    plans: builtInPlans,
+    registered: () => {},
+    notices: { reached: () => {} },
+    now: Date.now,
+    log: app.log
+  })
+  for (let made = 0; made <= maxUncertain; made++) await reservations.reserve(tenantRef('acme'), 'llm_tokens', 1).catch(() => {})
+  t.equal(reservations.late, maxUncertain)
+  await reservations.settleLate()
+  t.equal(reservations.late, 0, 'they are released when the database is back')
 })
 
 test('reservations work with row-level security, under a role that obeys it', async (t) => {
