@@ -1,5 +1,4 @@
 /** Outbound webhooks: `app.webhooks` and the log of deliveries. On PostgreSQL without a master key it is off. */
-import type { FastifyInstance } from 'fastify'
 import type { Env } from '../../lib/configuration/index.js'
 import { compileOutboundWebhook, platformWebhookSources } from '../../lib/connectors/outbound-webhook.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
@@ -11,6 +10,7 @@ import { outboundOf, type Webhook } from '../../lib/schema/webhook.js'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake, type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
 import type {} from '../database/index.js'
+import { createNotices } from '../queue/notices.js'
 import { createDispatcher } from './dispatcher.js'
 import { webhookRoutes } from './routes.js'
 import { createSigningSecrets } from './secret.js'
@@ -39,8 +39,6 @@ export interface WebhooksOptions extends Omit<KeyOptions, 'folder'> {
   /** The clock, in milliseconds since 1970. Default: the system's. */
   readonly now?: (() => number) | undefined
 }
-
-const noticeMs = 20 // in which several wakes share one notice
 
 export default definePlugin<WebhooksOptions>({
   name: 'webhooks',
@@ -96,16 +94,18 @@ export default definePlugin<WebhooksOptions>({
     const dispatcher = deliver
       ? createDispatcher({ db, subscribers, send: createSend({ app, subscribers, secrets, cipher, now, timeoutMs }), log, now })
       : null
-    const notice = dispatcher === null ? createNotice(app) : null
+    // Wakes the processes that deliver.
+    const notices = createNotices(
+      () => events.change({ topic: 'webhooks', tenant: platformRef }, async () => {}),
+      (err) => log.debug({ err }, 'other processes could not be notified of new events: they find them at their next poll')
+    )
     const service = createWebhooks({
       dbFor: (tenant) => engine.kyselyFor(tenant),
       subscribers,
       secrets,
       cipher,
       now,
-      wake: () => {
-        ;(dispatcher ?? notice)?.wake()
-      }
+      wake: dispatcher?.wake ?? notices.sent
     })
     app.decorate('webhooks', service)
 
@@ -123,31 +123,10 @@ export default definePlugin<WebhooksOptions>({
       await dispatcher?.stop(performance.now() + stopTimeoutMs)
     })
     app.addHook('onClose', async () => {
-      await notice?.close()
+      await notices.close()
       subscribers.close()
       secrets.close()
     })
     return webhookRoutes
   }
 })
-
-/** Notifies the delivering processes; many wakes at once share one notice. */
-function createNotice ({ events, log }: FastifyInstance): { wake(): void, close(): Promise<void> } {
-  let timer: NodeJS.Timeout | undefined
-  let telling: Promise<void> = Promise.resolve()
-  const notify = () => {
-    timer = undefined
-    telling = events.change({ topic: 'webhooks', tenant: platformRef }, async () => {}).catch((err: unknown) =>
-      log.debug({ err }, 'other processes could not be notified of new events: they find them at their next poll')
-    )
-  }
-  return {
-    wake () {
-      timer ??= setTimeout(notify, noticeMs).unref()
-    },
-    async close () {
-      clearTimeout(timer)
-      await telling
-    }
-  }
-}
