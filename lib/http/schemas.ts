@@ -1,8 +1,17 @@
-/** Bodies that several groups of endpoints share. */
-import { Type } from 'typebox'
+/** Schemas that several groups of endpoints share. */
+import { type TSchema, Type } from 'typebox'
 import { named } from '../validation/named-schema.js'
 
 export const Success = named('Success', Type.Object({ success: Type.Boolean() }))
 
 /** A request body without members. */
 export const EmptyBody = named('EmptyBody', Type.Object({}, { additionalProperties: false }))
+
+/** A time in a response. The handler returns a Date, and the serializer writes it. */
+export function Time (description?: string) {
+  return Type.Unsafe<Date>({ type: 'string', format: 'date-time', ...description !== undefined && { description } })
+}
+
+export function OrNull<Schema extends TSchema> (schema: Schema, description?: string) {
+  return Type.Union([schema, Type.Null()], { ...description !== undefined && { description } })
+}

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { isFound, ListOf, pageOf, pageQuery, searchQuery, slice } from '../../lib/http/page.js'
-import { Success } from '../../lib/http/schemas.js'
+import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings } from '../auth/access.js'
@@ -10,11 +10,9 @@ import { actorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
-import { type ApiKey, type ApiKeys, type Grantor, maxGraceDays, maxKeys } from './service.js'
+import { type ApiKeys, type Grantor, maxGraceDays, maxKeys } from './service.js'
 
 const Id = Type.String({ format: 'uuid' })
-const Time = (description: string) => Type.String({ format: 'date-time', description })
-const TimeOrNull = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
 const KeyText = Type.String({ description: 'The API key, which is shown only once. Send it in the header `x-api-key`.' })
 const closed = { additionalProperties: false } as const
 
@@ -24,8 +22,8 @@ const shown = {
   scopes: Type.Array(Type.String(), { description: 'The permissions of requests with this key.' }),
   createdAt: Time('The time of the creation.'),
   createdBy: Type.String({ description: 'The `sub` of the user who created the key.' }),
-  expiresAt: TimeOrNull('The time at which the key expires; null if it never expires.'),
-  lastUsedAt: TimeOrNull('The time of the last use, accurate to the minute; null if the key was never used.')
+  expiresAt: OrNull(Time(), 'The time at which the key expires; null if it never expires.'),
+  lastUsedAt: OrNull(Time(), 'The time of the last use, accurate to the minute; null if the key was never used.')
 }
 const ListQuery = Type.Object({ ...searchQuery('the name'), ...pageQuery('Keys') }, closed)
 const List = ListOf(named('ApiKey', Type.Object(shown)))
@@ -41,7 +39,9 @@ const NewKey = Type.Object({
       description: 'The permissions of requests with this key. Default: none.'
     })
   ),
-  expiresAt: Type.Optional(TimeOrNull('The time at which the key expires. It must be in the future. Default: never.'))
+  expiresAt: Type.Optional(
+    OrNull(Type.String({ format: 'date-time' }), 'The time at which the key expires. It must be in the future. Default: never.')
+  )
 }, closed)
 
 const Params = Type.Object({ id: Id })
@@ -74,7 +74,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
     const page = pageOf(request)
     const { search } = request.query
     const keys = (await service.list(tenantOf(request))).filter(({ name }) => isFound(search, name))
-    return { data: slice(keys, page).map(bodyOf), pagination: { ...page, total: keys.length } }
+    return { data: slice(keys, page), pagination: { ...page, total: keys.length } }
   })
 
   app.post<{ Body: Static<typeof NewKey> }>('/tenant/api-keys', {
@@ -89,12 +89,8 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
     }
   }, async (request, reply) => {
     const { name, scopes = [], expiresAt } = request.body
-    const { key, ...made } = await service.create(
-      tenantOf(request),
-      { name, scopes, expiresAt: futureTime(expiresAt, now()) },
-      await grantorOf(request)
-    )
-    return reply.code(201).send({ key, ...bodyOf(made) })
+    const key = { name, scopes, expiresAt: futureTime(expiresAt, now()) }
+    return reply.code(201).send(await service.create(tenantOf(request), key, await grantorOf(request)))
   })
 
   app.delete<{ Params: Static<typeof Params> }>('/tenant/api-keys/:id', {
@@ -117,25 +113,9 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
       response: { 200: Rotated, ...errorResponses(...refusals, 409) }
     }
   }, async (request) => {
-    const { id } = request.params
-    const { key, oldKeyValidUntil } = await service.rotate(
-      tenantOf(request),
-      id,
-      request.body.gracePeriodDays ?? 0,
-      await grantorOf(request)
-    )
-    return { id, key, oldKeyValidUntil: oldKeyValidUntil.toISOString() }
+    const { params: { id }, body: { gracePeriodDays = 0 } } = request
+    return await service.rotate(tenantOf(request), id, gracePeriodDays, await grantorOf(request))
   })
-}
-
-function bodyOf ({ createdAt, expiresAt, lastUsedAt, scopes, ...key }: ApiKey) {
-  return {
-    ...key,
-    scopes: [...scopes],
-    createdAt: createdAt.toISOString(),
-    expiresAt: expiresAt?.toISOString() ?? null,
-    lastUsedAt: lastUsedAt?.toISOString() ?? null
-  }
 }
 
 async function grantorOf (request: FastifyRequest): Promise<Grantor> {

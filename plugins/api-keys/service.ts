@@ -50,7 +50,7 @@ export interface ApiKeys {
    * Creates a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older ones end at
    * once. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, and `conflict` for an expired key.
    */
-  rotate(tenant: Owner, id: string, gracePeriodDays: number, by: Grantor): Promise<{ key: string, oldKeyValidUntil: Date }>
+  rotate(tenant: Owner, id: string, gracePeriodDays: number, by: Grantor): Promise<{ id: string, key: string, oldKeyValidUntil: Date }>
   /** Ends the key at once. `notFound`. */
   delete(tenant: Owner, id: string, actor: Actor): Promise<void>
 }
@@ -138,7 +138,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
           details: { gracePeriodDays },
           at: new Date(time)
         })
-        return { key, oldKeyValidUntil: until }
+        return { id, key, oldKeyValidUntil: until }
       })
     },
 

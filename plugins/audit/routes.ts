@@ -4,6 +4,7 @@ import { type Static, Type } from 'typebox'
 import { type AuditAction, auditActions, tenantOfEntry } from '../../lib/database/audit.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { endOf, ListOf, pageOf, pageQuery, timeOf } from '../../lib/http/page.js'
+import { OrNull, Time } from '../../lib/http/schemas.js'
 import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -17,7 +18,7 @@ const maxTimeLength = 64 // characters of a date and time
 /** The actions of each value of `action`: an action, or a group such as `secret.*`. */
 const asked = actionsByName()
 
-const Time = (description: string) =>
+const Limit = (description: string) =>
   Type.Optional(Type.String({ maxLength: maxTimeLength, description, examples: ['2026-01-31', '2026-01-31T12:00:00Z'] }))
 const TenantId = (description: string) =>
   Type.Optional(
@@ -29,8 +30,8 @@ const TenantId = (description: string) =>
   )
 const Outcome = Type.Enum(['success', 'failure'], { description: 'The outcome of the action.' })
 const Query = Type.Object({
-  from: Time('The start: a date in UTC, or a date and time. Default: the oldest entry.'),
-  to: Time('The end: a date in UTC, including that whole day, or a date and time, which is excluded. Default: now.'),
+  from: Limit('The start: a date in UTC, or a date and time. Default: the oldest entry.'),
+  to: Limit('The end: a date in UTC, including that whole day, or a date and time, which is excluded. Default: now.'),
   action: Type.Optional(Type.Enum([...asked.keys()], { description: 'An action, or a group of actions.' })),
   userId: Type.Optional(Type.String({ minLength: 1, maxLength: 1024, description: 'The `sub` of the user who performed the action.' })),
   target: Type.Optional(
@@ -42,25 +43,25 @@ const Query = Type.Object({
   ...pageQuery('Entries', maxCounted)
 }, { additionalProperties: false })
 
-const orNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
 const Entry = named(
   'AuditEntry',
   Type.Object({
     id: Type.String({ format: 'uuid' }),
-    timestamp: Type.String(
-      { format: 'date-time', description: 'The time of the action. For uses of a secret, the time of the first use in the hour.' }
-    ),
+    timestamp: Time('The time of the action. For uses of a secret, the time of the first use in the hour.'),
     action: Type.String({ description: 'The name of the action.' }),
-    userId: orNull('The `sub` of the user who performed the action; null for the server itself and for unauthenticated callers.'),
-    tenantId: orNull('The id of the tenant that the entry belongs to; null for entries of the platform.'),
+    userId: OrNull(Type.String(), 'The `sub` of the user who performed the action; null for the server itself and for unauthenticated callers.'),
+    tenantId: OrNull(Type.String(), 'The id of the tenant that the entry belongs to; null for entries of the platform.'),
     tenantDeleted: Type.Boolean(
       { description: 'True if the tenant of this entry was deleted. A current tenant with the same id is a different tenant.' }
     ),
-    target: orNull('The target of the action.'),
-    address: orNull('The IP address of the request; null if there was no request, and if a platform administrator acted on a tenant.'),
+    target: OrNull(Type.String(), 'The target of the action.'),
+    address: OrNull(
+      Type.String(),
+      'The IP address of the request; null if there was no request, and if a platform administrator acted on a tenant.'
+    ),
     outcome: Outcome,
     count: Type.Integer({ description: 'The number of uses of a secret within one hour, for `secret.access`; otherwise 1.' }),
-    details: Type.Union([Type.Record(Type.String(), Type.Unknown()), Type.Null()], { description: 'Further details of the action.' })
+    details: OrNull(Type.Record(Type.String(), Type.Unknown()), 'Further details of the action.')
   })
 )
 
@@ -120,9 +121,9 @@ function timesOf ({ from, to }: Static<typeof Query>): { from?: Date, until?: Da
   return { ...begin !== undefined && { from: new Date(begin) }, ...end !== undefined && { until: new Date(end) } }
 }
 
-function shownEntry ({ tenant, timestamp, ...entry }: AuditRow): Static<typeof Entry> {
+function shownEntry ({ tenant, ...entry }: AuditRow): Static<typeof Entry> {
   const { id, deleted } = tenantOfEntry(tenant)
-  return { ...entry, timestamp: timestamp.toISOString(), tenantId: id, tenantDeleted: deleted }
+  return { ...entry, tenantId: id, tenantDeleted: deleted }
 }
 
 function actionsByName (): ReadonlyMap<string, readonly AuditAction[]> {

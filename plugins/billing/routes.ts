@@ -1,7 +1,7 @@
 /** `/billing/plans`, `/billing/subscription`, its sync, and `/billing/upgrade`, with their schemas. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { EmptyBody } from '../../lib/http/schemas.js'
+import { EmptyBody, Time } from '../../lib/http/schemas.js'
 import { Plan, type Plans } from '../../lib/plans/plans.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { lazyValidator } from '../../lib/validation/validator.js'
@@ -18,7 +18,6 @@ import { cycles, providerNames, statuses } from './providers/provider.js'
 import type { Billing } from './service.js'
 import type { Upgrade } from './upgrade.js'
 
-const Time = (description: string) => Type.String({ format: 'date-time', description })
 const PlanName = Type.String({ description: 'The tier of the plan.' })
 const Status = Type.Enum([...statuses], {
   description:
@@ -106,21 +105,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
     }
   }, async (request) => {
     const tenantId = tenantOf(request)
-    const { plan, status, startDate, renewalDate, currentPeriodEnd, cancelAtPeriodEnd, paymentMethod } = await billing.subscription(
-      tenantId
-    )
-    return {
-      tenantId,
-      subscription: {
-        plan,
-        status,
-        startDate: startDate.toISOString(),
-        renewalDate: renewalDate.toISOString(),
-        currentPeriodEnd: currentPeriodEnd.toISOString(),
-        cancelAtPeriodEnd,
-        paymentMethod
-      }
-    }
+    return { tenantId, subscription: await billing.subscription(tenantId) }
   })
 
   app.post<{ Body: Static<ReturnType<typeof bodyOf>> }>('/billing/upgrade', {

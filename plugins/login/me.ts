@@ -1,6 +1,7 @@
 /** `GET /auth/me`: the caller's user. */
 import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
+import { OrNull } from '../../lib/http/schemas.js'
 import { tenantField, tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
@@ -8,21 +9,18 @@ import { errorResponses } from '../conventions/index.js'
 import type { Mfa } from '../mfa/index.js'
 import type { Users } from '../users/index.js'
 
-const orNull = <Schema extends ReturnType<typeof Type.String> | ReturnType<typeof Type.Boolean>>(schema: Schema, description: string) =>
-  Type.Union([schema, Type.Null()], { description })
-
 const Me = named(
   'Me',
   Type.Object({
     id: Type.String({ description: 'The id of the user: the `sub` of the token.' }),
-    email: orNull(Type.String(), 'The e-mail address of the user; null for a token of another issuer without an address.'),
-    role: orNull(Type.String(), 'The role in the token; null if the token has none.'),
+    email: OrNull(Type.String(), 'The e-mail address of the user; null for a token of another issuer without an address.'),
+    role: OrNull(Type.String(), 'The role in the token; null if the token has none.'),
     permissions: Type.Array(Type.String(), {
       description: 'The permissions of the role and the token in this tenant, sorted. `*` grants everything.'
     }),
-    tenantId: orNull(Type.String(), "The id of the user's tenant; null for a user of the platform."),
+    tenantId: OrNull(Type.String(), "The id of the user's tenant; null for a user of the platform."),
     mfaEnabled: Type.Boolean({ description: 'True if the user has enabled a second factor.' }),
-    emailVerified: orNull(
+    emailVerified: OrNull(
       Type.Boolean(),
       'True if the user has verified the e-mail address; null if an identity provider or another issuer manages the user.'
     )

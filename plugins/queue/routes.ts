@@ -5,7 +5,7 @@ import { type AuditAction, writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
-import { EmptyBody, Success } from '../../lib/http/schemas.js'
+import { EmptyBody, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { type Owner, platformRef, tenantField, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -21,8 +21,6 @@ const State = Type.Enum([...states], {
 })
 const Name = Type.String({ pattern: '^[a-z][a-z0-9._-]{0,63}$', expected: '1 to 64 of `a-z 0-9 . _ -`, a letter first' })
 const Tenant = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`' })
-const Time = (description: string) => Type.String({ format: 'date-time', description })
-const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema) => Type.Union([schema, Type.Null()])
 
 const Query = Type.Object({
   state: Type.Optional(State),
@@ -55,24 +53,24 @@ const Id = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const job = {
   id: Type.String({ format: 'uuid' }),
   name: Type.String(),
-  tenant: Type.Union([Type.String(), Type.Null()], { description: "The id of the job's tenant; null for the platform." }),
+  tenant: OrNull(Type.String(), "The id of the job's tenant; null for the platform."),
   state: State,
   priority: Type.Integer(),
-  key: Type.Union([Type.String(), Type.Null()]),
+  key: OrNull(Type.String()),
   attempts: Type.Integer({ description: 'The number of started attempts.' }),
   retryLimit: Type.Integer({ description: 'The maximum number of retries after the first attempt.' }),
   createdAt: Time('The time at which the job was sent.'),
   startAfter: Time('The earliest time at which the job runs.'),
-  startedAt: orNull(Time('The start of the last attempt.')),
-  endedAt: orNull(Time('The time at which the job was completed, cancelled or failed permanently.')),
-  error: Type.Union([named('JobError', Type.Object({ name: Type.Optional(Type.String()), message: Type.String() })), Type.Null()], {
-    description: 'The error of the last failed attempt.'
-  })
+  startedAt: OrNull(Time('The start of the last attempt.')),
+  endedAt: OrNull(Time('The time at which the job was completed, cancelled or failed permanently.')),
+  error: OrNull(
+    named('JobError', Type.Object({ name: Type.Optional(Type.String()), message: Type.String() })),
+    'The error of the last failed attempt.'
+  )
 }
 const Listed = named('ListedJob', Type.Object(job))
 const Job = named('Job', Type.Object({ ...job, data: Type.Record(Type.String(), Type.Unknown()) }))
 
-const Age = (description: string) => Type.Union([Type.Number(), Type.Null()], { description })
 const Stats = named(
   'QueueStats',
   Type.Object({
@@ -82,9 +80,9 @@ const Stats = named(
         description:
           `The number of jobs by state, each counted up to ${maxCounted}. Completed jobs are kept for one day, failed jobs for two weeks.`
       }),
-      oldestWaiting: Age('The time in seconds since the oldest waiting job that is due was sent; null if no job is due.')
+      oldestWaiting: OrNull(Type.Number(), 'The time in seconds since the oldest waiting job that is due was sent; null if no job is due.')
     })),
-    oldestWaiting: Age('The time in seconds since the oldest waiting job of any name that is due was sent; null if no job is due.')
+    oldestWaiting: OrNull(Type.Number(), 'The time in seconds since the oldest waiting job of any name that is due was sent; null if no job is due.')
   })
 )
 
@@ -230,14 +228,10 @@ function entryOf (
   return { tenant: platformRef, action, actor: actorOf(request), target, details, at: new Date() }
 }
 
-function shownJob ({ tenant, createdAt, startAfter, startedAt, endedAt, error, ...row }: JobRow): Static<typeof Listed> {
+function shownJob ({ tenant, error, ...row }: JobRow): Static<typeof Listed> {
   return {
     ...row,
     tenant: tenantField(tenant),
-    createdAt: createdAt.toISOString(),
-    startAfter: startAfter.toISOString(),
-    startedAt: startedAt?.toISOString() ?? null,
-    endedAt: endedAt?.toISOString() ?? null,
     error: typeof error?.message === 'string' ? { ...typeof error.name === 'string' && { name: error.name }, message: error.message } : null
   }
 }

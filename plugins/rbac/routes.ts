@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
-import { Success } from '../../lib/http/schemas.js'
+import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { maxUserIdLength } from '../../lib/identity/user-id.js'
 import { maxRoleName, roleNamePattern } from '../../lib/schema/auth.js'
@@ -12,7 +12,7 @@ import { actorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { errorResponses } from '../conventions/index.js'
 import { maxPermissions, maxPermissionsOfRole, maxRoles, maxRolesOfUser, type PlatformRoles } from './service.js'
-import type { PermissionRow, RoleRow, UserKey } from './store.js'
+import type { UserKey } from './store.js'
 
 const closed = { additionalProperties: false } as const
 const Id = Type.String({ format: 'uuid' })
@@ -23,8 +23,6 @@ const UserId = Type.String({
   pattern: '^[^\\u0000\\ud800-\\udfff]*$',
   description: 'The `sub` of the user: with `X-Tenant-ID` a user of that tenant, otherwise a user of the platform.'
 })
-const Time = Type.String({ format: 'date-time' })
-const StringOrNull = Type.Union([Type.String(), Type.Null()])
 
 const Description = Type.Optional(
   Type.Union([Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), Type.Null()], {
@@ -59,11 +57,17 @@ const PartOfAssignment = Type.Object({ userId: Type.Optional(UserId), roleId: Ty
 
 const Role = named(
   'PlatformRole',
-  Type.Object({ id: Id, name: Type.String(), description: StringOrNull, permissions: Type.Array(Type.String()), created_at: Time })
+  Type.Object({
+    id: Id,
+    name: Type.String(),
+    description: OrNull(Type.String()),
+    permissions: Type.Array(Type.String()),
+    created_at: Time()
+  })
 )
 const PermissionEntry = named(
   'PlatformPermission',
-  Type.Object({ id: Id, name: Type.String(), description: StringOrNull, created_at: Time })
+  Type.Object({ id: Id, name: Type.String(), description: OrNull(Type.String()), created_at: Time() })
 )
 const Assigned = named('RoleAssignment', Type.Object({ success: Type.Boolean(), userId: Type.String(), roleId: Id }))
 
@@ -87,7 +91,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
   }, async (request) => {
     const page = pageOf(request)
     const { rows, total } = await service.roles(page)
-    return { data: rows.map(roleBody), pagination: { ...page, total } }
+    return { data: rows, pagination: { ...page, total } }
   })
 
   app.post<{ Body: Static<typeof NewRole> }>('/rbac/roles', {
@@ -103,13 +107,13 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
   }, async (request, reply) => {
     const { name, description = null, permissions = [] } = request.body
     const role = await service.createRole({ name, description, permissions }, actorOf(request))
-    return reply.code(201).header('location', `${app.prefix}/rbac/roles/${role.id}`).send(roleBody(role))
+    return reply.code(201).header('location', `${app.prefix}/rbac/roles/${role.id}`).send(role)
   })
 
   app.get<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {
     config,
     schema: { tags, summary: 'Retrieve a role', params: Params, response: { 200: Role, ...errorResponses(...refusals) } }
-  }, async (request) => roleBody(await service.role(request.params.id)))
+  }, (request) => service.role(request.params.id))
 
   app.put<{ Params: Static<typeof Params>, Body: Static<typeof RoleChanges> }>('/rbac/roles/:id', {
     config,
@@ -121,7 +125,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
       body: RoleChanges,
       response: { 200: Role, ...errorResponses(...refusals, 409) }
     }
-  }, async (request) => roleBody(await service.updateRole(request.params.id, request.body, actorOf(request))))
+  }, (request) => service.updateRole(request.params.id, request.body, actorOf(request)))
 
   app.delete<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {
     config,
@@ -148,7 +152,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
   }, async (request) => {
     const page = pageOf(request)
     const { rows, total } = await service.permissions(page)
-    return { data: rows.map(permissionBody), pagination: { ...page, total } }
+    return { data: rows, pagination: { ...page, total } }
   })
 
   app.post<{ Body: Static<typeof NewPermission> }>('/rbac/permissions', {
@@ -162,7 +166,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     }
   }, async (request, reply) => {
     const { name, description = null } = request.body
-    return reply.code(201).send(permissionBody(await service.createPermission({ name, description }, actorOf(request))))
+    return reply.code(201).send(await service.createPermission({ name, description }, actorOf(request)))
   })
 
   app.delete<{ Params: Static<typeof Params> }>('/rbac/permissions/:id', {
@@ -225,7 +229,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
   }, async (request) => {
     const page = pageOf(request)
     const roles = await service.rolesOf(userOf(request, request.params.id))
-    return { data: slice(roles, page).map(roleBody), pagination: { ...page, total: roles.length } }
+    return { data: slice(roles, page), pagination: { ...page, total: roles.length } }
   })
 
   app.get<{ Params: Static<typeof UserParams> }>('/rbac/users/:id/permissions', {
@@ -260,12 +264,4 @@ function oneOf (
     throw invalidInput(`/query/${member}`, 'must be the same as in the body, or be sent in only one of them', 'const')
   }
   return inBody ?? inQuery ?? ''
-}
-
-function roleBody ({ permissions, ...role }: RoleRow): Static<typeof Role> {
-  return { ...permissionBody(role), permissions: [...permissions] }
-}
-
-function permissionBody ({ id, name, description, createdAt }: PermissionRow): Static<typeof PermissionEntry> {
-  return { id, name, description, created_at: createdAt.toISOString() }
 }

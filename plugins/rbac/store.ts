@@ -14,7 +14,7 @@ export interface RoleRow {
   readonly description: string | null
   /** Sorted. */
   readonly permissions: readonly string[]
-  readonly createdAt: Date
+  readonly created_at: Date
 }
 
 export type PermissionRow = Omit<RoleRow, 'permissions'>
@@ -44,8 +44,8 @@ export function createRoleStore (names: RoleTables) {
   const byName = sql`name collate "C"`
   const permissionsOfRole =
     sql`array(select p.name from ${held} h join ${permissions} p on p.id = h.permission_id where h.role_id = r.id order by p.name collate "C")`
-  const roleColumns = sql`r.id, r.name, r.description, ${permissionsOfRole} as permissions, r.created_at as "createdAt"`
-  const permissionColumns = sql`id, name, description, created_at as "createdAt"`
+  const roleColumns = sql`r.id, r.name, r.description, ${permissionsOfRole} as permissions, r.created_at`
+  const permissionColumns = sql`id, name, description, created_at`
   const ofUser = ({ tenant, userId }: UserKey) => sql`tenant_id = ${tenant} and user_id = ${userId}`
 
   async function count (reader: Reader, table: typeof roles): Promise<number> {

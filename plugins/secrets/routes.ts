@@ -3,7 +3,7 @@ import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { IfMatchHeaders, ifMatchOf } from '../../lib/http/entity-tags.js'
 import { ListOf, PageInfo, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
-import { Success } from '../../lib/http/schemas.js'
+import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { maxCounted } from '../audit/store.js'
 import { actorOf } from '../auth/actor.js'
@@ -25,8 +25,6 @@ const Value = (description: string) =>
     maxLength: maxValueBytes,
     description: `${description} 1 to ${maxValueBytes} bytes of UTF-8. It is never returned.`
   })
-const Time = (description: string) => Type.String({ format: 'date-time', description })
-const TimeOrNull = (description: string) => Type.Union([Type.String({ format: 'date-time' }), Type.Null()], { description })
 const Metadata = Type.Record(Type.String(), Type.Unknown(), {
   description: `Any details, such as type, provider and description; at most ${maxMetadataBytes} bytes of JSON. Metadata is not encrypted.`
 })
@@ -36,7 +34,9 @@ const PutBody = Type.Object({
   key: Key,
   value: Value('The value of the secret.'),
   metadata: Type.Optional(Metadata),
-  expiresAt: Type.Optional(TimeOrNull('The time from which the value is null. It must be in the future. null: never.'))
+  expiresAt: Type.Optional(
+    OrNull(Type.String({ format: 'date-time' }), 'The time from which the value is null. It must be in the future. null: never.')
+  )
 }, {
   ...closed,
   description: 'Storing an existing key updates it. Omitted members are not changed, except an expiry in the past, which is removed.'
@@ -68,9 +68,9 @@ const Secret = named(
   Type.Object({
     key: Type.String(),
     createdAt: Time('The time at which the key was first stored.'),
-    lastAccessedAt: TimeOrNull('The time of the last use of the value, updated every few seconds.'),
+    lastAccessedAt: OrNull(Time(), 'The time of the last use of the value, updated every few seconds.'),
     accessCount: Type.Integer({ description: 'The number of uses of the value.' }),
-    expiresAt: TimeOrNull('The time at which the value expires; null if it never expires.'),
+    expiresAt: OrNull(Time(), 'The time at which the value expires; null if it never expires.'),
     metadata: Metadata
   })
 )
@@ -205,36 +205,25 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     reply: FastifyReply,
     { key, newValue, gracePeriodDays = 0, endEarlier }: Omit<Rotation, 'gracePeriodDays'> & Partial<Rotation>
   ): Promise<FastifyReply> {
-    const until = await service.rotate(
+    const oldKeyValidUntil = await service.rotate(
       tenantOf(request),
       { key, newValue, gracePeriodDays, endEarlier },
       actorOf(request),
       ifMatchOf(request)
     )
-    return reply.send({ success: true, oldKeyValidUntil: until.toISOString() })
+    return reply.send({ success: true, oldKeyValidUntil })
   }
 }
 
 /** As JSON text; the stored metadata is inserted without parsing it. */
-function shown ({ key, createdAt, lastAccessedAt, accessCount, expiresAt, metadata }: ListedRow): string {
-  const others: Omit<Static<typeof Secret>, 'metadata'> = {
-    key,
-    createdAt: createdAt.toISOString(),
-    lastAccessedAt: textOf(lastAccessedAt),
-    accessCount,
-    expiresAt: textOf(expiresAt)
-  }
+function shown ({ metadata, ...others }: ListedRow): string {
   return `${JSON.stringify(others).slice(0, -1)},"metadata":${metadata}}`
 }
 
 function shownEntry ({ timestamp, action, userId, key, count }: AuditRow): Static<typeof AuditEntry> {
-  return { timestamp: timestamp.toISOString(), action, userId, key, ...action === 'access' && { count } }
+  return { timestamp, action, userId, key, ...action === 'access' && { count } }
 }
 
 function dateOf (text: string | null | undefined): Date | null | undefined {
   return typeof text === 'string' ? new Date(text) : text
-}
-
-function textOf (date: Date | null): string | null {
-  return date === null ? null : date.toISOString()
 }

@@ -142,12 +142,8 @@ export function createSecretStore (db: Kysely<SystemTables>) {
     ): Promise<ListedRow[]> {
       return await db.selectFrom('tenantry.secrets')
         .select([
-          'key',
-          sql<string>`metadata::text`.as('metadata'),
-          'expires_at as expiresAt',
-          'last_accessed_at as lastAccessedAt',
-          'created_at as createdAt',
-          accessCount
+          'key', 'created_at as createdAt', 'last_accessed_at as lastAccessedAt', accessCount, 'expires_at as expiresAt',
+          sql<string>`metadata::text`.as('metadata')
         ])
         .where('tenant_id', '=', tenant).where('deleted_at', 'is', null).$if(
           search !== undefined,

@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { type Static, Type } from 'typebox'
 import { type CachedProbeOptions, createCachedProbe } from '../../lib/concurrency/cached-probe.js'
 import { builtInGroups, reservedPaths } from '../../lib/document/reserved.js'
+import { OrNull, Time } from '../../lib/http/schemas.js'
 import { optional } from '../../lib/plugin/define.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { version } from '../../lib/version.js'
@@ -24,60 +25,52 @@ function groupsOf (app: FastifyInstance, off: ReadonlySet<string>): Record<strin
 
 const maxInstances = 100
 
-const orNull = <Schema extends Parameters<typeof Type.Union>[0][number]>(schema: Schema, options: { description: string }) =>
-  Type.Union([schema, Type.Null()], options)
-
 const Info = named(
   'SystemInfo',
   Type.Object({
     version: Type.String({ description: 'The version of tenantry.' }),
     node: Type.String({ description: 'The version of Node.js.' }),
     uptime: Type.Number({ description: 'The number of seconds since this process started.' }),
-    startedAt: Type.String({ format: 'date-time' }),
-    engine: orNull(
+    startedAt: Time(),
+    engine: OrNull(
       Type.Object({
         kind: Type.Enum(['postgres', 'embedded']),
-        version: orNull(Type.String(), { description: 'The version of PostgreSQL; null if it did not respond within one second.' })
+        version: OrNull(Type.String(), 'The version of PostgreSQL; null if it did not respond within one second.')
       }),
-      { description: 'The database; null if the server has none.' }
+      'The database; null if the server has none.'
     ),
-    instance: orNull(Type.String({ format: 'uuid' }), {
-      description: 'The id of this server, which changes at each start; null if usage is not tracked.'
-    }),
-    instances: orNull(
+    instance: OrNull(Type.String({ format: 'uuid' }), 'The id of this server, which changes at each start; null if usage is not tracked.'),
+    instances: OrNull(
       Type.Array(Type.Object({
         id: Type.String({ format: 'uuid' }),
-        seenAt: Type.String({ format: 'date-time', description: 'The time at which the server last reported to the database.' })
+        seenAt: Time('The time at which the server last reported to the database.')
       })),
-      {
-        description:
-          `The running servers and workers of the database, including those that stopped unexpectedly within the last 30 seconds; at most ${maxInstances}. null if usage is not tracked, or if the database did not respond within one second.`
-      }
+      `The running servers and workers of the database, including those that stopped unexpectedly within the last 30 seconds; at most ${maxInstances}. null if usage is not tracked, or if the database did not respond within one second.`
     ),
     plugins: Type.Record(Type.String(), Type.Boolean(), {
       description: 'The groups of built-in endpoints by name. The value is true if the server has the group.'
     }),
     configuration: Type.Object({
-      version: orNull(Type.String(), {
-        description:
-          'A hash of the document as written, equal on all servers with the same document. It does not depend on secrets. null if there is no document.'
-      })
+      version: OrNull(
+        Type.String(),
+        'A hash of the document as written, equal on all servers with the same document. It does not depend on secrets. null if there is no document.'
+      )
     }),
-    database: orNull(
+    database: OrNull(
       Type.Object({
         total: Type.Integer({ description: 'The number of connections in the pool of this server.' }),
         idle: Type.Integer({ description: 'The number of idle connections.' }),
         waiting: Type.Integer({ description: 'The number of statements that wait for a connection.' })
       }),
-      { description: 'The connection pool; null if the server has no database.' }
+      'The connection pool; null if the server has no database.'
     ),
-    cache: orNull(
+    cache: OrNull(
       Type.Object({
         provider: Type.String({ description: 'The store of the cache: `memory`, `redis`, `lmdb`, or the name of your own store.' })
       }),
-      { description: 'The cache; null if the server has none.' }
+      'The cache; null if the server has none.'
     ),
-    queue: orNull(
+    queue: OrNull(
       Type.Object({
         workers: Type.Integer(
           { description: 'The maximum number of background jobs that this process runs at the same time; 0 if it only sends jobs.' }
@@ -85,9 +78,9 @@ const Info = named(
         running: Type.Integer({ description: 'The number of jobs that this process is running.' }),
         working: Type.Boolean({ description: 'False if this process could not look for jobs for 15 seconds.' })
       }),
-      { description: 'The job queue; null if the server has none.' }
+      'The job queue; null if the server has none.'
     ),
-    realtime: orNull(
+    realtime: OrNull(
       Type.Object({
         connections: Type.Integer({ description: 'The number of open websockets and event streams of this process.' }),
         watches: Type.Integer({ description: 'The number of open watches of these connections.' }),
@@ -96,7 +89,7 @@ const Info = named(
           description: 'The transport for messages of rooms between processes; `embedded`: there is only one process.'
         })
       }),
-      { description: 'Realtime connections; null if the server has no realtime.' }
+      'Realtime connections; null if the server has no realtime.'
     )
   })
 )
@@ -109,7 +102,7 @@ export interface SystemParts {
 }
 
 export function systemRoutes (app: FastifyInstance, { configurationVersion, off }: SystemParts): void {
-  const startedAt = new Date(performance.timeOrigin).toISOString()
+  const startedAt = new Date(performance.timeOrigin)
   const [usageOf, engineOf, cacheOf, queueOf, realtimeOf] = [
     optional(app, 'usage'),
     optional(app, 'engine'),
@@ -141,7 +134,7 @@ export function systemRoutes (app: FastifyInstance, { configurationVersion, off 
       startedAt,
       engine: engine === null ? null : { kind: engine.kind, version: engineVersion },
       instance: usage?.instance ?? null,
-      instances: instances?.map(({ id, seenAt }) => ({ id, seenAt: seenAt.toISOString() })) ?? null,
+      instances,
       plugins,
       configuration: { version: configurationVersion() },
       database: engine === null ? null : engine.status(),

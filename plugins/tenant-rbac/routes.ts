@@ -4,7 +4,7 @@ import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/entity-tags.js'
 import { isFound, ListOf, pageOf, pageQuery, searchQuery, slice } from '../../lib/http/page.js'
-import { Success } from '../../lib/http/schemas.js'
+import { OrNull, Success } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { holdings } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
@@ -19,18 +19,16 @@ const Name = Type.String({
   description: 'The name of the role: 1 to 64 of `A-Z a-z 0-9 _ . -`; not `admin`.',
   examples: ['editor']
 })
-const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema, description: string) =>
-  Type.Union([schema, Type.Null()], { description })
 const closed = { additionalProperties: false } as const
 
 const members = {
-  description: Type.Optional(orNull(Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), 'The purpose of the role.')),
+  description: Type.Optional(OrNull(Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), 'The purpose of the role.')),
   permissions: Type.Array(Permission, {
     maxItems: maxPermissions,
     uniqueItems: true,
     description: 'The permissions of the role, in addition to those inherited from its parents.'
   }),
-  parentRole: Type.Optional(orNull(Name, 'The name of a role from which this role inherits permissions. Default: none.'))
+  parentRole: Type.Optional(OrNull(Name, 'The name of a role from which this role inherits permissions. Default: none.'))
 }
 const NewRole = named('NewTenantRole', Type.Object({ name: Name, ...members }, closed))
 const RoleChanges = Type.Object({ name: Type.Optional(Name), ...members, permissions: Type.Optional(members.permissions) }, {
@@ -40,7 +38,7 @@ const RoleChanges = Type.Object({ name: Type.Optional(Name), ...members, permiss
 })
 const NewRbac = Type.Object({
   enabled: Type.Boolean({ description: 'Enables the roles. If false, roles grant no permissions.' }),
-  defaultRole: Type.Optional(orNull(Name, 'The role of users without a role or with an unknown role. Default: none.')),
+  defaultRole: Type.Optional(OrNull(Name, 'The role of users without a role or with an unknown role. Default: none.')),
   roles: Type.Optional(Type.Array(NewRole, { maxItems: maxRoles, default: [] }))
 }, { ...closed, description: 'The complete list of roles. Roles that are not listed are deleted.' })
 
@@ -58,9 +56,7 @@ const Rbac = named(
   'TenantRbac',
   Type.Object({
     enabled: Type.Boolean({ description: 'True if the roles are enabled. False until the configuration is first saved.' }),
-    defaultRole: Type.Union([Type.String(), Type.Null()], {
-      description: 'The role of users without a role or with an unknown role; null if it is not set.'
-    }),
+    defaultRole: OrNull(Type.String(), 'The role of users without a role or with an unknown role; null if it is not set.'),
     roles: Roles
   })
 )

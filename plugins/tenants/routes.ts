@@ -4,7 +4,7 @@ import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
-import { Success } from '../../lib/http/schemas.js'
+import { Success, Time } from '../../lib/http/schemas.js'
 import { bytesPerMB, type Plans, unlimited } from '../../lib/plans/plans.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
@@ -14,7 +14,6 @@ import type { TenantRecord } from '../tenancy/tenant.js'
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: 'The id of the tenant: 1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
 const Name = Type.String({ minLength: 1, maxLength: 200 })
 const Plan = Type.String({ description: "The tier of the tenant's plan." })
-const CreatedAt = Type.String({ format: 'date-time' })
 
 const Status = Type.Enum(['active', 'suspended', 'deleting'], {
   description:
@@ -28,7 +27,7 @@ const Managed = named(
     name: Type.String(),
     plan: Plan,
     status: Status,
-    createdAt: CreatedAt
+    createdAt: Time()
   })
 )
 
@@ -64,7 +63,7 @@ const Info = named(
     id: Type.String(),
     name: Type.String(),
     plan: Plan,
-    createdAt: CreatedAt,
+    createdAt: Time(),
     limits: Type.Object({
       apiCalls: Type.Number(
         { description: 'The number of requests per minute. Requests are counted unless the document has `rateLimit.enabled` false.' }
@@ -163,12 +162,12 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
       id,
       name,
       plan,
-      createdAt: createdAt.toISOString(),
+      createdAt,
       limits: { apiCalls: api.requestsPerMinute, llmTokens: ai.llmTokensPerMonth, storage }
     }
   })
 }
 
 function bodyOf ({ id, name, plan, status, createdAt }: TenantRecord): Static<typeof Managed> {
-  return { id, name, plan, status, createdAt: createdAt.toISOString() }
+  return { id, name, plan, status, createdAt }
 }

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
-import { Success } from '../../lib/http/schemas.js'
+import { Success, Time } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings } from '../auth/access.js'
 import { actorOf, anonymousActor } from '../auth/actor.js'
@@ -13,7 +13,7 @@ import type {} from '../rate-limit/index.js'
 import { LoginSession, sendSession } from '../sessions/login-response.js'
 import { tenantOf } from '../tenancy/required.js'
 import type { Author, UserAdministration } from './administration.js'
-import { Email, LinkPassword, maxEmailLength, Role, type User } from './user.js'
+import { Email, LinkPassword, maxEmailLength, Role } from './user.js'
 
 const bodyLimit = 16_384 // bytes: the longest password, written as `\uXXXX`, and a token
 const closed = { additionalProperties: false } as const
@@ -29,7 +29,7 @@ const Shown = named(
     role: Type.String(),
     status: Status,
     emailVerified: Type.Boolean({ description: 'True if the user has verified the e-mail address.' }),
-    createdAt: Type.String({ format: 'date-time' })
+    createdAt: Time()
   })
 )
 const List = ListOf(Shown)
@@ -50,7 +50,7 @@ const Changes = Type.Object({ role: Type.Optional(Role), status: Type.Optional(S
 const Invitation = Type.Object({ email: Email, role: Type.Optional(Role) }, closed)
 const Invited = Type.Object({
   id: Type.String({ format: 'uuid', description: 'The id of the user that accepting the invitation creates.' }),
-  expiresAt: Type.String({ format: 'date-time', description: 'The time at which the link in the mail expires.' })
+  expiresAt: Time('The time at which the link in the mail expires.')
 })
 const tags = ['Users']
 const config = { access: 'tenant-admin', permission: 'users:write' } as const
@@ -71,13 +71,13 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     const { search, status } = request.query
     const page = pageOf(request)
     const { data, total } = await service.list(tenantOf(request), { search, status }, page)
-    return { data: data.map(bodyOf), pagination: { ...page, total } }
+    return { data, pagination: { ...page, total } }
   })
 
   app.get<{ Params: Static<typeof Params> }>('/users/:id', {
     config,
     schema: { tags, summary: 'Retrieve a user', params: Params, response: { 200: Shown, ...errorResponses(...refusals) } }
-  }, async (request) => bodyOf(await service.read(tenantOf(request), request.params.id)))
+  }, (request) => service.read(tenantOf(request), request.params.id))
 
   app.patch<{ Params: Static<typeof Params>, Body: Static<typeof Changes> }>('/users/:id', {
     config,
@@ -90,7 +90,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
       body: Changes,
       response: { 200: Shown, ...errorResponses(...refusals, 409) }
     }
-  }, async (request) => bodyOf(await service.update(tenantOf(request), request.params.id, request.body, await authorOf(request))))
+  }, async (request) => await service.update(tenantOf(request), request.params.id, request.body, await authorOf(request)))
 
   app.delete<{ Params: Static<typeof Params> }>('/users/:id', {
     config,
@@ -117,8 +117,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
       response: { 201: Invited, ...errorResponses(...refusals, 409) }
     }
   }, async (request, reply) => {
-    const { id, expiresAt } = await service.invite(tenantOf(request), request.body, await authorOf(request))
-    return reply.code(201).send({ id, expiresAt: expiresAt.toISOString() })
+    return reply.code(201).send(await service.invite(tenantOf(request), request.body, await authorOf(request)))
   })
 
   app.post<{ Body: Static<typeof LinkPassword> }>('/auth/invite/accept', {
@@ -138,8 +137,4 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
 
 async function authorOf (request: FastifyRequest): Promise<Author> {
   return { claims: callerOf(request), held: await holdings(request), actor: actorOf(request) }
-}
-
-function bodyOf ({ id, email, role, status, emailVerified, createdAt }: User): Static<typeof Shown> {
-  return { id, email, role, status, emailVerified, createdAt: createdAt.toISOString() }
 }

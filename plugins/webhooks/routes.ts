@@ -4,14 +4,13 @@ import { type Static, Type } from 'typebox'
 import { noEvents, withNote } from '../../lib/firestore/unsupported.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
-import { EmptyBody, Success } from '../../lib/http/schemas.js'
+import { EmptyBody, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { eventKinds } from '../../lib/webhooks/events.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
 import type {} from '../auth/index.js'
 import { tenantOf } from '../tenancy/required.js'
-import type { LoggedDelivery } from './store.js'
 import type {} from './webhooks.js'
 
 const maxOffset = 10_000
@@ -24,25 +23,23 @@ const Query = Type.Object({
   ...pageQuery('Deliveries', maxOffset)
 }, { additionalProperties: false })
 
-const orNull = (schema: Parameters<typeof Type.Union>[0][number], description: string) => Type.Union([schema, Type.Null()], { description })
-const time = Type.String({ format: 'date-time' })
 const Delivery = named(
   'WebhookDelivery',
   Type.Object({
     id: Type.String({ format: 'uuid' }),
     event: Type.String({ description: 'The kind of event.' }),
-    webhook: orNull(Type.String(), 'The name of the webhook in the document; null for the callback of a workflow run.'),
+    webhook: OrNull(Type.String(), 'The name of the webhook in the document; null for the callback of a workflow run.'),
     url: Type.String({ description: 'The URL of the receiver, without its query string.' }),
     status: Type.Enum(['pending', 'delivered', 'failed']),
     attempts: Type.Integer({ description: 'The number of attempts.' }),
-    lastStatus: orNull(Type.Integer(), "The status of the receiver's last response; null if it did not respond."),
-    lastError: orNull(Type.String(), 'The error of the last attempt; null if it succeeded or was not made yet.'),
-    nextAttemptAt: orNull(
-      time,
+    lastStatus: OrNull(Type.Integer(), "The status of the receiver's last response; null if it did not respond."),
+    lastError: OrNull(Type.String(), 'The error of the last attempt; null if it succeeded or was not made yet.'),
+    nextAttemptAt: OrNull(
+      Time(),
       'The time of the next attempt; null if the delivery has ended, or if an earlier delivery for the same entity goes first.'
     ),
-    createdAt: time,
-    deliveredAt: orNull(time, 'The time at which the receiver accepted the delivery.')
+    createdAt: Time(),
+    deliveredAt: OrNull(Time(), 'The time at which the receiver accepted the delivery.')
   })
 )
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
@@ -70,7 +67,7 @@ export function webhookRoutes (app: FastifyInstance): void {
   }, async (request) => {
     const page = pageOf(request)
     const { data, total } = await webhooks.deliveries(ownerOf(request), request.query, page)
-    return { data: data.map(shownDelivery), pagination: { ...page, total } }
+    return { data, pagination: { ...page, total } }
   })
 
   app.post<{ Params: Static<typeof Params> }>('/webhooks/deliveries/:id/redeliver', {
@@ -106,13 +103,4 @@ export function webhookRoutes (app: FastifyInstance): void {
 function ownerOf (request: FastifyRequest): string {
   const { auth, tenant } = request
   return tenant === null && auth !== null && isPlatformAdmin(auth) ? '' : tenantOf(request)
-}
-
-function shownDelivery ({ nextAttemptAt, createdAt, deliveredAt, ...row }: LoggedDelivery): Static<typeof Delivery> {
-  return {
-    ...row,
-    nextAttemptAt: nextAttemptAt?.toISOString() ?? null,
-    createdAt: createdAt.toISOString(),
-    deliveredAt: deliveredAt?.toISOString() ?? null
-  }
 }
