@@ -5,6 +5,9 @@ const eachUnstorable = /[\0\p{Surrogate}]/gu
 // Each escape of a string is matched as a whole, so that an escaped backslash hides none.
 const escapes = /\\(?:u0000|ud[89a-f][\da-f]{2}|.)/g
 
+/** The texts without such characters, as a pattern of JSON Schema. */
+export const storablePattern = '^[^\\u0000\\ud800-\\udfff]*$'
+
 /** The fault of a value with such a character, for messages. */
 export const unstorableText = 'must not contain the character NUL (U+0000) or half of a surrogate pair'
 

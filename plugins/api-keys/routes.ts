@@ -3,6 +3,7 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { isFound, ListOf, pageOf, pageQuery, searchQuery, slice } from '../../lib/http/page.js'
 import { OrNull, Success, Time } from '../../lib/http/schemas.js'
+import { storablePattern } from '../../lib/json/storable.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings } from '../auth/access.js'
@@ -30,7 +31,7 @@ const List = ListOf(named('ApiKey', Type.Object(shown)))
 const Made = named('NewApiKey', Type.Object({ key: KeyText, ...shown }))
 
 const NewKey = Type.Object({
-  name: Type.String({ minLength: 1, maxLength: 200, pattern: '^[^\\u0000]*$', description: 'The purpose of the key.' }),
+  name: Type.String({ minLength: 1, maxLength: 200, pattern: storablePattern, description: 'The purpose of the key.' }),
   scopes: Type.Optional(
     Type.Array(Permission, {
       maxItems: 100,

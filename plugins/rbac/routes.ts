@@ -5,6 +5,7 @@ import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
 import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { maxUserIdLength } from '../../lib/identity/user-id.js'
+import { storablePattern } from '../../lib/json/storable.js'
 import { maxRoleName, roleNamePattern } from '../../lib/schema/auth.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -20,12 +21,12 @@ const Id = Type.String({ format: 'uuid' })
 const UserId = Type.String({
   minLength: 1,
   maxLength: maxUserIdLength / 2,
-  pattern: '^[^\\u0000\\ud800-\\udfff]*$',
+  pattern: storablePattern,
   description: 'The `sub` of the user: with `X-Tenant-ID` a user of that tenant, otherwise a user of the platform.'
 })
 
 const Description = Type.Optional(
-  Type.Union([Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), Type.Null()], {
+  Type.Union([Type.String({ maxLength: 500, pattern: storablePattern }), Type.Null()], {
     description: 'The purpose of the role or permission.'
   })
 )

@@ -1,5 +1,6 @@
 /** Checks products and checkouts of callers beyond their schemas. The currencies are those of payprov's documentation. */
 import { type Static, Type } from 'typebox'
+import { storablePattern } from '../../lib/json/storable.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { type Interval, intervals } from './records.js'
 
@@ -28,12 +29,12 @@ export const NewProduct = Type.Object({
   name: Type.String({
     minLength: 3,
     maxLength: 64,
-    pattern: '^[^\\u0000]*$',
+    pattern: storablePattern,
     description: 'The name of the product: 3 to 64 characters.',
     examples: ['Pro']
   }),
   description: Type.Optional(
-    Type.Union([Type.String({ maxLength: 10_000, pattern: '^[^\\u0000]*$' }), Type.Null()], {
+    Type.Union([Type.String({ maxLength: 10_000, pattern: storablePattern }), Type.Null()], {
       description: 'The description of the product. Default: none.'
     })
   ),

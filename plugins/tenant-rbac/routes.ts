@@ -5,6 +5,7 @@ import { failure } from '../../lib/errors.js'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/entity-tags.js'
 import { isFound, ListOf, pageOf, pageQuery, searchQuery, slice } from '../../lib/http/page.js'
 import { OrNull, Success } from '../../lib/http/schemas.js'
+import { storablePattern } from '../../lib/json/storable.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { holdings } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
@@ -22,7 +23,7 @@ const Name = Type.String({
 const closed = { additionalProperties: false } as const
 
 const members = {
-  description: Type.Optional(OrNull(Type.String({ maxLength: 500, pattern: '^[^\\u0000]*$' }), 'The purpose of the role.')),
+  description: Type.Optional(OrNull(Type.String({ maxLength: 500, pattern: storablePattern }), 'The purpose of the role.')),
   permissions: Type.Array(Permission, {
     maxItems: maxPermissions,
     uniqueItems: true,

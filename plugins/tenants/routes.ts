@@ -5,6 +5,7 @@ import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
 import { Success, Time } from '../../lib/http/schemas.js'
+import { storablePattern } from '../../lib/json/storable.js'
 import { bytesPerMB, type Plans, unlimited } from '../../lib/plans/plans.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
@@ -12,7 +13,7 @@ import type {} from '../tenancy/index.js'
 import type { TenantRecord } from '../tenancy/tenant.js'
 
 const Id = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', description: 'The id of the tenant: 1 to 64 characters of `A-Z a-z 0-9 _ -`.' })
-const Name = Type.String({ minLength: 1, maxLength: 200 })
+const Name = Type.String({ minLength: 1, maxLength: 200, pattern: storablePattern })
 const Plan = Type.String({ description: "The tier of the tenant's plan." })
 
 const Status = Type.Enum(['active', 'suspended', 'deleting'], {
@@ -33,7 +34,7 @@ const Managed = named(
 
 const Query = Type.Object({
   status: Type.Optional(Status),
-  plan: Type.Optional(Type.String({ minLength: 1, maxLength: 200, description: "The tier of the tenant's plan." })),
+  plan: Type.Optional(Type.String({ minLength: 1, maxLength: 200, pattern: storablePattern, description: "The tier of the tenant's plan." })),
   ...searchQuery('the id or the name'),
   ...pageQuery('Tenants')
 }, { additionalProperties: false })

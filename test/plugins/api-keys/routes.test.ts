@@ -177,6 +177,7 @@ test('a caller without permission learns nothing from an invalid body; invalid b
       { name: '' },
       { name: 'x'.repeat(201) },
       { name: 'a\u0000' },
+      { name: 'a\ud800' },
       { name: 'x', scopes: 'a:b' },
       { name: 'x', scopes: ['a'] },
       { name: 'x', scopes: ['a:'] },

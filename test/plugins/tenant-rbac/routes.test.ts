@@ -146,6 +146,7 @@ test('invalid roles are a 400, and the saved ones stay', async (t) => {
       ['PUT /tenant/rbac/roles/a', {}],
       ['PUT /tenant/rbac/roles/a', { permissions: ['a'] }],
       ['PUT /tenant/rbac/roles/a', { permissions: ['a:b', 'a:b'] }],
+      ['PUT /tenant/rbac/roles/a', { description: 'half of a pair: \ud800' }],
       ...['', 'a b', 'ä', 'x'.repeat(65), 'a/b', "a'"].map((name) => ['POST /tenant/rbac/roles', role(name)] as const),
       ...[[''], ['a'], ['a:b', 1], ['a :b'], ['*:*', '**']].map((permissions) =>
         ['POST /tenant/rbac/roles', { name: 'd', permissions }] as const
