@@ -23,7 +23,8 @@ export interface StoredBatch {
   readonly tenant: Owner
   readonly position: number
   readonly more: boolean
-  readonly changesAfter: (position: number) => StoredChange[]
+  /** Those after a position, up to another. */
+  readonly changesBetween: (after: number, head: number) => StoredChange[]
 }
 
 export function batchesIn (text: string): StoredBatch[] {
@@ -33,16 +34,17 @@ export function batchesIn (text: string): StoredBatch[] {
       tenant: tenantRef(tenant),
       position: Number(position),
       more: more === '1',
-      changesAfter: (after) => changesIn(list, Number(first), after)
+      changesBetween: (after, head) => changesIn(list, Number(first), after, head)
     }
   })
 }
 
-function changesIn (text: string, first: number, after: number): StoredChange[] {
+function changesIn (text: string, first: number, after: number, head: number): StoredChange[] {
   const found: StoredChange[] = []
   for (const [index, change] of text.split(changes).entries()) {
     const position = first + index
     if (position <= after) continue
+    if (position > head) break
     const [kind, table = '""', cut, record = '{}', before = null] = change.split(parts)
     found.push({ position, table: String(JSON.parse(table)), kind: kind === 'U' || kind === 'D' ? kind : 'I', record, before, cut: cut === '1' })
   }

@@ -175,7 +175,10 @@ const standings: Statement = {
     from unnest($1::text[]) t (id) left join tenantry.realtime_heads h on h.tenant_id = t.id`
 }
 
-/** Values: tenants, their cursors and heads, tables, the changes of each tenant. Batches that hold no change of the tables are skipped. */
+/**
+ * Values: tenants, their cursors and heads, tables, the changes of each tenant. Batches that hold no change of the tables are skipped. A
+ * head may be within a batch, while the batch is being sent to others.
+ */
 const read: Statement = {
   name: 'tenantry_realtime_read',
   text: `select ${batchesSql} from (
@@ -184,7 +187,8 @@ const read: Statement = {
           select t.tenant, c.*, row_number() over each as nth, sum(c.position - c.first + 1) over each as count
           from unnest($1::text[], $2::bigint[], $3::bigint[]) as t (tenant, after, head), lateral (
             select position, first, bytes, changes from tenantry.realtime_changes
-            where tenant_id = t.tenant and position > t.after and position <= t.head and tables && $4::text[]
+            where tenant_id = t.tenant and position > t.after and tables && $4::text[] and position <= coalesce((
+              select min(position) from tenantry.realtime_changes where tenant_id = t.tenant and position >= t.head), t.head)
             order by position limit $5::int + 1) c
           window each as (partition by t.tenant order by c.position)
         ) found
@@ -250,11 +254,11 @@ export function createChangeStore (engine: Pick<Engine, 'text'>) {
       tables,
       share
     ], { tenant: reader })
-    const byTenant = new Map(lags.map(({ tenant, after, head }) => [tenant, { after, changes: [] as StoredChange[], until: head }]))
-    for (const { tenant, position, more, changesAfter } of text === null ? [] : batchesIn(text)) {
+    const byTenant = new Map(lags.map(({ tenant, after, head }) => [tenant, { after, head, changes: [] as StoredChange[], until: head }]))
+    for (const { tenant, position, more, changesBetween } of text === null ? [] : batchesIn(text)) {
       const batch = byTenant.get(tenant)
       if (batch === undefined) continue
-      batch.changes.push(...changesAfter(batch.after))
+      batch.changes.push(...changesBetween(batch.after, batch.head))
       if (more) batch.until = position
     }
     return byTenant

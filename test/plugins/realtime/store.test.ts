@@ -30,6 +30,19 @@ test('changes are read from any position, in reads of at most 500', (t) =>
     t.same((await store.read(acme, 'notes', 0, 701)).changes.map(({ position, table }) => [position, table]), [[701, 'notes']])
   }))
 
+test('a read up to a position within a batch has the changes before it, and none after it', async (t) => {
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  await createRecordedStore(app.db).enter([{ tenant: acme, table: 'tasks' }], 600)
+  const store = createChangeStore(app.engine)
+  await sql`insert into tasks (tenant_id, number, title) select 'acme', n, 'x' from generate_series(1, 250) n`.execute(app.db)
+  t.match(await store.assignPositions(''), { count: 250 })
+  for (const [after, head] of [[100, 137], [120, 137], [137, 137], [90, 250], [0, 1], [199, 201]] as const) {
+    const { changes, until } = await store.read(acme, 'tasks', after, head)
+    t.same(changes.map(({ position }) => position), Array.from({ length: head - after }, (_, index) => after + 1 + index), `${after} ${head}`)
+    t.equal(until, head)
+  }
+})
+
 test('rows with separators, with every digit and of any size arrive whole, or cut with their key', async (t) => {
   const { app, connect } = await open(t, { realtime: { tables: { tasks: { trigger: true } } } }, { engine: await postgresSection(t) })
   const client = await connect('acme')
