@@ -84,7 +84,8 @@ export const serverMessages = {
     status: Type.Integer({ description: 'The status, as in an HTTP response.' }),
     code: Type.String({ description: 'The code, as in an HTTP error.' }),
     message: Type.String(),
-    upgrade: Type.Optional(Type.Unknown({ description: 'The lowest plan with a sufficient limit; null if no plan has one.' }))
+    upgrade: Type.Optional(Type.Unknown({ description: 'The lowest plan with a sufficient limit; null if no plan has one.' })),
+    retryAfter: Type.Optional(Type.Integer({ description: 'Seconds after which the message can be sent again.' }))
   }),
   change: Type.Object({
     type: Type.Literal('change'),

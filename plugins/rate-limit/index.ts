@@ -80,6 +80,10 @@ export default definePlugin<RateLimitPluginOptions>({
       if (limit !== null && limit.bucket !== '') route.config = { ...route.config, ownLimit: limit }
       if (limit !== null) addRouteStep(route, limiter, limit)
       else if (access !== undefined || addressLimit !== undefined) addHeaderStep(route, limiter)
+      if (route.config?.countsWithin === true) {
+        const within = rules.limitOf(null, method, route.url)
+        if (within !== null) route.config = { ...route.config, limitWithin: within }
+      }
       const limitStatuses = new Set([
         ...addressLimit === undefined ? [] : [refusalStatus(addressLimit)],
         ...limit === null ? [] : [refusalStatus(limit.rule)],

@@ -10,6 +10,7 @@ import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant
 import { type Plans, unlimited } from '../../lib/plans/plans.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
+import type { Tenant } from '../tenancy/tenant.js'
 import { createRefusalPace } from './refusal-pace.js'
 import { createLimit, type Limit, type RateLimitRule } from './rules.js'
 import type { ClientKind, LimitResult, RateLimitStore } from './store.js'
@@ -21,6 +22,10 @@ declare module 'fastify' {
      * Default: false.
      */
     beyondPlan?: boolean
+    /** The route opens a connection within which its caller asks for more: `rateLimiter.checkWithin` counts that. Default: false. */
+    countsWithin?: boolean
+    /** The limit of a route with `countsWithin`; undefined without one. Set by this plugin. */
+    limitWithin?: Limit
   }
 }
 
@@ -38,7 +43,15 @@ export interface RateLimiter {
   check(request: FastifyRequest, reply: FastifyReply, limit: Limit): void | Promise<void>
   /** Like `check`, for a call of a route within this process. It sets no headers. */
   checkCall(call: CountedCall, reply: CountedReply, limit: Limit): void | Promise<void>
+  /**
+   * Counts work that a caller asks for within an open connection, such as a message of a websocket, like another request to the route.
+   * The route has `countsWithin`. It sets no headers, and never gives a request back.
+   */
+  checkWithin(request: FastifyRequest, caller: CallerWithin): void | Promise<void>
 }
+
+/** The caller of a connection, whose request may have had no token. */
+export type CallerWithin = Pick<RouteCall, 'auth'> & { readonly tenant: Pick<Tenant, 'id' | 'plan'> }
 
 export type CountedCall = Pick<RouteCall, 'auth' | 'tenant' | 'ip' | 'log'>
 export type CountedReply = Pick<RouteReply, 'statusCode'> & { readonly raw: Pick<ResponseEnd, 'once'> }
@@ -66,16 +79,24 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
   let ceilings: Ceilings | undefined
   const pace = createRefusalPace()
 
-  function tenantOf (request: CountedCall): TenantId | undefined {
+  function tenantOf (request: Pick<CountedCall, 'auth'> & { readonly tenant: { readonly id: TenantId } | null }): TenantId | undefined {
     const named = request.auth?.tenant_id
     return named === undefined ? (trustsHeader() ? request.tenant?.id : undefined) : tenantIdOf(named)
   }
 
-  function ceilingOf ({ tenant, routeOptions: { config } }: FastifyRequest): Limit | null {
+  /** Without a database of tenants there are no plans. */
+  function ceilingOf (tenant: Pick<Tenant, 'plan'> | null | undefined): Limit | null {
     ceilings ??= createCeilings(plans())
-    // Without a database of tenants there are no plans.
-    const ceiling = tenant === undefined || tenant === null ? null : ceilings(tenant.plan)
-    return ceiling !== null && config.beyondPlan === true ? beyondPlan : ceiling
+    return tenant === undefined || tenant === null ? null : ceilings(tenant.plan)
+  }
+
+  /** A client that ignores refusals gets them later. */
+  function refuse (kind: ClientKind, client: string, refused: TenantryError): Promise<void> {
+    const delay = pace.next(kind, client)
+    if (delay === 0) throw refused
+    return sleep(delay).then(() => {
+      throw refused
+    })
   }
 
   function count (
@@ -91,12 +112,7 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       store.take(kind, client, first, second, now()),
       (counted) => {
         const refused = settle(request, reply, kind, client, first, second, counted)
-        if (refused === null) return
-        const delay = pace.next(kind, client)
-        if (delay === 0) throw refused
-        return sleep(delay).then(() => {
-          throw refused
-        })
+        if (refused !== null) return refuse(kind, client, refused)
       }
     )
   }
@@ -118,10 +134,23 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
     },
     checkRoute (request, reply, limit) {
       const tenant = tenantOf(request)
-      if (tenant === undefined) return limit.plansOnly ? undefined : count(request, reply, tenant, limit, null)
-      const ceiling = ceilingOf(request)
-      if (!limit.addressesOnly) return count(request, reply, tenant, limit, ceiling)
-      if (ceiling !== null) return count(request, reply, tenant, ceiling, null)
+      const ceiling = ceilingOf(request.tenant)
+      const limits = limitsFor(tenant, limit, ceiling !== null && request.routeOptions.config.beyondPlan === true ? beyondPlan : ceiling)
+      if (limits !== null) return count(request, reply, tenant, ...limits)
+    },
+    checkWithin (request, caller) {
+      const { limitWithin: limit } = request.routeOptions.config
+      if (limit === undefined) return
+      const tenant = tenantOf(caller)
+      const limits = limitsFor(tenant, limit, ceilingOf(caller.tenant))
+      if (limits === null) return
+      const kind = tenant === undefined ? 'address' : 'tenant'
+      const client = tenant ?? addressKey(request.ip)
+      return whenKnown(store.take(kind, client, ...limits, now()), (taken) => {
+        if (taken.admitted) return
+        const { limit: { rule }, resetAt } = strictest(...limits, taken)
+        return refuse(kind, client, refusal(rule, resetAt - taken.now))
+      })
     },
     countFailure (request, reply, limit) {
       // Shown in the headers, but never refused, so that the caller sees the original error. Checking a token takes a fraction of a
@@ -140,6 +169,13 @@ export function createLimiter ({ store, plans, trustsHeader, now }: LimiterOptio
       mergeHeaders(request, reply, now())
     }
   }
+}
+
+/** The limits that count a request of the tenant, or of an address; null without any. */
+function limitsFor (tenant: Owner | undefined, limit: Limit, ceiling: Limit | null): readonly [Limit, Limit | null] | null {
+  if (tenant === undefined) return limit.plansOnly ? null : [limit, null]
+  if (!limit.addressesOnly) return [limit, ceiling]
+  return ceiling === null ? null : [ceiling, null]
 }
 
 /** The limit of a plan; null without one. */
@@ -175,21 +211,23 @@ function settle (
   return refusal(shown.rule, (shown === first ? taken.resetAt : taken.secondResetAt) - now)
 }
 
-/** Shows and returns the limit with fewer requests left. If both are equal, the one that ends later. */
+/** Shows and returns the limit that `strictest` returns. */
 function writeHeaders (request: FastifyRequest, reply: FastifyReply, first: Limit, second: Limit | null, taken: LimitResult): Limit {
-  let shown = first
-  let left = Math.max(0, first.rule.max - taken.count)
-  let resetAt = taken.resetAt
+  const { limit, left, resetAt } = strictest(first, second, taken)
+  showLimit(request, reply, taken.admitted, limit.rule.max, left, resetAt)
+  return limit
+}
+
+/** The limit with fewer requests left. If both are equal, the one that ends later. */
+function strictest (first: Limit, second: Limit | null, taken: LimitResult): { limit: Limit, left: number, resetAt: number } {
+  const left = Math.max(0, first.rule.max - taken.count)
   if (second !== null) {
     const leftOfSecond = Math.max(0, second.rule.max - taken.secondCount)
-    if (leftOfSecond < left || (leftOfSecond === left && taken.secondResetAt > resetAt)) {
-      shown = second
-      left = leftOfSecond
-      resetAt = taken.secondResetAt
+    if (leftOfSecond < left || (leftOfSecond === left && taken.secondResetAt > taken.resetAt)) {
+      return { limit: second, left: leftOfSecond, resetAt: taken.secondResetAt }
     }
   }
-  showLimit(request, reply, taken.admitted, shown.rule.max, left, resetAt)
-  return shown
+  return { limit: first, left, resetAt: taken.resetAt }
 }
 
 function refusal ({ message, statusCode }: RateLimitRule, waitMs: number): TenantryError {

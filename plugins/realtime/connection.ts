@@ -157,11 +157,14 @@ export function serveConnection (
   function refuse (error: unknown): void {
     const known = error instanceof TenantryError ? error : failure('internal', { cause: error })
     const { statusCode, message } = known
+    if (isFailure(error, 'rateLimited')) {
+      fail(error)
+      return end(closeCodes.tooManyMessages, message)
+    }
     if (statusCode >= 500) {
       request.log.warn({ err: error }, 'a connection could not be identified')
       return end(closeCodes.stopping, stringifyJson({ retryAfterMs: 1000 }))
     }
-    if (statusCode === 429) return end(closeCodes.tooManyMessages, message)
     const isRefused = known.code === failure('tenantRequired').code || known.code === failure('tenantInvalid').code || statusCode === 403 ||
       statusCode === 404
     end(isRefused ? closeCodes.refused : closeCodes.unauthenticated, message)

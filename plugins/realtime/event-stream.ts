@@ -44,7 +44,7 @@ export interface StreamParts {
 export function eventStream (group: FastifyInstance, { core, identityOf }: StreamParts): void {
   group.get<{ Querystring: Static<typeof Query> }>('/realtime/events', {
     exposeHeadRoute: false,
-    config: { access: 'user' },
+    config: { access: 'user', countsWithin: true },
     schema: {
       tags: ['Realtime'],
       summary: 'Receive changes and room messages as server-sent events',

@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
+import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import { tokenMissing } from '../auth/access.js'
 import type {} from '../auth/index.js'
@@ -10,6 +11,7 @@ import type {} from '../cors/index.js'
 import type {} from '../rate-limit/index.js'
 import { createLimit } from '../rate-limit/rules.js'
 import type {} from '../tenancy/index.js'
+import type {} from '../usage/index.js'
 import type { Identity } from './types.js'
 
 /** The token or key of a client. */
@@ -51,8 +53,24 @@ export function sentCredential ({ headers }: FastifyRequest): Credential | null 
   return sent[0] ?? null
 }
 
+/**
+ * Creates the count of openings, new tokens, watches and joins. Each is work like that of a request, so it counts like one: for the limits
+ * of requests, and as usage.
+ */
+export function createCount (app: FastifyInstance) {
+  const [limiter, usage] = [optional(app, 'rateLimiter'), optional(app, 'usage')]
+  return async (request: FastifyRequest, auth: Claims, id: Owner): Promise<void> => {
+    const tenant = await app.tenants.get(id)
+    if (tenant === null) throw failure('tenantUnknown')
+    await limiter()?.checkWithin(request, { auth, tenant })
+    usage()?.record(id, 'api_calls')
+  }
+}
+
+export type Count = ReturnType<typeof createCount>
+
 /** Creates the identity from a request and a credential. Rejects with HTTP errors; a 401 or 403 ends the connection. */
-export function createIdentify (app: FastifyInstance) {
+export function createIdentify (app: FastifyInstance, count: Count) {
   const limiter = optional(app, 'rateLimiter')
   const origins = optional(app, 'origins')
 
@@ -69,11 +87,9 @@ export function createIdentify (app: FastifyInstance) {
     if (origin !== undefined && allowed !== null && !allowed.isPlatforms(origin) && !await allowed.isTenants(tenant.id, origin)) {
       throw failure('forbidden', { message: 'Pages of this origin cannot connect' })
     }
-    return {
-      claims,
-      tenant: tenant.id,
-      verify: () => claimsOf(credential, request, reply)
-    }
+    const counted = () => count(request, claims, tenant.id)
+    await counted()
+    return { claims, tenant: tenant.id, verify: () => claimsOf(credential, request, reply), count: counted }
   }
 }
 

@@ -18,7 +18,7 @@ import type {} from '../database/index.js'
 import { whenMeasured } from '../metrics/counter.js'
 import { plansOf } from '../plans/plans-of.js'
 import type {} from '../tenancy/index.js'
-import { createIdentify } from './identity.js'
+import { createCount, createIdentify } from './identity.js'
 import { createMemberStore } from './member-store.js'
 import { createPostgresBus } from './postgres-bus.js'
 import { createReader } from './reader.js'
@@ -150,10 +150,14 @@ export default definePlugin<RealtimeOptions>({
       await bus.close()
     })
     return async (group) => {
+      const count = createCount(app)
       sockets = await realtimeRoutes(group, {
         core,
-        identify: createIdentify(app),
-        identityOf: (request, _reply, tenant) => ({ claims: request.auth ?? { sub: '' }, tenant, verify: () => reverify(app, request) }),
+        identify: createIdentify(app, count),
+        identityOf (request, _reply, tenant) {
+          const claims = request.auth ?? { sub: '' }
+          return { claims, tenant, verify: () => reverify(app, request), count: () => count(request, claims, tenant) }
+        },
         maxMessageBytes: section.maxMessageBytes ?? 65_536,
         maxMessagesPerSecond: section.maxMessagesPerSecond ?? 50,
         now: monotonic

@@ -164,6 +164,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     async watch (client: Client, request: WatchRequest, replayed: () => void = () => {}): Promise<void> {
       const { identity } = client
       const { table: name, ref, since } = request
+      await identity.count()
       const watched = watchedTable(name, engine, listed)
       if (watched === undefined) throw invalid('/table', 'is not a table that can be watched')
       const permissions = listed[name]?.permissions ?? []
@@ -231,6 +232,8 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
     },
 
     async join (client: Client, room: string, state: unknown): Promise<void> {
+      // Members who change their state send a message, as to the room.
+      if (!client.rooms.has(room)) await client.identity.count()
       const { join } = requireRule(room)
       await allows(client.identity, join)
       if (state !== undefined && Buffer.byteLength(stringifyJson(state)) > maxStateBytes) {
@@ -313,7 +316,8 @@ export function errorMessage (error: TenantryError, ref: Ref | undefined): strin
     status: statusCode,
     code,
     message: details === undefined ? message : `${message}: ${detailText(details)}`,
-    ...'upgrade' in extras && { upgrade: extras['upgrade'] }
+    ...'upgrade' in extras && { upgrade: extras['upgrade'] },
+    ...'retryAfter' in extras && { retryAfter: extras['retryAfter'] }
   })
 }
 

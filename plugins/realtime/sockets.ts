@@ -56,7 +56,7 @@ export async function openSockets (group: FastifyInstance, { maxMessageBytes, ..
     method: 'GET',
     url: path,
     exposeHeadRoute: false,
-    config: { access: 'public', rateLimitRule: false },
+    config: { access: 'public', rateLimitRule: false, countsWithin: true },
     schema: {
       tags: ['Realtime'],
       summary: 'Open a websocket',

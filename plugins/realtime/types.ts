@@ -55,6 +55,8 @@ export interface Identity {
   readonly tenant: Owner
   /** Throws, or rejects, if the token or key is no longer valid. */
   verify(): Promise<Claims> | Claims
+  /** Counts a watch or a join as a request. Rejects with `rateLimited`. */
+  count(): Promise<void>
 }
 
 /** An open connection. */

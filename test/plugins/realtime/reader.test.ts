@@ -29,7 +29,7 @@ function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
   const client: Client = {
     id,
     outlet,
-    identity: { claims: { sub: 'bob' }, tenant: tenantRef(tenant), verify: () => ({ sub: 'bob' }) },
+    identity: { claims: { sub: 'bob' }, tenant: tenantRef(tenant), verify: () => ({ sub: 'bob' }), count: async () => {} },
     isClosed: false,
     watches: new Map(),
     rooms: new Set()

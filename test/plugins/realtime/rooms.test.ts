@@ -46,7 +46,7 @@ async function made (t: Test) {
           drained: async () => {},
           close: () => {}
         },
-        identity: { claims: { sub: 'bob' }, tenant, verify: () => ({ sub: 'bob' }) },
+        identity: { claims: { sub: 'bob' }, tenant, verify: () => ({ sub: 'bob' }), count: async () => {} },
         isClosed: false,
         watches: new Map(),
         rooms: new Set()
