@@ -38,6 +38,8 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
   const counts = new Map<string, number>()
   const outdated = new Set<Owner>()
   let isLoaded = false
+  /** Any document may have changed since the last read began. */
+  let isReset = false
   let isComplete = true
   let work: Promise<void> | null = null
   let timer: NodeJS.Timeout | undefined
@@ -67,12 +69,13 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
   }
 
   async function readAll (): Promise<void> {
+    isReset = false
     outdated.clear()
     const rows = await readOrigins(db)
     byTenant.clear()
     counts.clear()
     for (const { tenant, origins } of rows) set(tenant, origins)
-    isLoaded = true
+    isLoaded = !isReset
   }
 
   async function readOutdated (): Promise<void> {
@@ -92,7 +95,7 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
   function read (): Promise<void> {
     work ??= (isLoaded ? readOutdated() : readAll()).then(() => {
       work = null
-      if (isLoaded && outdated.size > 0) read()
+      if (isReset || (isLoaded && outdated.size > 0)) read()
     }, (err: unknown) => {
       work = null
       failedAt = performance.now()
@@ -117,7 +120,8 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
       if (work === null) read()
     },
     reset () {
-      if (!isLoaded) return
+      if (!isLoaded && work === null) return
+      isReset = true
       isLoaded = false
       read()
     },

@@ -163,3 +163,31 @@ test("without the platform's section a tenant cannot list origins", async (t) =>
   const response = await save(t, app, 'acme', { cors: { origins: [shop] } })
   t.match(response, { status: 400, body: { details: [{ path: '/cors', message: /the platform must have a section/ }] } })
 })
+
+test('origins that change unnoticed during the first read are read again', async (t) => {
+  const app = await testServer(t, document, { tenants: ['acme'] })
+  t.match(await save(t, app, 'acme', { cors: { origins: [shop] } }), { status: 200 })
+  let open = () => {}
+  const gate = new Promise<void>((resolve) => {
+    open = resolve
+  })
+  let hasRead = false
+  const db = app.db.withPlugin({
+    transformQuery: ({ node }) => node,
+    async transformResult ({ result }) {
+      hasRead = true
+      await gate
+      return result
+    }
+  })
+  const origins = createTenantOrigins(db, app.log)
+  t.teardown(() => origins.close())
+  origins.ready()
+  await until('the origins are read', () => hasRead)
+  const later = 'https://later.acme.test'
+  t.match(await save(t, app, 'acme', { cors: { origins: [later] } }), { status: 200 })
+  origins.reset()
+  open()
+  await until('the new origin is listed', () => origins.isListedBy(tenantRef('acme'), later))
+  t.notOk(origins.isListedBy(tenantRef('acme'), shop))
+})
