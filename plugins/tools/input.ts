@@ -2,7 +2,7 @@
 import { bodyMember } from '../../lib/document/rules/tools.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import { jsonExcess } from '../../lib/json/bounds.js'
-import { isExact } from '../../lib/json/exact-number.js'
+import { isExact, isNumber } from '../../lib/json/exact-number.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { isStorable } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
@@ -76,7 +76,7 @@ function queryOf (given: Readonly<Record<string, unknown>>, names: ReadonlySet<s
 function textOf (name: string, value: unknown): string {
   const path = `/${name}`
   if (value === undefined) throw invalid({ path, message: 'is required', keyword: 'required' })
-  if (typeof value !== 'string' && typeof value !== 'number' && typeof value !== 'boolean') {
+  if (typeof value !== 'string' && typeof value !== 'boolean' && !isNumber(value)) {
     throw invalid({ path, message: 'must be a string, a number or a boolean', keyword: 'type' })
   }
   const text = String(value)

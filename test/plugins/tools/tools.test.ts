@@ -85,6 +85,17 @@ test('reports the wrong value of the input', async (t) => {
   t.match(await call('hidden', {}), { status: 400, text: /TENANTRY_TOOL_UNKNOWN/ }, 'a route that is not a tool')
 })
 
+test('a parameter of a path keeps every digit of a number', async (t) => {
+  const { app } = await open(t, {
+    routes: [{ path: '/numbers/:n', method: 'get', mcp: { name: 'number' }, response: { n: '{{params.n}}' } }]
+  })
+  for (const n of ['12345678901234567890', '0.12345678901234567890']) {
+    const payload = `{"name":"number","input":{"n":${n}}}`
+    const { body } = await app.inject({ method: 'POST', url: '/probe/call', headers: { 'content-type': 'application/json' }, payload })
+    t.equal(body, `{"result":{"n":"${n}"}}`)
+  }
+})
+
 test("passes on the caller's identity, and no other header", async (t) => {
   const { as } = await open(t)
   const { body } = await as('acme')('call', { name: 'words', input: { q: 'a&b=c?#', tags: ['x', 'y'] } }, {
