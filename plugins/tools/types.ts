@@ -28,7 +28,7 @@ export interface ListedTool extends ToolDeclaration {
 
 /** The response of a route to a call. */
 export interface ToolResult {
-  /** Whether the text contains numbers beyond the range of a double, as strings. */
+  /** Numbers that a double cannot represent are strings in it. */
   readonly text: string
   /** Whether the text is JSON. An empty text is not. */
   readonly isJson: boolean
