@@ -64,7 +64,10 @@ export class ChildTransport implements Sdk.Transport {
   async send (message: Sdk.JSONRPCMessage): Promise<void> {
     const { stdin } = this.#child ?? {}
     if (stdin === undefined || stdin === null || !stdin.writable) throw new Error('the process has ended')
-    if (!stdin.write(this.#serialize(message))) await Promise.race([once(stdin, 'drain'), once(stdin, 'close')])
+    if (stdin.write(this.#serialize(message))) return
+    const over = new AbortController()
+    // Without the signal, the listeners of the event that does not come would stay.
+    await Promise.race(['drain', 'close'].map((event) => once(stdin, event, { signal: over.signal }))).finally(() => over.abort())
   }
 
   close (): Promise<void> {
