@@ -45,6 +45,10 @@ export function createCalls (): Calls {
           await ended
         }).catch(reject)
       })
+      if (closed) {
+        end()
+        throw failure('stopping')
+      }
       signal.addEventListener('abort', leave, { once: true })
       if (signal.aborted) leave()
       open.set(ending, ended)
