@@ -62,8 +62,8 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
       signal: leftOf(reply)
     })
     if (!stream) return await responseOf(events)
-    const first = await events.next()
-    return sendEvents(reply, startingWith(first, events), { heartbeatMs })
+    const { done, value } = await events.next()
+    return sendEvents(reply, events, { heartbeatMs, ...done !== true && { first: value } })
   })
 
   app.get<{ Querystring: Static<typeof ListQuery> }>('/agent/conversations', {
@@ -156,17 +156,4 @@ async function responseOf (events: AsyncIterable<AgentEvent>): Promise<Static<ty
     else if (event.type === 'usage') usage = event
   }
   return { conversationId, message: { role: 'assistant', content }, citations: [...citations], toolCalls, usage }
-}
-
-/** The events. The first was already read. */
-async function * startingWith (
-  first: IteratorResult<AgentEvent, void>,
-  events: AsyncGenerator<AgentEvent, void, undefined>
-): AsyncGenerator<AgentEvent, void, undefined> {
-  try {
-    if (first.done !== true) yield first.value
-    yield * events
-  } finally {
-    await events.return()
-  }
 }

@@ -3,19 +3,26 @@ import { Readable } from 'node:stream'
 import type { FastifyReply } from 'fastify'
 import { failure, TenantryError } from '../../lib/errors.js'
 
-const heartbeatMs = 15_000
 const maxUnsentBytes = 262_144 // of a reader that does not read
 
-export interface EventStreamOptions {
+export interface EventStreamOptions<Event> {
   /** Milliseconds between comments that keep the connection open. Default: 15,000. */
   readonly heartbeatMs?: number | undefined
+  /** An event that was already read, and is sent before the others. Default: none. */
+  readonly first?: Event | undefined
+  /** The event as the reader receives it. Default: unchanged. */
+  readonly shown?: (event: Event) => object
 }
 
 /**
  * Sends the events. If they fail, the error is the last event. Stops when the reader leaves or has 256 KB unread; the connection is
  * then closed.
  */
-export function sendEvents (reply: FastifyReply, events: AsyncIterableIterator<object>, options: EventStreamOptions = {}): FastifyReply {
+export function sendEvents<Event extends object> (
+  reply: FastifyReply,
+  events: AsyncIterator<Event, void>,
+  { heartbeatMs = 15_000, first, shown = (event) => event }: EventStreamOptions<Event> = {}
+): FastifyReply {
   const stream = new Readable({ read () {} })
   const unsent = () => stream.readableLength + reply.raw.writableLength
   let isOver = false
@@ -27,7 +34,7 @@ export function sendEvents (reply: FastifyReply, events: AsyncIterableIterator<o
     leave()
     reply.raw.destroy()
   }
-  const heartbeat = setInterval(() => push(':\n\n'), options.heartbeatMs ?? heartbeatMs)
+  const heartbeat = setInterval(() => push(':\n\n'), heartbeatMs)
   const end = () => {
     isOver = true
     clearInterval(heartbeat)
@@ -39,18 +46,17 @@ export function sendEvents (reply: FastifyReply, events: AsyncIterableIterator<o
     events.return?.().catch(() => {})
   }
 
+  const send = (event: object) => push(`data: ${JSON.stringify(event)}\n\n`)
+
   async function pump (): Promise<void> {
     try {
-      for (;;) {
-        const { done, value } = await events.next()
-        if (done === true) break
-        push(`data: ${JSON.stringify(value)}\n\n`)
-      }
+      if (first !== undefined) send(shown(first))
+      for (let next = await events.next(); next.done !== true; next = await events.next()) send(shown(next.value))
     } catch (error) {
       if (isOver) return
-      const shown = error instanceof TenantryError ? error : failure('internal')
-      if (shown !== error) reply.log.error({ err: error }, 'a stream of a model failed unexpectedly')
-      push(`data: ${JSON.stringify({ type: 'error', code: shown.code, message: shown.message })}\n\n`)
+      const { code, message } = error instanceof TenantryError ? error : failure('internal')
+      if (!(error instanceof TenantryError)) reply.log.error({ err: error }, 'a stream of a model failed unexpectedly')
+      send({ type: 'error', code, message })
     }
     if (isOver) return
     end()

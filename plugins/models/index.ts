@@ -54,6 +54,6 @@ export default definePlugin<ModelsOptions>({
     })
     app.decorate('models', service.models)
     whenStopping(app, () => service.close())
-    return (group) => modelRoutes(group, service, optional(app, 'files'), { heartbeatMs })
+    return (group) => modelRoutes(group, service, optional(app, 'files'), heartbeatMs)
   }
 })

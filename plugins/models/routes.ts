@@ -3,12 +3,12 @@ import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { pageOf, slice } from '../../lib/http/page.js'
-import type { ChatCall, ChatEvent, ChatResult } from '../../lib/models/types.js'
+import type { ChatCall, ChatResult } from '../../lib/models/types.js'
 import type {} from '../auth/index.js'
 import type { Files } from '../files/types.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
-import { type EventStreamOptions, sendEvents } from './event-stream.js'
+import { sendEvents } from './event-stream.js'
 import { readMessages } from './images.js'
 import { ChatBody, ChatResponse, ModelList, ModelQuery, StreamBody } from './schemas.js'
 import type { ModelsService } from './service.js'
@@ -22,7 +22,7 @@ export function modelRoutes (
   app: FastifyInstance,
   { chat, models, findTools }: ModelsService,
   files: () => Files | null,
-  options: EventStreamOptions
+  heartbeatMs: number | undefined
 ): void {
   async function callOf (request: FastifyRequest<{ Body: ChatBody }>, signal: AbortSignal): Promise<ChatCall> {
     const { messages, model, maxOutputTokens, temperature, responseFormat, tools: names = [] } = request.body
@@ -68,7 +68,7 @@ export function modelRoutes (
     const events = chat(call, 'silence')
     // The provider has begun to respond: a later failure is sent as an event.
     await events.next()
-    return sendEvents(reply, toldOf(events), options)
+    return sendEvents(reply, events, { heartbeatMs, shown: (event) => event.type === 'done' ? doneOf(event.result) : event })
   })
 
   app.get<{ Querystring: ModelQuery }>('/llm/models', {
@@ -95,24 +95,6 @@ function responseOf ({ id, model, text, object, finishReason, toolCalls, usage }
     finishReason,
     ...toolCalls.length > 0 && { toolCalls },
     usage
-  }
-}
-
-/** The events as the reader receives them. */
-function toldOf (events: AsyncIterableIterator<ChatEvent>): AsyncIterableIterator<object> {
-  return {
-    async next () {
-      const { done, value } = await events.next()
-      if (done === true) return { done, value: undefined }
-      return { done: false, value: value.type === 'done' ? doneOf(value.result) : value }
-    },
-    async return () {
-      await events.return?.()
-      return { done: true, value: undefined }
-    },
-    [Symbol.asyncIterator] () {
-      return this
-    }
   }
 }
 

@@ -31,3 +31,42 @@ t.test('comments keep an idle stream open, and the last event ends it', async (t
   t.ok(last > 0)
   t.notMatch(text.slice(last), /:\n\n.*:\n\n/s, 'nothing comes after the last event')
 })
+
+t.test('events whose first was read end when the caller has already left', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  let hasEnded = false
+  async function * events (): AsyncGenerator<object, void, undefined> {
+    try {
+      yield { type: 'start' }
+      yield { type: 'done' }
+    } finally {
+      hasEnded = true
+    }
+  }
+  const served = new Promise<void>((resolve) => {
+    app.get('/', async (_request, reply) => {
+      const all = events()
+      const { value } = await all.next()
+      reply.raw.destroy()
+      sendEvents(reply, all, { first: Object(value) })
+      resolve()
+      return reply
+    })
+  })
+  await app.listen({ port: 0, host: '127.0.0.1' })
+  createConnection(Object(app.server.address()).port, '127.0.0.1').on('error', () => {}).write('GET / HTTP/1.1\r\nhost: a\r\n\r\n')
+  await served
+  await new Promise(setImmediate)
+  t.ok(hasEnded)
+})
+
+t.test('an event that was read before is sent first, in the form for the reader', async (t) => {
+  const app = Fastify()
+  t.teardown(() => app.close())
+  async function * events (): AsyncGenerator<{ n: number }, void, undefined> {
+    yield { n: 2 }
+  }
+  app.get('/', (_request, reply) => sendEvents(reply, events(), { first: { n: 1 }, shown: ({ n }) => ({ shown: n }) }))
+  t.equal((await app.inject('/')).body, 'data: {"shown":1}\n\ndata: {"shown":2}\n\n')
+})
