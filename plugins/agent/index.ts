@@ -6,8 +6,8 @@ import type { Static } from 'typebox'
 import { createCachedProbe } from '../../lib/concurrency/cached-probe.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback, record, whole } from '../../lib/plugin/options.js'
-import type { Chat } from '../../lib/schema/agent.js'
+import { callback, section, whole } from '../../lib/plugin/options.js'
+import { type Chat, Chat as ChatSection } from '../../lib/schema/agent.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../embeddings/index.js'
@@ -36,7 +36,7 @@ export default definePlugin<AgentOptions>({
   dependencies: ['database', 'models', 'tenancy'],
   optional: ['embeddings', 'mcp-client', 'tools'],
   routeDependencies: ['auth'],
-  options: { chat: record, maxOutputTokens: whole(1, 1_000_000), heartbeatMs: whole(10, 600_000), now: callback },
+  options: { chat: section(ChatSection), maxOutputTokens: whole(1, 1_000_000), heartbeatMs: whole(10, 600_000), now: callback },
   setup (app, { chat = {}, maxOutputTokens = 1000, heartbeatMs, now = Date.now }) {
     const { models, log } = app
     const dbFor = (tenant: Owner) => app.engine.kyselyFor(tenant)

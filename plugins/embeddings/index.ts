@@ -8,7 +8,8 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, flag, record, whole } from '../../lib/plugin/options.js'
+import { callback, flag, section, whole } from '../../lib/plugin/options.js'
+import { Agent } from '../../lib/schema/agent.js'
 import { openVectorStore, type VectorStoreSection } from '../../lib/vectors/open.js'
 import type { VectorSpace, VectorStore } from '../../lib/vectors/types.js'
 import { requirePermissions } from '../auth/access.js'
@@ -49,7 +50,13 @@ export default definePlugin<EmbeddingsOptions>({
   dependencies: ['database', 'tenancy', 'queue', 'models'],
   optional: ['files'],
   routeDependencies: ['auth'],
-  options: { dimensions: whole(1, 2000), reindex: flag, vectorStore: record, exactUpTo: whole(0, 1_000_000), now: callback },
+  options: {
+    dimensions: whole(1, 2000),
+    reindex: flag,
+    vectorStore: section(Agent.properties.vectorStore),
+    exactUpTo: whole(0, 1_000_000),
+    now: callback
+  },
   async setup (
     app,
     { dimensions = defaultDimensions, reindex = false, vectorStore = { provider: 'pgvector' }, exactUpTo, now = Date.now }

@@ -6,8 +6,10 @@ import t from 'tap'
 import { defaultRoleTables } from '../../lib/database/declared-tables.js'
 import { orderOf } from '../../lib/plugin/define.js'
 import manifest from '../../package.json' with { type: 'json' }
+import agent from '../../plugins/agent/index.js'
 import cache from '../../plugins/cache/index.js'
 import database from '../../plugins/database/index.js'
+import embeddings from '../../plugins/embeddings/index.js'
 import rateLimit from '../../plugins/rate-limit/index.js'
 import { testApp, type TestPlugins } from '../helpers/app.js'
 
@@ -90,6 +92,7 @@ t.test('a wrong option fails the registration with its name', async (t) => {
   const refused = async (plugin: FastifyPluginAsync<object>, options: object, message: RegExp | string) => {
     const app = Fastify()
     t.teardown(() => app.close())
+    for (const other of orderOf(plugin).dependencies) app.register(fp(async () => {}, { name: `tenantry-${other}` }))
     await t.rejects(async () => await app.register(plugin, options), { message })
   }
   await refused(
@@ -104,6 +107,8 @@ t.test('a wrong option fails the registration with its name', async (t) => {
     { postgres: { conectionString: 'postgres://x' } },
     /postgres: \/conectionString: unknown member, did you mean "connectionString"\?/
   )
+  await refused(agent, { chat: { maxRound: 3 } }, /chat: \/maxRound: unknown member, did you mean "maxRounds"\?/)
+  await refused(embeddings, { vectorStore: { provider: 'pinecone' } }, /vectorStore: \/provider: expected one of/)
 })
 
 t.test('the database migrates declared tables in memory without further options', async (t) => {
