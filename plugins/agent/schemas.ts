@@ -11,7 +11,7 @@ const Id = Type.String({ format: 'uuid' })
 const Citation = named(
   'Citation',
   Type.Object({
-    id: Type.String({ description: 'The metadata of the document.' }),
+    id: Type.String({ description: 'The id of the document.' }),
     chunk: Type.Integer({ description: 'The position of the chunk in the document, starting at 0.' }),
     score: Type.Number()
   })

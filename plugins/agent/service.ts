@@ -67,7 +67,7 @@ export interface ChatInput {
   readonly tools: boolean
   /** The caller of tools. */
   readonly request: FastifyRequest
-  /** The log, with the id of the conversation. */
+  /** The claim of the request's idempotency key. It is marked with the write of the messages. */
   readonly claim?: IdempotencyClaim | undefined
   /** Aborts when the caller leaves. */
   readonly signal: AbortSignal
