@@ -17,7 +17,7 @@ import type { Gauge } from '../usage/index.js'
 import { conditionsOf, invalid } from './conditions.js'
 import type { Reader } from './reader.js'
 import type { TenantTable } from './recorded-store.js'
-import type { Recorder } from './recorder.js'
+import type { Recorder, Recording } from './recorder.js'
 import type { Rooms } from './rooms.js'
 import type { ChangeStore } from './store.js'
 import { type Client, closeCodes, type Identity, type Outlet, type Watch, type WatchRequest } from './types.js'
@@ -42,6 +42,7 @@ const maxWatchesOfClient = 1000
 
 export function createCore ({ app, engine, tenants, usage, store, reader, recorder, rooms, section, log }: CoreParts) {
   const clients = new Set<Client>()
+  const expiring = new WeakSet<Client>()
   const ruleOf = createRoomRules(section.rooms)
   const listed = section.tables ?? {}
   let withoutTrigger: Promise<readonly string[]> | null = null
@@ -75,7 +76,7 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
 
   async function open (outlet: Outlet, identity: Identity): Promise<Client> {
     await usage()?.take(identity.tenant, 'connections')
-    const client: Client = { id: randomUUID(), outlet, identity, isClosed: false, watches: new Map(), rooms: new Set() }
+    const client: Client = { id: randomUUID(), outlet, identity, isClosed: false, watches: new Map(), opening: 0, rooms: new Set() }
     clients.add(client)
     outlet.send(stringifyJson({ type: 'ready', connectionId: client.id }), 'ready')
     return client
@@ -171,14 +172,20 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       await allows(identity, permissions)
       await requireTrigger(name)
       const conditions = await conditionsOf(engine, watched, request)
-      if (client.watches.size >= maxWatchesOfClient) {
+      if (client.watches.size + client.opening >= maxWatchesOfClient) {
         throw failure('tooManyAttempts', { message: `A connection can have at most ${maxWatchesOfClient} watches` })
       }
-      await usage()?.take(identity.tenant, 'entities_watched')
-      const recording = await recorder.record({ tenant: identity.tenant, table: name }).catch((error: unknown) => {
-        release(identity.tenant, 'entities_watched')
-        throw error
-      })
+      let recording: Recording
+      client.opening++
+      try {
+        await usage()?.take(identity.tenant, 'entities_watched')
+        recording = await recorder.record({ tenant: identity.tenant, table: name }).catch((error: unknown) => {
+          release(identity.tenant, 'entities_watched')
+          throw error
+        })
+      } finally {
+        client.opening--
+      }
       const id = String(++watches)
       const watch: Watch = {
         id,
@@ -277,11 +284,14 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       for (const client of clients) if (tenant === platformRef || client.identity.tenant === tenant) await recheckLogged(client)
     },
 
-    /** Ends connections with expired tokens. Other changes of rights arrive as events. */
+    /** Ends connections with expired tokens. Other changes of rights arrive as events. A slow look-up delays no other connection. */
     async expire (): Promise<void> {
-      for (const client of clients) {
+      await Promise.all(Array.from(clients, async (client) => {
+        if (expiring.has(client)) return
+        expiring.add(client)
         await verify(client)
-      }
+        expiring.delete(client)
+      }))
     },
 
     /** Ends the connections that watch the table. Clients reconnect and get a `gap`. */

@@ -66,6 +66,8 @@ export interface Client {
   identity: Identity
   isClosed: boolean
   readonly watches: Map<string, Watch>
+  /** Watches that are not in `watches` yet. */
+  opening: number
   readonly rooms: Set<string>
 }
 
@@ -102,5 +104,3 @@ export const closeCodes = {
   tooSlow: 4408,
   tooManyMessages: 4429
 } as const
-
-export const hasEnded = (client: Client): boolean => client.isClosed

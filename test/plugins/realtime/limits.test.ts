@@ -123,3 +123,11 @@ test('a stalled reader does not affect the others', async (t) => {
     t.strictSame(of('change').map(({ record }) => Object(record).title), titles, 'each change once, in order')
   }
 })
+
+test('a connection has at most 1000 watches, also if it opens all at once', async (t) => {
+  const { connect: join } = await open(t, { realtime: { ...document.realtime, maxMessagesPerSecond: 10_000 } })
+  const client = await join('acme')
+  const replies = await Promise.all(Array.from({ length: 1003 }, () => client.ask({ type: 'watch', table: 'notes' })))
+  t.equal(replies.filter(({ type }) => type === 'ack').length, 1000)
+  t.equal(replies.filter(({ type, status }) => type === 'error' && status === 429).length, 3)
+})

@@ -32,6 +32,7 @@ function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
     identity: { claims: { sub: 'bob' }, tenant: tenantRef(tenant), verify: () => ({ sub: 'bob' }), count: async () => {} },
     isClosed: false,
     watches: new Map(),
+    opening: 0,
     rooms: new Set()
   }
   return {

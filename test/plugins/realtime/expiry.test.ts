@@ -1,0 +1,59 @@
+/** The expiry of tokens. */
+import { randomUUID } from 'node:crypto'
+import { test } from 'tap'
+import { failure } from '../../../lib/errors.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { plansOf } from '../../../plugins/plans/plans-of.js'
+import { createMemberStore } from '../../../plugins/realtime/member-store.js'
+import { createReader } from '../../../plugins/realtime/reader.js'
+import { createRecordedStore } from '../../../plugins/realtime/recorded-store.js'
+import { createRecorder } from '../../../plugins/realtime/recorder.js'
+import { createRooms } from '../../../plugins/realtime/rooms.js'
+import { createCore } from '../../../plugins/realtime/service.js'
+import { createChangeStore } from '../../../plugins/realtime/store.js'
+import type { Identity } from '../../../plugins/realtime/types.js'
+import { open } from './app.js'
+
+test('an expired token ends its connection while the key of another connection cannot be looked up', async (t) => {
+  const { app } = await open(t)
+  const { engine, tenants, log } = app
+  const store = createChangeStore(engine)
+  const core = createCore({
+    app,
+    engine,
+    tenants,
+    usage: () => null,
+    store,
+    reader: createReader({ store, tableOf: () => undefined, lost: () => {}, log }),
+    recorder: createRecorder({ store: createRecordedStore(app.db), schema: 'public', retentionSeconds: 1, lost: () => {}, log }),
+    rooms: createRooms({
+      store: createMemberStore(app.db, (tenant) => engine.kyselyFor(tenant), randomUUID()),
+      bus: { open: async () => {}, hear: async () => {}, rest: () => {}, send: () => {}, close: async () => {} },
+      plans: plansOf(app),
+      isLimited: () => false,
+      maxMessageBytes: 1000,
+      log
+    }),
+    section: {},
+    log
+  })
+  const closed: number[] = []
+  const join = async (code: number, verify: Identity['verify']) => {
+    const outlet = { send: () => {}, drained: async () => {}, close: () => closed.push(code) }
+    await core.open(outlet, { claims: { sub: 'bob' }, tenant: tenantRef('acme'), verify })
+  }
+  let lookUps = 0
+  await join(1, () => {
+    lookUps++
+    return new Promise(() => {})
+  })
+  await join(2, () => {
+    throw failure('tokenExpired')
+  })
+  core.expire().catch(() => {})
+  core.expire().catch(() => {})
+  await new Promise(setImmediate)
+  t.ok(closed.includes(2))
+  t.notOk(closed.includes(1))
+  t.equal(lookUps, 1, 'one look-up at a time')
+})
