@@ -17,6 +17,7 @@ const fewMembers = 20 // to which a text is sent at once, without a turn
 const maxQueuedBytes = 4_194_304 // of texts of other processes and of the server that a room still has to send
 const beatMs = 4000 // ms; a process counts as dead after 30 s without a heartbeat. A process without members sends none
 const presenceMs = 20 // ms over which changes of one room become one list
+const retryMs = 1000 // ms after a failure until the members of a room are read again
 const memberMs = 1 // ms added for each member, so that large rooms send fewer lists
 
 export interface RoomsParts {
@@ -105,30 +106,28 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
   }
 
   /** Combines many changes into one list. */
-  function announce (place: Place): void {
+  function announce (place: Place, pauseMs = 0): void {
     const room = rooms.get(keyOf(place))
     if (room === undefined) return
     if (room.isReading) room.isStale = true
-    else {
-      room.timer ??= setTimeout(() => {
-        show(room)
-      }, presenceMs + memberMs * room.members.size)
-    }
+    else room.timer ??= setTimeout(() => show(room), pauseMs + presenceMs + memberMs * room.members.size)
   }
 
-  function show (room: Room): void {
+  async function show (room: Room): Promise<void> {
     room.timer = undefined
     room.isReading = true
     room.isStale = false
-    store.members(room, maxMembers).then(async (members) => {
+    let pauseMs = 0
+    try {
+      const members = await store.members(room, maxMembers)
       await deliver(room, { type: 'presence', text: stringifyJson({ type: 'presence', room: room.room, members }) })
-    }).catch((err: unknown) => {
-      log.debug({ err, tenant: room.tenant }, 'the members of a room could not be read')
+    } catch (err) {
+      log.debug({ err, tenant: room.tenant }, 'the members of a room could not be read: retrying')
       room.isStale = true
-    }).finally(() => {
-      room.isReading = false
-      if (room.isStale && room.members.size > 0) announce(room)
-    })
+      pauseMs = retryMs
+    }
+    room.isReading = false
+    if (room.isStale && room.members.size > 0) announce(room, pauseMs)
   }
 
   function changed (place: Place): void {

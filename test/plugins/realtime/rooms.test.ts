@@ -1,4 +1,5 @@
 /** Large rooms: their messages are sent in turns with those of other tenants. */
+import { mock } from 'node:test'
 import type { Test } from 'tap'
 import { test } from 'tap'
 import { type Owner, tenantRef } from '../../../lib/identity/tenant-ref.js'
@@ -11,7 +12,7 @@ import { until } from '../../helpers/until.js'
 import { open } from './app.js'
 
 /** Rooms whose members are kept in memory. `log` has each sent message, by its receiver. */
-async function made (t: Test) {
+async function made (t: Test, own: Partial<MemberStore> = {}) {
   const { app } = await open(t)
   const log: { tenant: Owner, id: string, data: unknown }[] = []
   const store: MemberStore = {
@@ -21,7 +22,8 @@ async function made (t: Test) {
     beat: async () => false,
     restore: async () => {},
     removeDead: async () => [],
-    retire: async () => []
+    retire: async () => [],
+    ...own
   }
   const events: RoomEvent[] = []
   const bus: RoomBus = {
@@ -49,6 +51,7 @@ async function made (t: Test) {
         identity: { claims: { sub: 'bob' }, tenant, verify: () => ({ sub: 'bob' }), count: async () => {} },
         isClosed: false,
         watches: new Map(),
+        opening: 0,
         rooms: new Set()
       }
       await rooms.join(client, 'a', null)
@@ -88,4 +91,25 @@ test('the texts that wait for the members of a room are bounded', async (t) => {
   t.equal(one.at(-1)?.data, 'end', 'a message of a client, which waits for it, is not lost')
   t.ok(one.length < 100, `${one.length} of 300 large messages`)
   await until('the room is idle', () => log.length >= one.length * 50)
+})
+
+test('the members of a room are read again after a pause if the database fails', async (t) => {
+  let reads = 0
+  const { enter } = await made(t, {
+    async members () {
+      reads++
+      throw new Error('the database is away')
+    }
+  })
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  await enter(tenantRef('acme'), 1)
+  const after = async (ms: number) => {
+    mock.timers.tick(ms)
+    await new Promise(setImmediate)
+    return reads
+  }
+  t.equal(await after(100), 1)
+  t.equal(await after(100), 1, 'not at once')
+  t.equal(await after(1000), 2)
 })
