@@ -14,6 +14,9 @@ import tsconfig from '../tsconfig.json' with { type: 'json' }
  */
 const bundled = ['kysely', 'typebox']
 
+/** Packages that modules of the project replace. */
+const replaced: ReadonlyMap<string, string> = new Map([['async-hook-domain', 'test/domain.ts']])
+
 const target: BuildOptions = { format: 'esm', platform: 'node', target: `node${process.versions.node}`, logLevel: 'warning' }
 
 /** Creates a new folder and returns its path. The caller deletes it. */
@@ -52,14 +55,17 @@ async function copyPackages (root: string, folder: string): Promise<void> {
   const [from, to] = [join(root, 'node_modules'), join(folder, 'node_modules')]
   await mkdir(to)
   for (const name of await readdir(from)) {
-    if (!bundled.includes(name)) await symlink(join(from, name), join(to, name))
+    if (!bundled.includes(name) && !replaced.has(name)) await symlink(join(from, name), join(to, name))
   }
-  for (const name of bundled) {
+  async function add (name: string, options: (entry: string) => BuildOptions): Promise<void> {
     const entry = fileURLToPath(import.meta.resolve(name))
     const outfile = join(to, name, relative(await realpath(join(from, name)), entry))
-    await build({ ...target, entryPoints: [entry], bundle: true, outfile })
+    await build({ ...target, ...options(entry), outfile })
     await symlink(join(from, name, 'package.json'), join(to, name, 'package.json'))
   }
+  for (const name of bundled) await add(name, (entry) => ({ entryPoints: [entry], bundle: true }))
+  // CommonJS needs no second package.json beside the module.
+  for (const [name, path] of replaced) await add(name, () => ({ entryPoints: [join(root, path)], format: 'cjs' }))
 }
 
 /** Links the files of a folder, and returns the TypeScript ones. */

@@ -1,6 +1,6 @@
 /**
  * `npm test` runs every test file except those of test/faults, or the named files and folders. Each file has a process of its own.
- * One more runs at a time than there are cores, since tests wait now and then. `npm run test:faults` (`--faults`) runs the files of
+ * Two more run at a time than there are cores, since tests wait now and then. `npm run test:faults` (`--faults`) runs the files of
  * test/faults one by one; they take minutes.
  *
  * It prints a line for each file, the whole output of a failed file, and at the end the line that continuous integration reads:
@@ -73,7 +73,7 @@ for (const signal of ['SIGINT', 'SIGTERM'] as const) {
 await prepareData()
 const compiled = await compileProject(root)
 // Concurrent faults would disturb one another.
-await Promise.all(Array.from({ length: faults ? 1 : availableParallelism() + 1 }, async () => {
+await Promise.all(Array.from({ length: faults ? 1 : availableParallelism() + 2 }, async () => {
   for (let file = queue.shift(); file !== undefined; file = queue.shift()) {
     const start = performance.now()
     report(file, await run(file), Math.round(performance.now() - start))

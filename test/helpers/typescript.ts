@@ -11,13 +11,15 @@ export const root = fileURLToPath(new URL('../../', import.meta.url))
 const isCompiled = import.meta.url.endsWith('.js')
 
 /**
- * Most tests end before optimized code, or an optimized embedded engine (WebAssembly), pays off. Links to packages need not be
- * followed, since each package exists once.
+ * Most tests end before optimized code, or an optimized embedded engine (WebAssembly), pays off. A large heap saves most collections of
+ * garbage. Links to packages need not be followed, since each package exists once.
  */
 const quickFlags = [
   '--liftoff-only',
   '--single-threaded-gc',
   '--interrupt-budget=300000',
+  '--initial-heap-size=256', // MB
+  '--min-semi-space-size=16', // MB
   '--preserve-symlinks',
   '--preserve-symlinks-main'
 ]
