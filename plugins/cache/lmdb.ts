@@ -145,14 +145,17 @@ export async function createLmdbCache (
       } catch (error) {
         warn('its file cannot be opened', error)
       }
-      if (
-        change(({ stamps }) => {
-          stamps.clear(everyTenant)
-          return true
-        }, false)
-      ) isLate = false
+      if (announce((stamps) => stamps.clear(everyTenant))) isLate = false
       else announceLater()
     }, recheckMs).unref()
+  }
+
+  /** Returns whether the file has the change. */
+  function announce (work: (stamps: LmdbStamps) => void): boolean {
+    return change(({ stamps }) => {
+      work(stamps)
+      return true
+    }, false)
   }
 
   return {
@@ -189,21 +192,11 @@ export async function createLmdbCache (
       if (!kept) warn('it would displace too many other responses at once')
     },
     invalidate (tenant, writes) {
-      if (
-        !change(({ stamps }) => {
-          stamps.written(tenant, writes)
-          return true
-        }, false)
-      ) announceLater()
+      if (!announce((stamps) => stamps.written(tenant, writes))) announceLater()
     },
     delete: (tenant, key) => change(({ items }) => items.drop(tenant, idOf(key)), false),
     async clear (tenant) {
-      if (
-        !change(({ stamps }) => {
-          stamps.clear(tenant)
-          return true
-        }, false)
-      ) announceLater()
+      if (!announce((stamps) => stamps.clear(tenant))) announceLater()
       let removed = 0
       for (let turn = 0; turn < maxTransactions; turn++) {
         const count = change(({ items }) => items.empty(tenant, itemsAtOnce), 0)

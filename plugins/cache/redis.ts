@@ -115,20 +115,19 @@ export function createRedisCache (
     return { stamp: ++calls }
   }
 
+  /** The value, or the current stamps of the tables. */
+  function lookUp (client: Redis, memory: string, tenant: string, item: string, key: string, fields: readonly (string | number)[]) {
+    const keys = [item, orderOf(tenant), orderOf(everyTenant), stampsOf(everyTenant), stampsOf(tenant), sharedStamps]
+    return findScript(client, keys, [key, `${tenant}:${key}`, `${process}${(++calls).toString(36)}`, memory, ...fields])
+  }
+
   return {
     provider: 'redis',
     shared: true,
     get (tenant, key, reads = nothing) {
-      const fields = reads.length === 0 ? [0, ''] : fieldsOf(reads)
+      const fields = reads.length === 0 ? noFields : fieldsOf(reads)
       return ask<string | Miss>(async (client, memory) => {
-        const found = await findScript(client, [
-          itemOf(tenant, key),
-          orderOf(tenant),
-          orderOf(everyTenant),
-          stampsOf(everyTenant),
-          stampsOf(tenant),
-          sharedStamps
-        ], [key, `${tenant}:${key}`, `${process}${(++calls).toString(36)}`, memory, ...fields])
+        const found = await lookUp(client, memory, tenant, itemOf(tenant, key), key, fields)
         if (typeof found === 'string') {
           counts.hit(tenant)
           return found
@@ -145,20 +144,7 @@ export function createRedisCache (
         return
       }
       const under = stamp ??
-        await ask(
-          async (client, memory) =>
-            String(
-              await findScript(client, [
-                noItem,
-                orderOf(tenant),
-                orderOf(everyTenant),
-                stampsOf(everyTenant),
-                stampsOf(tenant),
-                sharedStamps
-              ], ['', '', `${process}${(++calls).toString(36)}`, memory, 0, ''])
-            ),
-          () => undefined
-        )
+        await ask(async (client, memory) => String(await lookUp(client, memory, tenant, noItem, '', noFields)), () => undefined)
       if (typeof under !== 'string') return
       const kept = await ask(
         async (client) =>
@@ -238,6 +224,7 @@ const noItem = `${prefix}*:none`
 /** The empty field is the tenant itself. */
 const fieldOf = (table: string): string => `t${table}`
 
+const noFields = [0, '']
 const fieldLists = new WeakMap<readonly TableUse[], (string | number)[]>()
 
 /** The number of the tenant's; the tenant itself; those; the others. Created once for the tables of a route. */
