@@ -132,29 +132,13 @@ function itemText ({ template, operations }: PathItem, further?: PathItem): stri
 }
 
 /** The parts of an operation that always fit: the parameters of its path, whether it takes a body, its statuses and its callers. */
-function withoutSchemas (
-  {
-    operationId, tags, declared, deprecated, body, response, errors, cached, takesIdempotencyKey, supportsIfMatch,
-    location, security, consumes, produces
-  }: Documentation
-): Documentation {
-  const statuses = typeof response === 'object' && response !== null ? Object.keys(response) : []
+function withoutSchemas (documentation: Documentation): Documentation {
+  const { summary, description, hide, params, querystring, headers, body, bodyOptional, response, ...kept } = documentation
   return {
-    ...(operationId !== undefined && { operationId }),
-    ...(tags !== undefined && { tags }),
-    ...(declared !== undefined && { declared }),
-    ...(deprecated !== undefined && { deprecated }),
+    ...kept,
     ...(body !== undefined && body !== null && { body: {} }),
-    ...(errors !== undefined && { errors }),
-    ...(cached !== undefined && { cached }),
-    ...(takesIdempotencyKey !== undefined && { takesIdempotencyKey }),
-    ...(supportsIfMatch !== undefined && { supportsIfMatch }),
-    ...(location !== undefined && { location }),
-    ...(security !== undefined && { security }),
-    ...(consumes !== undefined && { consumes }),
-    ...(produces !== undefined && { produces }),
     description: 'The schemas of this endpoint are omitted because the document would be too large.',
-    response: Object.fromEntries(statuses.map((status) => [status, {}]))
+    response: Object.fromEntries(Object.keys(Object(response)).map((status) => [status, {}]))
   }
 }
 
