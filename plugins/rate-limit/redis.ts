@@ -108,11 +108,7 @@ export function createRedisStore (connection: RedisConnection, memory: RateLimit
   }
 
   function read (reply: unknown): LimitResult {
-    if (!Array.isArray(reply)) throw new Error('Redis did not return a list for the rate limit')
-    const [admitted, now, count, resetAt, secondCount = 0, secondResetAt = 0] = reply.map(Number)
-    if (now === undefined || count === undefined || resetAt === undefined) {
-      throw new Error('Redis returned too short a list for the rate limit')
-    }
+    const [admitted, now = 0, count = 0, resetAt = 0, secondCount = 0, secondResetAt = 0] = numbersOf(reply, 4)
     return { admitted: admitted === 1, now, count, resetAt, secondCount, secondResetAt, store }
   }
 
@@ -167,8 +163,11 @@ function createRedisCounter (connection: RedisConnection, options: CounterOption
 }
 
 function toCounted (reply: unknown): WindowCount {
-  if (!Array.isArray(reply)) throw new Error('Redis did not return a list for the rate limit')
-  const [current, ttl] = reply.map(Number)
-  if (current === undefined || ttl === undefined) throw new Error('Redis returned too short a list for the rate limit')
+  const [current = 0, ttl = 0] = numbersOf(reply, 2)
   return { current, ttl }
+}
+
+function numbersOf (reply: unknown, least: number): number[] {
+  if (Array.isArray(reply) && reply.length >= least) return reply.map(Number)
+  throw new Error(`Redis did not return a list of ${least} numbers for the rate limit`)
 }
