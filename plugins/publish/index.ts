@@ -5,9 +5,9 @@ import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../webhooks/index.js'
-import { createReadiness, type Readiness } from './readiness.js'
+import { createReadiness } from './readiness.js'
 import { publishRoutes } from './routes.js'
-import { createPublishing, type Publishing } from './service.js'
+import { createPublishing } from './service.js'
 
 export default definePlugin<Record<never, never>>({
   name: 'publish',
@@ -17,13 +17,9 @@ export default definePlugin<Record<never, never>>({
   options: {},
   setup (app) {
     const { engine } = app
-    let readiness: Readiness
-    let publishing: Publishing
     const [cache, webhooks] = [optional(app, 'cache'), optional(app, 'webhooks')]
-    app.addHook('onReady', async () => {
-      readiness = createReadiness({ engine, cache: cache(), log: app.log })
-      publishing = createPublishing({ engine, cache: cache(), webhooks: webhooks() })
-    })
-    return (group) => publishRoutes(group, () => readiness, () => publishing)
+    const readiness = createReadiness({ engine, cache, log: app.log })
+    const publishing = createPublishing({ engine, cache, webhooks })
+    return (group) => publishRoutes(group, readiness, publishing)
   }
 })

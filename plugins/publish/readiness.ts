@@ -23,7 +23,7 @@ export interface Readiness {
 export interface ReadinessDependencies {
   readonly engine: Engine
   /** null if the plugin is not registered. */
-  readonly cache: Pick<CacheStore, 'ping'> | null
+  readonly cache: () => Pick<CacheStore, 'ping'> | null
   readonly log: Pick<FastifyBaseLogger, 'warn'>
 }
 
@@ -91,7 +91,8 @@ export function createReadiness ({ engine, cache, log }: ReadinessDependencies):
           await check('rowLevelSecurity', tenantIsolation)
         )
       }
-      if (cache !== null) checks.push(await check('cache', () => checkCache(cache)))
+      const store = cache()
+      if (store !== null) checks.push(await check('cache', () => checkCache(store)))
       return { ready: checks.every(({ ok }) => ok), checks }
     }
   }

@@ -81,8 +81,7 @@ const tags = ['Publishing']
 const config = { access: 'platform-admin' } as const
 const refusals = [401, 403, 429, 500, 503] as const
 
-/** `readiness`, `publishing`: available when the app is ready. */
-export function publishRoutes (app: FastifyInstance, readiness: () => Readiness, publishing: () => Publishing): void {
+export function publishRoutes (app: FastifyInstance, readiness: Readiness, publishing: Publishing): void {
   app.post<{ Body: Static<typeof Init> }>('/publish/init', {
     config,
     schema: {
@@ -96,7 +95,7 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
       body: Init,
       response: { 200: Initiated, ...errorResponses(400, ...refusals) }
     }
-  }, ({ body: { checkTables } }) => publishing().check(checkTables))
+  }, ({ body: { checkTables } }) => publishing.check(checkTables))
 
   app.post('/publish/verify', {
     config,
@@ -107,7 +106,7 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
       body: EmptyBody,
       response: { 200: Verified, ...errorResponses(400, ...refusals) }
     }
-  }, () => readiness().verify())
+  }, () => readiness.verify())
 
   app.post<{ Body: Static<typeof Entity> }>('/publish/entity', {
     config: { ...config, idempotency: 'plain' },
@@ -124,7 +123,7 @@ export function publishRoutes (app: FastifyInstance, readiness: () => Readiness,
     }
   }, async (request, reply) => {
     const { body: { table, data }, auth, ip, tenant, idempotency } = request
-    const text = await publishing().entity({ auth, ip, tenant, idempotency }, table, data)
+    const text = await publishing.entity({ auth, ip, tenant, idempotency }, table, data)
     reply.code(201).header('content-type', 'application/json; charset=utf-8')
     return text
   })

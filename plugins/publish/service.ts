@@ -40,9 +40,9 @@ export interface Publishing {
 export interface PublishingDependencies {
   readonly engine: Engine
   /** null if the plugin is not registered. */
-  readonly cache: CacheStore | null
+  readonly cache: () => CacheStore | null
   /** null if the plugin is off: writes then send no events. */
-  readonly webhooks: Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
+  readonly webhooks: () => Pick<Webhooks, 'hasSubscribers' | 'wake'> | null
 }
 
 /** By column. */
@@ -51,7 +51,7 @@ type Values = Readonly<Record<string, unknown>>
 const maxMissing = 100 // columns in a response, with their SQL
 const maxDetails = 20
 
-export function createPublishing ({ engine, cache, webhooks }: PublishingDependencies): Publishing {
+export function createPublishing ({ engine, cache, webhooks: emitter }: PublishingDependencies): Publishing {
   const inserts = new WeakMap<Table, CompiledQuery>()
 
   function insertInto (table: Table): CompiledQuery {
@@ -77,10 +77,11 @@ export function createPublishing ({ engine, cache, webhooks }: PublishingDepende
     if (table.view) throw viewFault(table)
     const tenant = ownerOf(publisher, table)
     const compiled = insertInto(table)
+    const webhooks = emitter()
     const events = webhooks !== null && await webhooks.hasSubscribers(tenantOrPlatform(tenant))
     const bound = compiled.bind(scopeOf(tenant, data, events))
     try {
-      return await writeAudited({ engine, cache, webhooks }, {
+      return await writeAudited({ engine, cache: cache(), webhooks }, {
         tenant: tenantOrPlatform(tenant),
         compiled,
         bound,
