@@ -1,9 +1,16 @@
 /** JSON values in JavaScript. */
-import { ExactNumber } from './exact-number.js'
+import { type Exact, ExactNumber, isExact } from './exact-number.js'
 
 /** Whether a value is a JSON object. */
 export function isRecord (value: unknown): value is Record<string, unknown> {
   return typeof value === 'object' && value !== null && !Array.isArray(value) && !(value instanceof ExactNumber)
+}
+
+/** A copy of the value with another form of the numbers that a double cannot represent. */
+export function mapExact (value: unknown, convert: (number: Exact) => unknown): unknown {
+  if (isExact(value)) return convert(value)
+  if (Array.isArray(value)) return value.map((item) => mapExact(item, convert))
+  return isRecord(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, mapExact(member, convert)])) : value
 }
 
 /** Freezes a value deeply, and returns it. Frozen parts are assumed to be frozen deeply. */

@@ -4,16 +4,16 @@ import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { AuditEntry } from '../../lib/database/audit.js'
 import { failure, isFailure } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
-import { isExact } from '../../lib/json/exact-number.js'
-import { isRecord } from '../../lib/json/plain-value.js'
+import { isRecord, mapExact } from '../../lib/json/plain-value.js'
 import type { ModelTool } from '../../lib/models/types.js'
 import type { McpServer } from '../../lib/schema/agent.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import { actorOf } from '../auth/actor.js'
+import { depthWithin } from '../tools/nesting.js'
 import { modelName, type RemoteTool } from './connection.js'
 import type { Pool } from './pool.js'
 import type { McpServers, ServerTool, ToolResult, ToolUser } from './types.js'
 
-const maxDepth = 3 // calls of tools within each other
 const maxOfTenant = 100 // calls and lists in progress, including those that wait for a connection
 const maxInAll = 2000
 
@@ -83,7 +83,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
     async execute ({ tenant, actor, server: serverName, tool: toolName, args, depth, signal }) {
       const server = byName.get(serverName)
       if (server === undefined) throw failure('notFound', { message: 'There is no MCP server with this name' })
-      if (depth >= maxDepth) throw failure('toolsNested')
+      const inner = depthWithin({ toolDepth: depth })
       return await places.run(tenant, () =>
         pool.use(server, tenant, signal, async (connection) => {
           const tool = (await connection.tools(signal)).get(toolName)
@@ -91,7 +91,7 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
           const given = checked(tool, args)
           let result: ToolResult | undefined
           try {
-            result = await connection.call(toolName, { args: given, depth: depth + 1, signal })
+            result = await connection.call(toolName, { args: given, depth: inner, signal })
             return result
           } finally {
             const isOk = result?.isError === false
@@ -151,25 +151,17 @@ export function createMcpServers ({ servers, pool, audit, count, log, now }: Ser
 
 /** Throws `validationFailed`. Throws `toolFailed` if the tool's schema is invalid. */
 function checked (tool: RemoteTool, args: unknown): Readonly<Record<string, unknown>> {
-  const given = withNumbers(args ?? {})
+  // As doubles, as other programs read them.
+  const given = mapExact(args ?? {}, Number)
   let details
   try {
     details = tool.faultsOf(given)
   } catch (cause) {
     throw failure('toolFailed', { message: 'The schema of the tool is invalid', cause })
   }
-  if (!isRecord(given)) {
-    throw failure('validationFailed', { extras: { details: [{ path: '/body/args', message: 'must be an object', keyword: 'type' }] } })
-  }
+  if (!isRecord(given)) throw invalidInput('/body/args', 'must be an object', 'type')
   if (details.length > 0) throw failure('validationFailed', { extras: { details } })
   return given
-}
-
-/** Converts exact numbers to doubles, as other programs read them. */
-function withNumbers (value: unknown): unknown {
-  if (isExact(value)) return Number(value)
-  if (Array.isArray(value)) return value.map(withNumbers)
-  return isRecord(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withNumbers(member)])) : value
 }
 
 function tooManyOfTenant (): Error {

@@ -1,8 +1,7 @@
 /** The results of tool calls: the text of a response, or an error. */
 import { failure, TenantryError } from '../../lib/errors.js'
-import { isExact } from '../../lib/json/exact-number.js'
 import { mayHoldExact, parseJson } from '../../lib/json/parse.js'
-import { isRecord } from '../../lib/json/plain-value.js'
+import { isRecord, mapExact } from '../../lib/json/plain-value.js'
 import type { ToolResult } from './types.js'
 
 /** @param isTrusted whether this server wrote the text as JSON */
@@ -10,7 +9,7 @@ export function resultOf (text: string, isTrusted: boolean): ToolResult {
   if (text === '') return { text, isJson: false }
   if (isTrusted && !mayHoldExact(text)) return { text, isJson: true }
   try {
-    return { text: JSON.stringify(withoutExact(parseJson(text))), isJson: true }
+    return { text: JSON.stringify(mapExact(parseJson(text), String)), isJson: true }
   } catch {
     return { text, isJson: false }
   }
@@ -20,12 +19,6 @@ export function resultOf (text: string, isTrusted: boolean): ToolResult {
 export function valueOf ({ text, isJson }: ToolResult): unknown {
   if (isJson) return JSON.parse(text)
   return text === '' ? null : text
-}
-
-function withoutExact (value: unknown): unknown {
-  if (isExact(value)) return String(value)
-  if (Array.isArray(value)) return value.map(withoutExact)
-  return isRecord(value) ? Object.fromEntries(Object.entries(value).map(([name, member]) => [name, withoutExact(member)])) : value
 }
 
 const maxDetails = 5 // of a validation error, in one message
