@@ -7,7 +7,7 @@ import type { TenantDocuments } from '../../lib/tenant-document/tenant-documents
 import { requireCaller, requirePermissions, requireProvider } from '../auth/access.js'
 import type { RunTool } from './run.js'
 import { valueOf } from './tool-result.js'
-import { type CompiledTool, type KeepTool, type ToolEntry, type ToolSet, toolSet } from './tool-set.js'
+import { type CompiledTool, type KeepTool, sortedByName, type ToolEntry, type ToolSet, toolSet } from './tool-set.js'
 import type {
   FoundTool, ListedTool, TenantTools, Tool, ToolAccess, ToolCall, ToolCaller, ToolResult, ToolRoute, Tools
 } from './types.js'
@@ -60,9 +60,11 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     if (known !== undefined) return known
     const set = toolSet(found.key, found.routes.filter(({ declared }) => !routes.has(declared.name)), (name, compile) => {
       const key = `${found.key}\n${name}`
-      const kept = schemas.get(key) ?? { tool: compile() }
-      schemas.set(key, kept)
-      return kept.tool
+      const known = schemas.get(key)
+      if (known !== undefined) return known.tool
+      const tool = compile()
+      schemas.set(key, { tool })
+      return tool
     })
     ofTenants.set(found.key, set)
     return set
@@ -91,7 +93,7 @@ export function createTools ({ run, count, documents }: ToolParts): ToolService 
     const key = sets.map(({ key }, index) => `${key} ${verdicts[index]?.map(Number).join('') ?? ''}`).join('\n')
     const known = lists.get(key)
     if (known !== undefined) return known
-    const list = merged(sets.map(({ sorted }, index) => sorted.filter(({ access }) => verdicts[index]?.[access]))).map(listedOf)
+    const list = sortedByName(sets.flatMap(({ sorted }, index) => sorted.filter(({ access }) => verdicts[index]?.[access]))).map(listedOf)
     lists.set(key, list)
     return list
   }
@@ -176,11 +178,6 @@ function keepAll (): KeepTool {
 
 function listedOf ({ route, compiled }: ToolEntry): ListedTool {
   return { ...route.declared, tool: (): Tool | null => compiled()?.tool ?? null }
-}
-
-/** The entries of all parts, sorted by name. */
-function merged (parts: readonly (readonly ToolEntry[])[]): ToolEntry[] {
-  return parts.flat().sort((left, right) => left.route.declared.name < right.route.declared.name ? -1 : 1)
 }
 
 /** Whether the route would admit the caller. The route checks each call again. */

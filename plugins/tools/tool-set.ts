@@ -38,9 +38,13 @@ export function toolSet (key: string, routes: readonly ToolRoute[], keep: KeepTo
   return {
     key,
     entries,
-    sorted: [...entries.values()].sort((left, right) => left.route.declared.name < right.route.declared.name ? -1 : 1),
+    sorted: sortedByName([...entries.values()]),
     accesses: Array.from(accesses.values(), ({ access }) => access)
   }
+}
+
+export function sortedByName (entries: readonly ToolEntry[]): ToolEntry[] {
+  return entries.toSorted((left, right) => left.route.declared.name < right.route.declared.name ? -1 : 1)
 }
 
 /** Compiles tools from their routes: once for each generation of a document, when a caller first needs a tool. */
