@@ -19,7 +19,6 @@ const keyOf = ({ action, name }: Operation): string => `${action === 'send' ? 's
 
 /** @param app if it has documents in Firestore, the description says that they cannot be watched */
 export function asyncApi (address: string, app: { readonly firestore: object | null }): object {
-  const security = [{ type: 'http', scheme: 'bearer' }, { type: 'httpApiKey', name: 'x-api-key', in: 'header' }]
   return {
     asyncapi: '3.0.0',
     info: {
@@ -49,7 +48,7 @@ export function asyncApi (address: string, app: { readonly firestore: object | n
     }])),
     components: {
       messages: Object.fromEntries(operations.map((operation) => [keyOf(operation), { name: operation.name, payload: operation.schema }])),
-      securitySchemes: { token: security[0], apiKey: security[1] }
+      securitySchemes: { token: { type: 'http', scheme: 'bearer' }, apiKey: { type: 'httpApiKey', name: 'x-api-key', in: 'header' } }
     }
   }
 }

@@ -2,7 +2,7 @@
 import type { Engine } from '../../lib/database/engine.js'
 import { changeKeys } from '../../lib/database/migrations/change-triggers.js'
 import { identifier } from '../../lib/database/sql.js'
-import { failure, type TenantryError } from '../../lib/errors.js'
+import type { TenantryError } from '../../lib/errors.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { isNumber } from '../../lib/json/exact-number.js'
 import { parseJson } from '../../lib/json/parse.js'
@@ -11,6 +11,7 @@ import { encoderOf, kindOf, unfit } from '../../lib/queries/column-value.js'
 import { castType } from '../../lib/queries/sql.js'
 import { comparable, type Condition, type WatchedTable } from '../../lib/realtime/changes.js'
 import { maxFilterColumns } from '../../lib/realtime/messages.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import type { WatchRequest } from './types.js'
 
 const maxValueLength = 512 // characters
@@ -74,5 +75,5 @@ function isClientFault (error: unknown): boolean {
 }
 
 export function invalid (path: string, message: string): TenantryError {
-  return failure('validationFailed', { extras: { details: [{ path, message, keyword: 'watch' }] } })
+  return invalidInput(path, message, 'watch')
 }

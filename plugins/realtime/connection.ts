@@ -165,8 +165,7 @@ export function serveConnection (
       request.log.warn({ err: error }, 'a connection could not be identified')
       return end(closeCodes.stopping, stringifyJson({ retryAfterMs: 1000 }))
     }
-    const isRefused = known.code === failure('tenantRequired').code || known.code === failure('tenantInvalid').code || statusCode === 403 ||
-      statusCode === 404
+    const isRefused = isFailure(known, 'tenantRequired') || isFailure(known, 'tenantInvalid') || statusCode === 403 || statusCode === 404
     end(isRefused ? closeCodes.refused : closeCodes.unauthenticated, message)
   }
 

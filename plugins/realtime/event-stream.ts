@@ -11,7 +11,7 @@ import { tenantOf } from '../tenancy/required.js'
 import { invalid } from './conditions.js'
 import type { Core } from './service.js'
 import { retryAfterMs } from './sockets.js'
-import type { Identity, Outlet, WatchRequest } from './types.js'
+import { closeCodes, type Identity, type Outlet, type WatchRequest } from './types.js'
 
 const maxUnsentBytes = 1_048_576
 const littleUnsentBytes = 262_144
@@ -136,8 +136,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
       close (code) {
         if (isEnded) return
         if (hasBegun) {
-          // 1012: the server stops.
-          if (code === 1012) raw.write(`retry: ${retryAfterMs()}\n\n`)
+          if (code === closeCodes.stopping) raw.write(`retry: ${retryAfterMs()}\n\n`)
           finish()
         }
         end()

@@ -27,7 +27,7 @@ import { createRecorder } from './recorder.js'
 import { createRooms } from './rooms.js'
 import { realtimeRoutes } from './routes.js'
 import { createCore } from './service.js'
-import { retryAfterMs, type Sockets } from './sockets.js'
+import { later, type Sockets } from './sockets.js'
 import { createChangeStore, sweepChanges } from './store.js'
 import { closeCodes, type RealtimeStatus } from './types.js'
 
@@ -137,13 +137,10 @@ export default definePlugin<RealtimeOptions>({
         core.expire().catch((err: unknown) => log.warn({ err }, 'connections could not be checked'))
       }, expiryMs).unref()
     })
-    let isStopped = false
     whenStopping(app, async () => {
-      if (isStopped) return
-      isStopped = true
       clearInterval(timer)
       await sockets?.stop()
-      core.closeAll((outlet) => outlet.close(closeCodes.stopping, JSON.stringify({ retryAfterMs: retryAfterMs() })))
+      core.closeAll((outlet) => outlet.close(closeCodes.stopping, later()))
       await recorder.stop()
       await reader.stop()
       await rooms.close()

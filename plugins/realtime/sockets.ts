@@ -24,15 +24,13 @@ declare module 'fastify' {
   }
 }
 
-export interface SocketParts extends Omit<ConnectionParts, 'now'> {
+export interface SocketParts extends ConnectionParts {
   readonly maxMessageBytes: number
-  readonly now: () => number
 }
 
 export interface Sockets {
   /** Ends all connections, with a different time to reconnect for each client. */
   stop(): Promise<void>
-  readonly count: number
 }
 
 export async function openSockets (group: FastifyInstance, { maxMessageBytes, ...parts }: SocketParts): Promise<Sockets> {
@@ -94,9 +92,6 @@ export async function openSockets (group: FastifyInstance, { maxMessageBytes, ..
   }
 
   return {
-    get count () {
-      return connections.size
-    },
     async stop () {
       isStopping = true
       clearInterval(timer)
