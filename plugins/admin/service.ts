@@ -65,16 +65,7 @@ export interface ListQuery {
 }
 
 /** Every method returns JSON text, and throws `notFound` for a table that does not exist or is invisible to the caller. */
-export interface Entities {
-  /** `{"data":[...],"pagination":{...}}` */
-  list(caller: Caller, table: string, query: ListQuery): Promise<string>
-  /** The record; throws `notFound`. */
-  one(caller: Caller, table: string, id: string, query: Pick<ListQuery, 'select' | 'includeDeleted'>): Promise<string>
-  /** Marks the row as deleted, or with `hard` removes it, marked or not: `{"success":true}`, with `"softDeleted":true` for a mark. */
-  remove(caller: Caller, table: string, id: string, hard: boolean): Promise<string>
-  /** The record, without its mark; throws `stateConflict` if it was not marked. */
-  restore(caller: Caller, table: string, id: string): Promise<string>
-}
+export type Entities = ReturnType<typeof createEntities>
 
 export interface EntitiesDependencies {
   readonly engine: Engine
@@ -88,7 +79,7 @@ export interface EntitiesDependencies {
 
 const byId = '{{params.id}}'
 
-export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles }: EntitiesDependencies): Entities {
+export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles }: EntitiesDependencies) {
   const shapes = createShapes(engine, deletesFiles)
 
   /** The reach of the caller; throws `tenantRequired` if it would be every tenant's rows and these cannot be read together. */
@@ -176,7 +167,12 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
   }
 
   return {
-    async list (caller, name, { filter = {}, order, select, includeDeleted = false, limit, offset }) {
+    /** `{"data":[...],"pagination":{...}}` */
+    async list (
+      caller: Caller,
+      name: string,
+      { filter = {}, order, select, includeDeleted = false, limit, offset }: ListQuery
+    ): Promise<string> {
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       const reach = reachOf(caller, table)
       const { filters, values, places, named } = readFilters(filter, table)
@@ -202,7 +198,13 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       return text ?? ''
     },
 
-    async one (caller, name, id, { select, includeDeleted = false }) {
+    /** The record; throws `notFound`. */
+    async one (
+      caller: Caller,
+      name: string,
+      id: string,
+      { select, includeDeleted = false }: Pick<ListQuery, 'select' | 'includeDeleted'>
+    ): Promise<string> {
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       const column = keyOf(table)
       const reach = reachOf(caller, table)
@@ -226,7 +228,8 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       return text
     },
 
-    async remove (caller, name, id, hard) {
+    /** Marks the row as deleted, or with `hard` removes it, marked or not: `{"success":true}`, with `"softDeleted":true` for a mark. */
+    async remove (caller: Caller, name: string, id: string, hard: boolean): Promise<string> {
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       requireWritable(table)
       if (!hard) requireSoftDelete(engine.catalogue.schema, table, '. Use ?hard=true to remove the row permanently')
@@ -243,7 +246,8 @@ export function createEntities ({ engine, tenants, cache, webhooks, deletesFiles
       }
     },
 
-    async restore (caller, name, id) {
+    /** The record, without its mark; throws `stateConflict` if it was not marked. */
+    async restore (caller: Caller, name: string, id: string): Promise<string> {
       const table = tableOf(engine.catalogue, name, ownReach(caller))
       requireWritable(table)
       requireSoftDelete(engine.catalogue.schema, table)

@@ -34,17 +34,12 @@ export interface ShapeQuery {
 /** The place in the request of a member of the query, or of a value that it reads: JSON Pointers by JSON Pointers. */
 export type Places = (pointer: string) => string
 
-export interface Shapes {
-  /** Throws `validationFailed` for unknown columns, or a value that does not fit its column; and `tenantRequired`. */
-  bind(shape: Shape, scope: Scope, places: Places): ShapeQuery
-}
-
 const sources: ReadonlySet<TemplateSource> = new Set<TemplateSource>(['body', 'params', 'query'])
 /** Every list has a page, which the endpoint has bounded. */
 const pagination = { defaultLimit: 1, maxLimit: Number.MAX_SAFE_INTEGER, defaultOffset: 0 }
 
 /** @param deletesFiles  files of deleted rows are deleted too */
-export function createShapes (engine: Pick<Engine, 'catalogue'>, deletesFiles: () => boolean): Shapes {
+export function createShapes (engine: Pick<Engine, 'catalogue'>, deletesFiles: () => boolean) {
   const known = new LRUCache<string, CompiledQuery>({ max: maxShapes })
   let { catalogue } = engine
 
@@ -72,7 +67,8 @@ export function createShapes (engine: Pick<Engine, 'catalogue'>, deletesFiles: (
   }
 
   return {
-    bind (shape, scope, places) {
+    /** Throws `validationFailed` for unknown columns, or a value that does not fit its column; and `tenantRequired`. */
+    bind (shape: Shape, scope: Scope, places: Places): ShapeQuery {
       if (engine.catalogue !== catalogue) {
         known.clear()
         ;({ catalogue } = engine)

@@ -8,19 +8,10 @@ export interface Sale {
   readonly cycle: Cycle
 }
 
-export interface ProductMap {
-  /** The provider's id for it; undefined if it is not for sale. */
-  idOf(provider: ProviderName, sale: Sale): string | undefined
-  /** The plans for sale at the provider, from the lowest. */
-  soldBy(provider: ProviderName): readonly Sale[]
-  /**
-   * The plan and cycle of a subscription with these products and prices, for any provider: the highest plan among them. null without one.
-   */
-  saleOf(ids: readonly string[]): Sale | null
-}
+export type ProductMap = ReturnType<typeof createProductMap>
 
 /** @param tiers of all plans, from the lowest to the highest */
-export function createProductMap (settings: BillingSettings, tiers: readonly string[]): ProductMap {
+export function createProductMap (settings: BillingSettings, tiers: readonly string[]) {
   const byId = new Map<string, Sale>()
   const byProvider = new Map<ProviderName, ReadonlyMap<string, string>>()
   const sold = new Map<ProviderName, readonly Sale[]>()
@@ -38,9 +29,14 @@ export function createProductMap (settings: BillingSettings, tiers: readonly str
     sold.set(provider, sales.sort((one, other) => rank(one) - rank(other) || one.cycle.localeCompare(other.cycle)))
   }
   return {
-    idOf: (provider, { plan, cycle }) => byProvider.get(provider)?.get(`${plan}_${cycle}`),
-    soldBy: (provider) => sold.get(provider) ?? [],
-    saleOf (ids) {
+    /** The provider's id for it; undefined if it is not for sale. */
+    idOf: (provider: ProviderName, { plan, cycle }: Sale): string | undefined => byProvider.get(provider)?.get(`${plan}_${cycle}`),
+    /** The plans for sale at the provider, from the lowest. */
+    soldBy: (provider: ProviderName): readonly Sale[] => sold.get(provider) ?? [],
+    /**
+     * The plan and cycle of a subscription with these products and prices, for any provider: the highest plan among them. null without one.
+     */
+    saleOf (ids: readonly string[]): Sale | null {
       let best: Sale | null = null
       for (const id of ids) {
         const sale = byId.get(id)

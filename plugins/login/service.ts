@@ -27,19 +27,7 @@ export interface MfaRequired {
   readonly expiresIn: number
 }
 
-export interface Login {
-  /** Throws `credentialsInvalid`, also for an unknown tenant, `tooManyAttempts`, `loginBusy`. */
-  logIn(named: NamedTenant, credentials: Credentials, address: string): Promise<LoggedIn | MfaRequired>
-  /**
-   * Checks the second factor of a partial token's user. Throws `credentialsInvalid`, `tooManyAttempts`, and `tokenInvalid` if the user does
-   * not exist or all its sessions were ended since.
-   */
-  verifyCode(claims: Claims, code: string, actor: Actor): Promise<LoggedIn>
-  /** The next token of a session. Throws `tokenInvalid`. */
-  refresh(refreshToken: string, actor: Actor): Promise<LoggedIn>
-  /** A new user with the role `user`. Throws `validationFailed`, `conflict`, `tenantUnknown`, `loginBusy`. */
-  register(tenant: Owner, credentials: Credentials, address: string): Promise<LoggedIn>
-}
+export type Login = ReturnType<typeof createLogin>
 
 export interface LoginParts {
   readonly users: Users
@@ -54,7 +42,7 @@ export interface LoginParts {
   readonly log: FastifyBaseLogger
 }
 
-export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, log }: LoginParts): Login {
+export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, log }: LoginParts) {
   async function audit (
     tenant: Owner,
     action: AuditAction,
@@ -78,7 +66,12 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
   }
 
   return {
-    async logIn ({ id, exists }, { email: given, password }, address) {
+    /** Throws `credentialsInvalid`, also for an unknown tenant, `tooManyAttempts`, `loginBusy`. */
+    async logIn (
+      { id, exists }: NamedTenant,
+      { email: given, password }: Credentials,
+      address: string
+    ): Promise<LoggedIn | MfaRequired> {
       const tenant = exists ? id : unknownTenant
       const email = given.toLowerCase()
       const anonymous: Actor = { userId: null, address }
@@ -104,7 +97,11 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
       return session
     },
 
-    async verifyCode (claims, code, actor) {
+    /**
+     * Checks the second factor of a partial token's user. Throws `credentialsInvalid`, `tooManyAttempts`, and `tokenInvalid` if the user
+     * does not exist or all its sessions were ended since.
+     */
+    async verifyCode (claims: Claims, code: string, actor: Actor): Promise<LoggedIn> {
       const { sub } = claims
       const tenant = tenantOfToken(claims)
       const user = await users.find(tenant, sub)
@@ -128,13 +125,15 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
       return await opened(user, ['pwd', 'otp'], claims)
     },
 
-    async refresh (refreshToken, actor) {
+    /** The next token of a session. Throws `tokenInvalid`. */
+    async refresh (refreshToken: string, actor: Actor): Promise<LoggedIn> {
       const refreshed = await sessions.refresh(refreshToken, actor)
       if (refreshed === null) throw tokenInvalid()
       return refreshed
     },
 
-    async register (tenant, credentials, address) {
+    /** A new user with the role `user`. Throws `validationFailed`, `conflict`, `tenantUnknown`, `loginBusy`. */
+    async register (tenant: Owner, credentials: Credentials, address: string): Promise<LoggedIn> {
       const actor = { userId: null, address }
       const user = await users.create({ ...credentials, tenant }, actor, 'auth.register')
       if (mail?.isConfigured === true) {

@@ -25,16 +25,10 @@ export interface Try {
   readonly address: string
 }
 
-export interface Tries {
-  /**
-   * The result of the check; null for a wrong password, which counts. A check that rejects has tested no password, and does not count.
-   * Tries of one account and address take turns, so that none is refused because of others that succeed. Throws `tooManyAttempts`.
-   */
-  make<Found>(given: Try, check: () => Promise<Found | null>): Promise<Found | null>
-}
+export type Tries = ReturnType<typeof createTries>
 
 /** @param attemptsOf those of a tenant, in its own turn of the database */
-export function createTries (attemptsOf: (tenant: Owner) => AttemptLimiter): Tries {
+export function createTries (attemptsOf: (tenant: Owner) => AttemptLimiter) {
   const last = new Map<string, Promise<unknown>>()
 
   async function make<Found> ({ tenant, account }: Try, subject: string, check: () => Promise<Found | null>): Promise<Found | null> {
@@ -69,7 +63,11 @@ export function createTries (attemptsOf: (tenant: Owner) => AttemptLimiter): Tri
   }
 
   return {
-    async make (given, check) {
+    /**
+     * The result of the check; null for a wrong password, which counts. A check that rejects has tested no password, and does not count.
+     * Tries of one account and address take turns, so that none is refused because of others that succeed. Throws `tooManyAttempts`.
+     */
+    async make<Found> (given: Try, check: () => Promise<Found | null>): Promise<Found | null> {
       const subject = `${given.account} ${addressKey(given.address)}`
       const key = `${given.tenant} ${subject}`
       const before = last.get(key)

@@ -4,34 +4,29 @@ import type { Engine } from '../../lib/database/engine.js'
 import type { MigrationPlan } from '../../lib/database/migrations/migration.js'
 import { hasLoneStatements, planSql } from '../../lib/database/migrations/plan.js'
 
-export interface MigrationService {
-  /** The missing changes, as a script. */
-  overview(): Promise<{ sql: string, tables: string[], instructions: string, rules?: string }>
-  /** Whether routes can be served, and which of the needed tables exist. */
-  status(): Promise<{ ready: boolean, tables: Record<string, boolean> }>
-  /** The same script without row-level security. */
-  quickFix(): Promise<{ sql: string, warning: string }>
-  /** Names of the applied migrations, in order; they are in the platform's audit log. */
-  apply(actor: Actor): Promise<string[]>
-}
+export type MigrationService = ReturnType<typeof createMigrationService>
 
 const quickFixWarning = 'For development only: without row-level security only the server itself separates the rows of tenants.'
 
-export function createMigrationService ({ migration }: Pick<Engine, 'migration'>, rules?: string): MigrationService {
+export function createMigrationService ({ migration }: Pick<Engine, 'migration'>, rules?: string) {
   return {
-    async overview () {
+    /** The missing changes, as a script. */
+    async overview (): Promise<{ sql: string, tables: string[], instructions: string, rules?: string }> {
       const plan = await migration.plan()
       const tables = [...new Set(plan.migrations.flatMap((one) => one.tables))]
       return { sql: planSql(plan), tables, instructions: instructionsOf(plan), ...rules !== undefined && { rules } }
     },
-    async status () {
+    /** Whether routes can be served, and which of the needed tables exist. */
+    async status (): Promise<{ ready: boolean, tables: Record<string, boolean> }> {
       const { migrations, tables } = await migration.plan()
       return { ready: !migrations.some(({ required }) => required), tables }
     },
-    async quickFix () {
+    /** The same script without row-level security. */
+    async quickFix (): Promise<{ sql: string, warning: string }> {
       return { sql: planSql(await migration.plan({ policies: false })), warning: quickFixWarning }
     },
-    apply: (actor) => migration.apply(actor)
+    /** Names of the applied migrations, in order; they are in the platform's audit log. */
+    apply: (actor: Actor): Promise<string[]> => migration.apply(actor)
   }
 }
 

@@ -17,28 +17,7 @@ import type { Users } from '../users/index.js'
 const resetMails: AttemptRule = { kind: 'mail.reset', max: 3, windowMs: 3_600_000 }
 const verifyMails: AttemptRule = { ...resetMails, kind: 'mail.verify' }
 
-export interface PasswordService {
-  /** Sends a link to the address, if a user has it and fewer than three were sent within the hour. Throws `mailNotConfigured`. */
-  forgot(named: NamedTenant, email: string, actor: Actor): Promise<void>
-  /** Throws `validationFailed`, and `linkInvalid` for an invalid link, for any reason. */
-  reset(token: LinkToken, password: string, actor: Actor): Promise<void>
-  /**
-   * Changes the password of a user who knows the current one: all other sessions end. Throws `credentialsInvalid`, `tooManyAttempts`,
-   * `validationFailed`.
-   */
-  change(
-    claims: Claims,
-    passwords: { readonly currentPassword: string, readonly password: string },
-    actor: Actor & { readonly address: string }
-  ): Promise<void>
-  /**
-   * Sends the user another link that confirms its address, unless it is confirmed or three were sent within the hour. Throws
-   * `mailNotConfigured`, and `forbidden` for a user of an identity provider.
-   */
-  resend(claims: Claims, actor: Actor): Promise<void>
-  /** Throws `linkInvalid`. */
-  verify(token: LinkToken, actor: Actor): Promise<void>
-}
+export type PasswordService = ReturnType<typeof createPasswordService>
 
 export interface PasswordParts {
   readonly users: Pick<Users, 'find' | 'authenticate' | 'hashPassword' | 'setPassword' | 'setVerified'>
@@ -50,7 +29,7 @@ export interface PasswordParts {
   readonly now: () => number
 }
 
-export function createPasswordService ({ users, sessions, mail, attemptsOf, tries, dbFor, now }: PasswordParts): PasswordService {
+export function createPasswordService ({ users, sessions, mail, attemptsOf, tries, dbFor, now }: PasswordParts) {
   const { links } = mail
   const at = () => new Date(now())
 
@@ -68,7 +47,8 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
   }
 
   return {
-    async forgot ({ id, exists }, given, actor) {
+    /** Sends a link to the address, if a user has it and fewer than three were sent within the hour. Throws `mailNotConfigured`. */
+    async forgot ({ id, exists }: NamedTenant, given: string, actor: Actor): Promise<void> {
       mail.requireConfigured()
       const email = given.toLowerCase()
       const tenant = exists ? id : unknownTenant
@@ -77,7 +57,11 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       await mail.post({ kind: 'reset', tenant, email, exists, actor })
     },
 
-    async resend (claims, actor) {
+    /**
+     * Sends the user another link that confirms its address, unless it is confirmed or three were sent within the hour. Throws
+     * `mailNotConfigured`, and `forbidden` for a user of an identity provider.
+     */
+    async resend (claims: Claims, actor: Actor): Promise<void> {
       mail.requireConfigured()
       const tenant = tenantOfToken(claims)
       const user = await users.find(tenant, claims.sub)
@@ -94,7 +78,8 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       })
     },
 
-    async reset (token, password, actor) {
+    /** Throws `validationFailed`, and `linkInvalid` for an invalid link, for any reason. */
+    async reset (token: LinkToken, password: string, actor: Actor): Promise<void> {
       const { tenant } = token
       if (!await links.isValid('reset', token)) throw failure('linkInvalid')
       const hash = await users.hashPassword(tenant, password)
@@ -110,7 +95,15 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       }).catch(withoutTenant)
     },
 
-    async change (claims, { currentPassword, password }, actor) {
+    /**
+     * Changes the password of a user who knows the current one: all other sessions end. Throws `credentialsInvalid`, `tooManyAttempts`,
+     * `validationFailed`.
+     */
+    async change (
+      claims: Claims,
+      { currentPassword, password }: { readonly currentPassword: string, readonly password: string },
+      actor: Actor & { readonly address: string }
+    ): Promise<void> {
       const { sub } = claims
       const tenant = tenantOfToken(claims)
       const known = await users.find(tenant, sub)
@@ -150,7 +143,8 @@ export function createPasswordService ({ users, sessions, mail, attemptsOf, trie
       })
     },
 
-    async verify (token, actor) {
+    /** Throws `linkInvalid`. */
+    async verify (token: LinkToken, actor: Actor): Promise<void> {
       const { tenant } = token
       await dbFor(tenant).transaction().execute(async (writer) => {
         const link = await links.use(writer, 'verify', token)

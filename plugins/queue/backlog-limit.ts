@@ -15,14 +15,7 @@ const partOfBound = 1000 // or a thousandth of the bound, if that is more
 const retryAfter = 5 // s after which a caller may try again
 const fullMs = 1000 // for which a full tenant is refused without another count
 
-export interface BacklogLimit {
-  /**
-   * Adds one more job of the tenant; rejects with `queueFull` if too many wait.
-   *
-   * @param db the caller's transaction, if it has one
-   */
-  take(tenant: Owner, db?: Kysely<SystemTables>): Promise<void>
-}
+export type BacklogLimit = ReturnType<typeof createBacklogLimit>
 
 export interface BacklogLimitParts {
   readonly max: number
@@ -38,7 +31,7 @@ interface Allowance {
   counting: Promise<void> | null
 }
 
-export function createBacklogLimit ({ max, waiting }: BacklogLimitParts): BacklogLimit {
+export function createBacklogLimit ({ max, waiting }: BacklogLimitParts) {
   const allowances = new LRUCache<string, Allowance>(lruOptions(maxTenants))
 
   function allowanceOf (tenant: Owner): Allowance {
@@ -56,7 +49,12 @@ export function createBacklogLimit ({ max, waiting }: BacklogLimitParts): Backlo
   }
 
   return {
-    async take (tenant, db) {
+    /**
+     * Adds one more job of the tenant; rejects with `queueFull` if too many wait.
+     *
+     * @param db the caller's transaction, if it has one
+     */
+    async take (tenant: Owner, db?: Kysely<SystemTables>): Promise<void> {
       if (tenant === platformRef) return
       const allowance = allowanceOf(tenant)
       while (allowance.left <= 0) {

@@ -1,6 +1,7 @@
 /** The jobs for administrators of the platform, at a bounded cost for any number of jobs. */
 import { type Kysely, type RawBuilder, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
+import type { Page } from '../../lib/http/page.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { queue } from './insert.js'
 
@@ -49,16 +50,7 @@ export interface JobCounts {
   readonly oldestWaiting: number | null
 }
 
-export interface JobList {
-  counts(): Promise<JobCounts[]>
-  /** The newest first; `total` counts up to `maxListed`. */
-  page(filter: JobFilter, page: { readonly limit: number, readonly offset: number }): Promise<{ data: JobRow[], total: number }>
-  find(id: string): Promise<JobRow & { data: Record<string, unknown> } | null>
-  /** Cancels a job that has not ended; otherwise returns its state, null for an unknown job. */
-  cancel(db: Kysely<SystemTables>, id: string): Promise<Changed | null>
-  /** Runs a failed or cancelled job once more; otherwise likewise. */
-  retry(db: Kysely<SystemTables>, id: string): Promise<Changed | null>
-}
+export type JobList = ReturnType<typeof createJobList>
 
 export interface Changed {
   readonly done: boolean
@@ -80,7 +72,7 @@ const tasks = sql`with recursive tasks as (
     select next.task from tasks, lateral (select task from tenantry_queue.job where task > tasks.task order by task limit 1) next
   )`
 
-export function createJobList (db: Kysely<SystemTables>): JobList {
+export function createJobList (db: Kysely<SystemTables>) {
   let counting: Promise<JobCounts[]> | null = null
 
   async function count (): Promise<JobCounts[]> {
@@ -127,14 +119,15 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
   }
 
   return {
-    counts () {
+    counts (): Promise<JobCounts[]> {
       counting ??= count().finally(() => {
         counting = null
       })
       return counting
     },
 
-    async page (filter, { limit, offset }) {
+    /** The newest first; `total` counts up to `maxListed`. */
+    async page (filter: JobFilter, { limit, offset }: Page): Promise<{ data: JobRow[], total: number }> {
       const order = sql`order by created_on desc, id desc`
       const { rows } = await sql<JobRow>`select ${columns} from (
           select id, created_on from (${listed(filter, sql`id, created_on`, order, offset + limit)}) found ${order} limit ${limit}::int offset ${offset}::int
@@ -144,15 +137,18 @@ export function createJobList (db: Kysely<SystemTables>): JobList {
       return { data: rows, total: row?.total ?? 0 }
     },
 
-    async find (id) {
+    async find (id: string): Promise<JobRow & { data: Record<string, unknown> } | null> {
       const { rows: [row] } = await sql<JobRow & { data: Record<string, unknown> }>`select ${columns}, job.data->'data' as data
         from tenantry_queue.job where name = ${queue} and id = ${id}`.execute(db)
       return row ?? null
     },
 
-    cancel: (within, id) => change(within, id, ['created', 'retry', 'active'], sql`state = 'cancelled', completed_on = now()`),
+    /** Cancels a job that has not ended; otherwise returns its state, null for an unknown job. */
+    cancel: (within: Kysely<SystemTables>, id: string): Promise<Changed | null> =>
+      change(within, id, ['created', 'retry', 'active'], sql`state = 'cancelled', completed_on = now()`),
 
-    retry: (within, id) =>
+    /** Runs a failed or cancelled job once more; otherwise likewise. */
+    retry: (within: Kysely<SystemTables>, id: string): Promise<Changed | null> =>
       change(
         within,
         id,

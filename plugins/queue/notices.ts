@@ -7,15 +7,8 @@ import { setTimeout as sleep } from 'node:timers/promises'
 
 const pauseMs = 20 // between notices
 
-export interface Notices {
-  /** Work is committed. */
-  sent(): void
-  /** Waits for a due notice. */
-  close(): Promise<void>
-}
-
 /** @param onError the error of `send`; the next notice repeats it */
-export function createNotices (send: () => Promise<unknown>, onError: (error: unknown) => void): Notices {
+export function createNotices (send: () => Promise<unknown>, onError: (error: unknown) => void) {
   let due = false
   let closed = false
   let sending: Promise<void> | null = null
@@ -30,11 +23,13 @@ export function createNotices (send: () => Promise<unknown>, onError: (error: un
   }
 
   return {
-    sent () {
+    /** Work is committed. */
+    sent (): void {
       due = true
       sending ??= run()
     },
-    async close () {
+    /** Waits for a due notice. */
+    async close (): Promise<void> {
       closed = true
       await sending
     }

@@ -61,32 +61,7 @@ export interface TenantCapacity {
   readonly suspect: boolean
 }
 
-export interface JobStore {
-  /**
-   * Up to `limit` jobs, the first of each tenant and name before its second. Rejects with `conflict` if another process takes one of the
-   * same key at this moment.
-   */
-  take(wants: readonly Want[], limit: number, capacity: TenantCapacity): Promise<TakenJob[]>
-  /**
-   * Makes due jobs ready, and with `takeOver` those of dead processes.
-   *
-   * @param closing names whose jobs are taken once more to be set aside
-   */
-  upkeep(takeOver: boolean, closing: readonly string[]): Promise<Upkeep>
-  /** Renews the holds; resolves with the ids of those that this process still has. */
-  renew(jobs: readonly JobAttempt[]): Promise<ReadonlySet<string>>
-  complete(jobs: readonly JobAttempt[]): Promise<void>
-  /** Failed: retried, or failed for good; no effect if another process has it. */
-  fail(job: JobAttempt, reason: object): Promise<void>
-  /** Failed for good, because processes ended while they ran it; no effect if another process has it. */
-  setAside(job: JobAttempt): Promise<void>
-  /** Returns jobs to the queue for other workers. The attempt does not count. */
-  handBack(jobs: readonly JobAttempt[]): Promise<void>
-  /** The number of a tenant's waiting jobs, counted up to `max`. */
-  waiting(tenant: Owner, max: number, db?: Kysely<SystemTables>): Promise<number>
-  /** Removes old ended jobs. */
-  sweep(): Promise<boolean>
-}
+export type JobStore = ReturnType<typeof createJobStore>
 
 interface TakenRow {
   id: string
@@ -98,9 +73,13 @@ interface TakenRow {
   lost: number
 }
 
-export function createJobStore (db: Kysely<SystemTables>): JobStore {
+export function createJobStore (db: Kysely<SystemTables>) {
   return {
-    async take (wants, limit, { most, running, suspect }) {
+    /**
+     * Up to `limit` jobs, the first of each tenant and name before its second. Rejects with `conflict` if another process takes one of the
+     * same key at this moment.
+     */
+    async take (wants: readonly Want[], limit: number, { most, running, suspect }: TenantCapacity): Promise<TakenJob[]> {
       const full = [...running].flatMap(([tenant, jobs]) => jobs >= most ? tenant : [])
       // From tenant to tenant by the index: a look is as cheap with thousands of jobs of one as with one. Where few tenants
       // have jobs each gives several, of which the first of each come first. Two of one key are not run together.
@@ -145,7 +124,12 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
       return rows.map(({ limit: retryLimit, data, ...row }) => ({ ...row, data: data.data, retryLimit }))
     },
 
-    async upkeep (takeOver, closing) {
+    /**
+     * Makes due jobs ready, and with `takeOver` those of dead processes.
+     *
+     * @param closing names whose jobs are taken once more to be set aside
+     */
+    async upkeep (takeOver: boolean, closing: readonly string[]): Promise<Upkeep> {
       const { rows: [row] } = await sql<{ over: number, given_up: number, aside: number, next_due: number | null }>`
         with due as (
           update tenantry_queue.job set start_after = created_on where name = ${queue} and id in (select id from tenantry_queue.job
@@ -167,21 +151,23 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
       return { takenOver: row?.over ?? 0, givenUp: row?.given_up ?? 0, setAside: row?.aside ?? 0, nextDue: row?.next_due ?? null }
     },
 
-    async renew (jobs) {
+    /** Renews the holds; resolves with the ids of those that this process still has. */
+    async renew (jobs: readonly JobAttempt[]): Promise<ReadonlySet<string>> {
       const { rows } = await sql<{ id: string }>`
         update tenantry_queue.job set expire_in = now() - started_on + ${lease} * interval '1 second'
         where ${isHeld(jobs)} returning id`.execute(db)
       return new Set(rows.map(({ id }) => id))
     },
 
-    async complete (jobs) {
+    async complete (jobs: readonly JobAttempt[]): Promise<void> {
       // They are done, even if another worker has taken them since.
       await sql`
         update tenantry_queue.job set state = 'completed', completed_on = now(), output = null
         where name = ${queue} and state = 'active' and id = any (${jobs.map(({ id }) => id)}::uuid[])`.execute(db)
     },
 
-    async fail (job, reason) {
+    /** Failed: retried, or failed for good; no effect if another process has it. */
+    async fail (job: JobAttempt, reason: object): Promise<void> {
       // The delay doubles with each attempt, and half of it is random, so that jobs that failed together do not return together.
       await sql`
         update tenantry_queue.job set output = ${JSON.stringify(reason)}::jsonb,
@@ -192,24 +178,28 @@ export function createJobStore (db: Kysely<SystemTables>): JobStore {
         where ${isHeld([job])}`.execute(db)
     },
 
-    async setAside (job) {
+    /** Failed for good, because processes ended while they ran it; no effect if another process has it. */
+    async setAside (job: JobAttempt): Promise<void> {
       await sql`update tenantry_queue.job set state = 'failed', completed_on = now(), output = ${setAsideOutput}::jsonb where ${isHeld([job])}`.execute(db)
     },
 
-    async handBack (jobs) {
+    /** Returns jobs to the queue for other workers. The attempt does not count. */
+    async handBack (jobs: readonly JobAttempt[]): Promise<void> {
       await sql`
         update tenantry_queue.job set state = 'retry', start_after = created_on, retry_count = greatest(retry_count - 1, 0),
           started_on = case when retry_count = 0 then null else started_on end
         where ${isHeld(jobs)}`.execute(db)
     },
 
-    async waiting (tenant, max, within = db) {
+    /** The number of a tenant's waiting jobs, counted up to `max`. */
+    async waiting (tenant: Owner, max: number, within = db): Promise<number> {
       const { rows: [row] } = await sql<{ jobs: number }>`select count(*)::int as jobs from (
         select from tenantry_queue.job where tenant_id = ${tenant} and state < 'active' limit ${max}::int) waiting`.execute(within)
       return row?.jobs ?? 0
     },
 
-    sweep: () =>
+    /** Removes old ended jobs. */
+    sweep: (): Promise<boolean> =>
       sweep(db, 'queue', [
         removal('tenantry_queue.job', sql`state > 'active' and state <> 'failed' and completed_on < now() - interval '25 hours'`),
         removal('tenantry_queue.job', sql`state = 'failed' and completed_on < now() - interval '14 days'`),

@@ -28,20 +28,6 @@ export interface WorkerParts {
   readonly log: FastifyBaseLogger
 }
 
-export interface Worker {
-  start(): void
-  /** There may be work. */
-  wake(): void
-  readonly running: number
-  /** It has looked for jobs in the last 15 seconds, or has not existed for longer. */
-  readonly working: boolean
-  /**
-   * Takes no more jobs, and waits for running ones until the deadline, in milliseconds of the process's clock; then ends them, and hands
-   * them back.
-   */
-  stop(deadline: number): Promise<void>
-}
-
 interface Running {
   readonly job: TakenJob
   readonly controller: AbortController
@@ -59,7 +45,7 @@ class AttemptEnded extends Error {
   }
 }
 
-export function createWorker ({ store, tasks, workers, log }: WorkerParts): Worker {
+export function createWorker ({ store, tasks, workers, log }: WorkerParts) {
   // Independently of its number of jobs and their durations, the other half is for others.
   const ofOneTenant = Math.ceil(workers / 2)
   const running = new Map<string, Running>()
@@ -86,6 +72,7 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   })
   const complete = together<TakenJob, void>((jobs) => store.complete(jobs))
 
+  /** There may be work. */
   function wake (): void {
     nextUpkeep = Math.min(nextUpkeep, lastUpkeep + upkeepPauseMs)
     poller.wake()
@@ -250,13 +237,18 @@ export function createWorker ({ store, tasks, workers, log }: WorkerParts): Work
   return {
     wake,
     start: poller.start,
-    get running () {
+    get running (): number {
       return running.size
     },
-    get working () {
+    /** It has looked for jobs in the last 15 seconds, or has not existed for longer. */
+    get working (): boolean {
       return performance.now() - lookedAt < unreachedMs
     },
-    async stop (deadline) {
+    /**
+     * Takes no more jobs, and waits for running ones until the deadline, in milliseconds of the process's clock; then ends them, and hands
+     * them back.
+     */
+    async stop (deadline: number): Promise<void> {
       draining.abort()
       const finished = async () => {
         await poller.ended()

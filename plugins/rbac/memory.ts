@@ -24,15 +24,6 @@ interface Holder {
   readonly weight: number
 }
 
-export interface RoleMemory {
-  /** The permissions of a user's roles; synchronous if they are cached. */
-  permissionsOf(tenant: Owner, sub: string): PermissionSet | Promise<PermissionSet>
-  /** The configured default role exists, or none is configured. */
-  hasDefaultRole(): Promise<boolean>
-  /** A role or an assignment has changed. */
-  clear(): void
-}
-
 export interface RoleMemoryParts {
   readonly store: Pick<RoleStore, 'everything' | 'roleIdsOf'>
   readonly db: Kysely<SystemTables>
@@ -42,7 +33,7 @@ export interface RoleMemoryParts {
   readonly defaultRole: string | undefined
 }
 
-export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryParts): RoleMemory {
+export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryParts) {
   const roles = createAsyncCache<Roles>({
     max: 1,
     async load () {
@@ -75,14 +66,17 @@ export function createRoleMemory ({ store, db, dbFor, defaultRole }: RoleMemoryP
   })
 
   return {
-    permissionsOf (tenant, sub) {
+    /** The permissions of a user's roles; synchronous if they are cached. */
+    permissionsOf (tenant: Owner, sub: string): PermissionSet | Promise<PermissionSet> {
       const holder = users.get(`${tenant}/${sub}`)
       return whenKnown(holder, ({ held }) => held)
     },
-    async hasDefaultRole () {
+    /** The configured default role exists, or none is configured. */
+    async hasDefaultRole (): Promise<boolean> {
       return defaultRole === undefined || (await roles.get('')).byDefault !== null
     },
-    clear () {
+    /** A role or an assignment has changed. */
+    clear (): void {
       // In this order: a user that is read from now on gets roles that are read from now on.
       roles.clear()
       users.clear()

@@ -5,6 +5,7 @@ import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
+import type { Page as PageRequest } from '../../lib/http/page.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import type { ErrorDetail } from '../../lib/validation/detail.js'
 import type { Page, PermissionRow, RoleRow, RoleStore, UserKey } from './store.js'
@@ -24,44 +25,8 @@ export interface NewRole {
 
 export type RoleChanges = Partial<NewRole>
 
-interface PageRequest {
-  readonly limit: number
-  readonly offset: number
-}
-
 /** Concurrent changes run one after another. Each change and its audit entry are written in one transaction. */
-export interface PlatformRoles {
-  /** By name. */
-  roles(page: PageRequest): Promise<Page<RoleRow>>
-  /** Throws `notFound`. */
-  role(id: string): Promise<RoleRow>
-  /** Throws `validationFailed` for permissions that do not exist, and `conflict` for a taken name or past 1,000 roles. */
-  createRole(role: NewRole, by: Actor): Promise<RoleRow>
-  /**
-   * Omitted members keep their values. Throws `notFound`, `validationFailed` and `conflict` as above, and `roleInUse` for a new
-   * name of the default role.
-   */
-  updateRole(id: string, changes: RoleChanges, by: Actor): Promise<RoleRow>
-  /** Removes the role, also from its users. Throws `notFound`, and `roleInUse` for the default role. */
-  deleteRole(id: string, by: Actor): Promise<void>
-  /** By name. */
-  permissions(page: PageRequest): Promise<Page<PermissionRow>>
-  /** Throws `conflict` for a taken name or past 5,000 permissions. */
-  createPermission(permission: Omit<NewRole, 'permissions'>, by: Actor): Promise<PermissionRow>
-  /** Also removes it from all roles. Throws `notFound`. */
-  deletePermission(id: string, by: Actor): Promise<void>
-  /**
-   * false if the user has the role already. Throws `notFound` for an unknown role, `tenantUnknown`, `tenantRequired` for a
-   * tenant's user without the tenant, and `conflict` past 100 roles.
-   */
-  assign(user: UserKey, roleId: string, by: Actor): Promise<boolean>
-  /** Throws `notFound` if the user does not have the role. */
-  unassign(user: UserKey, roleId: string, by: Actor): Promise<void>
-  /** The user's assigned roles, by name. */
-  rolesOf(user: UserKey): Promise<readonly RoleRow[]>
-  /** The user's permissions, sorted; those of the default role if no role is assigned. */
-  permissionsOf(user: UserKey): Promise<string[]>
-}
+export type PlatformRoles = ReturnType<typeof createPlatformRoles>
 
 export interface PlatformRolesParts {
   readonly store: RoleStore
@@ -73,7 +38,7 @@ export interface PlatformRolesParts {
   readonly now: () => number
 }
 
-export function createPlatformRoles ({ store, db, events, defaultRole, now }: PlatformRolesParts): PlatformRoles {
+export function createPlatformRoles ({ store, db, events, defaultRole, now }: PlatformRolesParts) {
   /**
    * Changes run one after another. Then every instance clears its cache of permissions. A change does not wait for a tenant's
    * turn, so a busy tenant cannot delay the removal of a role.
@@ -139,10 +104,13 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
   }
 
   return {
-    roles: (page) => store.roles(db, page),
-    role: (id) => found(db, id),
+    /** By name. */
+    roles: (page: PageRequest): Promise<Page<RoleRow>> => store.roles(db, page),
+    /** Throws `notFound`. */
+    role: (id: string): Promise<RoleRow> => found(db, id),
 
-    createRole: ({ name, description, permissions }, by) =>
+    /** Throws `validationFailed` for permissions that do not exist, and `conflict` for a taken name or past 1,000 roles. */
+    createRole: ({ name, description, permissions }: NewRole, by: Actor): Promise<RoleRow> =>
       change(async (transaction) => {
         await requireKnown(transaction, permissions)
         if (await store.isTaken(transaction, name)) throw nameTaken(name)
@@ -155,7 +123,11 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
         return found(transaction, id)
       }),
 
-    updateRole: (id, changes, by) =>
+    /**
+     * Omitted members keep their values. Throws `notFound`, `validationFailed` and `conflict` as above, and `roleInUse` for a new
+     * name of the default role.
+     */
+    updateRole: (id: string, changes: RoleChanges, by: Actor): Promise<RoleRow> =>
       change(async (transaction) => {
         const before = await found(transaction, id)
         const { name = before.name, description = before.description, permissions } = changes
@@ -170,7 +142,8 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
         return found(transaction, id)
       }),
 
-    deleteRole: (id, by) =>
+    /** Removes the role, also from its users. Throws `notFound`, and `roleInUse` for the default role. */
+    deleteRole: (id: string, by: Actor): Promise<void> =>
       change(async (transaction) => {
         const role = await found(transaction, id)
         refuseDefault(role)
@@ -178,9 +151,11 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
         await writeAudit(transaction, entry('rbac.role.delete', by, role.name, { id, users }))
       }),
 
-    permissions: (page) => store.permissions(db, page),
+    /** By name. */
+    permissions: (page: PageRequest): Promise<Page<PermissionRow>> => store.permissions(db, page),
 
-    createPermission: ({ name, description }, by) =>
+    /** Throws `conflict` for a taken name or past 5,000 permissions. */
+    createPermission: ({ name, description }: Omit<NewRole, 'permissions'>, by: Actor): Promise<PermissionRow> =>
       change(async (transaction) => {
         const made = await store.insertPermission(transaction, { name, description, at: new Date(now()) })
         if (made === undefined) throw failure('conflict', { message: `There is already a permission "${name}"` })
@@ -191,14 +166,19 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
         return made
       }),
 
-    deletePermission: (id, by) =>
+    /** Also removes it from all roles. Throws `notFound`. */
+    deletePermission: (id: string, by: Actor): Promise<void> =>
       change(async (transaction) => {
         const gone = await store.deletePermission(transaction, id)
         if (gone === undefined) throw failure('notFound')
         await writeAudit(transaction, entry('rbac.permission.delete', by, gone.name, { id, roles: gone.roles }))
       }),
 
-    async assign (user, roleId, by) {
+    /**
+     * false if the user has the role already. Throws `notFound` for an unknown role, `tenantUnknown`, `tenantRequired` for a
+     * tenant's user without the tenant, and `conflict` past 100 roles.
+     */
+    async assign (user: UserKey, roleId: string, by: Actor): Promise<boolean> {
       const tenant = user.tenant === platformRef ? await store.tenantOfUser(db, user.userId) : undefined
       if (tenant !== undefined) {
         throw failure('tenantRequired', {
@@ -208,16 +188,19 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
       return await change((transaction) => assign(transaction, user, roleId, by), user)
     },
 
-    unassign: (user, roleId, by) =>
+    /** Throws `notFound` if the user does not have the role. */
+    unassign: (user: UserKey, roleId: string, by: Actor): Promise<void> =>
       change(async (transaction) => {
         if (!await store.unassign(transaction, user, roleId)) throw failure('notFound', { message: 'The user does not have this role' })
         const role = await store.role(transaction, roleId)
         await writeAudit(transaction, entry('rbac.unassign', by, user.userId, { roleId, role: role?.name }, user.tenant))
       }, user),
 
-    rolesOf: (user) => store.rolesOf(db, user),
+    /** The user's assigned roles, by name. */
+    rolesOf: (user: UserKey): Promise<readonly RoleRow[]> => store.rolesOf(db, user),
 
-    async permissionsOf (user) {
+    /** The user's permissions, sorted; those of the default role if no role is assigned. */
+    async permissionsOf (user: UserKey): Promise<string[]> {
       const assigned = await store.rolesOf(db, user)
       const roles = assigned.length > 0 || defaultRole === undefined ? assigned : await store.rolesNamed(db, defaultRole)
       return [...new Set(roles.flatMap(({ permissions }) => permissions))].sort()

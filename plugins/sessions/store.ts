@@ -152,22 +152,19 @@ function milliseconds (column: ReturnType<typeof sql>) {
 
 export type ListOwner = Owner | `:${string}`
 
-export interface Owners {
-  of(user: { readonly sub: string, readonly tenant_id?: string | undefined }): ListOwner
-  /** The lists that a notice for the tenant may concern: the empty tenant stands for all lists without one. */
-  toldOf(tenant: Owner): readonly ListOwner[]
-}
+export type Owners = ReturnType<typeof createOwners>
 
 /** @param providers the names of the external providers, which precede the `sub` of their users */
-export function createOwners (providers: readonly string[]): Owners {
+export function createOwners (providers: readonly string[]) {
   const byProvider = new Map(providers.map((name) => [name, `:${name}` as const]))
   const others = [platformRef, ...byProvider.values()]
   return {
-    of (user) {
+    of (user: { readonly sub: string, readonly tenant_id?: string | undefined }): ListOwner {
       const tenant = tenantOfToken(user)
       if (tenant !== platformRef) return tenant
       return byProvider.get(user.sub.slice(0, Math.max(0, user.sub.indexOf(':')))) ?? platformRef
     },
-    toldOf: (tenant) => tenant === platformRef ? others : [tenant]
+    /** The lists that a notice for the tenant may concern: the empty tenant stands for all lists without one. */
+    toldOf: (tenant: Owner): readonly ListOwner[] => tenant === platformRef ? others : [tenant]
   }
 }

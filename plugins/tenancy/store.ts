@@ -28,25 +28,7 @@ export interface TenantList {
   readonly search?: string | undefined
 }
 
-export interface TenantStore {
-  find(id: Owner): Promise<TenantLookup>
-  list(list: TenantList): Promise<{ data: TenantRecord[], total: number }>
-  read(id: TenantId): Promise<TenantRecord | null>
-  /** null, without a write, if the id is taken. Waits for a concurrent write or removal of the tenant. */
-  insert(writer: Writer, tenant: { id: TenantId, name: string, plan: string }): Promise<TenantRecord | null>
-  /** null if it does not exist or is being deleted. */
-  update(writer: Writer, id: TenantId, changes: TenantChanges): Promise<TenantRecord | null>
-  /** Marks it as being deleted. Returns false if the tenant does not exist or is already marked. */
-  close(writer: Writer, id: TenantId): Promise<boolean>
-  /** Removes a marked tenant, and records its id and the time. Returns false if there is no such tenant. */
-  remove(writer: Writer, id: TenantId, at: Date): Promise<boolean>
-  /** The time of the last deletion of a tenant with the id. */
-  deletedAt(writer: Writer, id: TenantId): Promise<Date | null>
-  /** Ids of tenants that were deleted before that time and not created again, oldest first. */
-  longDeleted(before: Date, limit: number): Promise<TenantId[]>
-  /** Removes the record of a deletion, unless the tenant was created again or deleted later. */
-  forget(id: TenantId, before: Date): Promise<void>
-}
+export type TenantStore = ReturnType<typeof createTenantStore>
 
 const columns = ['id', 'name', 'plan', 'status', 'created_at'] as const
 
@@ -60,9 +42,9 @@ interface FoundRow {
   readonly deleted_at: Date | null
 }
 
-export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
+export function createTenantStore (db: Kysely<SystemTables>) {
   return {
-    async find (id) {
+    async find (id: Owner): Promise<TenantLookup> {
       const { rows: [row] } = await sql<FoundRow>`
         select t.name, t.plan, t.status, t.created_at, d.deleted_at,
           (select c.settings::text from tenantry.tenant_configs c where c.tenant_id = t.id order by c.version desc limit 1) as settings
@@ -71,7 +53,7 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
       const tenant = row === undefined || row.name === null ? null : tenantOf({ ...row, id, name: row.name }, row.settings)
       return Object.freeze({ tenant, deletedAt: row?.deleted_at ?? null, characters: row?.settings?.length ?? 0 })
     },
-    async list ({ limit, offset, status, plan, search }) {
+    async list ({ limit, offset, status, plan, search }: TenantList): Promise<{ data: TenantRecord[], total: number }> {
       const found = db.selectFrom('tenantry.tenants')
         .$if(status !== undefined, (query) => query.where('status', '=', status ?? 'active'))
         .$if(plan !== undefined, (query) => query.where('plan', '=', plan ?? ''))
@@ -82,26 +64,30 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
       ])
       return { data: rows.map(recordOf), total: Number(count.total) }
     },
-    async read (id) {
+    async read (id: TenantId): Promise<TenantRecord | null> {
       const row = await db.selectFrom('tenantry.tenants').select(columns).where('id', '=', id).executeTakeFirst()
       return row === undefined ? null : recordOf(row)
     },
-    async insert (writer, tenant) {
+    /** null, without a write, if the id is taken. Waits for a concurrent write or removal of the tenant. */
+    async insert (writer: Writer, tenant: { id: TenantId, name: string, plan: string }): Promise<TenantRecord | null> {
       const row = await writer.insertInto('tenantry.tenants').values(tenant).onConflict((conflict) => conflict.doNothing())
         .returning(columns).executeTakeFirst()
       return row === undefined ? null : recordOf(row)
     },
-    async update (writer, id, changes) {
+    /** null if it does not exist or is being deleted. */
+    async update (writer: Writer, id: TenantId, changes: TenantChanges): Promise<TenantRecord | null> {
       const row = await writer.updateTable('tenantry.tenants').set({ ...changes, updated_at: sql`now()` })
         .where('id', '=', id).where('status', '<>', 'deleting').returning(columns).executeTakeFirst()
       return row === undefined ? null : recordOf(row)
     },
-    async close (writer, id) {
+    /** Marks it as being deleted. Returns false if the tenant does not exist or is already marked. */
+    async close (writer: Writer, id: TenantId): Promise<boolean> {
       const row = await writer.updateTable('tenantry.tenants').set({ status: 'deleting', updated_at: sql`now()` }).where('id', '=', id)
         .where('status', '<>', 'deleting').returning('id').executeTakeFirst()
       return row !== undefined
     },
-    async remove (writer, id, at) {
+    /** Removes a marked tenant, and records its id and the time. Returns false if there is no such tenant. */
+    async remove (writer: Writer, id: TenantId, at: Date): Promise<boolean> {
       const row = await writer.deleteFrom('tenantry.tenants').where('id', '=', id).where('status', '=', 'deleting').returning('id')
         .executeTakeFirst()
       if (row === undefined) return false
@@ -113,16 +99,19 @@ export function createTenantStore (db: Kysely<SystemTables>): TenantStore {
         ).execute()
       return true
     },
-    async deletedAt (writer, id) {
+    /** The time of the last deletion of a tenant with the id. */
+    async deletedAt (writer: Writer, id: TenantId): Promise<Date | null> {
       const row = await writer.selectFrom('tenantry.deleted_tenants').select('deleted_at').where('id', '=', id).executeTakeFirst()
       return row?.deleted_at ?? null
     },
-    async longDeleted (before, limit) {
+    /** Ids of tenants that were deleted before that time and not created again, oldest first. */
+    async longDeleted (before: Date, limit: number): Promise<TenantId[]> {
       const rows = await db.selectFrom('tenantry.deleted_tenants as d').select('d.id').where('d.deleted_at', '<', before).where(notMade)
         .orderBy('d.deleted_at').limit(limit).execute()
       return rows.map(({ id }) => tenantIdOf(id))
     },
-    async forget (id, before) {
+    /** Removes the record of a deletion, unless the tenant was created again or deleted later. */
+    async forget (id: TenantId, before: Date): Promise<void> {
       await db.deleteFrom('tenantry.deleted_tenants as d').where('d.id', '=', id).where('d.deleted_at', '<', before).where(notMade)
         .execute()
     }

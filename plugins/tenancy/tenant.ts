@@ -50,16 +50,10 @@ const minWeight = 67_108_864 // bytes, for any number of tenants: room for a hun
 const shareOfTenant = 10_000 // bytes
 const retryAfter = { 'retry-after': '1' } // s
 
-export interface TenantMemory {
-  /** Synchronous if the id is cached. */
-  get(id: Owner): TenantLookup | Promise<TenantLookup>
-  /** Call it when the tenant of the id has changed. */
-  forget(id: Owner): void
-  clear(): void
-}
+export type TenantMemory = ReturnType<typeof createTenantMemory>
 
 /** @param max tenants at most; fewer if their settings take more than 10 KB each on average */
-export function createTenantMemory (find: (id: Owner) => Promise<TenantLookup>, max: number, now?: () => number): TenantMemory {
+export function createTenantMemory (find: (id: Owner) => Promise<TenantLookup>, max: number, now?: () => number) {
   // All loads start here, so that concurrent loads of an id share one.
   const lookups = createAsyncCache<TenantLookup, Owner>({
     max: maxLookups,
@@ -85,12 +79,14 @@ export function createTenantMemory (find: (id: Owner) => Promise<TenantLookup>, 
   }
 
   return {
-    get: (id) => known.touch(id) ?? lookUp(id),
-    forget (id) {
+    /** Synchronous if the id is cached. */
+    get: (id: Owner): TenantLookup | Promise<TenantLookup> => known.touch(id) ?? lookUp(id),
+    /** Call it when the tenant of the id has changed. */
+    forget (id: Owner): void {
       lookups.invalidate(id)
       known.invalidate(id)
     },
-    clear () {
+    clear (): void {
       lookups.clear()
       known.clear()
     }

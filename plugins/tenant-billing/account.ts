@@ -16,10 +16,7 @@ export interface Account {
   call<T>(options: Omit<PayprovCall, 'time'>, run: (polar: PayprovServices) => Promise<T>): Promise<T>
 }
 
-export interface Accounts {
-  /** Throws `secretRequired` if the tenant has no key, or if one of its secrets has expired, and `billingNotConfigured` without the SDK. */
-  open(tenant: Owner): Promise<Account>
-}
+export type Accounts = ReturnType<typeof createAccounts>
 
 export interface AccountOptions {
   /** Default: payprov's own address. */
@@ -28,9 +25,10 @@ export interface AccountOptions {
   readonly timeoutMs: number | undefined
 }
 
-export function createAccounts (secrets: Pick<Secrets, 'values' | 'accessed'>, { baseUrl, timeoutMs }: AccountOptions): Accounts {
+export function createAccounts (secrets: Pick<Secrets, 'values' | 'accessed'>, { baseUrl, timeoutMs }: AccountOptions) {
   return {
-    async open (tenant) {
+    /** Throws `secretRequired` without a key of the tenant, or with an expired one, and `billingNotConfigured` without the SDK. */
+    async open (tenant: Owner): Promise<Account> {
       const values = await secrets.values(tenant)
       const accessToken = valueOf(values, keySecret)
       if (accessToken === undefined) throw secretRequired(keySecret, 'is missing')

@@ -25,17 +25,7 @@ export interface Request extends IdempotencyKey {
  * The tenant is the first argument. All throw `secretRequired` without a key of the tenant, `providerKeyRefused` for a key that
  * payprov refuses, and the errors of calls to payprov.
  */
-export interface TenantBilling {
-  products(tenant: Owner, cursor?: string): Promise<ProviderPage<Product>>
-  createProduct(tenant: Owner, product: NewProduct, request: Request): Promise<Product>
-  /** Throws `notFound` if no product has the price. */
-  createCheckout(tenant: Owner, checkout: NewCheckout, request: Request): Promise<Checkout>
-  customers(tenant: Owner, cursor?: string): Promise<ProviderPage<Customer>>
-  customerState(tenant: Owner, id: string): Promise<CustomerState>
-  subscriptions(tenant: Owner, cursor?: string): Promise<ProviderPage<Subscription>>
-  /** Repeated calls have the same result. */
-  cancel(tenant: Owner, id: string, atPeriodEnd: boolean, request: Request): Promise<Canceled>
-}
+export type TenantBilling = ReturnType<typeof createTenantBilling>
 
 export interface TenantBillingParts {
   readonly accounts: Accounts
@@ -58,7 +48,7 @@ const listCustomers: Listing<Customer> = async ({ customers }, page) =>
 const listSubscriptions: Listing<Subscription> = async ({ subscriptions }, page) =>
   subscriptionsOf(await subscriptions.list({ sorting: ['started_at'], page, limit: pageSize }))
 
-export function createTenantBilling ({ accounts, places, dbFor, log, now }: TenantBillingParts): TenantBilling {
+export function createTenantBilling ({ accounts, places, dbFor, log, now }: TenantBillingParts) {
   /** Runs the work with the tenant's account, in one of its slots. */
   function on<T> (tenant: Owner, work: (account: Account) => Promise<T>): Promise<T> {
     return places.run(tenant, async () => await work(await accounts.open(tenant)))
@@ -102,11 +92,16 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
   }
 
   return {
-    products: (tenant, cursor) => list(tenant, 'products', cursor, listProducts),
-    customers: (tenant, cursor) => list(tenant, 'customers', cursor, listCustomers),
-    subscriptions: (tenant, cursor) => list(tenant, 'subscriptions', cursor, listSubscriptions),
+    products: (tenant: Owner, cursor?: string): Promise<ProviderPage<Product>> => list(tenant, 'products', cursor, listProducts),
+    customers: (tenant: Owner, cursor?: string): Promise<ProviderPage<Customer>> => list(tenant, 'customers', cursor, listCustomers),
+    subscriptions: (tenant: Owner, cursor?: string): Promise<ProviderPage<Subscription>> =>
+      list(tenant, 'subscriptions', cursor, listSubscriptions),
 
-    async createProduct (tenant, { name, description = null, prices }, { actor, idempotencyKey, isCallers }) {
+    async createProduct (
+      tenant: Owner,
+      { name, description = null, prices }: NewProduct,
+      { actor, idempotencyKey, isCallers }: Request
+    ): Promise<Product> {
       const product = {
         name,
         description,
@@ -128,7 +123,12 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
         }))
     },
 
-    async createCheckout (tenant, { productPriceId, customerEmail, successUrl, cancelUrl }, { actor, idempotencyKey }) {
+    /** Throws `notFound` if no product has the price. */
+    async createCheckout (
+      tenant: Owner,
+      { productPriceId, customerEmail, successUrl, cancelUrl }: NewCheckout,
+      { actor, idempotencyKey }: Request
+    ): Promise<Checkout> {
       checkUrl(successUrl, 'successUrl')
       checkUrl(cancelUrl, 'cancelUrl')
       return await on(tenant, async (account) => {
@@ -141,7 +141,7 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
       })
     },
 
-    customerState: (tenant, id) =>
+    customerState: (tenant: Owner, id: string): Promise<CustomerState> =>
       on(tenant, async (account) => {
         const { customerId, active } = await read(account, async ({ customers }) => stateOf(await customers.getState(id)))
         const names = await productNames(account, active.map(({ productId }) => productId))
@@ -152,7 +152,8 @@ export function createTenantBilling ({ accounts, places, dbFor, log, now }: Tena
         }
       }),
 
-    cancel: (tenant, id, atPeriodEnd, { actor, idempotencyKey }) =>
+    /** Repeated calls have the same result. */
+    cancel: (tenant: Owner, id: string, atPeriodEnd: boolean, { actor, idempotencyKey }: Request): Promise<Canceled> =>
       on(tenant, (account) => {
         return audited(tenant, { action: 'tenant_billing.subscription.cancel', actor, target: id, details: { atPeriodEnd } }, () =>
           cancelOnce(account, id, atPeriodEnd, idempotencyKey))

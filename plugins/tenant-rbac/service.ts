@@ -22,20 +22,10 @@ export type RoleChanges = Partial<Omit<Role, 'name'>>
  * Every change throws `roleInvalid` for invalid roles, `grantExceeds` if it gives a permission that its author does not hold,
  * and `tenantUnknown`. Of two concurrent changes the second is checked against the result of the first.
  */
-export interface TenantRbac {
-  read(tenant: Owner): Promise<RbacConfig>
-  /** Replaces the whole configuration; throws `preconditionFailed` if the current one does not meet `match`. */
-  replace(tenant: Owner, config: RbacConfig, author: Author, match?: Precondition): Promise<RbacConfig>
-  /** Throws `conflict` for a taken name. */
-  create(tenant: Owner, role: Role, author: Author): Promise<void>
-  /** Omitted members keep their values. Throws `notFound`. */
-  update(tenant: Owner, name: string, changes: RoleChanges, author: Author): Promise<Role>
-  /** Throws `notFound`, and `roleInUse` if other roles inherit from it, or if it is the default role. */
-  delete(tenant: Owner, name: string, author: Author): Promise<void>
-}
+export type TenantRbac = ReturnType<typeof createTenantRbac>
 
 /** `dbFor`: for queries of a tenant's endpoints. */
-export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tenant: Owner) => Kysely<SystemTables>): TenantRbac {
+export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   async function edit (
     tenant: Owner,
     { held, actor }: Author,
@@ -55,9 +45,10 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
   }
 
   return {
-    read: (tenant) => store.read(tenant, dbFor(tenant)),
+    read: (tenant: Owner): Promise<RbacConfig> => store.read(tenant, dbFor(tenant)),
 
-    async replace (tenant, config, author, match) {
+    /** Replaces the whole configuration; throws `preconditionFailed` if the current one does not meet `match`. */
+    async replace (tenant: Owner, config: RbacConfig, author: Author, match?: Precondition): Promise<RbacConfig> {
       const { enabled, defaultRole, roles } = config
       await edit(
         tenant,
@@ -71,14 +62,16 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
       return config
     },
 
-    async create (tenant, role, author) {
+    /** Throws `conflict` for a taken name. */
+    async create (tenant: Owner, role: Role, author: Author): Promise<void> {
       await edit(tenant, author, { action: 'role.create', target: role.name, details: toldOf(role) }, (before) => {
         if (before.roles.has(role.name)) throw failure('conflict', { message: `There is already a role "${role.name}"` })
         return withRole(before, role)
       })
     },
 
-    async update (tenant, name, changes, author) {
+    /** Omitted members keep their values. Throws `notFound`. */
+    async update (tenant: Owner, name: string, changes: RoleChanges, author: Author): Promise<Role> {
       let updated: Role | undefined
       await edit(tenant, author, { action: 'role.update', target: name, details: toldOf(changes) }, (before) => {
         updated = { ...roleOf(before, name), ...changes }
@@ -88,7 +81,8 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
       return updated
     },
 
-    async delete (tenant, name, author) {
+    /** Throws `notFound`, and `roleInUse` if other roles inherit from it, or if it is the default role. */
+    async delete (tenant: Owner, name: string, author: Author): Promise<void> {
       await edit(tenant, author, { action: 'role.delete', target: name }, (before) => {
         roleOf(before, name)
         const child = [...before.roles.values()].find(({ parentRole }) => parentRole === name)

@@ -42,29 +42,13 @@ export interface Counts {
 
 export const noFigures: Figures = { day: '', tenants: [], since: [], calls: [], bandwidth: [], freed: [] }
 
-export interface WaitingCounts {
-  /** Counts a request of the tenant, and the bytes of its bodies. */
-  request(tenant: Pick<Tenant, 'id' | 'createdAt'>, bytes: number): void
-  /**
-   * The entry to add to now; undefined if nothing is counted: for a deleted tenant, and while too many entries wait. If
-   * `since` is null, the entry of any tenant of this id is used.
-   */
-  of(tenant: Owner, since: number | null): Counts | undefined
-  /** Whether the tenant has figures of today. */
-  has(tenant: Owner): boolean
-  /** Removes and returns figures of one day, up to this number of entries; `more` if others are left. */
-  take(entries: number): { figures: Figures, more: boolean }
-  /** Entries: a tenant on a day. */
-  readonly size: number
-  /** The number of entries dropped since the last call, because too many were waiting. */
-  dropped(): number
-}
+export type WaitingCounts = ReturnType<typeof createCounts>
 
 export function add (sum: number, amount: number): number {
   return Math.min(sum + amount, maxAmount)
 }
 
-export function createCounts (now: () => number, max = maxEntries): WaitingCounts {
+export function createCounts (now: () => number, max = maxEntries) {
   const days = new Map<string, Map<Owner, Counts>>()
   let today = new Map<Owner, Counts>()
   let [start, end] = [0, 0] // of today
@@ -114,6 +98,10 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
     return figures
   }
 
+  /**
+   * The entry to add to now; undefined if nothing is counted: for a deleted tenant, and while too many entries wait. If
+   * `since` is null, the entry of any tenant of this id is used.
+   */
   function of (tenant: Owner, since: number | null): Counts | undefined {
     const at = now()
     if (at < start || at >= end) turn(at)
@@ -128,28 +116,33 @@ export function createCounts (now: () => number, max = maxEntries): WaitingCount
   }
 
   return {
-    request ({ id, createdAt }, bytes) {
+    /** Counts a request of the tenant, and the bytes of its bodies. */
+    request ({ id, createdAt }: Pick<Tenant, 'id' | 'createdAt'>, bytes: number): void {
       const counts = of(id, createdAt.getTime())
       if (counts === undefined) return
       counts.calls = add(counts.calls, 1)
       counts.bandwidth = add(counts.bandwidth, bytes)
     },
     of,
-    has (tenant) {
+    /** Whether the tenant has figures of today. */
+    has (tenant: Owner): boolean {
       const at = now()
       return at >= start && at < end && today.has(tenant)
     },
-    take (entries) {
+    /** Removes and returns figures of one day, up to this number of entries; `more` if others are left. */
+    take (entries: number): { figures: Figures, more: boolean } {
       for (const [day, counted] of days) {
         if (counted.size > 0) return { figures: remove(day, counted, entries), more: size > 0 }
         if (counted !== today) days.delete(day)
       }
       return { figures: noFigures, more: false }
     },
-    get size () {
+    /** Entries: a tenant on a day. */
+    get size (): number {
       return size
     },
-    dropped () {
+    /** The number of entries dropped since the last call, because too many were waiting. */
+    dropped (): number {
       const count = dropped
       dropped = 0
       return count

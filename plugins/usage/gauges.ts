@@ -11,19 +11,7 @@ import type { GaugeValue, UsageStore } from './store.js'
 
 const maxTaken = 1000 // per transaction
 
-export interface Gauges {
-  /** Admits one more resource, over all instances. Rejects with `planLimit`, `tenantUnknown`. */
-  take(tenant: Owner, gauge: Gauge): Promise<void>
-  give(tenant: Owner, gauge: Gauge): void
-  isChanged(): boolean
-  /** The changed values that are not written yet. One batch at a time: `written` or `rewrite` ends it. */
-  changed(): GaugeValue[]
-  /** Call it when the last batch is written. */
-  written(): void
-  /** Call it when the database may have wrong values: all values are written again. */
-  rewrite(): void
-  readonly size: number
-}
+export type Gauges = ReturnType<typeof createGauges>
 
 export interface GaugesParts {
   readonly store: Pick<UsageStore, 'take'>
@@ -55,7 +43,7 @@ interface Waiter {
 /** Settles each waiting call, in order. */
 type Settle = (waiter: Waiter, index: number) => void
 
-export function createGauges ({ store, instance, plans, registered, notices }: GaugesParts): Gauges {
+export function createGauges ({ store, instance, plans, registered, notices }: GaugesParts) {
   const cells = new Map<string, Cell>()
   let handedOut: Cell[] = []
   let writes = 0
@@ -115,14 +103,15 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
   }
 
   return {
-    take (tenant, gauge) {
+    /** Admits one more resource, over all instances. Rejects with `planLimit`, `tenantUnknown`. */
+    take (tenant: Owner, gauge: Gauge): Promise<void> {
       const cell = cellOf(tenant, gauge)
       return new Promise((resolve, reject) => {
         cell.waiting.push({ admit: resolve, refuse: reject })
         if (!cell.taking) admitAll(cell).catch(reject)
       })
     },
-    give (tenant, gauge) {
+    give (tenant: Owner, gauge: Gauge): void {
       const cell = cells.get(`${gauge} ${tenant}`)
       if (cell === undefined) return
       if (cell.stale > 0) {
@@ -133,11 +122,12 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
         cell.changed = true
       }
     },
-    isChanged () {
+    isChanged (): boolean {
       for (const { changed, taking } of cells.values()) if (changed && !taking) return true
       return false
     },
-    changed () {
+    /** The changed values that are not written yet. One batch at a time: `written` or `rewrite` ends it. */
+    changed (): GaugeValue[] {
       handedOut = []
       for (const cell of cells.values()) {
         // While an admission runs, it writes the value itself. Releases wait for it.
@@ -147,15 +137,17 @@ export function createGauges ({ store, instance, plans, registered, notices }: G
       }
       return handedOut.map(({ tenant, since, gauge, held }) => ({ tenant, since, gauge, value: held, written: ++writes }))
     },
-    written () {
+    /** Call it when the last batch is written. */
+    written (): void {
       for (const cell of handedOut) forgetIdle(cell)
       handedOut = []
     },
-    rewrite () {
+    /** Call it when the database may have wrong values: all values are written again. */
+    rewrite (): void {
       for (const cell of cells.values()) cell.changed = true
       handedOut = []
     },
-    get size () {
+    get size (): number {
       return cells.size
     }
   }

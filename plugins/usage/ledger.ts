@@ -24,18 +24,7 @@ export interface LedgerParts {
   readonly log: FastifyBaseLogger
 }
 
-export interface Ledger {
-  /** Writes all counts until now. Rejects if that fails; the counts are kept and tried again. Concurrent calls share a write. */
-  flush(): Promise<void>
-  /** Resolves when the database has a row for the instance; at once if it already does. */
-  registered(): void | Promise<void>
-  /** Starts to write every second. */
-  start(): void
-  /** Writes the rest, and ends the open reservations and resources of the instance. */
-  close(): Promise<void>
-}
-
-export function createLedger ({ store, instance, counts, gauges, settleLate, log }: LedgerParts): Ledger {
+export function createLedger ({ store, instance, counts, gauges, settleLate, log }: LedgerParts) {
   /** The batch that was sent and is not confirmed. */
   let pending: Batch | null = null
   let batches = 0
@@ -111,14 +100,18 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
   }
 
   return {
+    /** Writes all counts until now. Rejects if that fails; the counts are kept and tried again. Concurrent calls share a write. */
     flush,
-    registered () {
+    /** Resolves when the database has a row for the instance; at once if it already does. */
+    registered (): void | Promise<void> {
       if (isKnown) return
       isBeatDue = true
       return flush()
     },
+    /** Starts to write every second. */
     start,
-    async close () {
+    /** Writes the rest, and ends the open reservations and resources of the instance. */
+    async close (): Promise<void> {
       closed = true
       clearTimeout(timer)
       await beating

@@ -23,13 +23,7 @@ const keptFor = 62 * dayMs // the longest period and the one after it
 /** Monthly counts send one notice a month, gauges one a day. */
 const monthly: ReadonlySet<Reserved | Gauge> = new Set(['llm_tokens', 'ai_cost'])
 
-export interface Notices {
-  /** An operation was refused. Returns at once, and never throws. */
-  reached(tenant: Owner, metric: Reserved | Gauge, plan: Plan): void
-  sweep(): Promise<void>
-  /** Resolves when all started writes have ended. */
-  close(): Promise<void>
-}
+export type Notices = ReturnType<typeof createNotices>
 
 export interface NoticesParts {
   /** Returns null without the plugin webhooks. */
@@ -42,7 +36,7 @@ export interface NoticesParts {
   readonly log: Pick<FastifyBaseLogger, 'warn'>
 }
 
-export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesParts): Notices {
+export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesParts) {
   const sent = new LRUCache<string, true>(lruOptions(maxRemembered))
   const writing = new Set<Promise<void>>()
 
@@ -68,7 +62,8 @@ export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesP
   }
 
   return {
-    reached (tenant, metric, plan) {
+    /** An operation was refused. Returns at once, and never throws. */
+    reached (tenant: Owner, metric: Reserved | Gauge, plan: Plan): void {
       const events = emitter()
       if (events === null) return
       const day = dayOf(now())
@@ -84,10 +79,11 @@ export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesP
         .finally(() => writing.delete(written))
       writing.add(written)
     },
-    async sweep () {
+    async sweep (): Promise<void> {
       await sweep(db, 'tenantry.usage_notices.sweep', [removal('tenantry.usage_notices', sql`at < ${new Date(now() - keptFor)}`)])
     },
-    async close () {
+    /** Resolves when all started writes have ended. */
+    async close (): Promise<void> {
       await Promise.all(writing)
     }
   }

@@ -41,14 +41,6 @@ export interface JointReservation {
 /** Whole numbers of tokens, and of millionths of a USD. */
 export type Amounts = { readonly [counter in Exclude<Reserved, 'storage_bytes'>]?: number }
 
-export interface Reservations {
-  reserve(tenant: Owner, counter: Reserved, amount: number): Promise<Reservation>
-  reserveAll(tenant: Owner, amounts: Amounts): Promise<JointReservation>
-  /** Ends reservations whose settlement or release could not be written. */
-  settleLate(): Promise<void>
-  readonly late: number
-}
-
 export interface ReservationsParts {
   readonly store: Pick<UsageStore, 'reserve' | 'settle'>
   readonly instance: string
@@ -61,7 +53,7 @@ export interface ReservationsParts {
   readonly log: FastifyBaseLogger
 }
 
-export function createReservations ({ store, instance, plans, registered, notices, now, log }: ReservationsParts): Reservations {
+export function createReservations ({ store, instance, plans, registered, notices, now, log }: ReservationsParts) {
   /** The used amount of each counter, null for nothing. */
   const late = new Map<string, number | null>()
 
@@ -130,11 +122,11 @@ export function createReservations ({ store, instance, plans, registered, notice
   }
 
   return {
-    async reserve (tenant, counter, amount) {
+    async reserve (tenant: Owner, counter: Reserved, amount: number): Promise<Reservation> {
       const [id = ''] = await place(tenant, counter === 'storage_bytes' ? total : dayOf(now()), [{ counter, amount }])
       return reservation(tenant, id)
     },
-    async reserveAll (tenant, amounts) {
+    async reserveAll (tenant: Owner, amounts: Amounts): Promise<JointReservation> {
       const asked = summed.flatMap((counter) => amounts[counter] === undefined ? [] : [{ counter, amount: amounts[counter] }])
       const ids = await place(tenant, dayOf(now()), asked)
       let ended: Promise<void> | undefined
@@ -150,14 +142,15 @@ export function createReservations ({ store, instance, plans, registered, notice
         }
       }
     },
-    async settleLate () {
+    /** Ends reservations whose settlement or release could not be written. */
+    async settleLate (): Promise<void> {
       while (late.size > 0) {
         const endings = [...late].slice(0, maxSettled).map(([id, amount]): Ending => ({ id, amount }))
         await store.settle(endings, serverRef)
         for (const { id } of endings) late.delete(id)
       }
     },
-    get late () {
+    get late (): number {
       return late.size
     }
   }

@@ -34,25 +34,7 @@ export interface Author {
 }
 
 /** Throws `notFound` for users that the tenant does not have. */
-export interface UserAdministration {
-  list(tenant: Owner, filter: UserFilter, page: Page): Promise<{ data: User[], total: number }>
-  read(tenant: Owner, id: string): Promise<User>
-  /**
-   * A new role ends the user's tokens; a disabled user also loses sessions, API keys and invitations. Throws `forbidden` for
-   * the caller itself, `grantExceeds`, and `stateConflict` for the last administrator.
-   */
-  update(tenant: Owner, id: string, changes: UserChanges, author: Author): Promise<User>
-  /** Throws the same errors as `update`. */
-  delete(tenant: Owner, id: string, author: Author): Promise<void>
-  /** Sends a link to a new user. Throws `mailNotConfigured`, `grantExceeds`, `conflict`, `tooManyAttempts`, `tenantUnknown`. */
-  invite(
-    tenant: Owner,
-    invited: { readonly email: string, readonly role?: string | undefined },
-    author: Author
-  ): Promise<{ id: string, expiresAt: Date }>
-  /** Creates the user of an invitation. Throws `linkInvalid`, `validationFailed`, `conflict`. */
-  accept(token: LinkToken, password: string, actor: Actor): Promise<LoggedIn>
-}
+export type UserAdministration = ReturnType<typeof createUserAdministration>
 
 export interface AdministrationParts {
   readonly store: UserStore
@@ -68,7 +50,7 @@ export interface AdministrationParts {
 
 export function createUserAdministration (
   { store, users, sessions, auth, mail, attemptsOf, dbFor, now }: AdministrationParts
-): UserAdministration {
+) {
   const at = () => new Date(now())
 
   /** Throws `grantExceeds` unless the author holds all permissions of the role. */
@@ -151,17 +133,24 @@ export function createUserAdministration (
   }
 
   return {
-    list: (tenant, filter, page) => store.list(tenant, filter, page),
+    list: (tenant: Owner, filter: UserFilter, page: Page): Promise<{ data: User[], total: number }> => store.list(tenant, filter, page),
 
-    async read (tenant, id) {
+    async read (tenant: Owner, id: string): Promise<User> {
       const user = await users.find(tenant, id)
       if (user === null) throw failure('notFound')
       return user
     },
 
-    update: async (tenant, id, given, author) => await changed(tenant, await allowed(tenant, id, given, author), given, author),
+    /**
+     * A new role ends the user's tokens; a disabled user also loses sessions, API keys and invitations. Throws `forbidden` for
+     * the caller itself, `grantExceeds`, and `stateConflict` for the last administrator.
+     */
+    async update (tenant: Owner, id: string, given: UserChanges, author: Author): Promise<User> {
+      return await changed(tenant, await allowed(tenant, id, given, author), given, author)
+    },
 
-    async delete (tenant, id, author) {
+    /** Throws the same errors as `update`. */
+    async delete (tenant: Owner, id: string, author: Author): Promise<void> {
       const known = await allowed(tenant, id, {}, author)
       await sessions.changeUsers(tenant, async (writer, end) => {
         const user = await locked(writer, known, { status: 'disabled' }, author)
@@ -172,7 +161,12 @@ export function createUserAdministration (
       })
     },
 
-    async invite (tenant, { email: given, role = defaultRole }, author) {
+    /** Sends a link to a new user. Throws `mailNotConfigured`, `grantExceeds`, `conflict`, `tooManyAttempts`, `tenantUnknown`. */
+    async invite (
+      tenant: Owner,
+      { email: given, role = defaultRole }: { readonly email: string, readonly role?: string | undefined },
+      author: Author
+    ): Promise<{ id: string, expiresAt: Date }> {
       if (mail === null) throw failure('mailNotConfigured')
       mail.requireConfigured()
       const email = given.toLowerCase()
@@ -193,7 +187,8 @@ export function createUserAdministration (
       return { id, expiresAt }
     },
 
-    async accept (token, password, actor) {
+    /** Creates the user of an invitation. Throws `linkInvalid`, `validationFailed`, `conflict`. */
+    async accept (token: LinkToken, password: string, actor: Actor): Promise<LoggedIn> {
       const { tenant } = token
       if (mail === null || !await mail.links.isValid('invite', token)) throw failure('linkInvalid')
       const hash = await users.hashPassword(tenant, password)

@@ -33,14 +33,6 @@ export interface DispatcherParts {
   readonly now: () => number
 }
 
-export interface Dispatcher {
-  start(): void
-  /** There may be something to do. */
-  wake(): void
-  /** Takes no more, and waits for running attempts until the deadline, of `performance.now()`; then ends them, and hands them back. */
-  stop(deadline: number): Promise<void>
-}
-
 /** Running attempts, by line. */
 type Counts = Map<string, number>
 
@@ -49,7 +41,7 @@ interface Running {
   readonly done: Promise<void>
 }
 
-export function createDispatcher ({ db, subscribers, send, log, now }: DispatcherParts): Dispatcher {
+export function createDispatcher ({ db, subscribers, send, log, now }: DispatcherParts) {
   const holder = randomUUID()
   const running = new Map<string, Running>()
   const ofTenant: Counts = new Map()
@@ -138,15 +130,17 @@ export function createDispatcher ({ db, subscribers, send, log, now }: Dispatche
   }
 
   return {
-    wake () {
+    /** There may be something to do. */
+    wake (): void {
       fanning.wake()
       taking.wake()
     },
-    start () {
+    start (): void {
       fanning.start()
       taking.start()
     },
-    async stop (deadline) {
+    /** Takes no more, and waits for running attempts until the deadline, of `performance.now()`; then ends them, and hands them back. */
+    async stop (deadline: number): Promise<void> {
       draining.abort()
       const finished = async () => {
         await Promise.all([fanning.ended(), taking.ended()])

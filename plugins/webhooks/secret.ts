@@ -14,11 +14,7 @@ const bytes = 32
 const maxKept = 1000
 const maxAgeMs = 60_000
 
-export interface SigningSecrets {
-  /** `whsec_<base64>`; created if the owner has none. Throws `tenantUnknown`, and SecretUnreadable without the master key. */
-  of(tenant: Owner): Promise<string>
-  close(): void
-}
+export type SigningSecrets = ReturnType<typeof createSigningSecrets>
 
 export function createSigningSecrets (
   { db, events, cipher, now }: {
@@ -27,7 +23,7 @@ export function createSigningSecrets (
     readonly cipher: SecretCipher,
     readonly now: () => number
   }
-): SigningSecrets {
+) {
   const cache = createAsyncCache<{ readonly secret: string }, Owner>({
     max: maxKept,
     maxAgeMs,
@@ -51,11 +47,12 @@ export function createSigningSecrets (
   }
 
   return {
-    async of (tenant) {
+    /** `whsec_<base64>`; created if the owner has none. Throws `tenantUnknown`, and SecretUnreadable without the master key. */
+    async of (tenant: Owner): Promise<string> {
       const { secret } = await cache.get(tenant)
       return secret
     },
-    close () {
+    close (): void {
       for (const end of ends) end()
     }
   }

@@ -18,15 +18,7 @@ export interface Subscribers extends Pick<VersionedWebhooks, 'webhooks'> {
   readonly entities: boolean
 }
 
-export interface SubscriberDirectory {
-  readonly platform: Subscribers
-  /** Synchronous if they are cached. */
-  of(tenant: Owner): Subscribers | Promise<Subscribers>
-  /** Within a transaction of the caller: listeners that are not cached are read with it, and not cached. */
-  within(transaction: Kysely<SystemTables>, tenant: Owner): Subscribers | Promise<Subscribers>
-  forget(tenant: Owner): void
-  close(): void
-}
+export type SubscriberDirectory = ReturnType<typeof createSubscriberDirectory>
 
 export interface SubscriberDirectoryOptions {
   readonly platform: readonly CompiledOutboundWebhook[]
@@ -36,8 +28,8 @@ export interface SubscriberDirectoryOptions {
   readonly events: Events
 }
 
-export function createSubscriberDirectory ({ platform, tenants, db, events }: SubscriberDirectoryOptions): SubscriberDirectory {
-  const own = { ...subscribersOf({ version: 0, webhooks: platform }), version: null }
+export function createSubscriberDirectory ({ platform, tenants, db, events }: SubscriberDirectoryOptions) {
+  const own: Subscribers = { ...subscribersOf({ version: 0, webhooks: platform }), version: null }
   const cache = createAsyncCache<Subscribers, Owner>({ max: maxTenants, load: (tenant) => read(tenant, db) })
   const ends = [
     events.on('config', (tenant) => cache.invalidate(tenant)),
@@ -56,10 +48,13 @@ export function createSubscriberDirectory ({ platform, tenants, db, events }: Su
 
   return {
     platform: own,
-    of: (tenant) => hasNone(tenant) ? unasked : cache.get(tenant),
-    within: (transaction, tenant) => hasNone(tenant) ? unasked : cache.peek(tenant) ?? read(tenant, transaction),
-    forget: (tenant) => cache.invalidate(tenant),
-    close () {
+    /** Synchronous if they are cached. */
+    of: (tenant: Owner): Subscribers | Promise<Subscribers> => hasNone(tenant) ? unasked : cache.get(tenant),
+    /** Within a transaction of the caller: listeners that are not cached are read with it, and not cached. */
+    within: (transaction: Kysely<SystemTables>, tenant: Owner): Subscribers | Promise<Subscribers> =>
+      hasNone(tenant) ? unasked : cache.peek(tenant) ?? read(tenant, transaction),
+    forget: (tenant: Owner) => cache.invalidate(tenant),
+    close (): void {
       for (const end of ends) end()
     }
   }

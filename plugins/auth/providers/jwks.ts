@@ -57,18 +57,9 @@ export interface JwksOptions {
   readonly onError: (error: unknown) => void
 }
 
-export interface Jwks {
-  /**
-   * The key of a token, at once if it is known. Throws, or rejects with, `tokenInvalid` for an unknown key, and
-   * `identityProviderUnavailable` if the keys cannot be read, or too many requests wait for them.
-   */
-  find(algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | Promise<KeyObject>
-  /** Reads the keys again in the background, if they are old enough. */
-  renew(): void
-  close(): void
-}
+export type Jwks = ReturnType<typeof createJwks>
 
-export function createJwks ({ address, algorithms, now, onChange, onError }: JwksOptions): Jwks {
+export function createJwks ({ address, algorithms, now, onChange, onError }: JwksOptions) {
   let keys: KeySet | null = null
   let readAt = -Infinity
   let askedAt = -Infinity
@@ -105,6 +96,7 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
     return passed >= ms || passed < 0
   }
 
+  /** Reads the keys again in the background, if they are old enough. */
   function renew (): void {
     if (keys !== null && hasPassed(renewAfter, readAt) && hasPassed(searchPause, askedAt)) ask()
   }
@@ -123,7 +115,11 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
   }
 
   return {
-    find (algorithm, kid) {
+    /**
+     * The key of a token, at once if it is known. Throws, or rejects with, `tokenInvalid` for an unknown key, and
+     * `identityProviderUnavailable` if the keys cannot be read, or too many requests wait for them.
+     */
+    find (algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | Promise<KeyObject> {
       if (keys === null) {
         if (asking === null && !hasPassed(retryPause, askedAt)) throw unavailable(retryPause / 1000)
         return search(algorithm, kid)
@@ -137,7 +133,7 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
       return search(algorithm, kid)
     },
     renew,
-    close () {
+    close (): void {
       closed = true
       stop?.abort(new Error('the server is stopping'))
     }
