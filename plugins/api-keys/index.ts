@@ -1,4 +1,5 @@
 /** API keys of tenants: the header `x-api-key`, and the endpoints under `/tenant/api-keys`. */
+import { createUseCounter } from '../../lib/concurrency/use-counter.js'
 import { definePlugin, requireSameContext } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
 import { callback } from '../../lib/plugin/options.js'
@@ -9,7 +10,6 @@ import { createKeyMemory } from './memory.js'
 import { apiKeyRoutes } from './routes.js'
 import { createApiKeys } from './service.js'
 import { createApiKeyStore } from './store.js'
-import { createKeyUses } from './uses.js'
 
 export interface ApiKeysOptions {
   /** The clock, in milliseconds since 1970. Default: the system's. */
@@ -24,7 +24,7 @@ export default definePlugin<ApiKeysOptions>({
   setup (app, { now = Date.now }) {
     const { db, engine, events, log, tenancy } = app
     const store = createApiKeyStore(db)
-    const uses = createKeyUses((added) => store.writeUses(added), log)
+    const uses = createUseCounter({ keys: 'API keys', flushAfter: 60_000, maxKeys: 10_000, write: (added) => store.writeUses(added), log })
     const memory = createKeyMemory({ maxTenants: tenancy.maxRemembered, store, uses, now })
     requireSameContext(app, 'auth', 'api-keys')
     app.decorate('apiKeys', { find: memory.find, recall: memory.recall })

@@ -6,12 +6,12 @@ import { timingSafeEqual } from 'node:crypto'
 import { LRUCache } from 'lru-cache'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { lruOptions } from '../../lib/cache/lru-options.js'
+import type { UseCounter } from '../../lib/concurrency/use-counter.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { claimsOfKey, keyTextOf } from '../auth/callers.js'
-import type { Admit, ApiKeyOwners } from '../auth/sources.js'
+import type { Admit } from '../auth/sources.js'
 import { type ApiKeyStore, hashOf, idOf, type KeyRow } from './store.js'
-import type { KeyUses } from './uses.js'
 
 const maxIds = 100_000
 const maxWeight = 67_108_864 // bytes of all keys in memory, approximately
@@ -38,25 +38,16 @@ interface TenantKeys {
   readonly weight: number
 }
 
-export interface KeyMemory {
-  /** The claims of the key's owner, at once if they are in memory; null if the key is not valid. */
-  find: ApiKeyOwners['find']
-  recall: ApiKeyOwners['recall']
-  /** The keys of the tenant have changed. */
-  forget(tenant: Owner): void
-  clear(): void
-}
-
 export interface KeyMemoryParts {
   /** The highest number of tenants with keys in memory. */
   readonly maxTenants: number
   readonly store: Pick<ApiKeyStore, 'tenantOf' | 'read'>
-  readonly uses: Pick<KeyUses, 'note'>
+  readonly uses: Pick<UseCounter, 'count'>
   /** The clock, in milliseconds since 1970, for the expiry of keys. */
   readonly now: () => number
 }
 
-export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryParts): KeyMemory {
+export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryParts) {
   const tenants = new LRUCache<string, Owner>(lruOptions(maxIds))
   const lookups = createAsyncCache<{ readonly tenant: Owner | null }>({
     max: maxLookups,
@@ -90,12 +81,13 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
     const digest = hashOf(text)
     const found = validTexts(keys.get(id), time).find(({ hash }) => timingSafeEqual(hash, digest))
     if (found === undefined) return null
-    uses.note(tenant, id, time)
+    uses.count(tenant, id, time)
     return found.claims
   }
 
   return {
-    find (text, admit) {
+    /** The claims of the key's owner, at once if they are in memory; null if the key is not valid. */
+    find (text: string, admit: Admit): Claims | null | Promise<Claims | null> {
       const id = idOf(text)
       if (id === null) return null
       const tenant = tenants.get(id)
@@ -103,15 +95,16 @@ export function createKeyMemory ({ maxTenants, store, uses, now }: KeyMemoryPart
       const keys = keysOf.get(tenant)
       return whenKnown(keys, (read) => judge(read, tenant, id, text))
     },
-    recall (tenant, id, text) {
+    recall (tenant: Owner, id: string, text: string): Claims | null | Promise<Claims | null> {
       const keys = keysOf.get(tenant)
       return whenKnown(keys, (read) => {
         const found = validTexts(read.keys.get(id), now()).find(({ claims }) => keyTextOf(claims) === text)
         return found === undefined ? null : found.claims
       })
     },
-    forget: (tenant) => keysOf.invalidate(tenant),
-    clear () {
+    /** The keys of the tenant have changed. */
+    forget: (tenant: Owner) => keysOf.invalidate(tenant),
+    clear (): void {
       tenants.clear()
       lookups.clear()
       keysOf.clear()

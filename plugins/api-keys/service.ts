@@ -1,6 +1,7 @@
 /** The handlers of the endpoints of API keys. */
 import { randomUUID } from 'node:crypto'
 import type { Kysely } from 'kysely'
+import type { UseCounter } from '../../lib/concurrency/use-counter.js'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -9,7 +10,6 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { type PermissionSet, requireGrant } from '../auth/permissions.js'
 import { type ApiKeyStore, createKeyText, hashOf, type KeyRow } from './store.js'
-import type { KeyUses } from './uses.js'
 
 export const maxKeys = 100 // of one tenant
 export const maxGraceDays = 90
@@ -40,45 +40,40 @@ export interface Grantor {
   readonly actor: Actor
 }
 
-export interface ApiKeys {
-  list(tenant: Owner): Promise<ApiKey[]>
-  /**
-   * The key, and its text, which is shown only once. `grantExceeds` for scopes that the caller does not hold, `conflict` beyond 100 keys.
-   */
-  create(tenant: Owner, key: NewApiKey, by: Grantor): Promise<ApiKey & { readonly key: string }>
-  /**
-   * Creates a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older ones end at
-   * once. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, and `conflict` for an expired key.
-   */
-  rotate(tenant: Owner, id: string, gracePeriodDays: number, by: Grantor): Promise<{ id: string, key: string, oldKeyValidUntil: Date }>
-  /** Ends the key at once. `notFound`. */
-  delete(tenant: Owner, id: string, actor: Actor): Promise<void>
-}
+export type ApiKeys = ReturnType<typeof createApiKeys>
 
 export interface ApiKeysParts {
   readonly store: ApiKeyStore
   readonly events: Events
   /** For reads of a tenant's endpoints. */
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly uses: Pick<KeyUses, 'waiting'>
+  readonly uses: Pick<UseCounter, 'lastUse'>
   readonly now: () => number
 }
 
-export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts): ApiKeys {
+export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts) {
   function shown (
+    tenant: Owner,
     { id, name, scopes, created_at: createdAt, created_by: createdBy, expires_at: expiresAt, last_used_at: written }: KeyRow
   ): ApiKey {
-    const waiting = uses.waiting(id)
-    const lastUsedAt = waiting !== undefined && waiting > (written?.getTime() ?? 0) ? new Date(waiting) : written
+    const unwritten = uses.lastUse(tenant, id)
+    const lastUsedAt = unwritten !== undefined && unwritten > (written?.getTime() ?? 0) ? new Date(unwritten) : written
     return { id, name, scopes, createdAt, createdBy, expiresAt, lastUsedAt }
   }
 
   return {
-    async list (tenant) {
-      return (await store.read(tenant, dbFor(tenant))).map(shown)
+    async list (tenant: Owner): Promise<ApiKey[]> {
+      return (await store.read(tenant, dbFor(tenant))).map((row) => shown(tenant, row))
     },
 
-    async create (tenant, { name, scopes, expiresAt }, { sub, held, actor }) {
+    /**
+     * The key, and its text, which is shown only once. `grantExceeds` for scopes that the caller does not hold, `conflict` beyond 100 keys.
+     */
+    async create (
+      tenant: Owner,
+      { name, scopes, expiresAt }: NewApiKey,
+      { sub, held, actor }: Grantor
+    ): Promise<ApiKey & { readonly key: string }> {
       requireGrant(held, scopes)
       const id = randomUUID()
       const key = createKeyText(id)
@@ -110,7 +105,16 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
       return { id, key, name, scopes, createdAt, createdBy: sub, expiresAt, lastUsedAt: null }
     },
 
-    async rotate (tenant, given, gracePeriodDays, { held, actor }) {
+    /**
+     * Creates a new text for the key. The previous text is valid until `oldKeyValidUntil`, at most until the key expires; older ones end at
+     * once. Throws `grantExceeds` if the caller does not hold the key's scopes, `notFound`, and `conflict` for an expired key.
+     */
+    async rotate (
+      tenant: Owner,
+      given: string,
+      gracePeriodDays: number,
+      { held, actor }: Grantor
+    ): Promise<{ id: string, key: string, oldKeyValidUntil: Date }> {
       const time = now()
       return await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         const row = await store.locked(transaction, tenant, given)
@@ -142,7 +146,8 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
       })
     },
 
-    async delete (tenant, id, actor) {
+    /** Ends the key at once. `notFound`. */
+    async delete (tenant: Owner, id: string, actor: Actor): Promise<void> {
       await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         if (!await store.delete(transaction, tenant, id)) throw failure('notFound')
         await writeAudit(transaction, { tenant, action: 'api_key.delete', actor, target: id, at: new Date(now()) })

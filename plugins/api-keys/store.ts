@@ -1,6 +1,7 @@
 /** The text and the SQL of API keys. */
 import { hash, randomBytes } from 'node:crypto'
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
+import type { KeyUse } from '../../lib/concurrency/use-counter.js'
 import type { ApiKeysTable, SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
@@ -24,13 +25,6 @@ export function hashOf (text: string): Buffer {
 
 export type KeyRow = Omit<Selectable<ApiKeysTable>, 'tenant_id'>
 type Writer = Transaction<SystemTables>
-
-/** The last use of a key. */
-export interface Use {
-  readonly tenant: Owner
-  readonly id: string
-  readonly at: Date
-}
 
 export type ApiKeyStore = ReturnType<typeof createApiKeyStore>
 
@@ -87,12 +81,12 @@ export function createApiKeyStore (db: Kysely<SystemTables>) {
     },
 
     /** Other servers need no notice. Rows are locked in one order, so that two servers never wait for each other. */
-    async writeUses (uses: readonly Use[]): Promise<void> {
-      const [ids, tenants, times] = [uses.map(({ id }) => id), uses.map(({ tenant }) => tenant), uses.map(({ at }) => at.toISOString())]
+    async writeUses (uses: readonly KeyUse[]): Promise<void> {
+      const column = <Name extends keyof KeyUse>(name: Name) => uses.map((use) => use[name])
       await sql`update tenantry.api_keys k set last_used_at = u.at
 from (
   select l.id, l.tenant_id, n.at from tenantry.api_keys l
-  join unnest(${ids}::uuid[], ${tenants}::text[], ${times}::timestamptz[]) as n (id, tenant_id, at) on n.id = l.id and n.tenant_id = l.tenant_id
+  join unnest(${column('key')}::uuid[], ${column('tenant')}::text[], ${column('lastAt')}::timestamptz[]) as n (id, tenant_id, at) on n.id = l.id and n.tenant_id = l.tenant_id
   order by l.id for no key update of l
 ) u
 where k.id = u.id and k.tenant_id = u.tenant_id and (k.last_used_at is null or k.last_used_at < u.at)`.execute(db)

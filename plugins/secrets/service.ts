@@ -2,6 +2,7 @@
 import type { FastifyBaseLogger } from 'fastify'
 import type { Kysely } from 'kysely'
 import { whenKnown } from '../../lib/cache/async-cache.js'
+import { createUseCounter } from '../../lib/concurrency/use-counter.js'
 import { type Actor, auditActions } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import type { Emitter } from '../../lib/database/outbox.js'
@@ -15,7 +16,6 @@ import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { createTenantAudit } from '../audit/service.js'
-import { createAccessCounter } from './accesses.js'
 import { refuseBeyond, refuseBytes, refuseEarlier, refuseRotation } from './limits.js'
 import { createSecretStore, type ListedRow, type SecretRow, type SecretStore } from './store.js'
 import { type CachedValues, createTenantValues, type SecretValues } from './values.js'
@@ -117,7 +117,13 @@ export function createSecrets (
   { db, plans, maxTenants, dbFor, events, cipher, emitter = () => null, log, now = Date.now }: SecretsDependencies
 ): Secrets & { close(): Promise<void> } {
   const store = createSecretStore(db)
-  const accesses = createAccessCounter((batch) => store.accessed(batch, new Date(now())), log)
+  const accesses = createUseCounter({
+    keys: 'secrets',
+    flushAfter: 3000,
+    maxKeys: 50_000,
+    write: (uses) => store.accessed(uses, new Date(now())),
+    log
+  })
   const values = createTenantValues({ maxTenants, store, cipher, log, now, onExpired: auditExpired })
   const readAudit = createTenantAudit({ dbFor, plans, now })
   const audits = new Set<Promise<unknown>>()

@@ -1,5 +1,6 @@
 /** The SQL of secrets. Times come from the caller, so that a single clock is used. */
 import { type Kysely, sql } from 'kysely'
+import type { KeyUse } from '../../lib/concurrency/use-counter.js'
 import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import { containsText } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -53,14 +54,6 @@ export interface NewValue {
   readonly expiresAt: Date | null
   /** When the replaced value ends. Default: now. Earlier values keep their own ends. */
   readonly previousValidUntil?: Date | undefined
-}
-
-/** Uses of one value. */
-export interface Access {
-  readonly tenant: Owner
-  readonly key: string
-  readonly count: number
-  readonly lastAt: Date
 }
 
 const summary = [
@@ -271,8 +264,8 @@ export function createSecretStore (db: Kysely<SystemTables>) {
      * Audits uses with one entry for each key and hour, also for secrets that were deleted since. Counts only uses of the current
      * secret, not of an earlier one with the same key. Uses after the expiry do not count.
      */
-    async accessed (accesses: readonly Access[], at: Date): Promise<void> {
-      const column = <Name extends keyof Access>(name: Name) => accesses.map((access) => access[name])
+    async accessed (uses: readonly KeyUse[], at: Date): Promise<void> {
+      const column = <Name extends keyof KeyUse>(name: Name) => uses.map((use) => use[name])
       // In one order for all servers, to avoid deadlocks on the same rows.
       await sql`with used as (
         select * from unnest(${column('tenant')}::text[], ${column('key')}::text[], ${column('count')}::int[], ${

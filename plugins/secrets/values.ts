@@ -43,16 +43,7 @@ export interface ValuesOptions {
   readonly onExpired: (tenant: Owner) => void
 }
 
-export interface TenantValues {
-  /** Synchronous if they are cached. */
-  get(tenant: Owner): CachedValues | Promise<CachedValues>
-  /** The cached values; reads nothing. */
-  peek(tenant: Owner): CachedValues | undefined
-  forget(tenant: Owner): void
-  clear(): void
-}
-
-export function createTenantValues ({ maxTenants, store, cipher, log, now, age, onExpired }: ValuesOptions): TenantValues {
+export function createTenantValues ({ maxTenants, store, cipher, log, now, age, onExpired }: ValuesOptions) {
   const cache = createAsyncCache<CachedValues, Owner>({
     max: maxTenants,
     maxAgeMs,
@@ -145,12 +136,14 @@ export function createTenantValues ({ maxTenants, store, cipher, log, now, age, 
   }
 
   return {
-    get (tenant) {
+    /** Synchronous if they are cached. */
+    get (tenant: Owner): CachedValues | Promise<CachedValues> {
       const kept = cache.get(tenant)
       return whenKnown(kept, (loaded) => current(tenant, loaded))
     },
-    peek: (tenant) => cache.peek(tenant),
-    forget: (tenant) => cache.invalidate(tenant),
+    /** The cached values; reads nothing. */
+    peek: (tenant: Owner): CachedValues | undefined => cache.peek(tenant),
+    forget: (tenant: Owner) => cache.invalidate(tenant),
     clear: () => cache.clear()
   }
 }

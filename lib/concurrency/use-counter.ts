@@ -1,0 +1,99 @@
+/** Uses of keys, counted in memory and written in batches, outside of requests. */
+import type { Owner } from '../identity/tenant-ref.js'
+import { together } from './batcher.js'
+
+const maxBatch = 1000 // keys per statement
+
+/** Uses of a tenant's key since the last write. */
+export interface KeyUse {
+  readonly tenant: Owner
+  readonly key: string
+  readonly count: number
+  readonly lastAt: Date
+}
+
+export interface UseCounterOptions {
+  /** What the keys are, for the log: `secrets`. */
+  readonly keys: string
+  /** Milliseconds from the first unwritten use. */
+  readonly flushAfter: number
+  /** Keys with unwritten uses. While the database is unreachable, uses of other keys are not counted. */
+  readonly maxKeys: number
+  readonly write: (uses: readonly KeyUse[]) => Promise<void>
+  readonly log: { warn(object: object, message: string): void }
+}
+
+export type UseCounter = ReturnType<typeof createUseCounter>
+
+export function createUseCounter ({ keys: name, flushAfter, maxKeys, write, log }: UseCounterOptions) {
+  let waiting = new Map<Owner, Map<string, { count: number, lastAt: number }>>()
+  let size = 0
+  let dropped = 0
+  let timer: NodeJS.Timeout | undefined
+  let closed = false
+
+  function add (tenant: Owner, key: string, count: number, at: number): void {
+    let keys = waiting.get(tenant)
+    const uses = keys?.get(key)
+    if (uses !== undefined) {
+      uses.count += count
+      uses.lastAt = Math.max(uses.lastAt, at)
+      return
+    }
+    if (size >= maxKeys) {
+      dropped += count
+      return
+    }
+    if (keys === undefined) waiting.set(tenant, keys = new Map())
+    keys.set(key, { count, lastAt: at })
+    size++
+  }
+
+  async function writeAll (): Promise<void> {
+    clearTimeout(timer)
+    timer = undefined
+    if (size === 0) return
+    const uses = [...waiting].flatMap(([tenant, keys]) =>
+      [...keys].map(([key, { count, lastAt }]): KeyUse => ({ tenant, key, count, lastAt: new Date(lastAt) }))
+    )
+    waiting = new Map()
+    size = 0
+    let written = 0
+    try {
+      for (; written < uses.length; written += maxBatch) await write(uses.slice(written, written + maxBatch))
+      if (dropped > 0) log.warn({ uses: dropped }, `uses of ${name} were not counted: too many waited for the database`)
+      dropped = 0
+    } catch (err) {
+      for (const { tenant, key, count, lastAt } of uses.slice(written)) add(tenant, key, count, lastAt.getTime())
+      log.warn({ err }, `uses of ${name} could not be written; they are kept`)
+      schedule()
+    }
+  }
+
+  function schedule (): void {
+    if (closed) return
+    timer ??= setTimeout(flush, flushAfter).unref()
+  }
+
+  /**
+   * Writes all uses until now: a concurrent write does not contain those since it began. A failure is logged and tried again; the promise
+   * resolves all the same.
+   */
+  const flush = together<void, void>(writeAll)
+
+  return {
+    /** @param at milliseconds since 1970 */
+    count (tenant: Owner, key: string, at: number): void {
+      add(tenant, key, 1, at)
+      schedule()
+    },
+    /** The last unwritten use, in milliseconds since 1970. */
+    lastUse: (tenant: Owner, key: string): number | undefined => waiting.get(tenant)?.get(key)?.lastAt,
+    flush,
+    /** Writes the rest, and starts no timer. */
+    close (): Promise<void> {
+      closed = true
+      return flush()
+    }
+  }
+}

@@ -1,0 +1,40 @@
+import { test } from 'tap'
+import { createUseCounter, type KeyUse } from '../../../lib/concurrency/use-counter.js'
+import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
+
+test('uses that cannot be written are kept, those of further keys are dropped, and both are logged', async (t) => {
+  const written: KeyUse[] = []
+  const logged: string[] = []
+  let isBroken = true
+  const uses = createUseCounter({
+    keys: 'keys',
+    flushAfter: 60_000,
+    maxKeys: 2,
+    async write (batch) {
+      if (isBroken) throw new Error('the database is away')
+      written.push(...batch)
+    },
+    log: { warn: (_object, message) => logged.push(message) }
+  })
+  const [acme, globex] = [tenantIdOf('acme'), tenantIdOf('globex')]
+  uses.count(acme, 'a', 1)
+  await uses.flush()
+  t.equal(uses.lastUse(acme, 'a'), 1)
+  t.equal(uses.lastUse(globex, 'a'), undefined, 'of another tenant')
+  uses.count(acme, 'a', 3)
+  uses.count(globex, 'a', 2)
+  uses.count(globex, 'b', 2)
+  await uses.flush()
+  isBroken = false
+  await uses.close()
+  t.same(written, [
+    { tenant: acme, key: 'a', count: 2, lastAt: new Date(3) },
+    { tenant: globex, key: 'a', count: 1, lastAt: new Date(2) }
+  ])
+  t.same(logged, [
+    'uses of keys could not be written; they are kept',
+    'uses of keys could not be written; they are kept',
+    'uses of keys were not counted: too many waited for the database'
+  ])
+  t.equal(uses.lastUse(acme, 'a'), undefined)
+})
