@@ -4,7 +4,6 @@
  * `llm` limits users.
  */
 import { agentOf } from '../../lib/document/rules/agent.js'
-import type { Models } from '../../lib/models/types.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { whenStopping } from '../../lib/plugin/lifecycle.js'
 import { membersOf, whole } from '../../lib/plugin/options.js'
@@ -25,11 +24,7 @@ export type {
   ModelUsage, ModelUser, ToolCallOutcome, ToolSource
 } from '../../lib/models/types.js'
 
-declare module 'fastify' {
-  interface FastifyInstance {
-    models: Models
-  }
-}
+export type {} from './models.js'
 
 /** The document's `agent`. Members for other plugins are ignored. */
 export interface ModelsOptions extends Partial<AgentSection> {
