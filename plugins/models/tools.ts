@@ -28,10 +28,11 @@ export async function runTools (calls: readonly ToolCall[], tools: readonly Mode
   const results: ToolResult[] = []
   for (const [index, call] of calls.entries()) {
     const tool = tools.find(({ name }) => name === call.name)
-    const refusal = index >= maxCalls ? `At most ${maxCalls} tool calls are allowed per response` : tool === undefined ? 'There is no such tool' : null
-    const { value, ok } = tool === undefined || refusal !== null
-      ? failed(refusal ?? 'There is no such tool')
-      : await runTool(tool, call.input, signal)
+    const { value, ok } = index >= maxCalls
+      ? failed(`At most ${maxCalls} tool calls are allowed per response`)
+      : tool === undefined
+        ? failed('There is no such tool')
+        : await runTool(tool, call.input, signal)
     signal.throwIfAborted()
     results.push({
       outcome: { name: call.name, ok },
