@@ -2,7 +2,7 @@
  * Reports the end of each request once, after a response or an abort. Fastify's onResponse and onRequestAbort both miss callers
  * that disconnect after their body was read. Neither reports a hijacked reply that is cut off.
  */
-import type { ServerResponse } from 'node:http'
+import type { IncomingMessage, ServerResponse } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { logAborted } from '../log/request-log.js'
@@ -103,12 +103,12 @@ function close (response: ServerResponse): void {
 }
 
 /** Requests that run a tool for another request: they are part of that request, and do not count as API calls. */
-const toolCalls = new WeakSet<FastifyRequest>()
+const toolCalls = new WeakSet<IncomingMessage>()
 
-export function markToolCall (request: FastifyRequest): void {
-  toolCalls.add(request)
+export function markToolCall (call: IncomingMessage): void {
+  toolCalls.add(call)
 }
 
-export function isToolCall (request: FastifyRequest): boolean {
-  return toolCalls.has(request)
+export function isToolCall ({ raw }: FastifyRequest): boolean {
+  return toolCalls.has(raw)
 }

@@ -30,17 +30,18 @@ export interface Nesting {
 
 export function trackNesting (app: FastifyInstance): Nesting {
   const depths = new WeakMap<IncomingMessage, number>()
-  app.decorateRequest('toolDepth', 0)
-  app.addHook('onRequest', (request, _reply, done) => {
-    const depth = depths.get(request.raw)
-    if (depth !== undefined) {
-      markToolCall(request)
-      request.toolDepth = depth
+  // Not by a hook: it would run for every request.
+  app.decorateRequest('toolDepth', {
+    getter () {
+      return depths.get(this.raw) ?? 0
+    },
+    setter (depth) {
+      depths.set(this.raw, depth)
     }
-    done()
   })
   return {
     mark (call, depth) {
+      markToolCall(call)
       depths.set(call, depth)
     }
   }
