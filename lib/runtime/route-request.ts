@@ -57,7 +57,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   async handle (): Promise<string> {
     this.validate()
     if (this.#route.permissions.length > 0) await this.authorize()
-    return this.receive()
+    return await this.receive()
   }
 
   /** Throws `badRequest` for invalid input. */
@@ -75,9 +75,13 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   }
 
   /** Reads the form of a route with files. Its fields become the body. Its files are removed if a later step fails. */
-  async receive (): Promise<string> {
-    const { files, request: { validateForm } } = this.#route
-    if (files === null) return this.claim()
+  receive (): Promise<string> {
+    const { files } = this.#route
+    return files === null ? this.claim() : this.#receiveForm(files)
+  }
+
+  async #receiveForm (files: NonNullable<CompiledRoute['files']>): Promise<string> {
+    const { validateForm } = this.#route.request
     const form = await provided(this.#services.files(), 'files').receive(this.#request, {
       files,
       validate: (fields) => validateForm?.(fields)
@@ -113,20 +117,27 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
   async resolve (): Promise<string> {
     const { webhooks, dashboardPermission } = this.#services
     const secrets = this.#route.secrets.length === 0 ? noSecrets : await secretsFor(this.#route, this.#services, this.#request)
-    const fullAccess = await this.#hasFullAccess(dashboardPermission)
+    const access = this.#hasFullAccess(dashboardPermission)
+    const fullAccess = typeof access === 'boolean' ? access : await access
     const events = webhooks !== null && writes(this.#route) && await webhooks.hasSubscribers(tenantOrPlatform(this.#request.tenant))
     const scope = scopeOf(this.#request, fullAccess, secrets, events)
-    this.#guard = await this.#guarding?.(scope)
-    return events ? this.limit(scope).finally(webhooks?.wake) : this.limit(scope)
+    if (this.#guarding !== undefined) this.#guard = await this.#guarding(scope)
+    return await (events ? this.limit(scope).finally(webhooks?.wake) : this.limit(scope))
   }
 
   /** Throws `resourceLimit` if the caller's limit is reached. Gives the amount back if a later step fails. */
-  async limit (scope: Scope): Promise<string> {
+  limit (scope: Scope): Promise<string> {
     const { resourceLimit, status } = this.#route
     const { limits } = this.#services
     this.#reply.code(status).header('content-type', contentType)
-    if (resourceLimit === null || limits === null) return this.cache(scope)
-    const { resource, metric, amount } = resourceLimit
+    return resourceLimit === null || limits === null ? this.cache(scope) : this.#within(resourceLimit, limits, scope)
+  }
+
+  async #within (
+    { resource, metric, amount }: NonNullable<CompiledRoute['resourceLimit']>,
+    limits: NonNullable<RouteServices<Request, Reply>['limits']>,
+    scope: Scope
+  ): Promise<string> {
     const { give } = await limits.take(this.#request, { resource, metric, amount: amount(scope) })
     try {
       return await this.cache(scope)

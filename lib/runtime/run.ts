@@ -28,14 +28,25 @@ export interface Databases {
  * Runs the route for one request. Invalidates the cache once the writes have committed, before it resolves or rejects. See `run`
  * for the body.
  */
-export async function runRoute (
+export function runRoute (
   route: CompiledRoute,
   databases: Databases,
   cache: CacheStore | null,
   scope: Scope,
   caller: Caller
 ): Promise<string> {
-  if (cache === null || route.writes.length === 0) return run(route, databases, scope, caller, nothingWritten)
+  return cache === null || route.writes.length === 0
+    ? run(route, databases, scope, caller)
+    : runAndInvalidate(route, databases, cache, scope, caller)
+}
+
+async function runAndInvalidate (
+  route: CompiledRoute,
+  databases: Databases,
+  cache: CacheStore,
+  scope: Scope,
+  caller: Caller
+): Promise<string> {
   const written = () => cache.invalidate(tenantOrPlatform(scope.tenant), route.writes)
   try {
     return await run(route, databases, scope, caller, written)
@@ -45,8 +56,6 @@ export async function runRoute (
     throw error
   }
 }
-
-const nothingWritten = (): void => {}
 
 /**
  * Runs the route and returns its body as JSON text. If JavaScript does not need the rows, PostgreSQL builds this text. Throws
@@ -58,9 +67,9 @@ async function run (
   { engine, firestore }: Databases,
   scope: Scope,
   caller: Caller,
-  written: () => void | Promise<void>
+  written?: () => void | Promise<void>
 ): Promise<string> {
-  if (route.firestore === 'writes' && firestore !== null) return runOnFirestore(route, { engine, firestore }, scope, caller, written)
+  if (route.firestore === 'writes' && firestore !== null) return await runOnFirestore(route, { engine, firestore }, scope, caller, written)
   const { once, guard, form = null } = caller
   const options = { tenant: tenantOrNone(scope.tenant), isolation: guard?.isolation, isWanted: caller.isWanted }
   const copies = route.copies?.response ?? null
@@ -81,7 +90,7 @@ async function run (
     })
     once?.kept()
     form?.keep()
-    await written()
+    await written?.()
     return body
   }
   const result = route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
@@ -96,7 +105,7 @@ async function run (
     : await runQueries(route, scope, { sql: (bound) => engine.text(bound.statement, bound.values, options), documents: firestore })
   // The written rows name the files, even if a later call fails.
   if (writes) form?.keep()
-  await written()
+  if (written !== undefined) await written()
   const last = calls ? await runIntegrations(route, scope, caller) : null
   const shown = calls && route.queries.length === 0 ? { text: stringifyJson(last?.result ?? null), resultKind: 'value' as const } : result
   const body = bodyOf(route, shown, scope, last)
@@ -113,7 +122,7 @@ async function runOnFirestore (
   { engine, firestore }: Databases & { readonly firestore: DocumentStore },
   scope: Scope,
   caller: Caller,
-  written: () => void | Promise<void>
+  written?: () => void | Promise<void>
 ): Promise<string> {
   const { once, guard, form = null } = caller
   const options = { tenant: tenantOrNone(scope.tenant), isWanted: caller.isWanted }
@@ -128,7 +137,7 @@ async function runOnFirestore (
     })
     : await runQueries(route, scope, { sql, documents: firestore })
   form?.keep()
-  await written()
+  if (written !== undefined) await written()
   const last = route.integrations.length > 0 ? await runIntegrations(route, scope, caller) : null
   const body = bodyOf(route, result, scope, last)
   reportCreated(result, caller)
