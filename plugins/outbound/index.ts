@@ -3,11 +3,11 @@ import { compileEgress } from '../../lib/http/egress.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, section } from '../../lib/plugin/options.js'
 import { Egress as EgressSection } from '../../lib/schema/tenancy.js'
+import type { Lookup } from './lookup.js'
 import type { Outbound } from './outbound.js'
-import type { Lookup } from './pools.js'
 import { createOutbound } from './service.js'
 
-export type { Lookup } from './pools.js'
+export type { Lookup } from './lookup.js'
 export type { Outbound, OutboundRequest, OutboundResponse as OutboundAnswer } from './outbound.js'
 
 declare module 'fastify' {

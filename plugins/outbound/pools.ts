@@ -1,10 +1,10 @@
 /** The two pools of connections: to tenants' addresses, behind the egress rule, and to trusted services. */
-import { promises as dns } from 'node:dns'
 import { setMaxListeners } from 'node:events'
 import { isIP } from 'node:net'
 import type { Agent, buildConnector } from 'undici'
 import { failure } from '../../lib/errors.js'
 import type { EgressRule } from '../../lib/http/egress.js'
+import { askNameServers, askSystem, type Lookup } from './lookup.js'
 
 const connectMs = 5000
 const keepMs = 4000 // an idle connection
@@ -32,7 +32,7 @@ export function createPools (rule: EgressRule, lookup: Lookup | undefined): Pool
   async function make (): Promise<OpenPools> {
     const { Agent, buildConnector } = await import('undici')
     const { signal } = connections
-    const guard = createGuard({ build: buildConnector, rule, listed: lookup ?? lookUpListed, unlisted: lookup ?? lookUpUnlisted, signal })
+    const guard = createGuard({ build: buildConnector, rule, listed: lookup ?? askSystem, unlisted: lookup ?? askNameServers(), signal })
     return {
       guard,
       guarded: new Agent({ connect: guard.connector, keepAliveTimeout: keepMs, keepAliveMaxTimeout: keepMs }),
@@ -138,31 +138,4 @@ function attempt (connector: Connector, options: buildConnector.Options): Promis
       else reject(error)
     })
   })
-}
-
-/** All addresses of a name, as digits; rejects without any. */
-export type Lookup = (hostname: string) => Promise<readonly string[]>
-
-const maxMs = 4000 // for all replies together
-
-/**
- * Asks the name servers without a thread of the process. A tenant's names can have servers that never reply, and the system's resolver,
- * which runs few lookups at a time, also serves the database's connections.
- */
-async function lookUpUnlisted (hostname: string): Promise<string[]> {
-  const resolver = new dns.Resolver({ timeout: 1500, tries: 2 })
-  const timer = setTimeout(() => resolver.cancel(), maxMs)
-  try {
-    const [four, six] = await Promise.allSettled([resolver.resolve4(hostname), resolver.resolve6(hostname)])
-    const found = [...four.status === 'fulfilled' ? four.value : [], ...six.status === 'fulfilled' ? six.value : []]
-    if (found.length === 0 && four.status === 'rejected') throw four.reason
-    return found
-  } finally {
-    clearTimeout(timer)
-  }
-}
-
-/** The system's resolver, which knows the names of the server's network. */
-async function lookUpListed (hostname: string): Promise<string[]> {
-  return (await dns.lookup(hostname, { all: true })).map(({ address }) => address)
 }
