@@ -1,5 +1,6 @@
 /** `GET /realtime`: upgrades to websockets, with @fastify/websocket. */
-import type { IncomingMessage } from 'node:http'
+import { type IncomingMessage, ServerResponse } from 'node:http'
+import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { failure } from '../../lib/errors.js'
@@ -136,8 +137,8 @@ async function openServer (group: FastifyInstance, maxPayload: number): Promise<
     if (earlier.has(listener)) continue
     server.removeListener('upgrade', listener as () => void)
     const sorted = (request: IncomingMessage, socket: Duplex, head: Buffer): void => {
-      if (isWebsocket(request) && pathOf(request) === full) listener.call(server, request, socket, head)
-      else if (server.listenerCount('upgrade') === 1) readAgain(server, request, socket, head)
+      if (isWebsocket(request) && pathOf(request) === full) whenAnswered(socket, () => listener.call(server, request, socket, head))
+      else if (server.listenerCount('upgrade') === 1) whenAnswered(socket, () => readAgain(server, request, socket, head))
     }
     server.on('upgrade', sorted)
     group.addHook('onClose', async () => {
@@ -152,6 +153,19 @@ function isWebsocket ({ headers: { upgrade = '' } }: IncomingMessage): boolean {
 
 function pathOf ({ url = '' }: IncomingMessage): string {
   return url.split('?', 1)[0] ?? ''
+}
+
+/**
+ * Waits until the earlier requests of the connection have their responses. Node does not: a response that the upgrade then starts would
+ * never be sent, and the connection would stay open without a time limit.
+ */
+function whenAnswered (socket: Duplex, next: () => void): void {
+  // Node has no other way to find the response that a socket is sending.
+  const response: unknown = Reflect.get(socket, '_httpMessage')
+  if (!(response instanceof ServerResponse)) return next()
+  response.once('close', () => {
+    if (!socket.destroyed) whenAnswered(socket, next)
+  })
 }
 
 /** Serves the request as if it had not asked for an upgrade, as Node does without a listener. */
@@ -173,6 +187,8 @@ function readAgain (
         : `${name}: ${value}`
     )
   }
+  // Otherwise the time for which an idle connection stays open would limit this request.
+  if (socket instanceof Socket) socket.setTimeout(0)
   socket.unshift(Buffer.concat([Buffer.from(`${lines.join('\r\n')}\r\n\r\n`, 'latin1'), head]))
   server.emit('connection', socket)
 }

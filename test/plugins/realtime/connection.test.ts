@@ -8,6 +8,7 @@ import { test } from 'tap'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresSection } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { connect, open, ready, tokenOf } from './app.js'
 
 const bearer = (token: string) => ({ headers: { authorization: `Bearer ${token}` } })
@@ -293,4 +294,29 @@ asyncio.run(main())
   }
   t.match(output, /^ready\n\{'type': 'pong', 'ref': 7\}\npong\n$/)
   t.equal(errors, '')
+})
+
+test('requests for an upgrade behind unanswered requests hung their connection, and the stop of the server', async (t) => {
+  const { app, origin } = await open(t)
+  const get = (more: string) => `GET /realtime HTTP/1.1\r\nHost: a\r\n${more}\r\n`
+  const upgrade = (protocol: string) => get(`Connection: Upgrade\r\nUpgrade: ${protocol}\r\n`)
+  const websocket = 'websocket\r\nSec-WebSocket-Version: 13\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ=='
+  const pipelines = [
+    { sent: [get(''), upgrade('h2c'), get(''), upgrade('h2c'), upgrade('h2c')], statuses: [426, 426, 426, 426, 426] },
+    { sent: [get(''), get(''), upgrade(websocket)], statuses: [426, 426, 101] }
+  ]
+  for (const { sent, statuses } of pipelines) {
+    const socket = tcp(Number(new URL(origin).port), '127.0.0.1')
+    t.teardown(() => socket.destroy())
+    let text = ''
+    socket.setEncoding('latin1').on('data', (part: string) => {
+      text += part
+    })
+    const received = () => [...text.matchAll(/HTTP\/1\.1 (\d{3})/g)].map(([, status]) => Number(status))
+    socket.write(sent.join(''))
+    await until('all responses', () => received().length === sent.length)
+    t.strictSame(received(), statuses)
+  }
+  await app.close()
+  t.equal(app.realtime.connections, 0)
 })
