@@ -3,11 +3,10 @@
  * was read; a value that a server has replaced meanwhile is read again.
  */
 import { type Kysely, sql } from 'kysely'
-import { tenantColumn } from '../database/sql.js'
 import type { SystemTables } from '../database/system-tables.js'
-import type { Owner } from '../identity/tenant-ref.js'
+import { type Owner, tenantRef } from '../identity/tenant-ref.js'
 import {
-  callbackPlace, headerLength, idempotencyPlace, mfaPlace, type SecretCipher,
+  callbackPlace, headerLength, idempotencyPlace, mfaPlace, type SecretCipher, type SecretPlace,
   SecretUnreadable, webhookSecretPlace
 } from './cipher.js'
 
@@ -28,14 +27,7 @@ export interface RekeyResult {
 /** Can be repeated: values under the current key are left alone. */
 export async function rekeySecrets (db: Kysely<SystemTables>, cipher: SecretCipher): Promise<RekeyResult> {
   let unreadable: RekeyResult['unreadable'][number][] = []
-  const sources = [
-    secretRows(db, cipher),
-    earlierRows(db, cipher),
-    mfaRows(db, cipher),
-    webhookSecretRows(db, cipher),
-    callbackRows(db, cipher),
-    idempotencyRows(db, cipher)
-  ]
+  const sources = tables.map((table) => keyedRows(db, cipher, table))
   let moved = 0
   // Values after their grace period are not used any more, and their master key may be lost.
   await db.updateTable('tenantry.secrets').set({ previous_value: null, previous_version: null, previous_valid_until: null })
@@ -64,241 +56,143 @@ export async function rekeySecrets (db: Kysely<SystemTables>, cipher: SecretCiph
 
 const batchSize = 100 // rows; at most 13 MB of values
 
+type Row = Readonly<Record<string, unknown>>
+
+/** A table with encrypted values. */
+interface ValueTable {
+  readonly name: string
+  /** The columns of the key with their types, in the order in which rows are read. */
+  readonly key: Readonly<Record<string, 'text' | 'integer' | 'uuid' | 'bytea'>>
+  /** The columns with values, and the place that each is encrypted for. */
+  readonly values: Readonly<Record<string, (tenant: Owner, row: Row) => SecretPlace>>
+  /** Other columns that the places read. */
+  readonly versions?: readonly string[]
+  /** A condition of rows with values. Default: all rows. */
+  readonly only?: string
+  /** The values are text in base64. Default: false, and they are bytes. */
+  readonly isText?: boolean
+}
+
+const tables: readonly ValueTable[] = [
+  {
+    name: 'tenantry.secrets',
+    key: { tenant_id: 'text', key: 'text' },
+    values: {
+      value: (tenant, { key, version }) => ({ tenant, key: String(key), version: Number(version) }),
+      previous_value: (tenant, { key, previous_version: version }) => ({ tenant, key: String(key), version: Number(version) })
+    },
+    versions: ['version', 'previous_version'],
+    only: 'value is not null'
+  },
+  {
+    name: 'tenantry.secret_earlier_values',
+    key: { tenant_id: 'text', key: 'text', version: 'integer' },
+    values: { value: (tenant, { key, version }) => ({ tenant, key: String(key), version: Number(version) }) }
+  },
+  {
+    name: 'tenantry.user_mfa',
+    key: { tenant_id: 'text', user_id: 'text' },
+    values: {
+      secret: (tenant, { user_id: user, version }) => mfaPlace(tenant, String(user), Number(version)),
+      pending_secret: (tenant, { user_id: user, pending_version: version }) => mfaPlace(tenant, String(user), Number(version))
+    },
+    versions: ['version', 'pending_version'],
+    isText: true
+  },
+  { name: 'tenantry.webhook_secrets', key: { tenant_id: 'text' }, values: { secret: (tenant) => webhookSecretPlace(tenant) } },
+  {
+    name: 'tenantry.webhook_deliveries',
+    key: { id: 'uuid' },
+    values: { sealed: (tenant, { id }) => callbackPlace(tenant, String(id)) },
+    // The condition of an index.
+    only: 'sealed is not null'
+  },
+  {
+    name: 'tenantry.idempotency_keys',
+    key: { tenant_id: 'text', id: 'bytea' },
+    values: { content: (tenant, { id }) => idempotencyPlace(tenant, bytesOf(id)) },
+    only: 'encrypted'
+  }
+]
+
 /** A row with a value under a former master key. */
-export interface KeyedRow {
+interface KeyedRow {
   readonly tenant: Owner
   readonly key: string
   /** Writes its values under the current key; false if the row was changed meanwhile. Throws a SecretUnreadable. */
   readonly move: () => Promise<boolean>
 }
 
-export interface KeyedRows {
+interface KeyedRows {
   /** In the order of their keys, a batch at a time. */
   rows(): AsyncGenerator<KeyedRow>
   count(): Promise<number>
 }
 
-export function secretRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
-  const isOther = (column: string) =>
-    sql`(${sql.ref(column)} is not null and substring(${sql.ref(column)} from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`
-  const others = db.selectFrom('tenantry.secrets')
-    .where(sql<boolean>`(value is not null and (${isOther('value')} or ${isOther('previous_value')}))`)
+function keyedRows (
+  db: Kysely<SystemTables>,
+  cipher: SecretCipher,
+  { name, key, values, versions = [], only = 'true', isText = false }: ValueTable
+): KeyedRows {
+  const table = sql.table(name)
+  const keys = sql.join(Object.keys(key).map((column) => sql.ref(column)))
+  const named = new Set(['tenant_id', ...Object.keys(key), ...versions, ...Object.keys(values)])
+  const columns = sql.join(Array.from(named, (column) => sql.ref(column)))
+  // The header has nine bytes, so that base64 has no padding.
+  const header = isText ? cipher.header.toString('base64') : cipher.header
+  const start = sql.lit(isText ? header.length : headerLength)
+  const isOther = Object.keys(values).map((column) => sql`substring(${sql.ref(column)} from 1 for ${start}) <> ${header}`)
+  const others = sql`from ${table} where ${sql.raw(only)} and (${sql.join(isOther, sql` or `)})`
+
+  async function read (after: Row | undefined): Promise<readonly Row[]> {
+    const last = after === undefined ? [] : Object.entries(key).map(([column, type]) => sql`${after[column]}::${sql.raw(type)}`)
+    const behind = last.length === 0 ? sql`` : sql`and (${keys}) > (${sql.join(last)})`
+    return (await sql<Row>`select ${columns} ${others} ${behind} order by ${keys} limit ${batchSize}`.execute(db)).rows
+  }
+
+  function renewed (value: unknown, place: SecretPlace): Buffer | string | null {
+    if (value === null) return null
+    const bytes = isText ? Buffer.from(String(value), 'base64') : bytesOf(value)
+    // A row may have one value under the current key already.
+    const isCurrent = bytes.subarray(0, headerLength).equals(cipher.header)
+    const moved = isCurrent ? bytes : cipher.renew(place, bytes)
+    return isText ? moved.toString('base64') : moved
+  }
+
+  async function move (tenant: Owner, row: Row): Promise<boolean> {
+    const type = sql.raw(isText ? 'text' : 'bytea')
+    const changes = Object.entries(values).map(([column, placeOf]) =>
+      sql`${sql.ref(column)} = ${renewed(row[column], placeOf(tenant, row))}::${type}`
+    )
+    const same = [
+      ...Object.entries(key).map(([column, type]) => sql`${sql.ref(column)} = ${row[column]}::${sql.raw(type)}`),
+      ...Object.keys(values).map((column) => sql`${sql.ref(column)} is not distinct from ${row[column]}::${type}`)
+    ]
+    const { numAffectedRows = 0n } = await sql`update ${table} set ${sql.join(changes)} where ${sql.join(same, sql` and `)}`.execute(db)
+    return numAffectedRows > 0n
+  }
 
   return {
-    rows: () =>
-      inBatches<KeyedRow>(async (after) => {
-        const rows = await others
-          .select([
-            tenantColumn,
-            'key',
-            'version',
-            sql<Buffer>`value`.as('value'),
-            'previous_value as previousValue',
-            'previous_version as previousVersion'
-          ])
-          .$if(after !== undefined, (query) => query.where(sql<boolean>`(tenant_id, key) > (${after?.tenant}, ${after?.key})`))
-          .orderBy('tenant_id').orderBy('key').limit(batchSize).execute()
-        return rows.map(({ tenant, key, version, value, previousValue, previousVersion }) => {
-          const renewed = (ciphertext: Buffer, version: number) => renew(cipher, { tenant, key, version }, ciphertext)
-          return {
-            tenant,
-            key,
-            async move () {
-              const { numUpdatedRows } = await db.updateTable('tenantry.secrets')
-                .set({
-                  value: renewed(value, version),
-                  previous_value: previousValue === null || previousVersion === null ? null : renewed(previousValue, previousVersion)
-                })
-                .where('tenant_id', '=', tenant).where('key', '=', key).where('value', '=', value)
-                .where(sql<boolean>`previous_value is not distinct from ${previousValue}`)
-                .executeTakeFirstOrThrow()
-              return numUpdatedRows > 0n
-            }
-          }
-        })
-      }),
+    async * rows () {
+      for (let after: Row | undefined, isMore = true; isMore;) {
+        const rows = await read(after)
+        for (const row of rows) {
+          const tenant = tenantRef(String(row['tenant_id']))
+          const [place] = Object.values(values).map((placeOf) => placeOf(tenant, row))
+          yield { tenant, key: place?.key ?? '', move: () => move(tenant, row) }
+        }
+        after = rows.at(-1)
+        isMore = rows.length === batchSize
+      }
+    },
     async count () {
-      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
-      return count
+      const { rows: [row] } = await sql<{ count: number }>`select count(*)::float8 as count ${others}`.execute(db)
+      return row?.count ?? 0
     }
   }
 }
 
-/** Values of earlier rotations that are still accepted. */
-export function earlierRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
-  const others = db.selectFrom('tenantry.secret_earlier_values')
-    .where(sql<boolean>`substring(value from 1 for ${sql.lit(headerLength)}) <> ${cipher.header}`)
-  return {
-    rows: () =>
-      inBatches<KeyedRow & { readonly version: number }>(async (after) => {
-        const rows = await others.select([tenantColumn, 'key', 'version', 'value'])
-          .$if(after !== undefined, (query) =>
-            query.where(sql<boolean>`(tenant_id, key, version) > (${after?.tenant}, ${after?.key}, ${after?.version}::integer)`))
-          .orderBy('tenant_id').orderBy('key').orderBy('version').limit(batchSize).execute()
-        return rows.map(({ tenant, key, version, value }) => ({
-          tenant,
-          key,
-          version,
-          async move () {
-            const { numUpdatedRows } = await db.updateTable('tenantry.secret_earlier_values').set({
-              value: cipher.renew({ tenant, key, version }, value)
-            })
-              .where('tenant_id', '=', tenant).where('key', '=', key).where('version', '=', version).where('value', '=', value)
-              .executeTakeFirstOrThrow()
-            return numUpdatedRows > 0n
-          }
-        }))
-      }),
-    async count () {
-      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
-      return count
-    }
-  }
-}
-
-/** Secrets of second factors, with the key `mfa/<user>`. */
-export function mfaRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
-  // Of nine bytes, so that base64 has no padding.
-  const header = cipher.header.toString('base64')
-  const isOther = (column: string) =>
-    sql`(${sql.ref(column)} is not null and left(${sql.ref(column)}, ${sql.lit(header.length)}) <> ${header})`
-  const others = db.selectFrom('tenantry.user_mfa').where(sql<boolean>`(${isOther('secret')} or ${isOther('pending_secret')})`)
-
-  return {
-    rows: () =>
-      inBatches<KeyedRow & { readonly user: string }>(async (after) => {
-        const rows = await others
-          .select([
-            tenantColumn, 'user_id as user', 'secret', 'version', 'pending_secret as pendingSecret',
-            'pending_version as pendingVersion'
-          ])
-          .$if(after !== undefined, (query) => query.where(sql<boolean>`(tenant_id, user_id) > (${after?.tenant}, ${after?.user})`))
-          .orderBy('tenant_id').orderBy('user_id').limit(batchSize).execute()
-        return rows.map(({ tenant, user, secret, version, pendingSecret, pendingVersion }) => {
-          const renewed = (text: string | null, version: number) =>
-            text === null ? null : renew(cipher, mfaPlace(tenant, user, version), Buffer.from(text, 'base64')).toString('base64')
-          return {
-            tenant,
-            user,
-            key: mfaPlace(tenant, user, version).key,
-            async move () {
-              const { numUpdatedRows } = await db.updateTable('tenantry.user_mfa')
-                .set({ secret: renewed(secret, version), pending_secret: renewed(pendingSecret, pendingVersion) })
-                .where('tenant_id', '=', tenant).where('user_id', '=', user)
-                .where(sql<boolean>`secret is not distinct from ${secret} and pending_secret is not distinct from ${pendingSecret}`)
-                .executeTakeFirstOrThrow()
-              return numUpdatedRows > 0n
-            }
-          }
-        })
-      }),
-    async count () {
-      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
-      return count
-    }
-  }
-}
-
-/** Secrets that sign webhooks, with the key `webhooks/secret`. */
-export function webhookSecretRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
-  const others = db.selectFrom('tenantry.webhook_secrets')
-    .where(sql<boolean>`substring(secret from 1 for ${sql.lit(headerLength)}) <> ${cipher.header}`)
-  return {
-    rows: () =>
-      inBatches<KeyedRow>(async (after) => {
-        const rows = await others.select([tenantColumn, 'secret'])
-          .$if(after !== undefined, (query) => query.where('tenant_id', '>', after?.tenant ?? ''))
-          .orderBy('tenant_id').limit(batchSize).execute()
-        return rows.map(({ tenant, secret }) => ({
-          tenant,
-          key: webhookSecretPlace(tenant).key,
-          async move () {
-            const { numUpdatedRows } = await db.updateTable('tenantry.webhook_secrets').set({
-              secret: cipher.renew(webhookSecretPlace(tenant), secret)
-            })
-              .where('tenant_id', '=', tenant).where('secret', '=', secret).executeTakeFirstOrThrow()
-            return numUpdatedRows > 0n
-          }
-        }))
-      }),
-    async count () {
-      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
-      return count
-    }
-  }
-}
-
-/** Addresses and secrets of callbacks, with the key `webhooks/callback/<delivery>`. */
-export function callbackRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
-  const others = db.selectFrom('tenantry.webhook_deliveries')
-    .where(sql<boolean>`(sealed is not null and substring(sealed from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`)
-  return {
-    rows: () =>
-      inBatches<KeyedRow & { readonly id: string }>(async (after) => {
-        const rows = await others.select([tenantColumn, 'id', sql<Buffer>`sealed`.as('sealed')])
-          .$if(after !== undefined, (query) => query.where('id', '>', after?.id ?? ''))
-          .orderBy('id').limit(batchSize).execute()
-        return rows.map(({ tenant, id, sealed }) => ({
-          tenant,
-          id,
-          key: callbackPlace(tenant, id).key,
-          async move () {
-            const { numUpdatedRows } = await db.updateTable('tenantry.webhook_deliveries').set({
-              sealed: cipher.renew(callbackPlace(tenant, id), sealed)
-            })
-              .where('id', '=', id).where('sealed', '=', sealed).executeTakeFirstOrThrow()
-            return numUpdatedRows > 0n
-          }
-        }))
-      }),
-    async count () {
-      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
-      return count
-    }
-  }
-}
-
-/** Kept responses, with the key `idempotency/<id>`. */
-export function idempotencyRows (db: Kysely<SystemTables>, cipher: SecretCipher): KeyedRows {
-  const others = db.selectFrom('tenantry.idempotency_keys')
-    .where(sql<boolean>`(encrypted and substring(content from 1 for ${sql.lit(headerLength)}) <> ${cipher.header})`)
-  return {
-    rows: () =>
-      inBatches<KeyedRow & { readonly id: Buffer }>(async (after) => {
-        const rows = await others.select([tenantColumn, 'id', 'content'])
-          .$if(after !== undefined, (query) => query.where(sql<boolean>`(tenant_id, id) > (${after?.tenant}, ${after?.id}::bytea)`))
-          .orderBy('tenant_id').orderBy('id').limit(batchSize).execute()
-        return rows.map(({ tenant, id, content }) => ({
-          tenant,
-          id,
-          key: idempotencyPlace(tenant, id).key,
-          async move () {
-            const { numUpdatedRows } = await db.updateTable('tenantry.idempotency_keys').set({
-              content: cipher.renew(idempotencyPlace(tenant, id), content)
-            })
-              .where('tenant_id', '=', tenant).where('id', '=', id).where('content', '=', content).executeTakeFirstOrThrow()
-            return numUpdatedRows > 0n
-          }
-        }))
-      }),
-    async count () {
-      const { count } = await others.select(sql<number>`count(*)::float8`.as('count')).executeTakeFirstOrThrow()
-      return count
-    }
-  }
-}
-
-async function * inBatches<Row extends KeyedRow> (read: (after: Row | undefined) => Promise<Row[]>): AsyncGenerator<KeyedRow> {
-  let last: Row | undefined
-  for (;;) {
-    const rows = await read(last)
-    yield * rows
-    last = rows.at(-1)
-    if (rows.length < batchSize) return
-  }
-}
-
-/** A row may have one value under the current key already. */
-function renew (cipher: SecretCipher, place: Parameters<SecretCipher['renew']>[0], ciphertext: Buffer): Buffer {
-  return ciphertext.subarray(0, headerLength).equals(cipher.header) ? ciphertext : cipher.renew(place, ciphertext)
+function bytesOf (value: unknown): Buffer {
+  if (Buffer.isBuffer(value)) return value
+  throw new Error('a stored value is not bytes')
 }
