@@ -1,17 +1,15 @@
 /** The documentation of a compiled route: request, responses and errors as JSON Schemas, derived from the route. */
 import type { ErrorName } from '../errors.js'
 import { formOf } from '../expressions/result.js'
-import type { CompiledRequest, JsonSchema, Method } from '../expressions/types.js'
+import type { JsonSchema, Method } from '../expressions/types.js'
 import { notModified } from '../http/entity-tags.js'
 import { isRecord } from '../json/plain-value.js'
 import type { Route } from '../schema/route.js'
 import { schemaName } from '../validation/named-schema.js'
-import { type CompiledFile, formSchema } from './files.js'
-import type { CompiledIntegration } from './integrations.js'
-import { type ResultParts, resultSchema } from './result-schema.js'
+import { formSchema } from './files.js'
+import { resultSchema } from './result-schema.js'
 import type { CompiledRoute } from './route.js'
-import type { CompiledWebhook } from './webhook.js'
-import { type CompiledRouteWorkflow, workflowResponseSchema } from './workflow.js'
+import { workflowResponseSchema } from './workflow.js'
 import { supportsIfMatch, takesIdempotencyKey } from './write-headers.js'
 
 /** The members of a Fastify route schema that are used for the OpenAPI document. */
@@ -40,35 +38,12 @@ export interface RouteDocumentation {
   readonly supportsIfMatch?: true
 }
 
-/** The parts of a compiled route that determine its documentation. */
-export interface DocumentedParts extends ResultParts {
-  readonly integrations: readonly Pick<CompiledIntegration, 'condition'>[]
-  readonly method: Method
-  readonly requireAuth: boolean
-  readonly authProvider: string
-  readonly publicTenant: boolean
-  readonly permissions: readonly string[]
-  readonly resourceLimit: object | null
-  readonly cache: object | null
-  readonly location: object | null
-  readonly request: CompiledRequest
-  readonly files: readonly CompiledFile[] | null
-  readonly readsQuery: readonly string[]
-  readonly readsHeaders: readonly string[]
-  readonly status: 200 | 201 | 202
-  readonly workflow: CompiledRouteWorkflow | null
-  readonly webhook: CompiledWebhook | null
-  readonly realtime: CompiledRoute['realtime']
-  readonly writes: readonly object[]
-  readonly firestore: CompiledRoute['firestore']
-}
-
 const inFirestore = 'The documents are in Firestore: changes send no `entity.*` events to webhooks, and cannot be watched.'
 
 const received: JsonSchema = { type: 'object', properties: { received: { const: true } }, required: ['received'] }
 
 /** @param read the `GET` route on its path */
-export function documentRoute (route: Route, parts: DocumentedParts, read?: CompiledRoute): RouteDocumentation {
+export function documentRoute (route: Route, parts: CompiledRoute, read?: CompiledRoute): RouteDocumentation {
   const hasVersion = read !== undefined && supportsIfMatch(parts, read)
   const { params } = parts.request
   const query = withRead(parts.request.query, parts.readsQuery)
@@ -93,7 +68,7 @@ export function documentRoute (route: Route, parts: DocumentedParts, read?: Comp
   })
 }
 
-function describe ({ description, realtime }: Route, { firestore }: DocumentedParts): Pick<RouteDocumentation, 'description'> {
+function describe ({ description, realtime }: Route, { firestore }: CompiledRoute): Pick<RouteDocumentation, 'description'> {
   const parts = [
     ...description === undefined ? [] : [description],
     ...firestore === 'writes' ? [inFirestore] : [],
@@ -123,7 +98,7 @@ function withRead (schema: JsonSchema | undefined, names: readonly string[]): Js
   }
 }
 
-function responsesOf (route: Route, parts: DocumentedParts): Readonly<Record<number, JsonSchema>> {
+function responsesOf (route: Route, parts: CompiledRoute): Readonly<Record<number, JsonSchema>> {
   const { status, workflow, response, webhook } = parts
   if (webhook?.acknowledges === true) return { 200: { description: 'Success', ...received } }
   const schema = (workflow === null ? undefined : workflowResponseSchema(workflow, response)) ?? resultSchema(parts, route.response)
@@ -138,11 +113,11 @@ function responsesOf (route: Route, parts: DocumentedParts): Readonly<Record<num
 }
 
 /** A large response has none. */
-function hasTag ({ method, workflow, writes }: DocumentedParts): boolean {
+function hasTag ({ method, workflow, writes }: CompiledRoute): boolean {
   return method === 'GET' && workflow === null && writes.length === 0
 }
 
-function bodySchema ({ method, request, queries, files }: DocumentedParts): JsonSchema | undefined {
+function bodySchema ({ method, request, queries, files }: CompiledRoute): JsonSchema | undefined {
   if (files !== null) return formSchema(request.body, files)
   if (request.body !== undefined || !takesBody(method)) return request.body
   const inputs = queries.flatMap(({ input }) => input === null ? [] : [input])
@@ -154,7 +129,7 @@ function takesBody (method: Method): boolean {
 }
 
 function errorsOf (
-  { method, requireAuth, permissions, resourceLimit, queries, integrations, transform, workflow, webhook, files }: DocumentedParts
+  { method, requireAuth, permissions, resourceLimit, queries, integrations, transform, workflow, webhook, files }: CompiledRoute
 ): Array<number | ErrorName> {
   // 503: every route waits for a pending migration, and a stopping server rejects requests.
   const statuses = new Set([400, 401, 429, 500, 503])

@@ -1,31 +1,12 @@
 /** The request headers of declared writes: Idempotency-Key, and If-Match with the isolation of its transaction. */
 import type { Isolation } from '../database/engine.js'
-import type { RouteQuery } from '../expressions/types.js'
 import type { Precondition } from '../http/entity-tags.js'
 import type { Route } from '../schema/route.js'
 import type { CompiledRoute } from './route.js'
 import { methodOf } from './route-parts.js'
 
-type Parts = Pick<CompiledRoute, 'method' | 'webhook' | 'workflow' | 'realtime'> & {
-  readonly writes: readonly unknown[],
-  readonly integrations: readonly unknown[]
-}
-
-export function takesIdempotencyKey ({ method, webhook, writes, integrations, workflow, realtime }: Parts): boolean {
+export function takesIdempotencyKey ({ method, webhook, writes, integrations, workflow, realtime }: CompiledRoute): boolean {
   return method === 'POST' && webhook === null && (writes.length > 0 || integrations.length > 0 || workflow !== null || realtime !== null)
-}
-
-type Access = Pick<CompiledRoute, 'method' | 'requireAuth' | 'authProvider' | 'publicTenant' | 'webhook' | 'workflow'>
-type StoreUse = { readonly store: RouteQuery['store'] }
-type WriteParts = Access & {
-  readonly queries: readonly StoreUse[],
-  readonly writes: readonly unknown[],
-  readonly readsHeaders: readonly string[]
-}
-type ReadParts = Access & {
-  readonly queries: readonly StoreUse[],
-  readonly writes: readonly unknown[],
-  readonly integrations: readonly unknown[]
 }
 
 const ifMatchHeader = 'if-match'
@@ -47,21 +28,21 @@ export function checksIfMatch ({ method, webhook, readsHeaders }: Pick<CompiledR
  * a transaction, that is, without calls to other services. Every caller with the permissions of both routes must be able to reach
  * the `GET` route.
  */
-export function supportsIfMatch (write: WriteParts, read: ReadParts): boolean {
+export function supportsIfMatch (write: CompiledRoute, read: CompiledRoute): boolean {
   return checksIfMatch(write) && write.method !== 'POST' && write.workflow === null && write.writes.length > 0 && isPlainRead(read) &&
     isReadableBy(write, read) && inOneStore(write, read)
 }
 
 /** No transaction spans the SQL database and Firestore. */
-function inOneStore (write: WriteParts, read: ReadParts): boolean {
+function inOneStore (write: CompiledRoute, read: CompiledRoute): boolean {
   return new Set([...write.queries, ...read.queries].map(({ store }) => store)).size <= 1
 }
 
-function isPlainRead ({ method, webhook, workflow, writes, integrations }: ReadParts): boolean {
+function isPlainRead ({ method, webhook, workflow, writes, integrations }: CompiledRoute): boolean {
   return method === 'GET' && webhook === null && workflow === null && writes.length === 0 && integrations.length === 0
 }
 
-function isReadableBy (write: Access, read: Access): boolean {
+function isReadableBy (write: CompiledRoute, read: CompiledRoute): boolean {
   return read.authProvider === write.authProvider &&
     (write.requireAuth || (!read.requireAuth && (read.publicTenant || !write.publicTenant)))
 }
