@@ -1,7 +1,7 @@
 /** Compiles the message that a route sends to a room. */
 import { compileCopies } from '../expressions/copies.js'
 import type { TemplateContext } from '../expressions/reference.js'
-import { compileTemplate, compileValue, toText } from '../expressions/template.js'
+import { compileValue, toText } from '../expressions/template.js'
 import { hasTemplate } from '../expressions/template-parser.js'
 import type { Reference, Scope } from '../expressions/types.js'
 import { isRoomName } from '../realtime/rooms.js'
@@ -41,8 +41,8 @@ export function compileRouteMessage (
     faults.add(`${at}/room`, 'is not a valid room name: expected 1 to 128 of A-Z a-z 0-9 _ . : @ / -')
   }
   const templates: TemplateContext = { ...context, secretsRefusedIn: 'a message of a room, which is visible to its members' }
-  const room = compileTemplate(realtime.room, `${at}/room`, templates)
-  const event = realtime.event === undefined ? null : compileTemplate(realtime.event, `${at}/event`, templates)
+  const room = compileValue(realtime.room, `${at}/room`, templates)
+  const event = realtime.event === undefined ? null : compileValue(realtime.event, `${at}/event`, templates)
   const data = compileValue(realtime.data, `${at}/data`, templates)
   const copies = compileCopies(realtime, templates)
   return Object.freeze({

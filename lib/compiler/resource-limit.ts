@@ -1,7 +1,7 @@
 /** Compiles the use of a limited resource by a request. */
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
-import { compileTemplate } from '../expressions/template.js'
+import { compileValue } from '../expressions/template.js'
 import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
 import { maxAmount } from '../schema/limits.js'
@@ -30,7 +30,7 @@ export function compileResourceLimit ({ resourceLimit }: Route, pointer: string,
 function compileAmount (text: string, pointer: string, context: TemplateContext): CompiledResourceLimit['amount'] | null {
   const { faults } = context
   const before = faults.faults.length
-  const value = compileTemplate(text, pointer, { ...context, sources })
+  const value = compileValue(text, pointer, { ...context, sources })
   if (faults.faults.length > before) return null
   if (!value.constant) {
     const path = placeOf(value.references)

@@ -1,6 +1,6 @@
 /** Identifies the requests of other services to a route. */
 import { secretKeysOf, type TemplateContext } from '../expressions/reference.js'
-import { compileTemplate } from '../expressions/template.js'
+import { compileValue } from '../expressions/template.js'
 import type { CompiledValue, TemplateSource } from '../expressions/types.js'
 import type { FaultList } from '../schema/faults.js'
 import type { Route } from '../schema/route.js'
@@ -31,7 +31,7 @@ export function compileWebhook (
   if (webhook === undefined) return null
   const at = `${pointer}/webhook`
   const scheme = schemeOf(webhook, at, context.faults)
-  const secret = compileTemplate(webhook.secret, `${at}/secret`, { ...context, sources })
+  const secret = compileValue(webhook.secret, `${at}/secret`, { ...context, sources })
   const keys = secretKeysOf(secret.references)
   if (keys.length > 1) context.faults.add(`${at}/secret`, 'expected at most one secret: during a rotation, each of its values can sign')
   if (scheme === null) return null

@@ -7,8 +7,8 @@ import { settingsIn } from '../expressions/environment.js'
 import { type CompiledExpression, compileExpression } from '../expressions/expression.js'
 import { noScope } from '../expressions/no-scope.js'
 import { member, type TemplateContext } from '../expressions/reference.js'
-import { compileTemplate, compileValue } from '../expressions/template.js'
-import { hasTemplate, parsePath, TemplateSyntaxError } from '../expressions/template-parser.js'
+import { compileValue } from '../expressions/template.js'
+import { hasTemplate, parseOrFault, parsePath, TemplateSyntaxError } from '../expressions/template-parser.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import { jsonExcess } from '../json/bounds.js'
 import { ExactNumber } from '../json/exact-number.js'
@@ -61,12 +61,12 @@ export function compileAction (
   const { faults } = context
   const before = faults.faults.length
   const path = compileAddress(definition.path, `${pointer}/path`, context, 'path')
-  const method = compileTemplate(definition.method, `${pointer}/method`, context)
-  const bodyType = compileTemplate(definition.bodyType ?? 'json', `${pointer}/bodyType`, context)
+  const method = compileValue(definition.method, `${pointer}/method`, context)
+  const bodyType = compileValue(definition.bodyType ?? 'json', `${pointer}/bodyType`, context)
   const headers = compileHeaders(definition.headers ?? {}, shared, `${pointer}/headers`, context)
   const query = compileValue(definition.query ?? {}, `${pointer}/query`, context)
   const body = compilePruned(definition.body, `${pointer}/body`, context)
-  const secret = definition.sign === undefined ? null : compileTemplate(definition.sign, `${pointer}/sign`, context)
+  const secret = definition.sign === undefined ? null : compileValue(definition.sign, `${pointer}/sign`, context)
   const result = compileResult(definition.result, `${pointer}/result`, faults)
   const computed = compileComputed(definition.compute ?? {}, pointer, context)
   const fixedMethod = method.constant ? String(method.evaluate(noScope)).toUpperCase() : null
@@ -256,19 +256,13 @@ const utf8 = new TextDecoder()
 /** Compiles the path of the result: own members and items, or the whole response. Null after faults. */
 function compileResult (picked: string | undefined, pointer: string, faults: FaultList): CompiledCall['result'] | null {
   if (picked === undefined) return valueOf
-  try {
+  const names = parseOrFault(() => {
     const { source, path, call } = parsePath(picked)
     if (call) throw new TemplateSyntaxError('expected the path of a member', 0)
-    return (response) => {
-      let value = valueOf(response)
-      for (const name of [source, ...path]) value = member(value, name)
-      return value ?? null
-    }
-  } catch (error) {
-    if (!(error instanceof TemplateSyntaxError)) throw error
-    faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
-    return null
-  }
+    return [source, ...path]
+  }, pointer, faults)
+  if (names === undefined) return null
+  return (response) => names.reduce<unknown>(member, valueOf(response)) ?? null
 }
 
 function valueOf ({ headers, body }: OutboundResponseLike): unknown {

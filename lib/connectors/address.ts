@@ -5,8 +5,8 @@
 import { failure } from '../errors.js'
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
-import { compileTemplate, toText } from '../expressions/template.js'
-import { parseTemplate, type Segment, TemplateSyntaxError } from '../expressions/template-parser.js'
+import { compileValue, toText } from '../expressions/template.js'
+import { parseOrFault, parseTemplate } from '../expressions/template-parser.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import { isNumber } from '../json/exact-number.js'
 import { invalidInput } from '../validation/detail.js'
@@ -33,9 +33,9 @@ export function compileAddress (text: string, pointer: string, context: Template
   const before = faults.faults.length
   const parts: Part[] = []
   let query = false
-  for (const segment of segmentsOf(text, pointer, context)) {
+  for (const segment of parseOrFault(() => parseTemplate(text), pointer, faults) ?? []) {
     const last = parts.at(-1)
-    const value = typeof segment === 'string' ? undefined : compileTemplate(segment.text, pointer, context)
+    const value = typeof segment === 'string' ? undefined : compileValue(segment.text, pointer, context)
     // The document's author knows the text of a constant.
     const plain = typeof segment === 'string' ? segment : value?.constant === true ? toText(value.evaluate(noScope)) : undefined
     if (plain !== undefined) {
@@ -96,16 +96,6 @@ function endsHost ([first, ...rest]: readonly Part[]): boolean {
   if (typeof first !== 'string' || rest.length === 0 || !/^https?:\/\/[^/?#]*[^/?#:]$/i.test(first)) return false
   const next = rest.find((part) => typeof part === 'string')
   return next === undefined || /^[/?]/.test(next)
-}
-
-function segmentsOf (text: string, pointer: string, { faults }: TemplateContext): readonly Segment[] {
-  try {
-    return parseTemplate(text)
-  } catch (error) {
-    if (!(error instanceof TemplateSyntaxError)) throw error
-    faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
-    return []
-  }
 }
 
 function compileParts (parts: readonly Part[], kind: AddressKind): CompiledAddress['evaluate'] {

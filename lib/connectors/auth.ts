@@ -3,7 +3,7 @@ import { failure } from '../errors.js'
 import { settingsIn } from '../expressions/environment.js'
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
-import { compileTemplate } from '../expressions/template.js'
+import { compileValue } from '../expressions/template.js'
 import type { CompiledValue, Reference, Scope } from '../expressions/types.js'
 import type { ConnectorAuth } from '../schema/integrations.js'
 import { invalidInput } from '../validation/detail.js'
@@ -30,7 +30,7 @@ export interface AuthContext extends TemplateContext {
 export function compileAuth (connector: string, auth: ConnectorAuth, pointer: string, context: AuthContext): CompiledAuth {
   const compiled: { readonly text: string, readonly value: CompiledValue }[] = []
   const valueOf = (name: string, text: string): CompiledValue => {
-    const value = compileTemplate(text, `${pointer}/${name}`, context)
+    const value = compileValue(text, `${pointer}/${name}`, context)
     compiled.push({ text, value })
     return value
   }
@@ -92,7 +92,7 @@ function compileOAuth2 (
   valueOf: (name: string, text: string) => CompiledValue
 ): CompiledOAuth2 {
   const { accessToken, refreshToken, scope } = auth
-  const tokenUrl = compileTemplate(auth.tokenUrl, `${pointer}/tokenUrl`, context.addresses)
+  const tokenUrl = compileValue(auth.tokenUrl, `${pointer}/tokenUrl`, context.addresses)
   const text = tokenUrl.constant ? tokenUrl.evaluate(noScope) : undefined
   const wrong = typeof text === 'string' ? faultOfAddress(text) : null
   if (wrong !== null) context.faults.add(`${pointer}/tokenUrl`, wrong)
@@ -102,7 +102,7 @@ function compileOAuth2 (
     clientSecret: valueOf('clientSecret', auth.clientSecret),
     accessToken: accessToken === undefined ? null : valueOf('accessToken', accessToken),
     refreshToken: refreshToken === undefined ? null : valueOf('refreshToken', refreshToken),
-    scope: scope === undefined ? null : compileTemplate(scope, `${pointer}/scope`, context),
+    scope: scope === undefined ? null : compileValue(scope, `${pointer}/scope`, context),
     accessTokenKey: secretKeyIn(accessToken) ?? `${connector}_access_token`,
     refreshTokenKey: secretKeyIn(refreshToken) ?? `${connector}_refresh_token`,
     trusted: context.origin === 'platform' && tokenUrl.constant

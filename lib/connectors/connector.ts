@@ -2,7 +2,7 @@
 import { failure } from '../errors.js'
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
-import { compileTemplate } from '../expressions/template.js'
+import { compileValue } from '../expressions/template.js'
 import type { Reference, Scope, TemplateSource } from '../expressions/types.js'
 import { FaultList, pointerTo } from '../schema/faults.js'
 import { compileAction, type CompiledAction } from './action.js'
@@ -46,7 +46,7 @@ interface Address {
 }
 
 function addressIn ({ baseUrl, wholeAddress = false }: ConnectorDefinition, context: TemplateContext): Address {
-  const address = compileTemplate(baseUrl, '', context)
+  const address = compileValue(baseUrl, '', context)
   if (!wholeAddress) return address
   return {
     references: address.references,
@@ -116,7 +116,7 @@ export function customConnector (definition: ConnectorDefinition, pointer: strin
     overridableEnv: new Set(),
     sources: origin === 'platform' ? settingSources : secretSources
   }
-  const address = compileTemplate(definition.baseUrl, `${pointer}/baseUrl`, addresses)
+  const address = compileValue(definition.baseUrl, `${pointer}/baseUrl`, addresses)
   const fixed = address.constant ? address.evaluate(noScope) : undefined
   const wrong = typeof fixed !== 'string'
     ? null

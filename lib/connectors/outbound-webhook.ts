@@ -1,7 +1,7 @@
 /** Compiled outbound webhooks: the address and the signature of their deliveries. */
 import { noScope } from '../expressions/no-scope.js'
 import type { TemplateContext } from '../expressions/reference.js'
-import { compileTemplate } from '../expressions/template.js'
+import { compileValue } from '../expressions/template.js'
 import type { CompiledValue, TemplateSource } from '../expressions/types.js'
 import type { OutboundWebhook } from '../schema/webhook.js'
 import { kindsOf } from '../webhooks/events.js'
@@ -33,7 +33,7 @@ export function compileOutboundWebhook (
   origin: 'platform' | 'tenant'
 ): CompiledOutboundWebhook {
   const before = context.faults.faults.length
-  const address = compileTemplate(url, `${pointer}/url`, context)
+  const address = compileValue(url, `${pointer}/url`, context)
   if (address.constant && context.faults.faults.length === before) {
     const fault = faultOfUrl(address.evaluate(noScope))
     if (fault !== null) context.faults.add(`${pointer}/url`, fault)
@@ -43,7 +43,7 @@ export function compileOutboundWebhook (
     kinds: kindsOf(events),
     url: address,
     shownUrl: withoutQuery(url),
-    secret: secret === undefined ? null : compileTemplate(secret, `${pointer}/secret`, context),
+    secret: secret === undefined ? null : compileValue(secret, `${pointer}/secret`, context),
     trusted: origin === 'platform' && address.constant
   })
 }

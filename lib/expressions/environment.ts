@@ -1,7 +1,7 @@
 /** Settings from the environment, and the templates of a document that name them. */
 import type { SchemaNode } from '../schema/annotations.js'
 import type { FaultList } from '../schema/faults.js'
-import { parseTemplate, type Segment, type TemplateNode, TemplateSyntaxError } from './template-parser.js'
+import { parseOrFault, parseTemplate, type TemplateNode, TemplateSyntaxError } from './template-parser.js'
 
 /** The environment: values of settings by name. */
 export type Env = Readonly<Record<string, string | undefined>>
@@ -16,14 +16,8 @@ export function setting (env: Env, name: string): string | undefined {
  * one of the types `accepted` needs it. A setting's value is not evaluated as a template. undefined after a fault.
  */
 export function resolveEnvironment (text: string, accepted: ReadonlySet<string>, env: Env, pointer: string, faults: FaultList): unknown {
-  let segments: readonly Segment[]
-  try {
-    segments = parseTemplate(text)
-  } catch (error) {
-    if (!(error instanceof TemplateSyntaxError)) throw error
-    faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
-    return undefined
-  }
+  const segments = parseOrFault(() => parseTemplate(text), pointer, faults)
+  if (segments === undefined) return undefined
   const before = faults.faults.length
   const values = segments.map((segment) => typeof segment === 'string' ? segment : resolve(segment, env, pointer, faults))
   if (faults.faults.length > before) return undefined

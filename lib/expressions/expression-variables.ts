@@ -4,7 +4,7 @@ import { nearest } from '../schema/faults.js'
 import { absenceOf } from './declared-fields.js'
 import { type CelText, type ExpressionTemplate, variablePrefix } from './expression-text.js'
 import { compileReader, member, resolvePath, type TemplateContext } from './reference.js'
-import { compileTemplate } from './template.js'
+import { compileValue } from './template.js'
 import type { PathNode } from './template-parser.js'
 import type { Reference, Scope } from './types.js'
 
@@ -232,7 +232,7 @@ class Collector {
       this.#context.faults.add(this.#pointer, `\`${template.text}\`: write \`${local.text}\` without braces here`)
       return () => undefined
     }
-    const value = compileTemplate(template.text, this.#pointer, this.#context)
+    const value = compileValue(template.text, this.#pointer, this.#context)
     this.references.push(...value.references)
     if (
       template.node.alternatives.some((alternative) =>

@@ -16,7 +16,7 @@ import { toJson } from './expression-result.js'
 import { type CelText, toCel } from './expression-text.js'
 import { collectVariables, type LocalMember } from './expression-variables.js'
 import type { TemplateContext } from './reference.js'
-import { TemplateSyntaxError } from './template-parser.js'
+import { parseOrFault } from './template-parser.js'
 import type { Reference, Scope } from './types.js'
 
 const maxLength = 4096 // characters
@@ -168,14 +168,8 @@ function withSigns (summary = 'the types of the expression cannot be determined'
 }
 
 function parse (text: string, pointer: string, { faults }: TemplateContext): { ast: ASTNode, cel: CelText } | null {
-  let cel: CelText
-  try {
-    cel = toCel(text)
-  } catch (error) {
-    if (!(error instanceof TemplateSyntaxError)) throw error
-    faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
-    return null
-  }
+  const cel = parseOrFault(() => toCel(text), pointer, faults)
+  if (cel === undefined) return null
   const fault = (error: ParseError | CelTypeError): null => {
     faults.add(pointer, `${withSigns(error.summary)} (at character ${cel.origin(error.range?.start ?? 0) + 1})`)
     return null

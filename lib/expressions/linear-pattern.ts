@@ -3,6 +3,7 @@
  * size of the patterns and of the texts is bounded here.
  */
 import { createRequire } from 'node:module'
+import { LRUCache } from 'lru-cache'
 import type { RE2JS } from 're2js'
 
 const maxLength = 500 // characters of a pattern
@@ -53,7 +54,7 @@ export function checkPattern (pattern: string, longest: number | undefined): Pat
   if (/(?<!\\)(?:\\\\)*\\k</.test(pattern)) return { fault: `${notRe2}: \`\\k\`` }
   let size: number
   try {
-    size = compiledOf(pattern).programSize()
+    size = recent.memo(pattern).programSize()
   } catch (error) {
     if (!(error instanceof re2js().RE2JSSyntaxException)) throw error
     return { fault: `${notRe2}: ${error.message.replace(/^error parsing regexp: /, '')}` }
@@ -68,36 +69,21 @@ export function checkPattern (pattern: string, longest: number | undefined): Pat
 function linearPattern (pattern: string, size: number): LinearPattern {
   return {
     // Not RE2JS's `test()`, whose automaton grows with the tested texts, up to 8 MB.
-    test: (text) => compiledOf(pattern).matcher(text).find(),
+    test: (text) => recent.memo(pattern).matcher(text).find(),
     stepsOn: (text) => size * (text.length + 1)
   }
 }
 
 /** The patterns in use by all tenants: one takes 10 KB and more, and a document of 1 MB could have 20,000. */
-const recent = new Map<string, RE2JS>()
-let recentSize = 0
-
-/**
- * Compiles a pattern, unless it is cached; the least recently used one is dropped. JavaScript's escapes that differ in RE2 are translated.
- */
-function compiledOf (pattern: string): RE2JS {
-  const known = recent.get(pattern)
-  if (known !== undefined) recent.delete(pattern)
-  const compiled = known ?? compile(pattern)
-  recent.set(pattern, compiled)
-  if (known === undefined) recentSize += compiled.programSize() + fixedSize
-  for (const [oldest, compiled] of recent) {
-    if (recentSize <= maxRecentSize) break
-    recent.delete(oldest)
-    recentSize -= compiled.programSize() + fixedSize
+const recent = new LRUCache<string, RE2JS>({
+  maxSize: maxRecentSize,
+  sizeCalculation: (compiled) => compiled.programSize() + fixedSize,
+  memoMethod (pattern) {
+    const { RE2JS } = re2js()
+    // JavaScript's escapes that differ in RE2 are translated.
+    return RE2JS.compile(RE2JS.translateRegExp(pattern))
   }
-  return compiled
-}
-
-function compile (pattern: string): RE2JS {
-  const { RE2JS } = re2js()
-  return RE2JS.compile(RE2JS.translateRegExp(pattern))
-}
+})
 
 /** For tests: the number of cached patterns. */
 export function recentPatterns (): number {

@@ -189,70 +189,43 @@ function checkMember (
   pointer: string,
   { faults, params, results, files, steps, envNames, ofTenant = false }: TemplateContext
 ): boolean {
-  const first = path[0] === undefined ? undefined : String(path[0])
-  if (source === 'env' && path.length !== 1) {
-    faults.add(pointer, `\`${text}\`: an environment setting must be written \`env.NAME\``)
+  const [first, second] = path.map(String)
+  const refuse = (reason: string, suggestion?: string): false => {
+    faults.add(pointer, `\`${text}\`: ${reason}`, suggestion)
     return false
   }
+  if (source === 'env' && path.length !== 1) return refuse('an environment setting must be written `env.NAME`')
   if (source === 'env' && envNames !== undefined && !envNames.has(String(first))) {
     // The message does not say whether it is set.
-    faults.add(
-      pointer,
-      `\`${text}\`: a tenant's document can read a setting only if the platform lists it in \`tenancy.env\``,
+    return refuse(
+      "a tenant's document can read a setting only if the platform lists it in `tenancy.env`",
       nearest(String(first), envNames)
     )
-    return false
   }
-  if (source === 'secret' && !secretKey.test(String(first ?? ''))) {
-    faults.add(pointer, `\`${text}\`: a secret must be written \`secret:KEY\`, the key ${secretKeyForm}`)
-    return false
-  }
+  if (source === 'secret' && !secretKey.test(first ?? '')) return refuse(`a secret must be written \`secret:KEY\`, the key ${secretKeyForm}`)
   // The caller may be an administrator of the platform.
-  if (source === 'headers' && ofTenant && (first === undefined || credentialHeaders.has(first))) {
-    faults.add(
-      pointer,
-      first === undefined
-        ? `\`${text}\`: a tenant's document can read only single headers: \`headers.<name>\``
-        : `\`${text}\`: a tenant's document cannot read credentials of callers; \`auth\` has the claims of the token`
-    )
-    return false
+  if (source === 'headers' && ofTenant && first === undefined) {
+    return refuse("a tenant's document can read only single headers: `headers.<name>`")
   }
   if (first === undefined) return true
-  if (source === 'params' && params !== undefined && !params.has(first)) {
-    faults.add(pointer, `\`${text}\`: the path has no parameter "${first}"`, nearest(first, params))
-    return false
+  if (source === 'headers' && ofTenant && credentialHeaders.has(first)) {
+    return refuse("a tenant's document cannot read credentials of callers; `auth` has the claims of the token")
   }
-  if (source === 'results' && results !== undefined && !results.has(first)) {
-    faults.add(pointer, `\`${text}\`: no earlier query has a result "${first}"`, nearest(first, results))
-    return false
+  if (source === 'params' && params?.has(first) === false) return refuse(`the path has no parameter "${first}"`, nearest(first, params))
+  if (source === 'results' && results?.has(first) === false) return refuse(`no earlier query has a result "${first}"`, nearest(first, results))
+  if (source === 'files' && files?.has(first) === false) return refuse(`the form has no file "${first}"`, nearest(first, files))
+  if (source === 'files' && second !== undefined && !fileMembers.includes(second)) {
+    return refuse(`a file has no \`${second}\`: expected one of ${fileMembers.join(', ')}`, nearest(second, fileMembers))
   }
-  if (source === 'files' && files !== undefined && !files.has(first)) {
-    faults.add(pointer, `\`${text}\`: the form has no file "${first}"`, nearest(first, files))
-    return false
-  }
-  if (source === 'files' && path[1] !== undefined && !fileMembers.includes(String(path[1]))) {
-    faults.add(
-      pointer,
-      `\`${text}\`: a file has no \`${String(path[1])}\`: expected one of ${fileMembers.join(', ')}`,
-      nearest(String(path[1]), fileMembers)
+  if (source === 'steps' && steps?.has(first) === false) return refuse(`no earlier step has the id "${first}"`, nearest(first, steps))
+  if (source === 'steps' && second !== undefined && second !== 'result' && second !== 'error') {
+    return refuse(
+      `a step has \`steps.${first}.result\` and, if it failed, \`steps.${first}.error\``,
+      nearest(second, ['result', 'error'])
     )
-    return false
-  }
-  if (source === 'steps' && steps !== undefined && !steps.has(first)) {
-    faults.add(pointer, `\`${text}\`: no earlier step has the id "${first}"`, nearest(first, steps))
-    return false
-  }
-  if (source === 'steps' && path[1] !== undefined && path[1] !== 'result' && path[1] !== 'error') {
-    faults.add(
-      pointer,
-      `\`${text}\`: a step has \`steps.${first}.result\` and, if it failed, \`steps.${first}.error\``,
-      nearest(String(path[1]), ['result', 'error'])
-    )
-    return false
   }
   if (source === 'tenant' && first !== 'id' && first !== 'config') {
-    faults.add(pointer, `\`${text}\`: a tenant has \`tenant.id\` and \`tenant.config\``, nearest(first, ['id', 'config']))
-    return false
+    return refuse('a tenant has `tenant.id` and `tenant.config`', nearest(first, ['id', 'config']))
   }
   return true
 }

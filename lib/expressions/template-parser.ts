@@ -1,6 +1,6 @@
 /** The syntax of templates: text with `{{...}}` becomes segments. reference.ts resolves their names. */
-
 import { LRUCache } from 'lru-cache'
+import type { FaultList } from '../schema/faults.js'
 
 /** Bounds of one template, so that a hostile document costs little. */
 const maxAlternatives = 32
@@ -43,6 +43,17 @@ export class TemplateSyntaxError extends Error {
   }
 }
 
+/** The parsed value; undefined after a fault with the position of a syntax error. */
+export function parseOrFault<Parsed> (parse: () => Parsed, pointer: string, faults: FaultList): Parsed | undefined {
+  try {
+    return parse()
+  } catch (error) {
+    if (!(error instanceof TemplateSyntaxError)) throw error
+    faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
+    return undefined
+  }
+}
+
 /** Whether a text contains a possible template. */
 export function hasTemplate (text: string): boolean {
   return text.includes('{{') || text.includes('${') || text.includes('}}')
@@ -53,15 +64,16 @@ export function hasTemplate (text: string): boolean {
  * other `${` is plain text. A literal `{{` is written `{{ '{{' }}`.
  */
 export function parseTemplate (text: string): readonly Segment[] {
-  const known = parsed.get(text)
-  if (known !== undefined) return known
-  const segments = parseSegments(text)
-  parsed.set(text, segments)
-  return segments
+  return parsed.memo(text)
 }
 
 /** A text is parsed for the check, for the route, and for the measure of its copies. */
-const parsed = new LRUCache<string, readonly Segment[]>({ max: 2000, maxSize: 1_000_000, sizeCalculation: (_, text) => text.length + 1 })
+const parsed = new LRUCache<string, readonly Segment[]>({
+  max: 2000,
+  maxSize: 1_000_000,
+  sizeCalculation: (_segments, text) => text.length + 1,
+  memoMethod: (text) => parseSegments(text)
+})
 
 function parseSegments (text: string): Segment[] {
   const segments: Segment[] = []

@@ -3,9 +3,9 @@ import { ExactNumber } from '../json/exact-number.js'
 import { stringifyJson } from '../json/stringify.js'
 import { pointerTo } from '../schema/faults.js'
 import { absenceOf } from './declared-fields.js'
+import { setting } from './environment.js'
 import { compileReader, type Reader, resolvePath, type TemplateContext } from './reference.js'
-import type { LiteralNode, PathNode, Segment, TemplateNode } from './template-parser.js'
-import { hasTemplate, parseTemplate, TemplateSyntaxError } from './template-parser.js'
+import { hasTemplate, type LiteralNode, parseOrFault, parseTemplate, type PathNode, type TemplateNode } from './template-parser.js'
 import type { CompiledValue, Reference, Scope } from './types.js'
 
 export type { TemplateContext } from './reference.js'
@@ -34,11 +34,6 @@ export function compileValue (value: unknown, pointer: string, context: Template
   const part = compilePart(value, pointer, compilation, 0)
   reportExcess(pointer, compilation)
   return finish(part, [...compilation.references.values()], compilation.readers)
-}
-
-/** Compiles one string; the same as compileValue, for places that accept only text. */
-export function compileTemplate (text: string, pointer: string, context: TemplateContext): CompiledValue {
-  return compileValue(text, pointer, context)
 }
 
 /** Compiles a text to a reader for each template and for each text between, for callers that keep their values apart. */
@@ -172,14 +167,8 @@ function compileText (text: string, pointer: string, compilation: Compilation): 
 /** A part for each template and for each text between; empty after a fault. */
 function compileSegments (text: string, pointer: string, compilation: Compilation): readonly Part[] {
   if (!hasTemplate(text)) return [{ constant: true, value: text }]
-  let segments: readonly Segment[]
-  try {
-    segments = parseTemplate(text)
-  } catch (error) {
-    if (!(error instanceof TemplateSyntaxError)) throw error
-    compilation.context.faults.add(pointer, `${error.message} (at character ${error.position + 1})`)
-    return []
-  }
+  const segments = parseOrFault(() => parseTemplate(text), pointer, compilation.context.faults)
+  if (segments === undefined) return []
   compilation.templates += segments.filter((segment) => typeof segment !== 'string').length
   // Beyond the bound nothing more is compiled; compileValue reports it once.
   if (compilation.templates > maxTemplates) return []
@@ -267,7 +256,7 @@ function environmentPart (name: string, pointer: string, compilation: Compilatio
 }
 
 function environmentValue (name: string, pointer: string, { env, faults }: TemplateContext, required: boolean): string | undefined {
-  const value = Object.hasOwn(env, name) ? env[name] : undefined
+  const value = setting(env, name)
   if (value === undefined && required) {
     faults.add(pointer, `the environment setting ${name} is not set; set it, or give a default: \`{{env.${name} || 'default'}}\``)
   }

@@ -41,15 +41,8 @@ export async function loadProvider (provider: Provider, baseUrl: string | undefi
 
 /** A new model compiles the schemas of its responses, which takes longer than the rest of a call. */
 function kept<Made extends object> (make: (address: ModelAddress) => Made): (address: ModelAddress) => Made {
-  const models = new LRUCache<string, Made>({ max: maxKept })
-  return (address) => {
-    const key = `${address.apiKey} ${address.model}`
-    const known = models.get(key)
-    if (known !== undefined) return known
-    const made = make(address)
-    models.set(key, made)
-    return made
-  }
+  const models = new LRUCache<string, Made, ModelAddress>({ max: maxKept, memoMethod: (_key, _stale, { context }) => make(context) })
+  return (address) => models.memo(`${address.apiKey} ${address.model}`, { context: address })
 }
 
 // Addresses and keys are always set explicitly: the SDKs would read missing ones from the environment.

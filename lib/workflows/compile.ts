@@ -3,7 +3,7 @@ import { faultOfUrl } from '../connectors/outbound-webhook.js'
 import { compileCopies } from '../expressions/copies.js'
 import { secretKeysOf, type TemplateContext } from '../expressions/reference.js'
 import { PartUses } from '../expressions/secret-uses.js'
-import { compileTemplate } from '../expressions/template.js'
+import { compileValue } from '../expressions/template.js'
 import { hasTemplate } from '../expressions/template-parser.js'
 import type { QueryContext } from '../queries/index.js'
 import { unique } from '../queries/table-use.js'
@@ -130,8 +130,8 @@ function compileCallback (
   if (callback === undefined) return null
   const { url, secret } = typeof callback === 'string' ? { url: callback } : callback
   const at = typeof callback === 'string' ? pointer : `${pointer}/url`
-  const address = compileTemplate(url, at, templates)
-  const signing = secret === undefined ? null : compileTemplate(secret, `${pointer}/secret`, templates)
+  const address = compileValue(url, at, templates)
+  const signing = secret === undefined ? null : compileValue(secret, `${pointer}/secret`, templates)
   references.push(...address.references, ...signing?.references ?? [])
   const fault = hasTemplate(url) ? null : faultOfCallbackUrl(url)
   if (fault !== null) faults.add(at, fault)

@@ -1,6 +1,7 @@
 /** Timestamps and durations, and their parts in a time zone. */
 import { evaluate, EvaluationError } from '@marcbachmann/cel-js'
 import { Duration } from '@marcbachmann/cel-js/evaluator'
+import { LRUCache } from 'lru-cache'
 import type { Budget } from './frame.js'
 import { type Functions, type Implementation, NotComputable, refuse, text } from './values.js'
 
@@ -95,9 +96,9 @@ function startOfYear (date: Date): number {
   return start.getTime()
 }
 
-const formats = new Map<string, Intl.DateTimeFormat>()
+const formats = new LRUCache<string, Intl.DateTimeFormat>({ max: mostFormats })
 
-/** The format of a zone; the oldest cached one is dropped. */
+/** The format of a zone. */
 function formatOf (zone: string, budget: Budget): Intl.DateTimeFormat {
   const known = formats.get(zone)
   if (known !== undefined) return known
@@ -120,8 +121,6 @@ function formatOf (zone: string, budget: Budget): Intl.DateTimeFormat {
   } catch {
     throw new NotComputable('the time zone is unknown')
   }
-  const [oldest] = formats.keys()
-  if (formats.size >= mostFormats && oldest !== undefined) formats.delete(oldest)
   formats.set(zone, made)
   return made
 }
