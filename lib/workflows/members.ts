@@ -69,35 +69,18 @@ export function checkStepMembers (step: Step, kind: Kind, pointer: string, fault
   return faults.faults.length === before
 }
 
-const operations = queryOperations
-
 /** The query of a `database` step; null after a fault. */
 export function queryOf (step: Step, pointer: string, faults: FaultList): Query | null {
-  const operation = operations.find((known) => known === step.operation)
+  const operation = queryOperations.find((known) => known === step.operation)
   if (operation === undefined) {
     faults.add(
       `${pointer}/operation`,
-      `expected ${operations.map((name) => `"${name}"`).join(', ')}`,
-      nearest(step.operation ?? '', operations)
+      `expected ${queryOperations.map((name) => `"${name}"`).join(', ')}`,
+      nearest(step.operation ?? '', queryOperations)
     )
     return null
   }
-  const { table, filters, data, select, embeds, single, order, orderBy, limit, offset, onConflict, excludeFields } = step
-  return {
-    operation,
-    ...table !== undefined && { table },
-    ...step.function !== undefined && { function: step.function },
-    ...step.arguments !== undefined && { arguments: step.arguments },
-    ...filters !== undefined && { filters },
-    ...data !== undefined && { data },
-    ...select !== undefined && { select },
-    ...embeds !== undefined && { embeds },
-    ...single !== undefined && { single },
-    ...order !== undefined && { order },
-    ...orderBy !== undefined && { orderBy },
-    ...limit !== undefined && { limit },
-    ...offset !== undefined && { offset },
-    ...onConflict !== undefined && { onConflict },
-    ...excludeFields !== undefined && { excludeFields }
-  }
+  // The others are the members of a query: `checkStepMembers` refuses all else.
+  const { id: _id, type: _type, condition: _condition, retry: _retry, onError: _onError, timeoutMs: _timeoutMs, ...members } = step
+  return { ...members, operation }
 }

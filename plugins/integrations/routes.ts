@@ -4,6 +4,7 @@ import { type Static, Type } from 'typebox'
 import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
+import { noScope } from '../../lib/expressions/no-scope.js'
 import { secretKeysOf } from '../../lib/expressions/reference.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
@@ -78,18 +79,7 @@ async function scopeOf (
   id: string
 ): Promise<Scope> {
   const secrets = id !== '' && store !== null ? await store.values(id) : new Map<string, string | null>()
-  return {
-    body,
-    params: {},
-    query: {},
-    headers: {},
-    auth: auth ?? null,
-    tenant: tenant ?? null,
-    secrets,
-    results: {},
-    fullAccess: false,
-    trace: traceOf(headers)
-  }
+  return { ...noScope, body, auth, tenant, secrets, trace: traceOf(headers) }
 }
 
 const maxNamed = 100 // of the names in an error
