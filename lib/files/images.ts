@@ -3,6 +3,7 @@ import type { Readable } from 'node:stream'
 import type Sharp from 'sharp'
 import { type Static, Type } from 'typebox'
 import { failure } from '../errors.js'
+import { Optional } from '../schema/annotations.js'
 
 const maxSide = 4096 // pixels per side of a result
 const maxPixels = 50_000_000 // pixels of an original, in all its pages together
@@ -14,31 +15,20 @@ export const imageTypes: ReadonlySet<string> = new Set(['image/jpeg', 'image/png
 
 /** The parameters of a transform, as query string members. */
 export const imageQuery = {
-  width: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: maxSide,
-      description: 'The width of the image in pixels. Default: derived from the height, or the original width.'
-    })
+  width: Optional.Integer(
+    'The width of the image in pixels. Default: derived from the height, or the original width.',
+    { minimum: 1, maximum: maxSide }
   ),
-  height: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: maxSide,
-      description: 'The height of the image in pixels. Default: derived from the width, or the original height.'
-    })
+  height: Optional.Integer(
+    'The height of the image in pixels. Default: derived from the width, or the original height.',
+    { minimum: 1, maximum: maxSide }
   ),
-  fit: Type.Optional(
-    Type.Enum(['cover', 'contain', 'fill', 'inside', 'outside'], {
-      description: 'How the image fits `width` and `height` if its proportions differ. Default: `cover`, which crops the image.'
-    })
+  fit: Optional.Enum(
+    'How the image fits `width` and `height` if its proportions differ. Default: `cover`, which crops the image.',
+    ['cover', 'contain', 'fill', 'inside', 'outside']
   ),
-  format: Type.Optional(
-    Type.Enum(['jpeg', 'png', 'webp', 'avif'], { description: 'The format of the image. Default: the original format, or png for a GIF.' })
-  ),
-  quality: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 100, description: 'The quality of a jpeg, webp or avif image. Default: 80, or 50 for avif.' })
-  )
+  format: Optional.Enum('The format of the image. Default: the original format, or png for a GIF.', ['jpeg', 'png', 'webp', 'avif']),
+  quality: Optional.Integer('The quality of a jpeg, webp or avif image. Default: 80, or 50 for avif.', { minimum: 1, maximum: 100 })
 }
 export const ImageTransform = Type.Object(imageQuery)
 export type ImageTransform = Static<typeof ImageTransform>

@@ -1,5 +1,6 @@
 /** The schemas of realtime messages, from clients and from the server. */
 import { type Static, Type } from 'typebox'
+import { Optional } from '../schema/annotations.js'
 import { changeActions } from '../schema/realtime.js'
 
 export const maxFilterColumns = 10
@@ -29,19 +30,16 @@ export const Auth = Type.Object({
 export const Watch = Type.Object({
   type: Type.Literal('watch'),
   table: Type.String({ minLength: 1, maxLength: 63 }),
-  id: Type.Optional(Type.Unknown({ description: 'The key of one row: its value, or an object of its columns.' })),
+  id: Optional.Unknown('The key of one row: its value, or an object of its columns.'),
   filter: Type.Optional(
     Type.Record(Type.String({ maxLength: 63 }), Type.Unknown(), {
       maxProperties: maxFilterColumns,
       description: 'Columns with the values that a row must have.'
     })
   ),
-  since: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: Number.MAX_SAFE_INTEGER,
-      description: 'The position of the last change that the client received. The stream starts with the changes after it.'
-    })
+  since: Optional.Integer(
+    'The position of the last change that the client received. The stream starts with the changes after it.',
+    { minimum: 0, maximum: Number.MAX_SAFE_INTEGER }
   ),
   ref: optionalRef
 }, closed)
@@ -49,9 +47,7 @@ export const Unwatch = Type.Object({ type: Type.Literal('unwatch'), watch: watch
 export const Join = Type.Object({
   type: Type.Literal('join'),
   room,
-  state: Type.Optional(
-    Type.Unknown({ description: `The state of this member shown to other members, at most ${maxStateBytes} bytes of JSON.` })
-  ),
+  state: Optional.Unknown(`The state of this member shown to other members, at most ${maxStateBytes} bytes of JSON.`),
   ref: optionalRef
 }, closed)
 export const Leave = Type.Object({ type: Type.Literal('leave'), room, ref: optionalRef }, closed)
@@ -84,8 +80,8 @@ export const serverMessages = {
     status: Type.Integer({ description: 'The status, as in an HTTP response.' }),
     code: Type.String({ description: 'The code, as in an HTTP error.' }),
     message: Type.String(),
-    upgrade: Type.Optional(Type.Unknown({ description: 'The lowest plan with a sufficient limit; null if no plan has one.' })),
-    retryAfter: Type.Optional(Type.Integer({ description: 'Seconds after which the message can be sent again.' }))
+    upgrade: Optional.Unknown('The lowest plan with a sufficient limit; null if no plan has one.'),
+    retryAfter: Optional.Integer('Seconds after which the message can be sent again.')
   }),
   change: Type.Object({
     type: Type.Literal('change'),

@@ -1,33 +1,22 @@
 /** Language models, embeddings and MCP. */
 import { type Static, Type } from 'typebox'
-import { MapOf, Section } from './annotations.js'
+import { Optional, Section } from './annotations.js'
 
-const apiKey = Type.Optional(
-  Type.String({
-    minLength: 1,
-    text: 'request',
-    description: 'The key of the provider. `{{secret:name}}`: the secret of each tenant with this name.'
-  })
+const apiKey = Optional.String(
+  'The key of the provider. `{{secret:name}}`: the secret of each tenant with this name.',
+  { minLength: 1, text: 'request' }
 )
-const baseUrl = Type.Optional(
-  Type.String({
-    pattern: '^https?://',
-    expected: 'a URL such as `https://host/v1`',
-    description: "The base URL of the provider's API, with `/v1` or `/v1beta`. Default: the provider's own; required for `local`."
-  })
+const baseUrl = Optional.String(
+  "The base URL of the provider's API, with `/v1` or `/v1beta`. Default: the provider's own; required for `local`.",
+  { pattern: '^https?://', expected: 'a URL such as `https://host/v1`' }
 )
 const provider = Type.Enum(['openai', 'anthropic', 'google', 'local'], {
   description: 'The provider; `local` is any server with an OpenAI-compatible API.'
 })
 const model = (description: string) => Type.String({ minLength: 1, maxLength: 200, description })
-const timeoutMs = Type.Optional(
-  Type.Integer({
-    minimum: 1,
-    maximum: 600_000,
-    default: 60_000,
-    unit: 'ms',
-    description: 'The maximum time of a call; in a stream, the maximum time without data.'
-  })
+const timeoutMs = Optional.Integer(
+  'The maximum time of a call; in a stream, the maximum time without data.',
+  { minimum: 1, maximum: 600_000, default: 60_000, unit: 'ms' }
 )
 const price = (description: string) => Type.Number({ minimum: 0, maximum: 1_000_000, unit: 'USD', description })
 
@@ -36,13 +25,9 @@ export const Llm = Section({
   model: model('The default chat model.'),
   apiKey,
   baseUrl,
-  maxOutputTokens: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 1_000_000,
-      default: 1000,
-      description: 'The maximum number of tokens in a response. A request can set fewer.'
-    })
+  maxOutputTokens: Optional.Integer(
+    'The maximum number of tokens in a response. A request can set fewer.',
+    { minimum: 1, maximum: 1_000_000, default: 1000 }
   ),
   timeoutMs
 }, { description: 'The language model.' })
@@ -53,15 +38,10 @@ export const Embedding = Section({
     description: 'The provider; `local` is any server with an OpenAI-compatible API.'
   }),
   model: model('The embedding model.'),
-  dimensions: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 2000, description: 'The number of dimensions of a vector. Default: 1536.' })
-  ),
-  reindex: Type.Optional(
-    Type.Boolean({
-      default: false,
-      description:
-        'Start even if documents were embedded with another model: `POST /agent/embeddings/reindex` embeds them again. Otherwise the start fails.'
-    })
+  dimensions: Optional.Integer('The number of dimensions of a vector. Default: 1536.', { minimum: 1, maximum: 2000 }),
+  reindex: Optional.Boolean(
+    'Start even if documents were embedded with another model: `POST /agent/embeddings/reindex` embeds them again. Otherwise the start fails.',
+    { default: false }
   ),
   apiKey,
   baseUrl,
@@ -73,12 +53,9 @@ export const Model = Section({
   id: model('The name of the model at the provider.'),
   provider,
   kind: Type.Enum(['chat', 'embedding'], { description: 'The section that uses the model: `llm` or `embedding`.' }),
-  contextTokens: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 100_000_000,
-      description: 'The maximum number of tokens of prompt and response together. A longer prompt is refused before the call.'
-    })
+  contextTokens: Optional.Integer(
+    'The maximum number of tokens of prompt and response together. A longer prompt is refused before the call.',
+    { minimum: 1, maximum: 100_000_000 }
   ),
   price: Type.Optional(
     Section({ input: price('The price of a million tokens of prompts.'), output: price('The price of a million tokens of responses.') }, {
@@ -89,25 +66,16 @@ export const Model = Section({
 export type Model = Static<typeof Model>
 
 export const Chat = Section({
-  system: Type.Optional(Type.String({ text: 'literal', maxLength: 20_000, description: 'The system prompt of `POST /agent/chat`.' })),
-  tools: Type.Optional(
-    Type.Array(Type.String({ maxLength: 200 }), {
-      maxItems: 100,
-      uniqueItems: true,
-      description: 'The tools available to `POST /agent/chat`: names of routes with `mcp`. Default: all tools of the caller, at most 128.'
-    })
+  system: Optional.String('The system prompt of `POST /agent/chat`.', { text: 'literal', maxLength: 20_000 }),
+  tools: Optional.Array(
+    'The tools available to `POST /agent/chat`: names of routes with `mcp`. Default: all tools of the caller, at most 128.',
+    Type.String({ maxLength: 200 }),
+    { maxItems: 100, uniqueItems: true }
   ),
-  maxRounds: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 20, default: 5, description: 'The maximum number of model calls for one response.' })
-  ),
-  timeoutMs: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 1_800_000,
-      default: 300_000,
-      unit: 'ms',
-      description: 'The maximum time of a response, including searches and tools.'
-    })
+  maxRounds: Optional.Integer('The maximum number of model calls for one response.', { minimum: 1, maximum: 20, default: 5 }),
+  timeoutMs: Optional.Integer(
+    'The maximum time of a response, including searches and tools.',
+    { minimum: 1, maximum: 1_800_000, default: 300_000, unit: 'ms' }
   )
 }, { description: 'Chat with documents and tools.' })
 export type Chat = Static<typeof Chat>
@@ -119,45 +87,32 @@ export const McpServer = Section({
     text: 'literal',
     description: 'The name of the server. The tool `read` of the server `files` is `files.read`.'
   }),
-  command: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 1000,
-      description: 'The program that runs the server over standard input and output. Each tenant has its own process.'
-    })
+  command: Optional.String(
+    'The program that runs the server over standard input and output. Each tenant has its own process.',
+    { minLength: 1, maxLength: 1000 }
   ),
-  args: Type.Optional(Type.Array(Type.String({ maxLength: 4000 }), { maxItems: 100, description: 'The arguments of the program.' })),
-  env: Type.Optional(
-    MapOf(Type.String({ maxLength: 10_000 }), {
-      description: 'The environment variables of the program, in addition to PATH. It receives no other variables of this server.'
-    })
+  args: Optional.Array('The arguments of the program.', Type.String({ maxLength: 4000 }), { maxItems: 100 }),
+  env: Optional.Map(
+    'The environment variables of the program, in addition to PATH. It receives no other variables of this server.',
+    Type.String({ maxLength: 10_000 })
   ),
-  shared: Type.Optional(
-    Type.Boolean(
-      { default: false, description: 'Run one process for all tenants. Use this only for servers that store no data of their callers.' }
-    )
+  shared: Optional.Boolean(
+    'Run one process for all tenants. Use this only for servers that store no data of their callers.',
+    { default: false }
   ),
-  url: Type.Optional(Type.String({ minLength: 1, maxLength: 2000, description: 'The URL of a server over streamable HTTP.' })),
-  headers: Type.Optional(
-    MapOf(Type.String({ maxLength: 10_000 }), {
-      description: 'Headers of requests to `url`, such as `Authorization`. The token of a caller is never sent.'
-    })
+  url: Optional.String('The URL of a server over streamable HTTP.', { minLength: 1, maxLength: 2000 }),
+  headers: Optional.Map(
+    'Headers of requests to `url`, such as `Authorization`. The token of a caller is never sent.',
+    Type.String({ maxLength: 10_000 })
   ),
-  allowTools: Type.Optional(
-    Type.Array(Type.String({ minLength: 1, maxLength: 200, text: 'literal' }), {
-      maxItems: 500,
-      uniqueItems: true,
-      description: 'The tools that can be called. Default: all tools of the server.'
-    })
+  allowTools: Optional.Array(
+    'The tools that can be called. Default: all tools of the server.',
+    Type.String({ minLength: 1, maxLength: 200, text: 'literal' }),
+    { maxItems: 500, uniqueItems: true }
   ),
-  timeoutMs: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 600_000,
-      default: 30_000,
-      unit: 'ms',
-      description: 'The maximum time for the server to start, and for a tool to respond.'
-    })
+  timeoutMs: Optional.Integer(
+    'The maximum time for the server to start, and for a tool to respond.',
+    { minimum: 1, maximum: 600_000, default: 30_000, unit: 'ms' }
   )
 }, { description: 'A server of the Model Context Protocol: a program with `command`, or a URL with `url`.' })
 export type McpServer = Static<typeof McpServer>
@@ -168,42 +123,28 @@ export const Agent = Section({
   embedding: Type.Optional(Embedding),
   vectorStore: Type.Optional(Section({
     provider: Type.Enum(['pgvector', 'qdrant'], { description: 'The vector store: the SQL database, or Qdrant.' }),
-    url: Type.Optional(
-      Type.String({ pattern: '^https?://', expected: 'a URL such as `https://host:6333`', description: 'The URL of Qdrant.' })
-    ),
-    apiKey: Type.Optional(Type.String({ minLength: 1, description: 'The API key of Qdrant.' })),
-    collection: Type.Optional(
-      Type.String({
-        pattern: '^[A-Za-z0-9_-]{1,100}$',
-        expected: '1 to 100 of A-Z a-z 0-9 _ -',
-        description: 'The name of the collection in Qdrant. Default: `tenantry`.'
-      })
+    url: Optional.String('The URL of Qdrant.', { pattern: '^https?://', expected: 'a URL such as `https://host:6333`' }),
+    apiKey: Optional.String('The API key of Qdrant.', { minLength: 1 }),
+    collection: Optional.String(
+      'The name of the collection in Qdrant. Default: `tenantry`.',
+      { pattern: '^[A-Za-z0-9_-]{1,100}$', expected: '1 to 100 of A-Z a-z 0-9 _ -' }
     )
   }, { description: 'The store of embeddings. Default: `pgvector`.' })),
-  models: Type.Optional(
-    Type.Array(Model, {
-      maxItems: 100,
-      default: [],
-      description: 'Models that callers can choose, and their prices. Default: the models of `llm` and `embedding`, without prices.'
-    })
+  models: Optional.Array(
+    'Models that callers can choose, and their prices. Default: the models of `llm` and `embedding`, without prices.',
+    Model,
+    { maxItems: 100, default: [] }
   ),
   chat: Type.Optional(Chat),
-  logPrompts: Type.Optional(Type.Boolean({ default: false, description: 'Log prompts and responses. They can contain personal data.' })),
-  mcpServers: Type.Optional(
-    Type.Array(McpServer, {
-      maxItems: 50,
-      default: [],
-      description:
-        'MCP servers with tools for the models and for callers of `/agent/mcp`. They require the package @modelcontextprotocol/client.'
-    })
+  logPrompts: Optional.Boolean('Log prompts and responses. They can contain personal data.', { default: false }),
+  mcpServers: Optional.Array(
+    'MCP servers with tools for the models and for callers of `/agent/mcp`. They require the package @modelcontextprotocol/client.',
+    McpServer,
+    { maxItems: 50, default: [] }
   ),
-  mcpMaxProcesses: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 1000,
-      default: 8,
-      description: 'The maximum number of concurrent processes of MCP servers. Beyond it, the least recently used process is stopped.'
-    })
+  mcpMaxProcesses: Optional.Integer(
+    'The maximum number of concurrent processes of MCP servers. Beyond it, the least recently used process is stopped.',
+    { minimum: 1, maximum: 1000, default: 8 }
   )
 }, { description: 'Language models, embeddings and tools.' })
 export type Agent = Static<typeof Agent>

@@ -1,6 +1,6 @@
 /** Figures of requests. */
 import { type Static, Type } from 'typebox'
-import { Section } from './annotations.js'
+import { Optional, Section } from './annotations.js'
 
 export const maxRetentionDays = 366
 export const maxFlushInterval = 3_600_000 // ms
@@ -23,43 +23,23 @@ export const Analytics = Section({
       }
     )
   ),
-  serviceName: Type.Optional(
-    Type.String({
-      maxLength: 64,
-      pattern: '^[A-Za-z0-9 ._:/@-]*$',
-      expected: 'at most 64 letters, digits, spaces and `. _ : / @ -`',
-      default: '',
-      description:
-        'The name under which servers share their counts. Servers with different names on the same database have separate counts.'
-    })
+  serviceName: Optional.String(
+    'The name under which servers share their counts. Servers with different names on the same database have separate counts.',
+    { maxLength: 64, pattern: '^[A-Za-z0-9 ._:/@-]*$', expected: 'at most 64 letters, digits, spaces and `. _ : / @ -`', default: '' }
   ),
-  retentionDays: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: maxRetentionDays,
-      default: 30,
-      unit: 'days',
-      description: 'The number of days for which counts are kept, and the longest period of a summary.'
-    })
+  retentionDays: Optional.Integer(
+    'The number of days for which counts are kept, and the longest period of a summary.',
+    { minimum: 1, maximum: maxRetentionDays, default: 30, unit: 'days' }
   ),
   buffer: Type.Optional(Section({
-    enabled: Type.Optional(Type.Boolean({ default: true, description: 'If false, each request is written after its response.' })),
-    flushInterval: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: maxFlushInterval,
-        default: 10_000,
-        unit: 'ms',
-        description: 'The maximum time until a request is written.'
-      })
+    enabled: Optional.Boolean('If false, each request is written after its response.', { default: true }),
+    flushInterval: Optional.Integer(
+      'The maximum time until a request is written.',
+      { minimum: 1, maximum: maxFlushInterval, default: 10_000, unit: 'ms' }
     ),
-    maxSize: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: maxBuffered,
-        default: 1000,
-        description: 'The number of waiting requests that triggers an earlier write, at most once per second.'
-      })
+    maxSize: Optional.Integer(
+      'The number of waiting requests that triggers an earlier write, at most once per second.',
+      { minimum: 1, maximum: maxBuffered, default: 1000 }
     )
   }, { default: {}, description: 'Sums up requests in memory before they are written.' }))
 }, { default: { enabled: false }, description: 'Counts, failures and durations of requests.' })

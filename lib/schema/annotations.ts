@@ -1,5 +1,5 @@
 /** Keywords of the document's schemas beyond JSON Schema, for the check, schema.json and the reference. */
-import { type TSchema, Type } from 'typebox'
+import { type TArrayOptions, type TNumberOptions, type TObjectOptions, type TSchema, type TSchemaOptions, type TStringOptions, Type } from 'typebox'
 
 /**
  * How a text of the document is read:
@@ -62,6 +62,23 @@ export function Section<Properties extends Record<string, TSchema>> (
 /** A map whose names the document chooses. */
 export function MapOf<Value extends TSchema> (value: Value, options: { description?: string, default?: object } = {}) {
   return Type.Record(Type.String(), value, options)
+}
+
+/** Members that a document may leave out. */
+export const Optional = {
+  String: (description: string, options: TStringOptions = {}) => Type.Optional(Type.String({ ...options, description })),
+  Integer: (description: string, options: TNumberOptions) => Type.Optional(Type.Integer({ ...options, description })),
+  Number: (description: string, options: TNumberOptions = {}) => Type.Optional(Type.Number({ ...options, description })),
+  Boolean: (description: string, options: TSchemaOptions = {}) => Type.Optional(Type.Boolean({ ...options, description })),
+  Unknown: (description: string, options: TSchemaOptions = {}) => Type.Optional(Type.Unknown({ ...options, description })),
+  Array: <Item extends TSchema>(description: string, items: Item, options: TArrayOptions = {}) =>
+    Type.Optional(Type.Array(items, { ...options, description })),
+  Map: <Value extends TSchema>(description: string, value: Value, options: TObjectOptions = {}) =>
+    Type.Optional(Type.Record(Type.String(), value, { ...options, description })),
+  Enum: <Values extends string[]>(description: string, values: readonly [...Values], options: TSchemaOptions = {}) =>
+    Type.Optional(Type.Enum(values, { ...options, description })),
+  Union: <Types extends TSchema[]>(description: string, types: [...Types], options: TSchemaOptions = {}) =>
+    Type.Optional(Type.Union(types, { ...options, description }))
 }
 
 /** A section as a program writes it. A member may be undefined, such as the value of an unset environment variable. */

@@ -1,22 +1,14 @@
 /** Users with passwords, their second factors, and the roles of the platform. */
 import { type Static, Type } from 'typebox'
-import { type Filled, Section } from './annotations.js'
+import { type Filled, Optional, Section } from './annotations.js'
 
 export const Mfa = Section({
-  enabled: Type.Optional(
-    Type.Boolean({
-      description:
-        'Allows users to protect their logins with one-time passwords. Default: true if there is a section `jwt`. On PostgreSQL the secrets require SECRETS_MASTER_KEY: without it, true fails the start, and the default is false unless a user has a second factor.'
-    })
+  enabled: Optional.Boolean(
+    'Allows users to protect their logins with one-time passwords. Default: true if there is a section `jwt`. On PostgreSQL the secrets require SECRETS_MASTER_KEY: without it, true fails the start, and the default is false unless a user has a second factor.'
   ),
-  issuer: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 64,
-      pattern: '^[^:\\u0000-\\u001f]+$',
-      expected: 'text without colons and control characters',
-      description: 'The name that authenticator apps display. Default: `plugins.openapi.title`, `name` of the document, or `API`.'
-    })
+  issuer: Optional.String(
+    'The name that authenticator apps display. Default: `plugins.openapi.title`, `name` of the document, or `API`.',
+    { minLength: 1, maxLength: 64, pattern: '^[^:\\u0000-\\u001f]+$', expected: 'text without colons and control characters' }
   )
 }, { default: {}, description: 'One-time passwords as a second factor.' })
 export type Mfa = Static<typeof Mfa>
@@ -25,9 +17,7 @@ export type Mfa = Static<typeof Mfa>
 export const [defaultRefreshDays, maxRefreshDays] = [30, 365]
 
 const Link = (page: string) =>
-  Type.Optional(
-    Type.String({ minLength: 1, maxLength: 2000, description: `The page ${page}. The link has the token as its fragment: \`#token=…\`.` })
-  )
+  Optional.String(`The page ${page}. The link has the token as its fragment: \`#token=…\`.`, { minLength: 1, maxLength: 2000 })
 
 const Template = (purpose: string) =>
   Type.Optional(Section({
@@ -43,13 +33,9 @@ const Template = (purpose: string) =>
       maxLength: 100_000,
       description: 'The plain text, with `{{link}}`. It can contain the placeholders of the subject.'
     }),
-    html: Type.Optional(
-      Type.String({
-        text: 'literal',
-        minLength: 1,
-        maxLength: 100_000,
-        description: 'The HTML version of the text. Values are escaped. Default: the mail has only plain text.'
-      })
+    html: Optional.String(
+      'The HTML version of the text. Values are escaped. Default: the mail has only plain text.',
+      { text: 'literal', minLength: 1, maxLength: 100_000 }
     )
   }, { description: `${purpose} Default: a short English text.` }))
 
@@ -78,21 +64,14 @@ export const Mail = Section({
 export type Mail = Static<typeof Mail>
 
 export const Auth = Section({
-  registration: Type.Optional(
-    Type.Enum(['open', 'closed'], {
-      default: 'closed',
-      description:
-        '`open`: anyone who knows the id of a tenant can sign up as its user with `POST /auth/register`, unless the `settings` of the tenant\'s document have `"registration": "closed"`. `closed`: users cannot sign up; `tenantry user create` creates them.'
-    })
+  registration: Optional.Enum(
+    '`open`: anyone who knows the id of a tenant can sign up as its user with `POST /auth/register`, unless the `settings` of the tenant\'s document have `"registration": "closed"`. `closed`: users cannot sign up; `tenantry user create` creates them.',
+    ['open', 'closed'],
+    { default: 'closed' }
   ),
-  refreshDays: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: maxRefreshDays,
-      default: defaultRefreshDays,
-      unit: 'days',
-      description: 'The lifetime of a refresh token. Each use returns a new token with the same lifetime.'
-    })
+  refreshDays: Optional.Integer(
+    'The lifetime of a refresh token. Each use returns a new token with the same lifetime.',
+    { minimum: 1, maximum: maxRefreshDays, default: defaultRefreshDays, unit: 'days' }
   ),
   mail: Type.Optional(Mail),
   links: Type.Optional(Section({
@@ -113,23 +92,17 @@ export const roleNamePattern = '^(?! )[^\\u0000-\\u001f\\u007f\\ud800-\\udfff]*[
 
 /** A table of the schema `tenantry`. A migration's name contains its name. */
 const TableName = (name: string, holds: string) =>
-  Type.Optional(Type.String({
-    pattern: '^[a-z_][a-z0-9_]{0,62}$',
-    expected: '1 to 63 of `a-z 0-9 _`, not starting with a digit',
-    default: name,
-    description: `The table of ${holds}, in the schema \`tenantry\`. A new name creates a new, empty table.`
-  }))
+  Optional.String(
+    `The table of ${holds}, in the schema \`tenantry\`. A new name creates a new, empty table.`,
+    { pattern: '^[a-z_][a-z0-9_]{0,62}$', expected: '1 to 63 of `a-z 0-9 _`, not starting with a digit', default: name }
+  )
 
 export const Rbac = Section({
   enabled: Type.Boolean({ description: 'Enables platform roles and the endpoints under `/rbac`.' }),
-  defaultRole: Type.Optional(Type.String({
-    minLength: 1,
-    maxLength: maxRoleName,
-    pattern: roleNamePattern,
-    expected: 'the name of a role',
-    description:
-      'The name of the role of users without a role. The start fails if the role does not exist: start without this member, and create the role with `POST /rbac/roles`.'
-  })),
+  defaultRole: Optional.String(
+    'The name of the role of users without a role. The start fails if the role does not exist: start without this member, and create the role with `POST /rbac/roles`.',
+    { minLength: 1, maxLength: maxRoleName, pattern: roleNamePattern, expected: 'the name of a role' }
+  ),
   rolesTable: TableName('roles', 'roles'),
   permissionsTable: TableName('permissions', 'permissions'),
   userRolesTable: TableName('user_roles', 'the assignments of roles to users')

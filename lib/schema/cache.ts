@@ -1,6 +1,6 @@
 /** The cache of responses. */
 import { type Static, Type } from 'typebox'
-import { type Filled, Section } from './annotations.js'
+import { type Filled, Optional, Section } from './annotations.js'
 import { RedisServer } from './redis.js'
 
 export const mostItems = 100_000_000
@@ -12,33 +12,17 @@ export const CacheStore = Section({
     description:
       'The store of cached responses: the memory of each process, Redis for all instances, or an LMDB file for the processes of one machine.'
   }),
-  ttl: Type.Optional(
-    Type.Number({
-      exclusiveMinimum: 0,
-      maximum: 31_536_000,
-      default: 60,
-      unit: 's',
-      description: 'The default time for which a response is cached.'
-    })
+  ttl: Optional.Number(
+    'The default time for which a response is cached.',
+    { exclusiveMinimum: 0, maximum: 31_536_000, default: 60, unit: 's' }
   ),
-  maxSize: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: mostItems,
-      default: 10_000,
-      description:
-        'The maximum number of responses over all tenants. The least recently used responses are removed first, starting with tenants that exceed their share.'
-    })
+  maxSize: Optional.Integer(
+    'The maximum number of responses over all tenants. The least recently used responses are removed first, starting with tenants that exceed their share.',
+    { minimum: 1, maximum: mostItems, default: 10_000 }
   ),
-  maxMemoryMB: Type.Optional(
-    Type.Number({
-      exclusiveMinimum: 0,
-      maximum: mostMemoryMB,
-      default: 64,
-      unit: 'MB',
-      description:
-        'The maximum memory for keys and values (1 MB is 1,048,576 bytes), in the process, in Redis or in the file, which can be twice as large.'
-    })
+  maxMemoryMB: Optional.Number(
+    'The maximum memory for keys and values (1 MB is 1,048,576 bytes), in the process, in Redis or in the file, which can be twice as large.',
+    { exclusiveMinimum: 0, maximum: mostMemoryMB, default: 64, unit: 'MB' }
   ),
   redis: Type.Optional(
     RedisServer(

@@ -1,6 +1,6 @@
 /** Other services: credentials of the built-in connectors, connectors of the document's own, and the calls of routes and webhooks. */
 import { type Static, Type } from 'typebox'
-import { MapOf, Section } from './annotations.js'
+import { Optional, Section } from './annotations.js'
 
 const maxText = 8192 // characters; a private key in PEM has about 3,300
 const maxPath = 2000 // characters
@@ -82,37 +82,21 @@ export const ConnectorAction = Section({
     maxLength: maxPath,
     description: 'The path appended to `baseUrl`. Template values are percent-encoded. It can contain a query string.'
   }),
-  headers: Type.Optional(
-    MapOf(Type.String({ text: 'request', maxLength: maxText }), {
-      description: 'Additional headers. A header without a value is omitted.'
-    })
+  headers: Optional.Map('Additional headers. A header without a value is omitted.', Type.String({ text: 'request', maxLength: maxText })),
+  query: Optional.Map(
+    'The query string. A list becomes several parameters with the same name. A parameter without a value is omitted.',
+    Type.Unknown({ text: 'request' })
   ),
-  query: Type.Optional(
-    MapOf(Type.Unknown({ text: 'request' }), {
-      description: 'The query string. A list becomes several parameters with the same name. A parameter without a value is omitted.'
-    })
+  body: Optional.Unknown('The body. A part is omitted if none of its templates has a value. Default: none.', { text: 'request' }),
+  bodyType: Optional.Enum(
+    'The format of the body: JSON, a form (`a[b]=c` for nested members), or plain text. Default: `json`.',
+    ['json', 'form', 'raw']
   ),
-  body: Type.Optional(
-    Type.Unknown({ text: 'request', description: 'The body. A part is omitted if none of its templates has a value. Default: none.' })
+  result: Optional.String(
+    'The path of the result in the response, such as `data.items` or `data[0]`. Default: the whole response.',
+    { text: 'literal', minLength: 1, maxLength: 500 }
   ),
-  bodyType: Type.Optional(
-    Type.Enum(['json', 'form', 'raw'], {
-      description: 'The format of the body: JSON, a form (`a[b]=c` for nested members), or plain text. Default: `json`.'
-    })
-  ),
-  result: Type.Optional(
-    Type.String({
-      text: 'literal',
-      minLength: 1,
-      maxLength: 500,
-      description: 'The path of the result in the response, such as `data.items` or `data[0]`. Default: the whole response.'
-    })
-  ),
-  followRedirects: Type.Optional(
-    Type.Boolean({
-      description: 'Follow redirects of GET and HEAD, at most 5. Default: false, a redirect fails the call.'
-    })
-  )
+  followRedirects: Optional.Boolean('Follow redirects of GET and HEAD, at most 5. Default: false, a redirect fails the call.')
 }, { description: 'A request.' })
 export type ConnectorAction = Static<typeof ConnectorAction>
 
@@ -149,27 +133,17 @@ export const Integration = Section({
     description: 'The connector: the name or alias of a built-in connector, or the name of one of `customIntegrations`.'
   }),
   action: Type.String({ text: 'literal', minLength: 1, maxLength: 64, description: "The name of one of the connector's actions." }),
-  alias: Type.Optional(
-    Type.String({
-      text: 'literal',
-      pattern: '^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]{0,63}$',
-      expected: 'a letter or `_`, then up to 63 of A-Z a-z 0-9 _ -, but not `__proto__`',
-      description: 'The name of the result, for `{{results.<alias>}}`. Default: the `type`, or `<type>_2` and so on if that name is taken.'
-    })
+  alias: Optional.String(
+    'The name of the result, for `{{results.<alias>}}`. Default: the `type`, or `<type>_2` and so on if that name is taken.',
+    { text: 'literal', pattern: '^(?!__proto__$)[A-Za-z_][A-Za-z0-9_-]{0,63}$', expected: 'a letter or `_`, then up to 63 of A-Z a-z 0-9 _ -, but not `__proto__`' }
   ),
-  params: Type.Optional(
-    Type.Unknown({
-      text: 'request',
-      description: "The action's parameters, with templates: an object, or a template that returns one. Default: none."
-    })
+  params: Optional.Unknown(
+    "The action's parameters, with templates: an object, or a template that returns one. Default: none.",
+    { text: 'request' }
   ),
-  condition: Type.Optional(
-    Type.String({
-      text: 'request',
-      minLength: 1,
-      maxLength: 4096,
-      description: 'An expression. If it is false, the call is skipped and its result is null.'
-    })
+  condition: Optional.String(
+    'An expression. If it is false, the call is skipped and its result is null.',
+    { text: 'request', minLength: 1, maxLength: 4096 }
   )
 }, { description: 'A call to another service.' })
 export type Integration = Static<typeof Integration>

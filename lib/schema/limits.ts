@@ -1,21 +1,19 @@
 /** Limits: the rate of callers' requests, and a route's use of a limited resource. */
 import { type Static, Type } from 'typebox'
-import { type Filled, Section } from './annotations.js'
+import { type Filled, Optional, Section } from './annotations.js'
 import { RedisServer } from './redis.js'
 
 const max = { minimum: 1, maximum: 1_000_000_000, description: 'The maximum number of requests per window.' }
 const windowMs = { minimum: 1000, maximum: 86_400_000, unit: 'ms', description: 'The length of the window.' }
-const message = Type.Optional(Type.String({ minLength: 1, description: 'The `message` of the error. Default: "Rate limit exceeded".' }))
+const message = Optional.String('The `message` of the error. Default: "Rate limit exceeded".', { minLength: 1 })
 const statusCode = { minimum: 400, maximum: 599, description: 'The status of the error.' }
 const skipSuccessfulRequests = { description: 'Do not count responses below 400.' }
 const skipFailedRequests = { description: 'Do not count responses of 400 and above.' }
 
 export const DefaultRateLimit = Section({
-  max: Type.Optional(
-    Type.Integer({
-      ...max,
-      description: 'The maximum number of requests per window. Default: 100 for each address; tenants have only the limits of their plans.'
-    })
+  max: Optional.Integer(
+    'The maximum number of requests per window. Default: 100 for each address; tenants have only the limits of their plans.',
+    { ...max }
   ),
   windowMs: Type.Optional(Type.Integer({ default: 60_000, ...windowMs })),
   message,

@@ -1,6 +1,6 @@
 /** The MCP server: its prompts, resources and settings. */
 import { type Static, Type } from 'typebox'
-import { Section } from './annotations.js'
+import { Optional, Section } from './annotations.js'
 
 const name = Type.String({
   pattern: '^[A-Za-z0-9_-]{1,64}$',
@@ -11,21 +11,16 @@ const name = Type.String({
 
 export const McpPrompt = Section({
   name,
-  title: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 200, text: 'literal', description: 'The name that clients display. Default: `name`.' })
-  ),
-  description: Type.Optional(
-    Type.String(
-      { minLength: 1, maxLength: 2000, text: 'literal', description: 'The purpose of the prompt. Default: `title`, otherwise `name`.' }
-    )
+  title: Optional.String('The name that clients display. Default: `name`.', { minLength: 1, maxLength: 200, text: 'literal' }),
+  description: Optional.String(
+    'The purpose of the prompt. Default: `title`, otherwise `name`.',
+    { minLength: 1, maxLength: 2000, text: 'literal' }
   ),
   arguments: Type.Optional(Type.Array(
     Section({
       name,
-      description: Type.Optional(Type.String({ minLength: 1, maxLength: 2000, text: 'literal', description: 'The meaning of the argument.' })),
-      required: Type.Optional(
-        Type.Boolean({ default: false, description: 'The argument is required. A missing optional argument is an empty string.' })
-      )
+      description: Optional.String('The meaning of the argument.', { minLength: 1, maxLength: 2000, text: 'literal' }),
+      required: Optional.Boolean('The argument is required. A missing optional argument is an empty string.', { default: false })
     }),
     { maxItems: 20, description: 'The arguments of the prompt. Default: none.' }
   )),
@@ -45,19 +40,15 @@ export const Mcp = Section({
     description:
       'The public URL of this server, such as `https://api.example.com`. Requests to `/mcp` with another host fail with 403. OAuth clients request tokens for the resource `/mcp` at this URL.'
   }),
-  instructions: Type.Optional(
-    Type.String(
-      { minLength: 1, maxLength: 10_000, text: 'literal', description: 'Instructions about this server that clients pass to their models.' }
-    )
+  instructions: Optional.String(
+    'Instructions about this server that clients pass to their models.',
+    { minLength: 1, maxLength: 10_000, text: 'literal' }
   ),
-  documents: Type.Optional(
-    Type.Boolean({
-      default: false,
-      description:
-        "Serve documents of the caller's tenant in `agent.embedding` as resources, `tenantry://documents/{id}`. All callers of the tenant can list and read them."
-    })
+  documents: Optional.Boolean(
+    "Serve documents of the caller's tenant in `agent.embedding` as resources, `tenantry://documents/{id}`. All callers of the tenant can list and read them.",
+    { default: false }
   ),
-  prompts: Type.Optional(Type.Array(McpPrompt, { maxItems: 100, default: [], description: 'Prompts that clients offer to their users.' }))
+  prompts: Optional.Array('Prompts that clients offer to their users.', McpPrompt, { maxItems: 100, default: [] })
 }, {
   description:
     'Serves routes with `mcp` as tools to MCP clients, at `POST /mcp`. It requires the package @modelcontextprotocol/server. Default: no MCP server.'

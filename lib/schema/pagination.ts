@@ -1,22 +1,16 @@
 /** Sizes of pages. */
-import { type Static, Type } from 'typebox'
-import { Section } from './annotations.js'
+import type { Static } from 'typebox'
+import { Optional, Section } from './annotations.js'
 
 export const Pagination = Section({
-  defaultLimit: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 10_000,
-      description: 'The default number of rows per page. Default: 20, or `maxLimit` if that is smaller.'
-    })
+  defaultLimit: Optional.Integer(
+    'The default number of rows per page. Default: 20, or `maxLimit` if that is smaller.',
+    { minimum: 1, maximum: 10_000 }
   ),
-  maxLimit: Type.Optional(
-    Type.Integer(
-      { minimum: 1, maximum: 10_000, default: 100, description: 'The maximum number of rows per page. A larger `limit` is reduced to it.' }
-    )
+  maxLimit: Optional.Integer(
+    'The maximum number of rows per page. A larger `limit` is reduced to it.',
+    { minimum: 1, maximum: 10_000, default: 100 }
   ),
-  defaultOffset: Type.Optional(
-    Type.Integer({ minimum: 0, maximum: 2_147_483_647, default: 0, description: 'The default number of skipped rows.' })
-  )
+  defaultOffset: Optional.Integer('The default number of skipped rows.', { minimum: 0, maximum: 2_147_483_647, default: 0 })
 }, { default: {}, description: 'The pages of lists.' })
 export type Pagination = Required<Static<typeof Pagination>>

@@ -1,6 +1,6 @@
 /** Plans in the document. */
 import { type Static, Type } from 'typebox'
-import { Section } from './annotations.js'
+import { Optional, Section } from './annotations.js'
 
 /** Secrets of one tenant on any plan: each serving process keeps their values in memory. */
 export const maxSecretsOfAny = 10_000
@@ -17,23 +17,20 @@ const limit = (description: string, { minimum = 0, maximum = most, unit }: { min
   ))
 
 const amount = (description: string, none: string) =>
-  Type.Optional(Type.Union(
-    [Type.Literal(-1), Type.Number({ minimum: 0, maximum: most, expected: `-1 (${none}), or 0 to ${most}` })],
-    { description: `${description} -1 means ${none}.` }
-  ))
+  Optional.Union(
+    `${description} -1 means ${none}.`,
+    [Type.Literal(-1), Type.Number({ minimum: 0, maximum: most, expected: `-1 (${none}), or 0 to ${most}` })]
+  )
 
 export const PlanChanges = Section({
-  name: Type.Optional(
-    Type.String({ minLength: 1, maxLength: 100, description: 'The display name. Default for a new tier: the tier.' })
-  ),
-  description: Type.Optional(Type.String({ maxLength: 1000, description: 'A description for customers.' })),
+  name: Optional.String('The display name. Default for a new tier: the tier.', { minLength: 1, maxLength: 100 }),
+  description: Optional.String('A description for customers.', { maxLength: 1000 }),
   price: Type.Optional(Section({
     monthly: amount('The price per month.', 'by agreement'),
     yearly: amount('The price per year.', 'by agreement'),
-    currency: Type.Optional(
-      Type.String(
-        { pattern: '^[A-Z]{3}$', expected: 'a currency of ISO 4217 such as `USD`', description: 'The ISO 4217 code of the currency.' }
-      )
+    currency: Optional.String(
+      'The ISO 4217 code of the currency.',
+      { pattern: '^[A-Z]{3}$', expected: 'a currency of ISO 4217 such as `USD`' }
     )
   }, {
     description: 'The prices. Plans are sorted by their price per month, then as listed; plans with a price by agreement come last.'
@@ -57,7 +54,7 @@ export const PlanChanges = Section({
     }, { description: 'Limits of language models.' })),
     tenantConfig: Type.Optional(Section({
       maxSecrets: limit('The number of secrets, at most 10,000.', { maximum: maxSecretsOfAny }),
-      rotation: Type.Optional(Type.Boolean({ description: 'Allows rotation of secrets.' })),
+      rotation: Optional.Boolean('Allows rotation of secrets.'),
       auditRetentionDays: limit('The time for which audit entries are kept.', { maximum: 36_500, unit: 'days' })
     }, { description: 'Limits of secrets.' }))
   }, { description: 'The limits and features of the plan.' }))

@@ -1,18 +1,14 @@
 /** Groups of built-in endpoints, on or off, and their options. */
 import { type Static, type TSchema, Type } from 'typebox'
-import { Section } from './annotations.js'
+import { Optional, Section } from './annotations.js'
 
 export const defaultRetentionDays = 365
 export const maxRetentionDays = 36_500
 
 const auditOptions = {
-  retentionDays: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: maxRetentionDays,
-      description:
-        `The number of days for which the platform's entries are kept. The plan of a tenant sets the time for its entries. Default: ${defaultRetentionDays}.`
-    })
+  retentionDays: Optional.Integer(
+    `The number of days for which the platform's entries are kept. The plan of a tenant sets the time for its entries. Default: ${defaultRetentionDays}.`,
+    { minimum: 1, maximum: maxRetentionDays }
   )
 }
 
@@ -21,15 +17,10 @@ export const defaultMetricTenants = 100
 
 const systemOptions = {
   metrics: Type.Optional(Section({
-    perTenant: Type.Optional(Type.Boolean({ default: false, description: 'Adds the tenant as a label to requests and their durations.' })),
-    maxTenants: Type.Optional(
-      Type.Integer({
-        minimum: 1,
-        maximum: maxMetricTenants,
-        default: defaultMetricTenants,
-        description:
-          'The number of tenants with their own label: the first tenants, until they are deleted. Other tenants share the label `(other)`.'
-      })
+    perTenant: Optional.Boolean('Adds the tenant as a label to requests and their durations.', { default: false }),
+    maxTenants: Optional.Integer(
+      'The number of tenants with their own label: the first tenants, until they are deleted. Other tenants share the label `(other)`.',
+      { minimum: 1, maximum: maxMetricTenants, default: defaultMetricTenants }
     )
   }, { description: 'Options of `GET /metrics`.' }))
 }
@@ -45,12 +36,10 @@ export const Plugins = Section({
   login: Group('Users with passwords: the endpoints under `/auth`, available if `jwt` has a signing key.', {}),
   migration: Group('`/migration`.', {}),
   openapi: Group('`GET /doc` and `GET /ui`.', {
-    title: Type.Optional(
-      Type.String({ minLength: 1, description: 'The title of the OpenAPI document. Default: `name` of the document, or `API`.' })
-    ),
-    version: Type.Optional(Type.String({ minLength: 1, description: 'The version of the API. Default: the version of tenantry.' })),
-    description: Type.Optional(Type.String({ description: 'The purpose of the API, in Markdown.' })),
-    ui: Type.Optional(Type.Boolean({ description: 'Serve the pages under `/ui`. Default: true.' }))
+    title: Optional.String('The title of the OpenAPI document. Default: `name` of the document, or `API`.', { minLength: 1 }),
+    version: Optional.String('The version of the API. Default: the version of tenantry.', { minLength: 1 }),
+    description: Optional.String('The purpose of the API, in Markdown.'),
+    ui: Optional.Boolean('Serve the pages under `/ui`. Default: true.')
   }),
   secrets: Group('`/tenant/secrets`.', {}),
   'api-keys': Group('`/tenant/api-keys`.', {}),

@@ -1,6 +1,6 @@
 /** A database operation of a route. */
 import { type Static, Type } from 'typebox'
-import { MapOf } from './annotations.js'
+import { Optional } from './annotations.js'
 
 export const Operator = Type.Enum(
   [
@@ -17,21 +17,12 @@ export const Filter = Type.Cyclic({
     Type.Object({
       column: Type.String({ description: "A column of the table, or a path in a JSON column such as `data->>'city'`." }),
       operator: Type.Optional(Operator),
-      value: Type.Optional(
-        Type.Unknown({
-          text: 'request',
-          description: 'The value, or a template. If the template has no value, the filter matches nothing.'
-        })
+      value: Optional.Unknown('The value, or a template. If the template has no value, the filter matches nothing.', { text: 'request' }),
+      config: Optional.String(
+        'For `fts`: the text search configuration of the database, such as `english`. Default: `simple`, which compares words as they are.',
+        { pattern: '^[a-z_][a-z0-9_]{0,62}$', expected: 'the name of a text search configuration, such as "english"' }
       ),
-      config: Type.Optional(
-        Type.String({
-          pattern: '^[a-z_][a-z0-9_]{0,62}$',
-          expected: 'the name of a text search configuration, such as "english"',
-          description:
-            'For `fts`: the text search configuration of the database, such as `english`. Default: `simple`, which compares words as they are.'
-        })
-      ),
-      optional: Type.Optional(Type.Boolean({ description: 'Ignore the filter if its template has no value. Default: false.' }))
+      optional: Optional.Boolean('Ignore the filter if its template has no value. Default: false.')
     }, { additionalProperties: false }),
     Type.Object({ or: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'At least one of these filters must match.' }) }, {
       additionalProperties: false
@@ -48,10 +39,8 @@ export const Order = Type.Object({
   column: Type.String({
     description: "A column of the table, or a path in a JSON column such as `data->>'city'`. In grouped queries: a member of the groups."
   }),
-  ascending: Type.Optional(Type.Boolean({ description: 'Sort in ascending order. Default: true.' })),
-  nullsFirst: Type.Optional(
-    Type.Boolean({ description: 'Sort rows without a value first. Default: false in ascending order, true in descending order.' })
-  )
+  ascending: Optional.Boolean('Sort in ascending order. Default: true.'),
+  nullsFirst: Optional.Boolean('Sort rows without a value first. Default: false in ascending order, true in descending order.')
 }, { additionalProperties: false, description: 'A sort key.' })
 export type Order = Static<typeof Order>
 
@@ -79,13 +68,12 @@ const Filters = Type.Array(Filter, { description: 'Filters of the rows, combined
 export const Embed = Type.Cyclic({
   Embed: Type.Object({
     filters: Type.Optional(Filters),
-    order: Type.Optional(
-      Type.Union([Order, Type.Array(Order, { minItems: 1 })], {
-        description: 'The order of the rows. The primary key is always the last sort key.'
-      })
+    order: Optional.Union(
+      'The order of the rows. The primary key is always the last sort key.',
+      [Order, Type.Array(Order, { minItems: 1 })]
     ),
     limit: Type.Optional(Templated('The maximum number of rows, at most 1,000. Default: all rows.', { minimum: 0 })),
-    embeds: Type.Optional(MapOf(Type.Ref('Embed'), { description: 'Options for the tables embedded in this one.' }))
+    embeds: Optional.Map('Options for the tables embedded in this one.', Type.Ref('Embed'))
   }, { additionalProperties: false, description: 'The rows of an embedded table in a record, and their order.' })
 }, 'Embed')
 export type Embed = Static<typeof Embed>
@@ -94,109 +82,68 @@ export const tableOperations = ['select', 'insert', 'update', 'upsert', 'delete'
 export const queryOperations = [...tableOperations, 'call'] as const
 
 export const Query = Type.Object({
-  table: Type.Optional(Type.String({ description: 'The name of a table or view of the application.' })),
+  table: Optional.String('The name of a table or view of the application.'),
   operation: Type.Enum([...queryOperations], { description: 'The operation on the table; `call` calls an SQL function.' }),
-  function: Type.Optional(
-    Type.String({
-      description:
-        "For `call`: the name of one of the document's `functions`; in a tenant's document, of a function that the platform allows."
-    })
+  function: Optional.String(
+    "For `call`: the name of one of the document's `functions`; in a tenant's document, of a function that the platform allows."
   ),
-  arguments: Type.Optional(
-    Type.Record(Type.String(), Type.Unknown({ text: 'request' }), {
-      description: 'For `call`: the arguments by name, as values or templates.'
-    })
-  ),
+  arguments: Optional.Map('For `call`: the arguments by name, as values or templates.', Type.Unknown({ text: 'request' })),
   filters: Type.Optional(Filters),
-  embeds: Type.Optional(
-    MapOf(Embed, { description: 'Filters, order and limit of the tables that `select` embeds, by the names of their members.' })
+  embeds: Optional.Map('Filters, order and limit of the tables that `select` embeds, by the names of their members.', Embed),
+  data: Optional.Unknown(
+    'The values to write, by column. Default: the validated body. A member without a value is omitted.',
+    { text: 'request' }
   ),
-  data: Type.Optional(
-    Type.Unknown({
-      text: 'request',
-      description: 'The values to write, by column. Default: the validated body. A member without a value is omitted.'
-    })
+  select: Optional.String(
+    "The returned columns, embedded tables, aggregates and values of JSON columns, such as `id, title, reviews(*, users(name))`, `kind, qty.sum(), count()` or `id, data->>'city'`. `users!inner(name)` omits records without a matching row. Default: `*`."
   ),
-  select: Type.Optional(
-    Type.String({
-      description:
-        "The returned columns, embedded tables, aggregates and values of JSON columns, such as `id, title, reviews(*, users(name))`, `kind, qty.sum(), count()` or `id, data->>'city'`. `users!inner(name)` omits records without a matching row. Default: `*`."
-    })
-  ),
-  single: Type.Optional(Type.Boolean(
-    { description: 'Return one record instead of a list. Without a matching record the request fails with 404. Default: false.' }
-  )),
-  order: Type.Optional(
-    Type.Union([Order, Type.Array(Order, { minItems: 1 })], {
-      description: 'The order of the list. The primary key is always the last sort key.'
-    })
-  ),
+  single: Optional.Boolean('Return one record instead of a list. Without a matching record the request fails with 404. Default: false.'),
+  order: Optional.Union('The order of the list. The primary key is always the last sort key.', [Order, Type.Array(Order, { minItems: 1 })]),
   orderBy: Type.Optional(OrderBy),
-  pagination: Type.Optional(
-    Type.Enum(['offset', 'cursor'], {
-      description:
-        'The kind of pages: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.'
-    })
+  pagination: Optional.Enum(
+    'The kind of pages: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.',
+    ['offset', 'cursor']
   ),
   limit: Type.Optional(
     Templated('The number of rows per page without `limit` in the query string; at most `pagination.maxLimit`.', { minimum: 0 })
   ),
   offset: Type.Optional(Templated('The number of skipped rows without `offset` in the query string.', { minimum: 0 })),
-  id: Type.Optional(
-    Type.Unknown({ text: 'request', description: 'The primary key of one row, equivalent to a filter on it together with `single`.' })
+  id: Optional.Unknown('The primary key of one row, equivalent to a filter on it together with `single`.', { text: 'request' }),
+  onConflict: Optional.Array(
+    'The unique columns by which an `upsert` finds an existing row. Default: the primary key.',
+    Type.String(),
+    { minItems: 1 }
   ),
-  onConflict: Type.Optional(
-    Type.Array(Type.String(), {
-      minItems: 1,
-      description: 'The unique columns by which an `upsert` finds an existing row. Default: the primary key.'
-    })
-  ),
-  alias: Type.Optional(
-    Type.String({
-      description: 'The name of the result, for `{{results.<alias>}}` and for responses of several queries. Default: the table.'
-    })
-  ),
-  excludeFields: Type.Optional(
-    Type.Array(Type.String(), { description: 'Fields omitted from results and written values, in addition to those of the route.' })
-  )
+  alias: Optional.String('The name of the result, for `{{results.<alias>}}` and for responses of several queries. Default: the table.'),
+  excludeFields: Optional.Array('Fields omitted from results and written values, in addition to those of the route.', Type.String())
 }, { additionalProperties: false, description: 'An operation on a table.' })
 export type Query = Static<typeof Query>
 export type TableOperation = typeof tableOperations[number]
 
 export const DocumentQuery = Type.Object({
-  collection: Type.Optional(Type.String({ description: 'The name of the collection.' })),
-  store: Type.Optional(
-    Type.Enum(['sql', 'firestore'], {
-      description:
-        'The store of the documents: the SQL database, or Firestore, which requires the section `firebase`. Default: `firestore` with `databaseProvider: "firebase"`, otherwise `sql`.'
-    })
+  collection: Optional.String('The name of the collection.'),
+  store: Optional.Enum(
+    'The store of the documents: the SQL database, or Firestore, which requires the section `firebase`. Default: `firestore` with `databaseProvider: "firebase"`, otherwise `sql`.',
+    ['sql', 'firestore']
   ),
   operation: Type.Enum(['get', 'query', 'create', 'add', 'set', 'update', 'delete'], { description: 'The operation on the collection.' }),
-  docId: Type.Optional(Type.Unknown({ text: 'request', description: 'The id of one document. `create` without an id generates one.' })),
-  filters: Type.Optional(Type.Array(Filter, { description: 'Filters of the documents by their fields, combined with AND.' })),
-  data: Type.Optional(Type.Unknown({ text: 'request', description: 'The fields to write. Default: the validated body.' })),
-  merge: Type.Optional(Type.Boolean({ description: 'For `set`: keep fields that are not written. Default: false.' })),
-  select: Type.Optional(
-    Type.String(
-      { description: 'For `get` and `query`: the returned fields, such as `title, owner`, in addition to the id. Default: all fields.' }
-    )
+  docId: Optional.Unknown('The id of one document. `create` without an id generates one.', { text: 'request' }),
+  filters: Optional.Array('Filters of the documents by their fields, combined with AND.', Filter),
+  data: Optional.Unknown('The fields to write. Default: the validated body.', { text: 'request' }),
+  merge: Optional.Boolean('For `set`: keep fields that are not written. Default: false.'),
+  select: Optional.String(
+    'For `get` and `query`: the returned fields, such as `title, owner`, in addition to the id. Default: all fields.'
   ),
-  order: Type.Optional(
-    Type.Union([Order, Type.Array(Order, { minItems: 1 })], { description: 'The order of the list. The id is always the last sort key.' })
-  ),
-  pagination: Type.Optional(
-    Type.Enum(['offset', 'cursor'], {
-      description:
-        'The kind of pages: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.'
-    })
+  order: Optional.Union('The order of the list. The id is always the last sort key.', [Order, Type.Array(Order, { minItems: 1 })]),
+  pagination: Optional.Enum(
+    'The kind of pages: by `?offset=`, with a `total`; or by `?cursor=`, with `pagination.next` of the previous page. Default: `offset`.',
+    ['offset', 'cursor']
   ),
   limit: Type.Optional(
     Templated('The number of documents per page without `limit` in the query string; at most `pagination.maxLimit`.', { minimum: 0 })
   ),
   offset: Type.Optional(Templated('The number of skipped documents without `offset` in the query string.', { minimum: 0 })),
-  alias: Type.Optional(Type.String({ description: 'The name of the result. Default: the collection.' })),
-  excludeFields: Type.Optional(
-    Type.Array(Type.String(), { description: 'Fields omitted from results and written values, in addition to those of the route.' })
-  )
+  alias: Optional.String('The name of the result. Default: the collection.'),
+  excludeFields: Optional.Array('Fields omitted from results and written values, in addition to those of the route.', Type.String())
 }, { additionalProperties: false, description: 'An operation on documents.' })
 export type DocumentQuery = Static<typeof DocumentQuery>

@@ -1,28 +1,18 @@
 /** Background jobs. */
-import { type Static, Type } from 'typebox'
-import { type Filled, Section } from './annotations.js'
+import type { Static } from 'typebox'
+import { type Filled, Optional, Section } from './annotations.js'
 
 /** The highest number of jobs that a process runs at a time. */
 export const maxWorkers = 100
 
 export const Queue = Section({
-  workers: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: maxWorkers,
-      default: 4,
-      description:
-        'The maximum number of jobs that this process runs at the same time. 0: it only sends jobs, and other processes run them.'
-    })
+  workers: Optional.Integer(
+    'The maximum number of jobs that this process runs at the same time. 0: it only sends jobs, and other processes run them.',
+    { minimum: 0, maximum: maxWorkers, default: 4 }
   ),
-  maxWaitingPerTenant: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 10_000_000,
-      default: 100_000,
-      description:
-        'The maximum number of waiting jobs per tenant, over all names. Further jobs are rejected with 429. Jobs are counted from time to time, so the limit can be exceeded slightly.'
-    })
+  maxWaitingPerTenant: Optional.Integer(
+    'The maximum number of waiting jobs per tenant, over all names. Further jobs are rejected with 429. Jobs are counted from time to time, so the limit can be exceeded slightly.',
+    { minimum: 1, maximum: 10_000_000, default: 100_000 }
   )
 }, { default: {}, description: 'Background jobs.' })
 export type Queue = Filled<Static<typeof Queue>, 'workers' | 'maxWaitingPerTenant'>

@@ -1,6 +1,6 @@
 /** Changes of rows, rooms and presence over websockets and server-sent events. */
 import { type Static, Type } from 'typebox'
-import { MapOf, Section } from './annotations.js'
+import { Optional, Section } from './annotations.js'
 import { RedisServer } from './redis.js'
 
 export const changeActions = ['created', 'updated', 'deleted', 'left'] as const
@@ -9,25 +9,19 @@ export type ChangeAction = typeof changeActions[number]
 export const mostMessageBytes = 1_048_576
 
 const permissions = (description: string) =>
-  Type.Optional(Type.Array(Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: 20, description }))
+  Optional.Array(description, Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: 20 })
 
 export const RealtimeTable = Section({
   permissions: permissions('The permissions that a caller needs, all of them, to watch the table. Default: none.'),
-  excludeFields: Type.Optional(
-    Type.Array(Type.String({ minLength: 1, maxLength: 63 }), {
-      minItems: 1,
-      maxItems: 100,
-      uniqueItems: true,
-      description: 'Columns that are omitted from messages and filters, including those of administrators.'
-    })
+  excludeFields: Optional.Array(
+    'Columns that are omitted from messages and filters, including those of administrators.',
+    Type.String({ minLength: 1, maxLength: 63 }),
+    { minItems: 1, maxItems: 100, uniqueItems: true }
   ),
-  events: Type.Optional(
-    Type.Array(Type.Enum([...changeActions]), {
-      minItems: 1,
-      maxItems: changeActions.length,
-      uniqueItems: true,
-      description: 'The actions that are sent. Default: all actions.'
-    })
+  events: Optional.Array(
+    'The actions that are sent. Default: all actions.',
+    Type.Enum([...changeActions]),
+    { minItems: 1, maxItems: changeActions.length, uniqueItems: true }
   ),
   trigger: Type.Optional(
     Type.Literal(true, {
@@ -44,45 +38,27 @@ export const RealtimeRoom = Section({
 export type RealtimeRoom = Static<typeof RealtimeRoom>
 
 export const Realtime = Section({
-  enabled: Type.Optional(Type.Boolean({ description: 'Enables the endpoints of realtime. Default: true.' })),
-  tables: Type.Optional(
-    MapOf(RealtimeTable, {
-      default: {},
-      description:
-        'The tables whose changes can be watched, by name. While a tenant watches a table, each write adds a row to a log. Default: none.'
-    })
+  enabled: Optional.Boolean('Enables the endpoints of realtime. Default: true.'),
+  tables: Optional.Map(
+    'The tables whose changes can be watched, by name. While a tenant watches a table, each write adds a row to a log. Default: none.',
+    RealtimeTable,
+    { default: {} }
   ),
-  rooms: Type.Optional(
-    MapOf(RealtimeRoom, {
-      description:
-        'The allowed rooms, by name or by pattern such as `chat-*`. The first match applies. Default: all rooms, for all callers of the tenant.'
-    })
+  rooms: Optional.Map(
+    'The allowed rooms, by name or by pattern such as `chat-*`. The first match applies. Default: all rooms, for all callers of the tenant.',
+    RealtimeRoom
   ),
-  maxMessageBytes: Type.Optional(
-    Type.Integer({
-      minimum: 1024,
-      maximum: mostMessageBytes,
-      default: 65_536,
-      unit: 'bytes',
-      description: 'The maximum size of a message from a client. A larger message closes the connection with 1009.'
-    })
+  maxMessageBytes: Optional.Integer(
+    'The maximum size of a message from a client. A larger message closes the connection with 1009.',
+    { minimum: 1024, maximum: mostMessageBytes, default: 65_536, unit: 'bytes' }
   ),
-  maxMessagesPerSecond: Type.Optional(
-    Type.Integer({
-      minimum: 1,
-      maximum: 10_000,
-      default: 50,
-      description: 'The maximum number of messages from one connection. More messages close it with 4429.'
-    })
+  maxMessagesPerSecond: Optional.Integer(
+    'The maximum number of messages from one connection. More messages close it with 4429.',
+    { minimum: 1, maximum: 10_000, default: 50 }
   ),
-  retentionSeconds: Type.Optional(
-    Type.Integer({
-      minimum: 60,
-      maximum: 2_592_000,
-      default: 86_400,
-      unit: 's',
-      description: 'The time for which changes are kept for clients that reconnect, and for which a table is recorded after its last watch.'
-    })
+  retentionSeconds: Optional.Integer(
+    'The time for which changes are kept for clients that reconnect, and for which a table is recorded after its last watch.',
+    { minimum: 60, maximum: 2_592_000, default: 86_400, unit: 's' }
   ),
   redis: Type.Optional(
     RedisServer(

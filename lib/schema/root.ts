@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { Agent } from './agent.js'
 import { Analytics } from './analytics.js'
-import { Section } from './annotations.js'
+import { Optional, Section } from './annotations.js'
 import { Auth, Mfa, Rbac } from './auth.js'
 import { CacheStore } from './cache.js'
 import { DatabaseProvider, Embedded, Firebase, Postgres } from './database.js'
@@ -27,29 +27,19 @@ import { Workflows } from './workflow.js'
 export { Pagination } from './pagination.js'
 
 export const Root = Section({
-  $schema: Type.Optional(
-    Type.String({
-      text: 'literal',
-      description: 'The schema of this document, for editors, such as `node_modules/tenantry/schema.json`.'
-    })
-  ),
-  name: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 100,
-      description: 'The name of the API: the title of `/doc` and `/ui`, and the name in authenticator apps.'
-    })
+  $schema: Optional.String('The schema of this document, for editors, such as `node_modules/tenantry/schema.json`.', { text: 'literal' }),
+  name: Optional.String(
+    'The name of the API: the title of `/doc` and `/ui`, and the name in authenticator apps.',
+    { minLength: 1, maxLength: 100 }
   ),
   databaseProvider: Type.Optional(DatabaseProvider),
   postgres: Type.Optional(Postgres('PostgreSQL, for `databaseProvider: "postgres"`.')),
   supabase: Type.Optional(Postgres('PostgreSQL at Supabase, for `databaseProvider: "supabase"`; equivalent to `postgres`.')),
   embedded: Type.Optional(Embedded),
   firebase: Type.Optional(Firebase),
-  migrate: Type.Optional(
-    Type.Enum(['auto', 'manual'], {
-      description:
-        '`auto`: missing changes of the database are applied at the start. `manual`: they are applied with `tenantry migrate` or `POST /migration/apply`. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.'
-    })
+  migrate: Optional.Enum(
+    '`auto`: missing changes of the database are applied at the start. `manual`: they are applied with `tenantry migrate` or `POST /migration/apply`. Default: `auto`; `manual` for PostgreSQL with NODE_ENV=production.',
+    ['auto', 'manual']
   ),
   tables: Type.Optional(Tables),
   functions: Type.Optional(Functions),

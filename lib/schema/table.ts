@@ -1,6 +1,6 @@
 /** A declared application table. */
 import { type Static, Type } from 'typebox'
-import { Section } from './annotations.js'
+import { Optional, Section } from './annotations.js'
 
 const identifier = '^[A-Za-z_][A-Za-z0-9_]{0,62}$'
 const identifierText = 'a name of 1 to 63 letters, digits and underscores that does not start with a digit'
@@ -15,19 +15,14 @@ const ColumnName = Type.String({ pattern: identifier, expected: identifierText }
 
 export const ColumnDefinition = Section({
   type: Type.Enum(columnTypeNames, { description: 'The PostgreSQL type.' }),
-  primaryKey: Type.Optional(
-    Type.Boolean({ description: 'The column is part of the primary key, together with other columns that set this. Default: false.' })
+  primaryKey: Optional.Boolean('The column is part of the primary key, together with other columns that set this. Default: false.'),
+  notNull: Optional.Boolean('The column does not accept null. Default: false, or true in the primary key.'),
+  default: Optional.Unknown("The default value: a literal of the column's type, `uuid()` or `now()`."),
+  references: Optional.String(
+    'The referenced column, as `table.column`: a foreign key.',
+    { pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}\\.[A-Za-z_][A-Za-z0-9_]{0,62}$', expected: '`table.column`' }
   ),
-  notNull: Type.Optional(Type.Boolean({ description: 'The column does not accept null. Default: false, or true in the primary key.' })),
-  default: Type.Optional(Type.Unknown({ description: "The default value: a literal of the column's type, `uuid()` or `now()`." })),
-  references: Type.Optional(Type.String({
-    pattern: '^[A-Za-z_][A-Za-z0-9_]{0,62}\\.[A-Za-z_][A-Za-z0-9_]{0,62}$',
-    expected: '`table.column`',
-    description: 'The referenced column, as `table.column`: a foreign key.'
-  })),
-  unique: Type.Optional(
-    Type.Boolean({ description: 'Values are unique; in a table of tenants, unique within a tenant. Default: false.' })
-  )
+  unique: Optional.Boolean('Values are unique; in a table of tenants, unique within a tenant. Default: false.')
 }, { description: 'A column.' })
 export type ColumnDefinition = Static<typeof ColumnDefinition>
 
@@ -38,20 +33,14 @@ export const TableDefinition = Section({
     expected: identifierText,
     description: 'The columns by name.'
   }),
-  tenantScoped: Type.Optional(
-    Type.Boolean({
-      description:
-        'Each row belongs to a tenant. Adds `tenant_id`, its index and its policy, and puts `tenant_id` first in the primary key. Every query is limited to the tenant of its request. Default: true if there is a column `tenant_id`.'
-    })
+  tenantScoped: Optional.Boolean(
+    'Each row belongs to a tenant. Adds `tenant_id`, its index and its policy, and puts `tenant_id` first in the primary key. Every query is limited to the tenant of its request. Default: true if there is a column `tenant_id`.'
   ),
-  softDelete: Type.Optional(
-    Type.Boolean({ description: 'Rows can be marked as deleted. Adds `deleted` and `deleted_at`. Default: false.' })
-  ),
-  indexes: Type.Optional(Type.Array(Type.Array(ColumnName, { minItems: 1 }), { description: 'The indexes, each as a list of columns.' })),
-  unique: Type.Optional(
-    Type.Array(Type.Array(ColumnName, { minItems: 1 }), {
-      description: 'Sets of columns with unique values; in a table of tenants, unique within a tenant.'
-    })
+  softDelete: Optional.Boolean('Rows can be marked as deleted. Adds `deleted` and `deleted_at`. Default: false.'),
+  indexes: Optional.Array('The indexes, each as a list of columns.', Type.Array(ColumnName, { minItems: 1 })),
+  unique: Optional.Array(
+    'Sets of columns with unique values; in a table of tenants, unique within a tenant.',
+    Type.Array(ColumnName, { minItems: 1 })
   )
 }, { description: 'A table.' })
 export type TableDefinition = Static<typeof TableDefinition>

@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { eventPatterns } from '../webhooks/events.js'
 import { algorithms, encodings, webhookProviders } from '../webhooks/schemes.js'
-import { Section } from './annotations.js'
+import { Optional, Section } from './annotations.js'
 import { Integration } from './integrations.js'
 import { RouteWorkflow } from './workflow.js'
 
@@ -18,18 +18,12 @@ const signatureMembers = {
     description:
       'The shared signing secret: `{{env.NAME}}`, or `{{secret:KEY}}` of the tenant. During a rotation, the previous value is also accepted. Without a value, every call is rejected.'
   }),
-  header: Type.Optional(
-    Type.String({
-      text: 'literal',
-      pattern: '^[A-Za-z0-9_-]{1,128}$',
-      expected: 'the name of a header',
-      description: 'For `custom`: the header of the signature.'
-    })
+  header: Optional.String(
+    'For `custom`: the header of the signature.',
+    { text: 'literal', pattern: '^[A-Za-z0-9_-]{1,128}$', expected: 'the name of a header' }
   ),
-  algorithm: Type.Optional(Type.Enum([...algorithms], { description: 'For `custom`: the hash of the HMAC. Default: `sha256`.' })),
-  encoding: Type.Optional(
-    Type.Enum([...encodings], { description: 'For `custom`: the encoding of the signature. Default: both are accepted.' })
-  )
+  algorithm: Optional.Enum('For `custom`: the hash of the HMAC. Default: `sha256`.', [...algorithms]),
+  encoding: Optional.Enum('For `custom`: the encoding of the signature. Default: both are accepted.', [...encodings])
 }
 
 export const RouteWebhook = Section(signatureMembers, {
@@ -65,14 +59,9 @@ export const OutboundWebhook = Section({
     uniqueItems: true,
     description: 'The subscribed events, or groups of events such as `entity.*`.'
   }),
-  secret: Type.Optional(
-    Type.String({
-      text: 'request',
-      minLength: 1,
-      maxLength: 1000,
-      description:
-        'The signing secret, `whsec_<base64>` or any text: `{{secret:KEY}}` or `{{env.NAME}}`. Default: the generated secret of `GET /webhooks/secret`.'
-    })
+  secret: Optional.String(
+    'The signing secret, `whsec_<base64>` or any text: `{{secret:KEY}}` or `{{env.NAME}}`. Default: the generated secret of `GET /webhooks/secret`.',
+    { text: 'request', minLength: 1, maxLength: 1000 }
   )
 }, { description: 'Sends events, each a signed POST (Standard Webhooks).' })
 export type OutboundWebhook = Static<typeof OutboundWebhook>
@@ -87,12 +76,10 @@ export const InboundWebhook = Section({
     description: 'The path that receives requests, by POST; `:name` is a parameter.'
   }),
   ...signatureMembers,
-  actions: Type.Optional(
-    Type.Array(Integration, {
-      minItems: 1,
-      maxItems: 20,
-      description: 'Calls to other services for each event, in order; `{{payload.x}}` reads the event.'
-    })
+  actions: Optional.Array(
+    'Calls to other services for each event, in order; `{{payload.x}}` reads the event.',
+    Integration,
+    { minItems: 1, maxItems: 20 }
   ),
   workflow: Type.Optional(RouteWorkflow)
 }, { description: 'Receives events that another service signs: a route with the response `{"received": true}`.' })

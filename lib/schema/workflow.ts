@@ -1,14 +1,14 @@
 /** Workflows: named ones of a document, and those of routes. */
 import { type Static, Type } from 'typebox'
-import { MapOf, Section } from './annotations.js'
+import { Optional, Section } from './annotations.js'
 import { Embed, Filter, Order, OrderBy } from './query.js'
 
 const stepId = { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -' }
 const StepId = (description: string) => Type.String({ ...stepId, description })
-const Expression = (description: string) => Type.Optional(Type.String({ text: 'request', maxLength: 4096, description }))
-const Values = (description: string) => Type.Optional(Type.Unknown({ text: 'request', description }))
+const Expression = (description: string) => Optional.String(description, { text: 'request', maxLength: 4096 })
+const Values = (description: string) => Optional.Unknown(description, { text: 'request' })
 const RowCount = (description: string) =>
-  Type.Optional(Type.Union([Type.Integer({ minimum: 0 }), Type.String({ text: 'request', maxLength: 1000 })], { description }))
+  Optional.Union(description, [Type.Integer({ minimum: 0 }), Type.String({ text: 'request', maxLength: 1000 })])
 
 export const maxSteps = 100 // of a workflow, at any depth
 export const maxNesting = 3 // `parallel` within each other
@@ -16,13 +16,9 @@ export const maxTimeoutMs = 600_000
 
 export const Retry = Section({
   attempts: Type.Integer({ minimum: 1, maximum: 10, description: 'The maximum number of attempts.' }),
-  backoffMs: Type.Optional(
-    Type.Integer({
-      minimum: 0,
-      maximum: 60_000,
-      unit: 'ms',
-      description: 'The delay before the second attempt. Each further delay doubles, up to 60,000. Default: 1000.'
-    })
+  backoffMs: Optional.Integer(
+    'The delay before the second attempt. Each further delay doubles, up to 60,000. Default: 1000.',
+    { minimum: 0, maximum: 60_000, unit: 'ms' }
   )
 }, { description: 'Retries the step if it fails.' })
 
@@ -30,98 +26,65 @@ export const Retry = Section({
 export const Step = Type.Cyclic({
   Step: Section({
     id: StepId('The name in `{{steps.<id>.result}}`, unique in the workflow.'),
-    type: Type.Optional(
-      Type.Enum(['integration', 'llm', 'database', 'storage', 'embeddings', 'realtime', 'switch'], {
-        description: 'The kind of step. A step with `parallel` has none.'
-      })
+    type: Optional.Enum(
+      'The kind of step. A step with `parallel` has none.',
+      ['integration', 'llm', 'database', 'storage', 'embeddings', 'realtime', 'switch']
     ),
     condition: Expression('An expression. If it is false, the step is skipped and its result is null.'),
     retry: Type.Optional(Retry),
-    onError: Type.Optional(
-      Type.Enum(['fail', 'continue'], {
-        description:
-          'The effect of a failed step on the workflow. With `continue` its result is null, and `{{steps.<id>.error}}` has the reason. Default: `fail`.'
-      })
+    onError: Optional.Enum(
+      'The effect of a failed step on the workflow. With `continue` its result is null, and `{{steps.<id>.error}}` has the reason. Default: `fail`.',
+      ['fail', 'continue']
     ),
-    timeoutMs: Type.Optional(
-      Type.Integer({ minimum: 1, maximum: maxTimeoutMs, unit: 'ms', description: 'The maximum time of one attempt.' })
+    timeoutMs: Optional.Integer('The maximum time of one attempt.', { minimum: 1, maximum: maxTimeoutMs, unit: 'ms' }),
+    parallel: Optional.Array(
+      'Steps that run at the same time. The result has their results by `id`.',
+      Type.Ref('Step'),
+      { minItems: 1, maxItems: maxSteps }
     ),
-    parallel: Type.Optional(
-      Type.Array(Type.Ref('Step'), {
-        minItems: 1,
-        maxItems: maxSteps,
-        description: 'Steps that run at the same time. The result has their results by `id`.'
-      })
-    ),
-    integration: Type.Optional(Type.String({ maxLength: 64, description: 'For `integration`: the connector.' })),
-    action: Type.Optional(Type.String({ maxLength: 64, description: "For `integration`: the name of one of the connector's actions." })),
+    integration: Optional.String('For `integration`: the connector.', { maxLength: 64 }),
+    action: Optional.String("For `integration`: the name of one of the connector's actions.", { maxLength: 64 }),
     params: Values('For `integration`, `llm`, `embeddings` and `storage`: the parameters.'),
     prompt: Values('For `llm`: the prompt.'),
-    model: Type.Optional(Type.String({ maxLength: 200, text: 'request', description: 'For `llm` and `embeddings`: the model.' })),
+    model: Optional.String('For `llm` and `embeddings`: the model.', { maxLength: 200, text: 'request' }),
     responseFormat: Values('For `llm`: the format of the response.'),
-    operation: Type.Optional(
-      Type.String({
-        maxLength: 64,
-        description:
-          'For `database`: `select`, `insert`, `update`, `upsert`, `delete` or `call`. For `storage` and `embeddings`: the operation.'
-      })
+    operation: Optional.String(
+      'For `database`: `select`, `insert`, `update`, `upsert`, `delete` or `call`. For `storage` and `embeddings`: the operation.',
+      { maxLength: 64 }
     ),
-    table: Type.Optional(
-      Type.String({
-        maxLength: 200,
-        description: 'For `database`: the name of a table or view of the application. The following members are also for `database`.'
-      })
+    table: Optional.String(
+      'For `database`: the name of a table or view of the application. The following members are also for `database`.',
+      { maxLength: 200 }
     ),
-    function: Type.Optional(
-      Type.String({
-        maxLength: 200,
-        description:
-          "For `call`: the name of one of the document's `functions`; in a tenant's document, of a function that the platform allows."
-      })
+    function: Optional.String(
+      "For `call`: the name of one of the document's `functions`; in a tenant's document, of a function that the platform allows.",
+      { maxLength: 200 }
     ),
-    arguments: Type.Optional(
-      Type.Record(Type.String(), Type.Unknown({ text: 'request' }), {
-        description: 'For `call`: the arguments by name, as values or templates.'
-      })
-    ),
-    filters: Type.Optional(Type.Array(Filter, { maxItems: 100, description: 'Filters of the rows, combined with AND.' })),
+    arguments: Optional.Map('For `call`: the arguments by name, as values or templates.', Type.Unknown({ text: 'request' })),
+    filters: Optional.Array('Filters of the rows, combined with AND.', Filter, { maxItems: 100 }),
     data: Values('The values to write, by column. For `storage` and `embeddings`: the content; for `realtime`: the message.'),
-    room: Type.Optional(Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'For `realtime`: the room.' })),
-    event: Type.Optional(
-      Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'For `realtime`: the name of the event. Default: none.' })
-    ),
-    select: Type.Optional(
-      Type.String({ description: 'Columns, embedded tables, aggregates and values of JSON columns of the result. Default: `*`.' })
-    ),
-    embeds: Type.Optional(
-      MapOf(Embed, { description: 'Filters, order and limit of the tables that `select` embeds, by the names of their members.' })
-    ),
-    single: Type.Optional(
-      Type.Boolean({ description: 'The result is one record. Without a record the step fails with 404. Default: false.' })
-    ),
-    order: Type.Optional(
-      Type.Union([Order, Type.Array(Order, { minItems: 1, maxItems: 20 })], {
-        description: 'The order of the list. The primary key is always the last sort key.'
-      })
+    room: Optional.String('For `realtime`: the room.', { text: 'request', minLength: 1, maxLength: 1000 }),
+    event: Optional.String('For `realtime`: the name of the event. Default: none.', { text: 'request', minLength: 1, maxLength: 1000 }),
+    select: Optional.String('Columns, embedded tables, aggregates and values of JSON columns of the result. Default: `*`.'),
+    embeds: Optional.Map('Filters, order and limit of the tables that `select` embeds, by the names of their members.', Embed),
+    single: Optional.Boolean('The result is one record. Without a record the step fails with 404. Default: false.'),
+    order: Optional.Union(
+      'The order of the list. The primary key is always the last sort key.',
+      [Order, Type.Array(Order, { minItems: 1, maxItems: 20 })]
     ),
     orderBy: Type.Optional(OrderBy),
     limit: RowCount('The maximum number of rows; at most `pagination.maxLimit`.'),
     offset: RowCount('The number of skipped rows.'),
-    onConflict: Type.Optional(
-      Type.Array(Type.String(), {
-        minItems: 1,
-        maxItems: 200,
-        description: 'The unique columns by which an `upsert` finds an existing row. Default: the primary key.'
-      })
+    onConflict: Optional.Array(
+      'The unique columns by which an `upsert` finds an existing row. Default: the primary key.',
+      Type.String(),
+      { minItems: 1, maxItems: 200 }
     ),
-    excludeFields: Type.Optional(
-      Type.Array(Type.String(), { maxItems: 200, description: 'Fields omitted from the result and from written values.' })
-    ),
+    excludeFields: Optional.Array('Fields omitted from the result and from written values.', Type.String(), { maxItems: 200 }),
     value: Expression('For `switch`: the expression whose value, as text, selects the step.'),
-    cases: Type.Optional(
-      MapOf(StepId('The id of the step for this value.'), {
-        description: 'For `switch`: the step for each value. A step listed here runs only if it is selected.'
-      })
+    cases: Optional.Map(
+      'For `switch`: the step for each value. A step listed here runs only if it is selected.',
+      StepId('The id of the step for this value.')
     ),
     default: Type.Optional(StepId('For `switch`: the step for all other values. Default: none, the switch is skipped.'))
   }, { description: 'A step of a workflow: of one `type`, or several in `parallel`.' })
@@ -134,13 +97,9 @@ export const Callback = Type.Union([
   Address('The URL.'),
   Section({
     url: Address('The URL.'),
-    secret: Type.Optional(
-      Type.String({
-        text: 'request',
-        minLength: 1,
-        maxLength: 1000,
-        description: 'The signing secret. Default: the generated secret of the tenant.'
-      })
+    secret: Optional.String(
+      'The signing secret. Default: the generated secret of the tenant.',
+      { text: 'request', minLength: 1, maxLength: 1000 }
     )
   })
 ], { description: 'The URL that receives a signed POST at the end of an asynchronous run.' })
@@ -153,11 +112,11 @@ const Steps = Type.Array(Step, {
 })
 
 export const RouteWorkflow = Section({
-  id: Type.Optional(Type.String({ ...stepId, description: 'The name of the workflow in the log and in the list of runs.' })),
+  id: Optional.String('The name of the workflow in the log and in the list of runs.', { ...stepId }),
   steps: Type.Optional(Steps),
-  ref: Type.Optional(Type.String({ ...stepId, description: "The `id` of one of the document's `workflows`, instead of `steps`." })),
+  ref: Optional.String("The `id` of one of the document's `workflows`, instead of `steps`.", { ...stepId }),
   input: Values('The value of `{{input.field}}`. Default: the body.'),
-  async: Type.Optional(Type.Boolean({ description: 'Respond with 202 immediately and run as a durable job. Default: false.' })),
+  async: Optional.Boolean('Respond with 202 immediately and run as a durable job. Default: false.'),
   webhookOnComplete: Type.Optional(Callback)
 }, { description: 'Runs a workflow, given by its steps or its name.' })
 export type RouteWorkflow = Static<typeof RouteWorkflow>
@@ -170,26 +129,21 @@ export const Schedule = Section({
     description:
       'The minute, hour, day of the month, month and day of the week, such as `30 6 * * 1-5`. For tenants, times must be at least 5 minutes apart.'
   }),
-  timezone: Type.Optional(
-    Type.String({
-      minLength: 1,
-      maxLength: 64,
-      text: 'literal',
-      description: 'The time zone of the pattern, such as `Europe/Berlin`. Default: `UTC`.'
-    })
+  timezone: Optional.String(
+    'The time zone of the pattern, such as `Europe/Berlin`. Default: `UTC`.',
+    { minLength: 1, maxLength: 64, text: 'literal' }
   ),
-  input: Type.Optional(Type.Unknown({ text: 'literal', description: 'The values of `{{input.field}}`. Default: `{}`.' }))
+  input: Optional.Unknown('The values of `{{input.field}}`. Default: `{}`.', { text: 'literal' })
 }, { description: 'The times at which the workflow runs, once over all instances.' })
 export type Schedule = Static<typeof Schedule>
 
 export const Workflow = Section({
   id: Type.String({ ...stepId, description: 'The id of the workflow, for `ref`.' }),
   steps: Steps,
-  requiredPermissions: Type.Optional(
-    Type.Array(Type.String({ maxLength: 128 }), {
-      maxItems: 100,
-      description: 'The permissions required by `POST /agent/workflow/run`. A route that runs the workflow has its own permissions.'
-    })
+  requiredPermissions: Optional.Array(
+    'The permissions required by `POST /agent/workflow/run`. A route that runs the workflow has its own permissions.',
+    Type.String({ maxLength: 128 }),
+    { maxItems: 100 }
   ),
   schedule: Type.Optional(Schedule),
   webhookOnComplete: Type.Optional(Callback)

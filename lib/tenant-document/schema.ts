@@ -1,6 +1,6 @@
 /** The schema of the documents that tenants save. */
 import { type Static, type TSchema, Type } from 'typebox'
-import { MapOf, type SchemaNode, Section } from '../schema/annotations.js'
+import { MapOf, Optional, type SchemaNode, Section } from '../schema/annotations.js'
 import { Credentials, CustomIntegrations, Integrations } from '../schema/integrations.js'
 import { RateLimit, type WithDefaultRule } from '../schema/limits.js'
 import { Route } from '../schema/route.js'
@@ -27,12 +27,9 @@ export const TenantRoute = Type.Object({
   path: Bounded(Route.properties.path, { maxLength: 500 }),
   description: Type.Optional(Bounded(Route.properties.description, { maxLength: 10_000 })),
   tags: Names(Route.properties.tags, 50),
-  authProvider: Type.Optional(
-    Type.String({
-      maxLength: 32,
-      description:
-        'The issuer of accepted tokens: `jwt` for the server itself, or the name of one of its identity providers. Default: `jwt`.'
-    })
+  authProvider: Optional.String(
+    'The issuer of accepted tokens: `jwt` for the server itself, or the name of one of its identity providers. Default: `jwt`.',
+    { maxLength: 32 }
   ),
   requiredPermissions: Names(Route.properties.requiredPermissions, 100),
   queries: Type.Optional(Bounded(Route.properties.queries, { maxItems: 20 })),
@@ -51,18 +48,13 @@ export type TenantRateLimit = WithDefaultRule<Static<typeof TenantRateLimit>>
 
 export const TenantCache = Section({
   enabled: Type.Boolean({ description: 'If false, no response is cached, even for routes with `cache`.' }),
-  provider: Type.Optional(
-    Type.Enum(['memory', 'redis', 'lmdb'], {
-      description: 'Not used: the platform chooses the store of cached responses. Documents of the platform require it.'
-    })
+  provider: Optional.Enum(
+    'Not used: the platform chooses the store of cached responses. Documents of the platform require it.',
+    ['memory', 'redis', 'lmdb']
   ),
-  ttl: Type.Optional(
-    Type.Number({
-      exclusiveMinimum: 0,
-      maximum: 31_536_000,
-      unit: 's',
-      description: "The default time for which a response is cached. Default: the platform's."
-    })
+  ttl: Optional.Number(
+    "The default time for which a response is cached. Default: the platform's.",
+    { exclusiveMinimum: 0, maximum: 31_536_000, unit: 's' }
   )
 }, { description: "The cache of responses, for routes with `cache`. Default: the platform's." })
 
@@ -74,10 +66,8 @@ export const Settings = MapOf(Type.Unknown({ text: 'literal' }), {
 })
 
 export const TenantDocument = Section({
-  $schema: Type.Optional(
-    Type.String({ text: 'literal', maxLength: 2000, description: 'The URL of a schema for editors. It is not used by the server.' })
-  ),
-  routes: Type.Optional(Type.Array(TenantRoute, { maxItems: maxRoutes, default: [], description: 'The routes.' })),
+  $schema: Optional.String('The URL of a schema for editors. It is not used by the server.', { text: 'literal', maxLength: 2000 }),
+  routes: Optional.Array('The routes.', TenantRoute, { maxItems: maxRoutes, default: [] }),
   credentials: Type.Optional(Credentials),
   rateLimit: Type.Optional(TenantRateLimit),
   cors: Type.Optional(TenantCors),

@@ -4,6 +4,7 @@ import { type Static, Type } from 'typebox'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/entity-tags.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import { Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { hasPermission } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
@@ -22,13 +23,11 @@ const Document = named(
 )
 
 const SaveQuery = Type.Object({
-  dryRun: Type.Optional(Type.Boolean({ description: 'Check the configuration without saving it. Default: false.' }))
+  dryRun: Optional.Boolean('Check the configuration without saving it. Default: false.')
 }, { additionalProperties: false })
 
 const ReadQuery = Type.Object({
-  version: Type.Optional(
-    Type.Integer({ minimum: 1, maximum: 2_147_483_647, description: 'The number of an earlier version. Default: the active version.' })
-  )
+  version: Optional.Integer('The number of an earlier version. Default: the active version.', { minimum: 1, maximum: 2_147_483_647 })
 }, { additionalProperties: false })
 
 const Saved = Type.Object({

@@ -2,6 +2,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
+import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
@@ -9,6 +10,7 @@ import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/log/trace-context.js'
+import { Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { everyStep } from '../../lib/workflows/flow.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'
@@ -53,7 +55,7 @@ const RunStatus = named(
     workflow: Name,
     status: Status,
     steps: Type.Array(StepStatus, { description: 'All steps, in the order of their declaration.' }),
-    result: Type.Optional(Type.Unknown({ description: 'The result of a completed run: the result of the last executed step.' })),
+    result: Optional.Unknown('The result of a completed run: the result of the last executed step.'),
     error: RunError,
     createdAt: Time,
     finishedAt: orNull(Time)
@@ -97,19 +99,14 @@ const Listed = ListOf(Type.Object({
 const Id = Type.Object({ workflowId: WorkflowId }, closed)
 const StatusQuery = Type.Object({
   workflowId: WorkflowId,
-  token: Type.Optional(
-    Type.String({
-      pattern: tokenPattern,
-      expected: 'the token of a `statusUrl`',
-      description: 'The token from the `statusUrl`, for callers without credentials. It gives access to this run only.'
-    })
+  token: Optional.String(
+    'The token from the `statusUrl`, for callers without credentials. It gives access to this run only.',
+    { pattern: tokenPattern, expected: 'the token of a `statusUrl`' }
   )
 }, closed)
 const RunsQuery = Type.Object({ status: Type.Optional(Status), ...pageQuery('Runs', maxCounted) }, closed)
-const Async = Type.Optional(
-  Type.Boolean({ description: 'If false, the workflow runs within the request, and the response has its result. Default: true.' })
-)
-const Input = Type.Optional(Type.Unknown({ description: 'The input of the workflow, read as `{{input.field}}`.' }))
+const Async = Optional.Boolean('If false, the workflow runs within the request, and the response has its result. Default: true.')
+const Input = Optional.Unknown('The input of the workflow, read as `{{input.field}}`.')
 const NamedBody = Type.Object({
   ref: Type.String({
     pattern: '^[A-Za-z0-9_-]{1,64}$',
@@ -120,11 +117,7 @@ const NamedBody = Type.Object({
   async: Async
 }, closed)
 const InlineBody = Type.Object({
-  id: Type.Optional(
-    Type.String(
-      { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', description: 'The name shown in the list of runs.' }
-    )
-  ),
+  id: Optional.String('The name shown in the list of runs.', { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -' }),
   steps: Type.Array(Type.Object({}, { additionalProperties: true }), {
     minItems: 1,
     maxItems: 100,
@@ -132,10 +125,8 @@ const InlineBody = Type.Object({
   }),
   input: Input,
   async: Async,
-  webhookOnComplete: Type.Optional(
-    Type.Unknown(
-      { description: 'The URL that is called when the run ends: a URL, or `{url, secret}` with the secret as `{{secret:KEY}}`.' }
-    )
+  webhookOnComplete: Optional.Unknown(
+    'The URL that is called when the run ends: a URL, or `{url, secret}` with the secret as `{{secret:KEY}}`.'
   )
 }, closed)
 
@@ -292,19 +283,9 @@ function statusViewerOf (request: FastifyRequest<{ Querystring: Static<typeof St
 /** The scope of a named workflow: its input, and the user of the run. */
 function scopeOf (request: FastifyRequest, input: unknown): Scope {
   const auth = callerOf(request)
-  return {
-    body: null,
-    params: {},
-    query: {},
-    headers: {},
-    auth,
-    tenant: request.tenant ?? null,
-    secrets: new Map(),
-    results: {},
-    fullAccess: auth.role === 'admin',
-    input: input ?? null,
-    trace: traceOf(request.headers)
-  }
+  const { tenant, headers } = request
+  const given = { auth, tenant, input: input ?? null, trace: traceOf(headers) }
+  return { ...noScope, body: null, results: {}, fullAccess: auth.role === 'admin', ...given }
 }
 
 function statusOf ({ definition, result, steps, ...run }: ReadRun): Static<typeof RunStatus> {
