@@ -54,7 +54,7 @@ export function compileRequest (rules: RequestRules | undefined, pointer: string
   return Object.freeze({
     ...(params !== undefined && { params }),
     ...(query !== undefined && { query }),
-    ...(isForm && isRight && { validateForm: validateForm(formCheck(body, context)) }),
+    ...(isForm && isRight && { validateForm: validateForm(body === undefined ? null : textCheck(body, 'body', context)) }),
     ...(body !== undefined && { body: !isForm && route.bulk === true ? { anyOf: [body, { type: 'array', items: body }] } : body }),
     validate: validateAll(checks.filter((check) => check !== null), route.ofTenant === true)
   })
@@ -66,13 +66,13 @@ interface Parts {
   readonly body: unknown
 }
 
-/** null if the part is valid. */
-type Check = (request: Parts, budget: CheckBudget) => readonly ErrorDetail[] | null
+/** null if the value is valid. */
+type Check<Value> = (value: Value, budget: CheckBudget) => readonly ErrorDetail[] | null
 
 /** The platform's rules have no budget. */
 const noBudget = new CheckBudget()
 
-function validateAll (checks: readonly Check[], ofTenant: boolean): CompiledRequest['validate'] {
+function validateAll (checks: readonly Check<Parts>[], ofTenant: boolean): CompiledRequest['validate'] {
   return (request) => {
     const budget = ofTenant ? new CheckBudget() : noBudget
     let details: ErrorDetail[] | undefined
@@ -84,9 +84,7 @@ function validateAll (checks: readonly Check[], ofTenant: boolean): CompiledRequ
   }
 }
 
-function validateForm (
-  check: ((body: unknown, budget: CheckBudget) => readonly ErrorDetail[] | null) | null
-): NonNullable<CompiledRequest['validateForm']> {
+function validateForm (check: Check<unknown> | null): NonNullable<CompiledRequest['validateForm']> {
   return (body) => {
     const details = check?.(body, new CheckBudget()) ?? null
     if (details !== null) throw failure('validationFailed', { extras: { details: details.slice(0, maxDetails) } })
@@ -131,21 +129,20 @@ function querySchema (
   return objectSchema(fields, open || map === undefined, pointer, context, 0)
 }
 
-function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query', { ofTenant, patterns }: FieldContext): Check | null {
+function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query', context: FieldContext): Check<Parts> | null {
   if (schema === undefined || admitsAllText(schema)) return null
   const lists = part === 'query' ? listNames(schema) : []
-  if (ofTenant) {
-    const check = urlChecker(schema, patterns)
-    return (request, budget) => {
-      splitLists(request[part], lists)
-      return detailsOf(check(request[part], budget), part)
-    }
-  }
-  const validate = lazyValidator(schema, part)
-  return (request) => {
+  const check = textCheck(schema, part, context)
+  return (request, budget) => {
     splitLists(request[part], lists)
-    return detailsOf(validate(request[part]), part)
+    return check(request[part], budget)
   }
+}
+
+/** Texts of a URL or of a form, which are coerced in place. Repeated fields are arrays. */
+function textCheck (schema: JsonSchema, part: RequestPart, { ofTenant, patterns }: FieldContext): Check<unknown> {
+  const check: PartValidator | PartChecker = ofTenant ? urlChecker(schema, patterns) : lazyValidator(schema, part === 'body' ? 'query' : part)
+  return (value, budget) => detailsOf(check(value, budget), part)
 }
 
 /** The fields with the type array. */
@@ -169,7 +166,7 @@ function admitsAllText ({ properties, additionalProperties }: JsonSchema): boole
     Object.values(Object(properties)).every((property) => JSON.stringify(property) === '{"type":"string"}')
 }
 
-function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, patterns }: FieldContext): Check | null {
+function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, patterns }: FieldContext): Check<Parts> | null {
   if (schema === undefined) return null
   const isRequired = Array.isArray(schema['required'])
   const validatorOf = (of: JsonSchema): PartValidator | PartChecker => ofTenant ? bodyChecker(of, patterns) : compileValidator(of, 'body')
@@ -187,20 +184,6 @@ function bodyCheck (schema: JsonSchema | undefined, bulk: boolean, { ofTenant, p
     validate ??= validatorOf(schema)
     return detailsOf(validate(body, budget), 'body')
   }
-}
-
-/** The fields of a form are strings, as in a query string; repeated fields are arrays. */
-function formCheck (
-  schema: JsonSchema | undefined,
-  { ofTenant, patterns }: FieldContext
-): ((body: unknown, budget: CheckBudget) => readonly ErrorDetail[] | null) | null {
-  if (schema === undefined) return null
-  if (ofTenant) {
-    const check = urlChecker(schema, patterns)
-    return (body, budget) => detailsOf(check(body, budget), 'body')
-  }
-  const validate = lazyValidator(schema, 'query')
-  return (body) => detailsOf(validate(body), 'body')
 }
 
 function detailsOf (errors: readonly ErrorObject[] | null, part: RequestPart): ErrorDetail[] | null {

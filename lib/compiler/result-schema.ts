@@ -170,7 +170,7 @@ function withMembers (schema: JsonSchema, names: readonly string[]): JsonSchema 
 /** A response schema of one record, or of an array of records, applies to each record; a list keeps its envelope (response.ts). */
 function filtered ({ kind, schema: resultSchema }: Form, schema: JsonSchema, transform: CompiledTransform | null): JsonSchema {
   if (Object.hasOwn(propertiesOf(schema), 'data')) return schema
-  const record = !isRecord(schema['properties']) && isRecord(schema['items']) ? schema['items'] : schema
+  const record = itemsOf(schema)
   if (!isList(kind) || (transform !== null && transform.names.result.length > 0)) return record
   const { pagination } = propertiesOf(resultSchema)
   return isRecord(pagination) ? listOf(record, pagination) : listOf(record)
