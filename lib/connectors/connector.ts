@@ -70,7 +70,8 @@ export function builtInConnector (
   pointer: string,
   context: ConnectorContext
 ): CompiledConnector {
-  const { name, origin } = { name: definition.name, origin: context.origin }
+  const { name } = definition
+  const { origin } = context
   // If a setting is not set, the tenant may store a secret in its place later.
   const env = origin === 'tenant'
     ? { ...Object.fromEntries([...context.envNames ?? []].map((setting) => [setting, ''])), ...context.env }

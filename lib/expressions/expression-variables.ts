@@ -93,18 +93,16 @@ class Collector {
         return this.#call(node, node.args[0], node.args[1], bound)
       case 'rcall':
         return this.#method(node, node.args[0], node.args[1], node.args[2], bound)
-      case 'list':
-        return node.args.forEach((item) => this.walk(item, bound))
       case 'map':
         return node.args.flat().forEach((item) => this.walk(item, bound))
       case '!_':
       case '-_':
         return this.walk(node.args, bound)
-      case '?:':
-        return node.args.forEach((item) => this.walk(item, bound))
       case '.?':
       case '[?]':
         return this.#fault(node, 'optional access is not supported; a path that does not exist is null')
+      case 'list':
+      case '?:':
       case '||':
       case '&&':
       case '==':

@@ -1,4 +1,5 @@
 /** Runs calls to other services: tokens, tries, and the result of the response. */
+import { setTimeout as sleep } from 'node:timers/promises'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import type { CompiledCall } from '../../lib/connectors/types.js'
@@ -109,7 +110,7 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
           if (last || !isLost(error)) throw error
           wait = waitAfter(tries, undefined, now())
         }
-        await pause(wait, ending.signal)
+        await untilAborted(sleep(wait, undefined, { signal: ending.signal }), ending.signal)
       }
     }
 
@@ -135,20 +136,6 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
       clearTimeout(timer)
       signal?.removeEventListener('abort', end)
     }
-  }
-}
-
-async function pause (ms: number, signal: AbortSignal): Promise<void> {
-  let timer: NodeJS.Timeout | undefined
-  try {
-    await untilAborted(
-      new Promise<void>((resolve) => {
-        timer = setTimeout(resolve, ms)
-      }),
-      signal
-    )
-  } finally {
-    clearTimeout(timer)
   }
 }
 

@@ -1,7 +1,7 @@
 /** GitHub's REST API, version 2022-11-28 (https://docs.github.com/rest). */
 import { Type } from 'typebox'
 import type { ConnectorDefinition } from '../definition.js'
-import { Count, Flag, Id, Optional, Params, Text } from './params.js'
+import { Count, Flag, Id, inSnakeCase, Optional, Params, Text } from './params.js'
 
 const repository = { owner: Id('The account that owns the repository.'), repo: Id('The name of the repository.') }
 const number = Type.Union([Type.Integer({ minimum: 1, maximum: 2_147_483_647 }), Type.String({ pattern: '^[1-9][0-9]{0,9}$' })], {
@@ -34,13 +34,7 @@ export const codehost: ConnectorDefinition = {
         assignees: Names('The names of the assigned users.'),
         milestone: Type.Optional(Type.Integer({ minimum: 1, description: 'The number of the milestone.' }))
       }),
-      body: {
-        title: '{{params.title}}',
-        body: '{{params.body}}',
-        labels: '{{params.labels}}',
-        assignees: '{{params.assignees}}',
-        milestone: '{{params.milestone}}'
-      }
+      body: inSnakeCase('title', 'body', 'labels', 'assignees', 'milestone')
     },
     listIssues: {
       method: 'GET',
@@ -57,17 +51,7 @@ export const codehost: ConnectorDefinition = {
         perPage: Count('The number of issues per page. Default: 30.', 100),
         page: Count('The number of the page. Default: 1.', 100_000)
       }),
-      query: {
-        state: '{{params.state}}',
-        labels: '{{params.labels}}',
-        assignee: '{{params.assignee}}',
-        creator: '{{params.creator}}',
-        since: '{{params.since}}',
-        sort: '{{params.sort}}',
-        direction: '{{params.direction}}',
-        per_page: '{{params.perPage}}',
-        page: '{{params.page}}'
-      }
+      query: inSnakeCase('state', 'labels', 'assignee', 'creator', 'since', 'sort', 'direction', 'perPage', 'page')
     },
     createPullRequest: {
       method: 'POST',
@@ -81,14 +65,7 @@ export const codehost: ConnectorDefinition = {
         draft: Flag('Create a draft. Default: false.'),
         maintainerCanModify: Flag('Allow maintainers to change the branch.')
       }),
-      body: {
-        title: '{{params.title}}',
-        head: '{{params.head}}',
-        base: '{{params.base}}',
-        body: '{{params.body}}',
-        draft: '{{params.draft}}',
-        maintainer_can_modify: '{{params.maintainerCanModify}}'
-      }
+      body: inSnakeCase('title', 'head', 'base', 'body', 'draft', 'maintainerCanModify')
     },
     getPullRequest: {
       method: 'GET',

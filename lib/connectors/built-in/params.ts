@@ -11,6 +11,11 @@ export const Optional = { Text: (description: string, maxLength = 2000) => Type.
 export const Id = (description: string) => Type.String({ minLength: 1, maxLength: 255, description })
 export const Flag = (description: string) => Type.Optional(Type.Boolean({ description }))
 
+/** Templates of params that the service knows by the same names in snake case: `{ customer_id: '{{params.customerId}}' }`. */
+export function inSnakeCase (...names: readonly string[]): Readonly<Record<string, string>> {
+  return Object.fromEntries(names.map((name) => [name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), `{{params.${name}}}`]))
+}
+
 /** An amount in minor units of its currency, as cents. */
 export const Amount = (description: string) => Type.Integer({ minimum: 0, maximum: 99_999_999, description })
 

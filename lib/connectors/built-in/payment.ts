@@ -1,7 +1,7 @@
 /** Stripe's API v1: forms in, JSON out (https://docs.stripe.com/api). */
 import { Type } from 'typebox'
 import type { ConnectorDefinition } from '../definition.js'
-import { Amount, Flag, Id, Metadata, Optional, Params } from './params.js'
+import { Amount, Flag, Id, inSnakeCase, Metadata, Optional, Params } from './params.js'
 
 export const payment: ConnectorDefinition = {
   name: 'payment',
@@ -26,15 +26,9 @@ export const payment: ConnectorDefinition = {
         metadata: Metadata
       }),
       body: {
-        amount: '{{params.amount}}',
-        currency: '{{params.currency}}',
-        customer: '{{params.customer}}',
-        payment_method: '{{params.paymentMethod}}',
-        confirm: '{{params.confirm}}',
+        ...inSnakeCase('amount', 'currency', 'customer', 'paymentMethod', 'confirm'),
         automatic_payment_methods: { enabled: '{{params.automaticPaymentMethods}}' },
-        description: '{{params.description}}',
-        receipt_email: '{{params.receiptEmail}}',
-        metadata: '{{params.metadata}}'
+        ...inSnakeCase('description', 'receiptEmail', 'metadata')
       }
     },
     createCustomer: {
@@ -49,14 +43,7 @@ export const payment: ConnectorDefinition = {
         paymentMethod: Type.Optional(Id('The id of the payment method to attach.')),
         metadata: Metadata
       }),
-      body: {
-        email: '{{params.email}}',
-        name: '{{params.name}}',
-        phone: '{{params.phone}}',
-        description: '{{params.description}}',
-        payment_method: '{{params.paymentMethod}}',
-        metadata: '{{params.metadata}}'
-      }
+      body: inSnakeCase('email', 'name', 'phone', 'description', 'paymentMethod', 'metadata')
     },
     createSubscription: {
       method: 'POST',
@@ -78,12 +65,9 @@ export const payment: ConnectorDefinition = {
         metadata: Metadata
       }),
       body: {
-        customer: '{{params.customer}}',
-        items: [{ price: '{{params.price}}', quantity: '{{params.quantity}}' }],
-        trial_period_days: '{{params.trialPeriodDays}}',
-        default_payment_method: '{{params.defaultPaymentMethod}}',
-        payment_behavior: '{{params.paymentBehavior}}',
-        metadata: '{{params.metadata}}'
+        ...inSnakeCase('customer'),
+        items: [inSnakeCase('price', 'quantity')],
+        ...inSnakeCase('trialPeriodDays', 'defaultPaymentMethod', 'paymentBehavior', 'metadata')
       }
     },
     cancelSubscription: {
@@ -95,7 +79,7 @@ export const payment: ConnectorDefinition = {
         invoiceNow: Flag('Bill usage that has not been billed yet.'),
         prorate: Flag('Credit the remaining time.')
       }),
-      query: { invoice_now: '{{params.invoiceNow}}', prorate: '{{params.prorate}}' }
+      query: inSnakeCase('invoiceNow', 'prorate')
     }
   }
 }

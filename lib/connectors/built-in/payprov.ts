@@ -1,13 +1,12 @@
 /** Polar's API, version 2026-04 (https://docs.polar.sh/api-reference). */
 import { Type } from 'typebox'
 import type { ConnectorDefinition } from '../definition.js'
-import { Amount, Count, Flag, Id, Metadata, Optional, Params, Text } from './params.js'
+import { Amount, Count, Flag, Id, inSnakeCase, Metadata, Optional, Params, Text } from './params.js'
 
 const paging = {
   page: Count('The number of the page. Default: 1.', 100_000),
   limit: Count('The number of records per page. Default: 10.', 100)
 }
-const pagingQuery = { page: '{{params.page}}', limit: '{{params.limit}}' }
 
 export const payprov: ConnectorDefinition = {
   name: 'payprov',
@@ -37,19 +36,10 @@ export const payprov: ConnectorDefinition = {
         returnUrl: Optional.Text('The URL of the link back from the checkout.'),
         metadata: Metadata
       }),
-      body: {
-        products: '{{params.products}}',
-        customer_id: '{{params.customerId}}',
-        external_customer_id: '{{params.externalCustomerId}}',
-        customer_email: '{{params.customerEmail}}',
-        customer_name: '{{params.customerName}}',
-        amount: '{{params.amount}}',
-        discount_id: '{{params.discountId}}',
-        allow_discount_codes: '{{params.allowDiscountCodes}}',
-        success_url: '{{params.successUrl}}',
-        return_url: '{{params.returnUrl}}',
-        metadata: '{{params.metadata}}'
-      }
+      body: inSnakeCase(
+        'products', 'customerId', 'externalCustomerId', 'customerEmail', 'customerName', 'amount', 'discountId',
+        'allowDiscountCodes', 'successUrl', 'returnUrl', 'metadata'
+      )
     },
     getCheckout: {
       method: 'GET',
@@ -71,13 +61,7 @@ export const payprov: ConnectorDefinition = {
         active: Flag('Only active, or only inactive records.'),
         ...paging
       }),
-      query: {
-        customer_id: '{{params.customerId}}',
-        external_customer_id: '{{params.externalCustomerId}}',
-        product_id: '{{params.productId}}',
-        active: '{{params.active}}',
-        ...pagingQuery
-      }
+      query: inSnakeCase('customerId', 'externalCustomerId', 'productId', 'active', 'page', 'limit')
     },
     cancelSubscription: {
       method: 'PATCH',
@@ -94,7 +78,7 @@ export const payprov: ConnectorDefinition = {
         externalId: Type.Optional(Id('Your own id of the customer.')),
         metadata: Metadata
       }),
-      body: { email: '{{params.email}}', name: '{{params.name}}', external_id: '{{params.externalId}}', metadata: '{{params.metadata}}' }
+      body: inSnakeCase('email', 'name', 'externalId', 'metadata')
     },
     getCustomer: {
       method: 'GET',
@@ -109,7 +93,7 @@ export const payprov: ConnectorDefinition = {
         query: Optional.Text('Part of the name or e-mail address of a customer.', 255),
         ...paging
       }),
-      query: { email: '{{params.email}}', query: '{{params.query}}', ...pagingQuery }
+      query: inSnakeCase('email', 'query', 'page', 'limit')
     },
     listProducts: {
       method: 'GET',
@@ -119,7 +103,7 @@ export const payprov: ConnectorDefinition = {
         isRecurring: Flag('Only subscriptions, or only one-time products.'),
         ...paging
       }),
-      query: { is_archived: '{{params.isArchived}}', is_recurring: '{{params.isRecurring}}', ...pagingQuery }
+      query: inSnakeCase('isArchived', 'isRecurring', 'page', 'limit')
     }
   }
 }
