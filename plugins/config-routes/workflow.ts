@@ -1,32 +1,21 @@
 /** Runs the workflow of a route: at once, or as a job. The response for a job holds the address of its status. */
-import type { CacheStore } from '../../lib/cache/store.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { type CompiledRouteWorkflow, describesResponse, workflowResult } from '../../lib/compiler/workflow.js'
-import type { Engine } from '../../lib/database/engine.js'
 import type { ResultForm } from '../../lib/expressions/types.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { RouteReply } from '../../lib/http/route-reply.js'
-import { tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseResult } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import type { WorkflowStart } from '../../lib/runtime/services.js'
-import type { Integrations } from '../integrations/integrations.js'
 import { limitedUser, type ResourceLimits } from '../resource-limits/service.js'
-import { disconnectSignal, maxSyncMs } from '../workflows/in-request.js'
-import { SyncJournal } from '../workflows/journal.js'
-import { runWorkflow } from '../workflows/runner.js'
-import type { WorkflowRuns } from '../workflows/service.js'
+import { completedBody, type InRequestParts, runInRequest } from '../workflows/in-request.js'
+import { asRun } from '../workflows/service.js'
 
 /** The parts of the app that workflows need. */
-export interface WorkflowServing {
-  readonly engine: Engine
-  readonly cache: CacheStore | null
+export interface WorkflowServing extends InRequestParts {
   readonly limits: ResourceLimits | null
-  /** null without the plugin: then no route calls services. */
-  readonly integrations: () => Integrations | null
-  /** null without the plugin: then no workflow is asynchronous or has steps that other plugins run. */
-  readonly workflows: WorkflowRuns | null
 }
 
 /** Resolves with the body of the response as JSON text. */
@@ -40,15 +29,10 @@ export async function runRouteWorkflow (
   const scope = withInput(around, started.input === null ? around.body : started.input.evaluate(around))
   const user = request.auth?.sub === undefined ? null : limitedUser(request)
   if (started.async) return enqueue(started, serving, request, scope, user)
-  const taken = serving.limits?.take(user, oneRun)
-  if (taken === undefined) return run(started, { ...start, scope }, serving)
-  const { give } = await taken
-  try {
-    return await run(started, { ...start, scope }, serving)
-  } catch (error) {
-    await give()
-    throw error
-  }
+  return await asRun(serving.limits, user, async () => {
+    const { id, result, form, scope: ended, length } = await runInRequest(started.workflow, scope, start, serving)
+    return bodyOf(start.route, id, { text: result, form }, ended, length)
+  })
 }
 
 /** Members are listed, since a copy by `...` takes several times as long. */
@@ -58,9 +42,6 @@ function withInput (
 ): Scope {
   return { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, payload, events, trace, input }
 }
-
-/** The amount that one run uses of the limit. */
-const oneRun = Object.freeze({ resource: 'workflow', metric: 'count', amount: 1 })
 
 async function enqueue (
   { workflow }: CompiledRouteWorkflow,
@@ -81,28 +62,6 @@ async function enqueue (
   return JSON.stringify({ workflowId, status: 'queued', statusUrl })
 }
 
-async function run (
-  { workflow }: CompiledRouteWorkflow,
-  { route, request, reply, scope, placeOf }: WorkflowStart<RouteCall, RouteReply>,
-  { engine, cache, integrations, workflows }: WorkflowServing
-): Promise<string> {
-  const journal = new SyncJournal(workflow, engine, tenantOrNone(scope.tenant))
-  const { result, form, scope: ended, length } = await runWorkflow(workflow, scope, {
-    journal,
-    cache,
-    integrations: integrations(),
-    steps: workflows?.steps ?? {},
-    caller: workflows?.callers.within(request, journal.runId),
-    signal: workflow.waits ? disconnectSignal(reply) : never,
-    log: request.log,
-    placeOf,
-    timeoutMs: maxSyncMs
-  })
-  return bodyOf(route, journal.runId, { text: result, form }, ended, length)
-}
-
-const never = new AbortController().signal
-
 function bodyOf (
   { transform, response, copies }: CompiledRoute,
   id: string,
@@ -122,8 +81,4 @@ function bodyOf (
   const computed: Scope = { ...scope, results: { [workflowResult]: result } }
   copies?.response?.(computed, transform === null ? text.length + length : Infinity)
   return response.serialize(computed)
-}
-
-function completedBody (id: string, result: string): string {
-  return `{"workflowId":"${id}","status":"completed","result":${result}}`
 }

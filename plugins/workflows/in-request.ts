@@ -1,27 +1,73 @@
 /** Runs a workflow within its request; stores nothing. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import type { CacheStore } from '../../lib/cache/store.js'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
+import type { Engine } from '../../lib/database/engine.js'
 import { readAs } from '../../lib/document/reader.js'
 import { failure } from '../../lib/errors.js'
+import type { PlaceOf } from '../../lib/expressions/condition.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import { type Owner, platformRef, tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
+import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { Section } from '../../lib/schema/annotations.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { Workflow } from '../../lib/schema/workflow.js'
 import { requireBounds } from '../../lib/tenant-document/bounds.js'
 import { readingOf, refuse } from '../../lib/tenant-document/read.js'
 import type { CompiledWorkflow, WorkflowDefinition } from '../../lib/workflows/index.js'
+import type { Integrations } from '../integrations/integrations.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { SyncJournal } from './journal.js'
-import { runWorkflow } from './runner.js'
+import { runWorkflow, type WorkflowResult } from './runner.js'
+import { asRun, type WorkflowRuns } from './service.js'
+
+/** The parts of the app that a run within a request needs. */
+export interface InRequestParts {
+  readonly engine: Engine
+  readonly cache: CacheStore | null
+  /** null without the plugin: then no workflow calls services. */
+  readonly integrations: () => Integrations | null
+  /** null without the plugin: then no workflow is asynchronous or has steps that other plugins run. */
+  readonly workflows: WorkflowRuns | null
+}
+
+/** Runs the workflow, and resolves with its result and the id of the run. */
+export async function runInRequest (
+  workflow: CompiledWorkflow,
+  scope: Scope,
+  { request, reply, placeOf }: { readonly request: RouteCall, readonly reply: RouteReply, readonly placeOf?: PlaceOf },
+  { engine, cache, integrations, workflows }: InRequestParts
+): Promise<WorkflowResult & { readonly id: string }> {
+  const journal = new SyncJournal(workflow, engine, tenantOrNone(scope.tenant))
+  const result = await runWorkflow(workflow, scope, {
+    journal,
+    cache,
+    integrations: integrations(),
+    steps: workflows?.steps ?? {},
+    caller: workflows?.callers.within(request, journal.runId),
+    signal: workflow.waits ? disconnectSignal(reply) : never,
+    log: request.log,
+    placeOf,
+    timeoutMs: maxSyncMs
+  })
+  return { ...result, id: journal.runId }
+}
+
+const maxSyncMs = 300_000 // for a run within a request, after which no further step begins
+const never = new AbortController().signal
 
 /** Responds with the result. */
-export type RunInRequest = (workflow: CompiledWorkflow, scope: Scope, request: FastifyRequest, reply: FastifyReply) => Promise<FastifyReply>
+export type RespondWithRun = (
+  workflow: CompiledWorkflow,
+  scope: Scope,
+  request: FastifyRequest,
+  reply: FastifyReply
+) => Promise<FastifyReply>
 
-export function createInRequest (app: FastifyInstance): RunInRequest {
+export function createInRequest (app: FastifyInstance): RespondWithRun {
   const [secretsOf, limitsOf, webhooksOf] = [optional(app, 'secrets'), optional(app, 'resourceLimits'), optional(app, 'webhooks')]
   const [cacheOf, integrationsOf] = [optional(app, 'cache'), optional(app, 'integrations')]
   return async (workflow, scope, request, reply) => {
@@ -29,38 +75,29 @@ export function createInRequest (app: FastifyInstance): RunInRequest {
     const secrets = workflow.secrets.length > 0 && tenant !== platformRef ? secretsOf() : null
     const values = await secrets?.values(tenant) ?? scope.secrets
     secrets?.accessed(tenant, workflow.secrets)
-    const taken = await limitsOf()?.take(limitedUser(request), { resource: 'workflow', metric: 'count', amount: 1 })
+    const { engine, workflows } = app
+    const parts: InRequestParts = { engine, cache: cacheOf(), integrations: integrationsOf, workflows }
     const webhooks = webhooksOf()
-    const journal = new SyncJournal(workflow, app.engine, tenantOrNone(request.tenant))
-    let events = false
-    try {
-      events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hasSubscribers(tenant)
-      const { result } = await runWorkflow(workflow, { ...scope, secrets: values, events }, {
-        journal,
-        cache: cacheOf(),
-        integrations: integrationsOf(),
-        steps: app.workflows.steps,
-        caller: app.workflows.callers.within(request, journal.runId),
-        signal: disconnectSignal(reply),
-        log: request.log,
-        timeoutMs: maxSyncMs
-      })
-      return await reply.header('content-type', 'application/json; charset=utf-8')
-        .send(`{"workflowId":"${journal.runId}","status":"completed","result":${result}}`)
-    } catch (error) {
-      await taken?.give()
-      throw error
-    } finally {
-      // The steps before the failed one have already taken effect.
-      if (events) webhooks?.wake()
-    }
+    return await asRun(limitsOf(), limitedUser(request), async () => {
+      const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hasSubscribers(tenant)
+      try {
+        const { id, result } = await runInRequest(workflow, { ...scope, secrets: values, events }, { request, reply }, parts)
+        return await reply.header('content-type', 'application/json; charset=utf-8').send(completedBody(id, result))
+      } finally {
+        // The steps before the failed one have already taken effect.
+        if (events) webhooks?.wake()
+      }
+    })
   }
 }
 
-export const maxSyncMs = 300_000 // for a run within a request, after which no further step begins
+/** The body of the response to a completed run; `result` is JSON. */
+export function completedBody (id: string, result: string): string {
+  return `{"workflowId":"${id}","status":"completed","result":${result}}`
+}
 
 /** Aborts when the caller has left, since the result is no longer needed. */
-export function disconnectSignal ({ raw }: Pick<RouteReply, 'raw'>): AbortSignal {
+function disconnectSignal ({ raw }: Pick<RouteReply, 'raw'>): AbortSignal {
   const gone = new AbortController()
   raw.once('close', () => {
     if (!raw.writableFinished) gone.abort(failure('stopping', { message: 'The caller disconnected' }))

@@ -22,6 +22,24 @@ import { isRunId } from './store.js'
 /** The name of the job that runs one. */
 export const runTask = 'workflow.run'
 
+/** The amount that one run uses of its user's limit. */
+const oneRun = Object.freeze({ resource: 'workflow', metric: 'count', amount: 1 })
+
+/** Does the work of one run under the user's limit, which gets the run back if the work fails. Throws `resourceLimit`. */
+export async function asRun<Result> (
+  limits: ResourceLimits | null,
+  user: LimitedUser | null,
+  work: () => Promise<Result>
+): Promise<Result> {
+  const taken = await limits?.take(user, oneRun)
+  try {
+    return await work()
+  } catch (error) {
+    await taken?.give()
+    throw error
+  }
+}
+
 export interface NewRun {
   /** The tenant of the run; empty for the platform. */
   readonly tenant: Owner
@@ -119,17 +137,10 @@ export function createWorkflowRuns ({ engine, queue, store, documents, steps, ca
         tokenHash: status?.hash ?? null,
         actor
       }
-      const share = await limits()?.take(limitedUser, { resource: 'workflow', metric: 'count', amount: 1 })
-      try {
-        const id = await send({ tenant, data: {} }, row, row.definition.length + row.scope.length)
-        if (id === null) throw new Error('the job of a run has no key')
-        const statusUrl = `${prefix}/agent/workflow/status?workflowId=${id}`
-        return { workflowId: id, statusUrl: status === undefined ? statusUrl : `${statusUrl}&token=${status.token}` }
-      } catch (error) {
-        // A repeated request finds the same run.
-        await share?.give()
-        throw error
-      }
+      const id = await asRun(limits(), limitedUser, () => send({ tenant, data: {} }, row, row.definition.length + row.scope.length))
+      if (id === null) throw new Error('the job of a run has no key')
+      const statusUrl = `${prefix}/agent/workflow/status?workflowId=${id}`
+      return { workflowId: id, statusUrl: status === undefined ? statusUrl : `${statusUrl}&token=${status.token}` }
     },
 
     async startAt (due, workflow, input) {
