@@ -223,6 +223,7 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
   /** By tenant: resolves with whether the saved document was loaded. */
   const renewals = new Map<string, Promise<boolean>>()
   const retries = new Map<string, NodeJS.Timeout>()
+  let isClosed = false
 
   /** The previous routes keep serving until the saved ones are loaded, also while loading fails. */
   function renew (tenant: Owner, wait = firstRetry): void {
@@ -230,7 +231,9 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
     retries.delete(tenant)
     const renewal = cache.refresh(tenant).then(() => true, (err: unknown) => {
       log.error({ err, tenant }, 'the document of a tenant could not be loaded: still serving the previous version')
-      if (cache.peek(tenant) !== undefined) retries.set(tenant, setTimeout(renew, wait, tenant, Math.min(2 * wait, lastRetry)).unref())
+      if (!isClosed && cache.peek(tenant) !== undefined) {
+        retries.set(tenant, setTimeout(renew, wait, tenant, Math.min(2 * wait, lastRetry)).unref())
+      }
       return false
     }).finally(() => {
       if (renewals.get(tenant) === renewal) renewals.delete(tenant)
@@ -255,6 +258,7 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
       if (await renewals.get(tenant) === false) cache.invalidate(tenant)
     },
     close () {
+      isClosed = true
       for (const end of ends) end()
       for (const retry of retries.values()) clearTimeout(retry)
     }
