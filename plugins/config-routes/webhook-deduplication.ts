@@ -6,6 +6,7 @@ import { randomUUID } from 'node:crypto'
 import { setTimeout as wait } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
 import { type Kysely, sql } from 'kysely'
+import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { Engine } from '../../lib/database/engine.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -18,7 +19,7 @@ const renewEvery = 20_000 // ms
 const keptFor = 2_592_000_000 // ms, 30 days: services resend a delivery for a few days
 const pauses = [50, 100, 200, 400, 800, 1600, 2000] // ms between checks of a delivery that another request is handling
 const maxWaiting = 100 // requests of this process that wait for a delivery at the same time
-const retryAfter = { 'retry-after': '5' }
+const maxWaitingOfTenant = 50
 
 /** Identifies a delivery. */
 export interface DeliveryKey {
@@ -64,7 +65,10 @@ export async function sweepHandledWebhooks (db: Kysely<SystemTables>, now: numbe
 }
 
 export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplicationParts): WebhookDeduplication {
-  let waiting = 0
+  // The sender tries again, and then gets the result.
+  const busy = () =>
+    failure('stateConflict', { message: 'The delivery is already being processed: send it again later', headers: { 'retry-after': '5' } })
+  const places = createTenantLimiter({ maxOfTenant: maxWaitingOfTenant, maxInAll: maxWaiting, tooManyOfTenant: busy, tooManyInAll: busy })
 
   /** The state of the delivery: taken by this holder, handled before, or held by another; null if the tenant does not exist. */
   async function take ({ tenant, path, id }: DeliveryKey, holder: string): Promise<'taken' | 'handled' | 'held' | null> {
@@ -92,16 +96,9 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
       const state = await take(delivery, holder)
       if (state === null) throw failure('tenantUnknown')
       if (state !== 'held') return state
-      if (pause === null || waiting >= maxWaiting) break
-      waiting++
-      try {
-        await wait(pause)
-      } finally {
-        waiting--
-      }
+      if (pause !== null) await places.run(delivery.tenant, () => wait(pause))
     }
-    // The sender tries again, and then gets the result.
-    throw failure('stateConflict', { message: 'The delivery is already being processed: send it again later', headers: retryAfter })
+    throw busy()
   }
 
   return {

@@ -598,6 +598,28 @@ async function twoServers (t: Test): Promise<void> {
       return new Promise<string>(() => {})
     }).catch(() => {})
     await running
+
+    let looks = 0
+    let end = (): void => {}
+    const crowded = createWebhookDeduplication({
+      dbFor (tenant) {
+        // The third look is the second one of the repetition, which waits by then.
+        if (tenant === platformRef && ++looks === 3) end()
+        return first.engine.kyselyFor(tenant)
+      },
+      now: () => time,
+      log: first.log
+    })
+    const flood = Array.from({ length: 150 }, () => crowded.once(delivery, async () => 'twice').catch(() => 'refused'))
+    await Promise.race(flood)
+    const other = { tenant: platformRef, path: '/hook', id: 'repeated' }
+    const ended = new Promise<string>((resolve) => {
+      end = () => resolve('done')
+    })
+    const repeated = crowded.once(other, () => ended).then(() => {})
+    t.equal(await crowded.once(other, async () => 'twice'), undefined, 'waits although repetitions of another tenant wait')
+    await repeated
+    t.strictSame(new Set(await Promise.all(flood)), new Set(['refused']))
     time += 59_000
     await t.rejects(there.once(delivery, async () => 'twice'), { code: 'TENANTRY_STATE_CONFLICT' }, 'not before')
     time += 2000
