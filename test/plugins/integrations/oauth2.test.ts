@@ -1,6 +1,7 @@
 /** OAuth 2.0 with a local token server that rotates refresh tokens: one renewal at a time, across all servers. */
 import { randomUUID } from 'node:crypto'
 import type { FastifyInstance } from 'fastify'
+import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
@@ -165,6 +166,19 @@ test('tokens of tenants', async (t) => {
     t.equal(state.grants.length, 1)
     t.same(await run(first, 'initech', crm(state)), hello)
     t.equal(state.grants.length, 1)
+  })
+
+  await t.test('a granted token is used although its lease cannot be released', async (t) => {
+    const state = await service(t)
+    await first.tenants.create({ id: 'stark', name: 'Stark', plan: 'pro' })
+    await storeClient(first, 'stark', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
+    await sql`create function tenantry.keep_lease() returns trigger language plpgsql as $$ begin raise 'not now'; end $$`.execute(first.db)
+    await sql`create trigger keep_lease before update on tenantry.oauth_tokens for each row
+      when (new.tenant_id = 'stark' and new.holder is null) execute function tenantry.keep_lease()`.execute(first.db)
+    t.same(await run(first, 'stark', crm(state)), hello)
+    t.equal(state.grants.length, 1)
+    t.equal(await first.secrets.get('stark', 'CRM_ACCESS'), state.valid)
+    await sql`drop function tenantry.keep_lease() cascade`.execute(first.db)
   })
 
   await t.test("a rejected refresh token fails the call, without the server's message", async (t) => {
