@@ -67,7 +67,7 @@ export function MapOf<Value extends TSchema> (value: Value, options: { descripti
 /** Members that a document may leave out. */
 export const Optional = {
   String: (description: string, options: TStringOptions = {}) => Type.Optional(Type.String({ ...options, description })),
-  Integer: (description: string, options: TNumberOptions) => Type.Optional(Type.Integer({ ...options, description })),
+  Integer: (description: string, options: TNumberOptions = {}) => Type.Optional(Type.Integer({ ...options, description })),
   Number: (description: string, options: TNumberOptions = {}) => Type.Optional(Type.Number({ ...options, description })),
   Boolean: (description: string, options: TSchemaOptions = {}) => Type.Optional(Type.Boolean({ ...options, description })),
   Unknown: (description: string, options: TSchemaOptions = {}) => Type.Optional(Type.Unknown({ ...options, description })),
