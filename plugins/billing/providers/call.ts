@@ -5,7 +5,7 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Static, type TSchema, Type } from 'typebox'
 import { failure, isFailure, TenantryError } from '../../../lib/errors.js'
-import { jsonExcess } from '../../../lib/json/bounds.js'
+import { jsonExcess, parseBounded } from '../../../lib/json/bounds.js'
 import { lazyValidator } from '../../../lib/validation/validator.js'
 
 const tryTime = 5000 // ms for one try
@@ -213,6 +213,24 @@ export function documented<S extends TSchema> (name: string, schema: S): (value:
   return (value) => {
     if (isOf<Static<S>>(value, errorsOf)) return value
     throw new ProviderFault('unreadable', { message: `the response is not ${name}: ${errorsOf(value) ?? ''}` })
+  }
+}
+
+/** The event of a text with a valid signature. Throws `badRequest` for an undocumented text: the sender is at fault. */
+export function readSigned<Event> (text: string, read: (value: unknown) => Event): Event {
+  try {
+    return read(parseSigned(text))
+  } catch (cause) {
+    if (cause instanceof ProviderFault) throw failure('badRequest', { message: "The event does not match the provider's documentation", cause })
+    throw cause
+  }
+}
+
+function parseSigned (text: string): unknown {
+  try {
+    return parseBounded(text)
+  } catch (error) {
+    throw new ProviderFault('unreadable', { message: `the body cannot be read: ${String(error)}` })
   }
 }
 

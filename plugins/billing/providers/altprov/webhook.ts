@@ -1,9 +1,8 @@
 /** Webhooks of Stripe: their signature and their content. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { failure } from '../../../../lib/errors.js'
-import { jsonExcess } from '../../../../lib/json/bounds.js'
 import { stripe } from '../../../../lib/webhooks/schemes.js'
-import { ProviderFault } from '../call.js'
+import { readSigned } from '../call.js'
 import type { Payment, ProviderEvent } from '../provider.js'
 import { type AltprovEvent, type AltprovInvoice, readCharge, readEvent, readInvoice, readSession } from './documented.js'
 import { idOf, snapshotOf, subscriptionOf, tenantOf, time } from './snapshot.js'
@@ -20,18 +19,10 @@ export function readAltprovWebhook (secrets: readonly string[], { body, headers,
   stripe.verify({ body, headers, now, url: '' }, secrets)
   const text = textOf(body)
   if (text === null) throw failure('signatureInvalid')
-  try {
-    const excess = jsonExcess(text)
-    if (excess !== null) throw new ProviderFault('unreadable', { message: `the JSON ${excess}` })
-    const value: unknown = JSON.parse(text)
+  return readSigned(text, (value) => {
     const { object }: { object?: unknown } = Object(value)
     return object === 'v2.core.event' ? null : eventOf(readEvent(value))
-  } catch (error) {
-    if (error instanceof ProviderFault || error instanceof SyntaxError) {
-      throw failure('badRequest', { message: "The event does not match the provider's documentation", cause: error })
-    }
-    throw error
-  }
+  })
 }
 
 /** The signed text, with a byte order mark; null for invalid UTF-8, which is never signed. */

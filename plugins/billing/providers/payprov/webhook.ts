@@ -1,10 +1,8 @@
 /** Events of payprov's webhooks, read after the check of their signature. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Static, Type } from 'typebox'
-import { failure } from '../../../../lib/errors.js'
-import { parseBounded } from '../../../../lib/json/bounds.js'
 import { keysOf, verified } from '../../../../lib/webhooks/schemes.js'
-import { documented, Id as IdOf, ProviderFault, Time } from '../call.js'
+import { documented, Id as IdOf, readSigned, Time } from '../call.js'
 import type { Payment, ProviderEvent } from '../provider.js'
 import { Customer, readSubscription, snapshotOf, tenantOf } from './subscription.js'
 
@@ -71,8 +69,8 @@ export function webhookReader (
   const keys = secrets.flatMap(keysOf)
   return (body, headers, now) => {
     const { id } = verified(body, headers, keys, now)
-    return signedContent(() => {
-      const { type, timestamp, data } = readEvent(parsed(body))
+    return readSigned(body.toString(), (value) => {
+      const { type, timestamp, data } = readEvent(value)
       const contentOf = Object.hasOwn(contents, type) ? contents[type] : undefined
       return contentOf === undefined ? null : { id, type, at: new Date(timestamp), ...contentOf(data) }
     })
@@ -95,28 +93,5 @@ function orderContent (paymentOf: (order: Static<typeof Order>) => Payment): (da
       snapshot: null,
       payment: paymentOf(order)
     }
-  }
-}
-
-function parsed (body: Buffer): unknown {
-  try {
-    return parseBounded(body.toString())
-  } catch (error) {
-    throw new ProviderFault('unreadable', { message: `the body cannot be read: ${String(error)}` })
-  }
-}
-
-/** A signed, undocumented body is the sender's fault here. */
-function signedContent<T> (read: () => T): T {
-  try {
-    return read()
-  } catch (error) {
-    if (error instanceof ProviderFault) {
-      throw failure('badRequest', {
-        message: "The event does not match payprov's documentation",
-        cause: error
-      })
-    }
-    throw error
   }
 }
