@@ -97,7 +97,7 @@ export function requirePermissions (request: CallerRequest, permissions: readonl
   const caller = callerOf(request)
   const own = caller.permissions
   // Permissions in the token itself need no look-up of roles.
-  if (own !== undefined && coversAll(ownSet(own), permissions)) return
+  if (own !== undefined && holdsAll(own, permissions)) return
   const held = holdings(request)
   return whenKnown(held, (set) => requireAll(set, permissions, caller))
 }
@@ -145,11 +145,9 @@ function requireAll (held: PermissionSet, permissions: readonly string[], caller
   })
 }
 
-function coversAll (held: PermissionSet, permissions: readonly string[]): boolean {
-  for (const permission of permissions) {
-    if (!grants(held, permission)) return false
-  }
-  return true
+function holdsAll (own: readonly string[], permissions: readonly string[]): boolean {
+  const held = ownSet(own)
+  return permissions.every((permission) => grants(held, permission))
 }
 
 /** Undefined, not null, without the plugin auth. */

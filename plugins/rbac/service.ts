@@ -92,17 +92,6 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
     }
   }
 
-  /** false if the user has the role already. */
-  async function assign (transaction: Transaction<SystemTables>, user: UserKey, roleId: string, by: Actor): Promise<boolean> {
-    const { id, name } = await found(transaction, roleId)
-    if (!await store.assign(transaction, user, id)) return false
-    if (await store.countRolesOf(transaction, user) > maxRolesOfUser) {
-      throw failure('conflict', { message: `A user has at most ${maxRolesOfUser} roles` })
-    }
-    await writeAudit(transaction, entry('rbac.assign', by, user.userId, { roleId: id, role: name }, user.tenant))
-    return true
-  }
-
   return {
     /** By name. */
     roles: (page: PageRequest): Promise<Page<RoleRow>> => store.roles(db, page),
@@ -185,7 +174,15 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
           message: `The user belongs to the tenant "${tenant}", not to the platform: send the header X-Tenant-ID: ${tenant}`
         })
       }
-      return await change((transaction) => assign(transaction, user, roleId, by), user)
+      return await change(async (transaction) => {
+        const { id, name } = await found(transaction, roleId)
+        if (!await store.assign(transaction, user, id)) return false
+        if (await store.countRolesOf(transaction, user) > maxRolesOfUser) {
+          throw failure('conflict', { message: `A user has at most ${maxRolesOfUser} roles` })
+        }
+        await writeAudit(transaction, entry('rbac.assign', by, user.userId, { roleId: id, role: name }, user.tenant))
+        return true
+      }, user)
     },
 
     /** Throws `notFound` if the user does not have the role. */

@@ -18,7 +18,7 @@ import { invalidInput } from '../../lib/validation/detail.js'
 import { createTenantAudit } from '../audit/service.js'
 import { refuseBeyond, refuseBytes, refuseEarlier, refuseRotation } from './limits.js'
 import { createSecretStore, type ListedRow, type SecretRow, type SecretStore } from './store.js'
-import { type CachedValues, createTenantValues, type SecretValues } from './values.js'
+import { createTenantValues, type SecretValues } from './values.js'
 
 export type { SecretValues } from './values.js'
 
@@ -141,10 +141,6 @@ export function createSecrets (
     audits.add(audit)
   }
 
-  async function kept (tenant: Owner): Promise<CachedValues> {
-    return await values.get(tenant)
-  }
-
   function accessed (tenant: Owner, keys: readonly string[]): void {
     const known = values.peek(tenant)?.values
     const at = now()
@@ -188,12 +184,12 @@ export function createSecrets (
     },
     accessed,
     async get (tenant: Owner, key) {
-      const value = (await kept(tenant)).values.get(key)
+      const value = (await values.get(tenant)).values.get(key)
       if (typeof value === 'string') accessed(tenant, [key])
       return value
     },
     async accepted (tenant: Owner, key) {
-      const { values: current, previous } = await kept(tenant)
+      const { values: current, previous } = await values.get(tenant)
       const value = current.get(key)
       if (typeof value !== 'string') return []
       accessed(tenant, [key])

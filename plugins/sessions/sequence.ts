@@ -35,18 +35,14 @@ export function sessionOf (claims: Claims): string | null {
   return isUuid(session) ? session : null
 }
 
-/** The mark that ends all tokens of a session, beside the marks that end single tokens. */
-export function sessionMark (sub: string, session: string, form: 'base64url'): string
-export function sessionMark (sub: string, session: string, form: 'buffer'): Buffer
-export function sessionMark (sub: string, session: string, form: 'base64url' | 'buffer'): string | Buffer {
-  return hash('sha256', `session ${session} ${subjectOf(sub, 'base64')}`, form)
+/** The text of the mark that ends all tokens of a session, beside the marks that end single tokens. Its hash is stored. */
+export function sessionMark (sub: string, session: string): string {
+  return `session ${session} ${subjectOf(sub, 'base64')}`
 }
 
-/** The mark of a session that stays while all others of the user end, at the sequence that begins then. */
-export function keptMark (sub: string, session: string, sequence: number, form: 'base64url'): string
-export function keptMark (sub: string, session: string, sequence: number, form: 'buffer'): Buffer
-export function keptMark (sub: string, session: string, sequence: number, form: 'base64url' | 'buffer'): string | Buffer {
-  return hash('sha256', `kept ${session} ${sequence} ${subjectOf(sub, 'base64')}`, form)
+/** The text of the mark of a session that stays while all others of the user end, at the sequence that begins then. */
+export function keptMark (sub: string, session: string, sequence: number): string {
+  return `kept ${session} ${sequence} ${subjectOf(sub, 'base64')}`
 }
 
 /** The key of a user in the table and in memory, with one length for any `sub`. In UTF-8, all lone surrogates would be equal. */

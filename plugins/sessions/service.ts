@@ -216,7 +216,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
       if (!await refreshTokens.end(writer, tenant, userId, session)) return
       await store.endToken(writer, tenant, {
         subject,
-        token: sessionMark(userId, session, 'buffer'),
+        token: hash('sha256', sessionMark(userId, session), 'buffer'),
         issued: null,
         until: lastTokenEnd(at)
       })
@@ -275,7 +275,8 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
           const session = kept === undefined ? null : sessionOf(kept)
           const sequence = (await store.end(writer, tenant, { subject, at, until })).getTime()
           if (session !== null) {
-            await store.endToken(writer, tenant, { subject, token: keptMark(userId, session, sequence, 'buffer'), issued: null, until })
+            const token = hash('sha256', keptMark(userId, session, sequence), 'buffer')
+            await store.endToken(writer, tenant, { subject, token, issued: null, until })
           }
           if (end === 'sessions') {
             await endSessions(writer, tenant, userId, session)
@@ -308,7 +309,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
           ? { subject, token: Buffer.from(auth.tokenId(token), 'base64url'), issued: futureIssue(claims, at), until: endOf(claims, at) }
           : {
               subject,
-              token: sessionMark(claims.sub, session, 'buffer'),
+              token: hash('sha256', sessionMark(claims.sub, session), 'buffer'),
               issued: futureIssue(claims, at),
               until: later(lastTokenEnd(at), endOf(claims, at))
             }
