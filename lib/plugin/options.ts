@@ -13,6 +13,12 @@ export interface OptionCheck {
 
 export type OptionChecks<Options extends object> = { readonly [Name in keyof Required<Options>]: OptionCheck }
 
+/** The option `now` of plugins. */
+export interface ClockOption {
+  /** The clock, in milliseconds since 1970. Default: the system's. */
+  readonly now?: (() => number) | undefined
+}
+
 /** A function, such as a clock. */
 export const callback: OptionCheck = (value) => typeof value === 'function' ? undefined : 'expected a function'
 

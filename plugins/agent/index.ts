@@ -6,7 +6,7 @@ import type { Static } from 'typebox'
 import { createCachedProbe } from '../../lib/concurrency/cached-probe.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback, section, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, section, whole } from '../../lib/plugin/options.js'
 import { type Chat, Chat as ChatSection } from '../../lib/schema/agent.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -20,15 +20,13 @@ import type { AgentHealth } from './schemas.js'
 import { createAgent } from './service.js'
 import { createConversationStore } from './store.js'
 
-export interface AgentOptions {
+export interface AgentOptions extends ClockOption {
   /** The document's `agent.chat`. */
   readonly chat?: Chat | undefined
   /** Tokens of a response, like `agent.llm.maxOutputTokens`. Default: 1000. */
   readonly maxOutputTokens?: number | undefined
   /** Milliseconds between comments of event streams. Default: 15,000. */
   readonly heartbeatMs?: number | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<AgentOptions>({

@@ -6,7 +6,7 @@ import type { FastifyRequest } from 'fastify'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, membersOf } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, membersOf } from '../../lib/plugin/options.js'
 import { endStatusOf, whenEnded } from '../../lib/plugin/request-end.js'
 import { Analytics as AnalyticsSection } from '../../lib/schema/analytics.js'
 import { dayMs } from '../../lib/time/spans.js'
@@ -40,7 +40,7 @@ declare module 'fastify' {
 const pauseMs = 1000 // between early flushes, so that a busy server writes larger batches
 
 /** The document's `analytics`. */
-export interface AnalyticsOptions {
+export interface AnalyticsOptions extends ClockOption {
   /** Accepted as a member of the section; a registered plugin always counts. */
   readonly enabled?: boolean | undefined
   /** Patterns of excluded routes; a `*` at the end matches all that begin like it. Default: none. */
@@ -57,8 +57,6 @@ export interface AnalyticsOptions {
     /** The number of requests, 1 to 100,000, that triggers an earlier write, once a second at most. Default: 1000. */
     readonly maxSize?: number | undefined
   } | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<AnalyticsOptions>({

@@ -2,7 +2,7 @@
 import { createUseCounter } from '../../lib/concurrency/use-counter.js'
 import { definePlugin, requireSameContext } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
-import { callback } from '../../lib/plugin/options.js'
+import { callback, type ClockOption } from '../../lib/plugin/options.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
@@ -11,10 +11,7 @@ import { apiKeyRoutes } from './routes.js'
 import { createApiKeys } from './service.js'
 import { createApiKeyStore } from './store.js'
 
-export interface ApiKeysOptions {
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
-}
+export type ApiKeysOptions = ClockOption
 
 export default definePlugin<ApiKeysOptions>({
   name: 'api-keys',

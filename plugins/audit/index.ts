@@ -1,7 +1,7 @@
 /** The audit log: `app.audit`, the endpoint `GET /audit`, and the removal of old entries. Other plugins write their entries without it. */
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, whole } from '../../lib/plugin/options.js'
 import { defaultRetentionDays, maxRetentionDays } from '../../lib/schema/plugins.js'
 import type {} from '../database/index.js'
 import { plansOf } from '../plans/plans-of.js'
@@ -22,11 +22,9 @@ declare module 'fastify' {
   }
 }
 
-export interface AuditOptions {
+export interface AuditOptions extends ClockOption {
   /** The days, 1 to 36,500, that the platform's own entries are kept; a tenant's plan sets those of its entries. Default: 365. */
   readonly retentionDays?: number | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<AuditOptions>({

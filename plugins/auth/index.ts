@@ -8,7 +8,7 @@ import { guardRoutes } from '../../lib/http/guards.js'
 import { addVary } from '../../lib/http/response-headers.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, record, text } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, record, text } from '../../lib/plugin/options.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import type { AuthProviders } from '../../lib/schema/tokens.js'
@@ -55,7 +55,7 @@ declare module 'fastify' {
 /** The type of `app.auth`. */
 export interface Auth extends Tokens, Callers, Credentials {}
 
-export interface AuthOptions {
+export interface AuthOptions extends ClockOption {
   /** The server's own keys. Without them, only tokens of providers are accepted. */
   readonly jwt?: JwtOptions | undefined
   /** The document's `authProviders`, whose tokens are accepted too. Default: none. */
@@ -65,8 +65,6 @@ export interface AuthOptions {
    * characters, otherwise the start fails. Default: none.
    */
   readonly apiKey?: string | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<AuthOptions>({
@@ -128,7 +126,8 @@ export default definePlugin<AuthOptions>({
           ? identifyPartial
           : createIdentification(own, store, registration.decoratorName, access !== 'open', authProvider)
       )
-      if (asksMore(access) || permissions.length > 0) addPermissionStep(route, access, permissions)
+      const isForAdmins = access === 'tenant-admin' || access === 'platform-admin'
+      if (isForAdmins || permissions.length > 0) addPermissionStep(route, access, permissions)
     })
     return undefined
   }
@@ -178,11 +177,6 @@ function refuseUnreadMembers ({ method, url, config: { access, permissions = [],
       }", which ignores it: use \`permissions: ["${permission}"]\`, or \`access: "tenant-admin"\``
     )
   }
-}
-
-/** The route needs more than an identity. */
-function asksMore (access: Access): boolean {
-  return access === 'tenant-admin' || access === 'platform-admin'
 }
 
 /** Checks roles and permissions before the body is parsed, so that a caller without permission learns nothing from a 400. */

@@ -2,7 +2,7 @@
 import { type BillingSettings, checkBilling } from '../../lib/document/rules/billing.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback, record, text } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, record, text } from '../../lib/plugin/options.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -57,10 +57,7 @@ declare module 'fastify' {
   }
 }
 
-export interface BillingOptions extends BillingSettings {
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
-}
+export type BillingOptions = BillingSettings & ClockOption
 
 const settleJob = 'billing.settle'
 const settleEvery = 60 // s

@@ -34,7 +34,8 @@ export function merged (one: Known, other: Known): Known {
   const askedAt = later(one.askedAt, other.askedAt)
   if (one.snapshot === null || other.snapshot === null) return { ...one.snapshot === null ? other : one, askedAt }
   const time = one.snapshot.asOf.getTime() - other.snapshot.asOf.getTime()
-  const state = time === 0 ? sureOf(one.snapshot, one.unsure, other.snapshot, other.unsure) : pick(time > 0 ? one : other)
+  const newest = time > 0 ? one : other
+  const state = time === 0 ? sureOf(one.snapshot, one.unsure, other.snapshot, other.unsure) : newest
   return { ...withMethod(state.snapshot, one, other), unsure: state.unsure, askedAt }
 }
 
@@ -53,10 +54,6 @@ export function confirmed (known: Known, asked: Known): Known {
     unsure: differs && !known.unsure,
     askedAt: later(known.askedAt, asked.askedAt)
   }
-}
-
-function pick ({ snapshot, unsure }: Known): { snapshot: Snapshot | null, unsure: boolean } {
-  return { snapshot, unsure }
 }
 
 /**

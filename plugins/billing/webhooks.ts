@@ -2,7 +2,7 @@
  * The webhook endpoints of payment providers. The body is kept as bytes: its signature is checked before it is parsed. They have their own
  * parsers, so give them a separate context.
  */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { failure, isFailure } from '../../lib/errors.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -92,18 +92,15 @@ function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, recei
       const event = receiver.readWebhook(request.body ?? Buffer.alloc(0), request.headers, now())
       if (event !== null) await billing.receive(name, event)
     } catch (error) {
-      if (isFailure(error, 'signatureInvalid')) await countFailed(request, reply, name)
+      if (isFailure(error, 'signatureInvalid')) {
+        await countFailedSignature(request, reply)
+        request.log.warn(
+          { provider: name },
+          "the signature of a billing webhook is invalid: if the provider sent it, compare the provider's signing secret with the setting"
+        )
+      }
       throw error
     }
     return { received: true }
   })
-}
-
-/** Throws `rateLimited`, or rejects with it, if the address has sent too many. */
-async function countFailed (request: FastifyRequest, reply: FastifyReply, provider: ProviderName): Promise<void> {
-  await countFailedSignature(request, reply)
-  request.log.warn(
-    { provider },
-    "the signature of a billing webhook is invalid: if the provider sent it, compare the provider's signing secret with the setting"
-  )
 }

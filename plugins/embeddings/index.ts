@@ -8,7 +8,7 @@ import { failure, isFailure } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, flag, section, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, flag, section, whole } from '../../lib/plugin/options.js'
 import { Agent } from '../../lib/schema/agent.js'
 import { openVectorStore, type VectorStoreSection } from '../../lib/vectors/open.js'
 import type { VectorSpace, VectorStore } from '../../lib/vectors/types.js'
@@ -32,7 +32,7 @@ export type {
 
 export type {} from './types.js'
 
-export interface EmbeddingsOptions {
+export interface EmbeddingsOptions extends ClockOption {
   /** Numbers of a vector, 1 to 2,000. Default: 1536. */
   readonly dimensions?: number | undefined
   /** Whether to start although another model embedded documents. `POST /agent/embeddings/reindex` embeds them again. Default: false. */
@@ -41,8 +41,6 @@ export interface EmbeddingsOptions {
   readonly vectorStore?: VectorStoreSection | undefined
   /** Chunks of a tenant up to which pgvector searches without an index, 0 to 1,000,000. Default: 2,000. */
   readonly exactUpTo?: number | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<EmbeddingsOptions>({

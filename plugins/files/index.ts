@@ -10,7 +10,7 @@ import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { bytesPerMB } from '../../lib/plans/plans.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback, membersOf, record, section, text, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, membersOf, record, section, text, whole } from '../../lib/plugin/options.js'
 import { Files as FilesSchema, type Files as FilesSection, S3, StorageProvider } from '../../lib/schema/files.js'
 import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
 import type {} from '../auth/index.js'
@@ -37,7 +37,7 @@ declare module 'fastify' {
 }
 
 /** The document's `files`, `storageProvider` and `s3`, and the settings of the master keys. */
-export interface FilesOptions extends FilesSection, Omit<KeyOptions, 'folder'> {
+export interface FilesOptions extends FilesSection, Omit<KeyOptions, 'folder'>, ClockOption {
   readonly storageProvider?: StorageProvider | undefined
   readonly s3?: S3 | undefined
   /** A store that replaces those of this package. */
@@ -46,8 +46,6 @@ export interface FilesOptions extends FilesSection, Omit<KeyOptions, 'folder'> {
   readonly slowMs?: number | undefined
   /** Fastify's prefix of the endpoints. Default: none. */
   readonly prefix?: string | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 const everyMs = 60_000 // ms between two sweeps

@@ -8,7 +8,7 @@ import { idempotencyHeader, idempotencyKeyIn } from '../../lib/http/idempotency-
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, text } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, text } from '../../lib/plugin/options.js'
 import { type Claim, isKept, keptOf, replayed } from '../../lib/runtime/idempotency.js'
 import { createSecretCipher, type SecretCipher } from '../../lib/secrets/cipher.js'
 import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
@@ -33,10 +33,7 @@ declare module 'fastify' {
   }
 }
 
-export interface IdempotencyOptions extends Omit<KeyOptions, 'folder'> {
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
-}
+export interface IdempotencyOptions extends Omit<KeyOptions, 'folder'>, ClockOption {}
 
 export default definePlugin<IdempotencyOptions>({
   name: 'idempotency',

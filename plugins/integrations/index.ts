@@ -6,7 +6,7 @@ import { type ConnectorsDocument, type ConnectorSet, platformConnectors, unknown
 import type { Env } from '../../lib/expressions/environment.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, list, record } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, list, record } from '../../lib/plugin/options.js'
 import type {} from '../database/index.js'
 import type {} from '../outbound/index.js'
 import type {} from '../secrets/index.js'
@@ -20,15 +20,13 @@ import { createTokens } from './tokens.js'
 export type { CallOptions, Integrations } from './integrations.js'
 
 /** The document's sections `credentials` and `customIntegrations`: the connectors that the endpoint runs for the platform. */
-export interface IntegrationsOptions extends ConnectorsDocument {
+export interface IntegrationsOptions extends ConnectorsDocument, ClockOption {
   /** The environment of `{{env.NAME}}` in them. Default: the process's environment. */
   readonly env?: Env | undefined
   /** Settings that a tenant's secret of the same name replaces, besides those in `credentials`. Default: none. */
   readonly overridableEnv?: readonly string[] | undefined
   /** The compiled connectors, in place of the sections. */
   readonly connectors?: ConnectorSet | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<IntegrationsOptions>({

@@ -3,7 +3,7 @@ import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, section } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, section } from '../../lib/plugin/options.js'
 import { Auth as AuthSection } from '../../lib/schema/auth.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -18,11 +18,9 @@ import { loginRoutes } from './routes.js'
 import { createLogin } from './service.js'
 import { createTries } from './tries.js'
 
-export interface LoginOptions {
+export interface LoginOptions extends ClockOption {
   /** `open`: anyone who knows the id of a tenant can become its user. Default: `closed`. */
   readonly registration?: 'open' | 'closed' | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<LoginOptions>({

@@ -10,7 +10,7 @@ import { noScope } from '../../lib/expressions/no-scope.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, section, text } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, section, text } from '../../lib/plugin/options.js'
 import { type Auth as AuthConfig, Auth as AuthSection, Mail as MailSchema, type Mail as MailSection } from '../../lib/schema/auth.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import type {} from '../database/index.js'
@@ -27,7 +27,7 @@ declare module 'fastify' {
   }
 }
 
-export interface MailOptions {
+export interface MailOptions extends ClockOption {
   /** The document's `auth.mail`. Default: no mail is sent. */
   readonly mail?: MailSection | undefined
   /** The document's `auth.links`. */
@@ -36,8 +36,6 @@ export interface MailOptions {
   readonly appUrl?: string | undefined
   /** Sends the mails instead of the connector. Default: the connector of `mail`. */
   readonly deliver?: Deliver | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 const timeoutMs = 20_000 // of one try

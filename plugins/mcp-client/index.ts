@@ -6,7 +6,7 @@ import { writeAudit } from '../../lib/database/audit.js'
 import { checkMcpServers } from '../../lib/document/rules/agent.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whenStopping } from '../../lib/plugin/lifecycle.js'
-import { callback, list, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, list, whole } from '../../lib/plugin/options.js'
 import { McpServer } from '../../lib/schema/agent.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import type {} from '../auth/index.js'
@@ -24,13 +24,11 @@ export type { Execution, McpServers, ServerInfo, ServerStatus, ServerTool, ToolR
 
 const closeTime = 5000 // ms for a process to end in favour of another one, after its last call
 
-export interface McpClientOptions {
+export interface McpClientOptions extends ClockOption {
   /** The document's `agent.mcpServers`. */
   readonly servers: readonly McpServer[]
   /** Child processes at the same time. Default: 8. */
   readonly maxProcesses?: number | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<McpClientOptions>({

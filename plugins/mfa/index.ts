@@ -2,7 +2,7 @@
 import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, flag, text } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, flag, text } from '../../lib/plugin/options.js'
 import type { KeyOptions } from '../../lib/secrets/master-key.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -24,13 +24,11 @@ export type { Mfa } from './service.js'
 const unfinishedAfter = 86_400_000 // ms after which an unfinished setup is removed
 
 /** The settings of the master keys, as in the plugin secrets; and the document's `mfa` section. */
-export interface MfaOptions extends Omit<KeyOptions, 'folder'> {
+export interface MfaOptions extends Omit<KeyOptions, 'folder'>, ClockOption {
   /** true: the start fails without a master key. Default: false; without a key the plugin is off until a user has a second factor. */
   readonly enabled?: boolean | undefined
   /** The name that authenticator apps show. Default: `API`. */
   readonly issuer?: string | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<MfaOptions>({

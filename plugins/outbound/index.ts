@@ -1,7 +1,7 @@
 /** Calls to other services: `app.outbound`. Addresses that tenants choose must be public, or listed by the platform. */
 import { compileEgress } from '../../lib/http/egress.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, section } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, section } from '../../lib/plugin/options.js'
 import { Egress as EgressSection } from '../../lib/schema/tenancy.js'
 import type { Lookup } from './lookup.js'
 import type { Outbound } from './outbound.js'
@@ -16,7 +16,7 @@ declare module 'fastify' {
   }
 }
 
-export interface OutboundOptions {
+export interface OutboundOptions extends ClockOption {
   /** The addresses that calls of tenants may reach. Default: public addresses. */
   readonly egress?: {
     /** Private hosts, addresses and CIDR ranges, each with an optional port, that may be called. */
@@ -24,8 +24,6 @@ export interface OutboundOptions {
   } | undefined
   /** Resolves a name to all of its addresses. Default: the name servers; the system's resolver for names that `allow` lists. */
   readonly lookup?: Lookup | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<OutboundOptions>({

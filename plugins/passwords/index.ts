@@ -2,7 +2,7 @@
 import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { callback } from '../../lib/plugin/options.js'
+import { callback, type ClockOption } from '../../lib/plugin/options.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import { createTries } from '../login/tries.js'
@@ -13,10 +13,7 @@ import type {} from '../users/index.js'
 import { passwordRoutes } from './routes.js'
 import { createPasswordService } from './service.js'
 
-export interface PasswordsOptions {
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
-}
+export type PasswordsOptions = ClockOption
 
 export default definePlugin<PasswordsOptions>({
   name: 'passwords',

@@ -8,7 +8,7 @@ import { trustsTenantHeader } from '../../lib/http/account.js'
 import { guardRoutes } from '../../lib/http/guards.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, flag, membersOf, record } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, flag, membersOf, record } from '../../lib/plugin/options.js'
 import { openRedis } from '../../lib/redis/redis.js'
 import { RateLimit as RateLimitSection } from '../../lib/schema/limits.js'
 import type {} from '../openapi/documentation.js'
@@ -41,13 +41,11 @@ declare module 'fastify' {
   }
 }
 
-export interface RateLimitPluginOptions extends RateLimitOptions {
+export interface RateLimitPluginOptions extends RateLimitOptions, ClockOption {
   /** The Redis in which instances share their counts. Default: each process counts separately. */
   readonly redis?: { readonly url: string } | undefined
   /** A store that replaces the default one. */
   readonly store?: RateLimitStore | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<RateLimitPluginOptions>({

@@ -6,7 +6,7 @@ import { isFailure } from '../../lib/errors.js'
 import { tenantOfToken } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, requireSameContext } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
-import { callback, text } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, text } from '../../lib/plugin/options.js'
 import type {} from '../auth/index.js'
 import { noPermissions } from '../auth/permissions.js'
 import type {} from '../database/index.js'
@@ -16,11 +16,9 @@ import { rbacRoutes } from './routes.js'
 import { createPlatformRoles } from './service.js'
 import { createRoleStore } from './store.js'
 
-export interface RbacOptions {
+export interface RbacOptions extends ClockOption {
   /** The name of the role of users without an assigned role; `ready` rejects if the role does not exist. Default: none. */
   readonly defaultRole?: string | undefined
-  /** The clock of written times, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<RbacOptions>({

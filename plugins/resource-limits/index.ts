@@ -1,7 +1,7 @@
 /** Limits that tenants set for their users: `app.resourceLimits` and the endpoints under `/tenant/limits/resources`. */
 import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, whole } from '../../lib/plugin/options.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
@@ -22,13 +22,11 @@ declare module 'fastify' {
   }
 }
 
-export interface ResourceLimitsOptions {
+export interface ResourceLimitsOptions extends ClockOption {
   /**
    * The maximum number of usage counters of a tenant: one for each user, resource and metric. More are refused with 409. Default: 100,000.
    */
   readonly maxCounters?: number | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<ResourceLimitsOptions>({

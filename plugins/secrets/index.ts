@@ -4,7 +4,7 @@
  */
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, text } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, text } from '../../lib/plugin/options.js'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
 import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
 import type {} from '../auth/index.js'
@@ -23,10 +23,7 @@ declare module 'fastify' {
 }
 
 /** The settings of the master keys. Without any, an embedded database stores its own key beside its data. */
-export interface SecretsOptions extends Omit<KeyOptions, 'folder'> {
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
-}
+export type SecretsOptions = Omit<KeyOptions, 'folder'> & ClockOption
 
 export default definePlugin<SecretsOptions>({
   name: 'secrets',

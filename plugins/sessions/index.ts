@@ -4,7 +4,7 @@
  */
 import { definePlugin, optional, requireSameContext } from '../../lib/plugin/define.js'
 import { listen, sweepHourly } from '../../lib/plugin/lifecycle.js'
-import { callback, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, whole } from '../../lib/plugin/options.js'
 import { defaultRefreshDays, maxRefreshDays } from '../../lib/schema/auth.js'
 import { dayMs } from '../../lib/time/spans.js'
 import type {} from '../auth/index.js'
@@ -27,11 +27,9 @@ declare module 'fastify' {
   }
 }
 
-export interface SessionsOptions {
+export interface SessionsOptions extends ClockOption {
   /** Days that a refresh token lives, 1 to 365. Default: 30. */
   readonly refreshDays?: number | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<SessionsOptions>({

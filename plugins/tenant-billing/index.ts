@@ -5,7 +5,7 @@
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { failure } from '../../lib/errors.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { callback, type OptionCheck, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, type OptionCheck, whole } from '../../lib/plugin/options.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import type {} from '../secrets/index.js'
@@ -24,13 +24,11 @@ const httpAddress: OptionCheck = (value) =>
     ? undefined
     : 'expected an absolute address of http or https'
 
-export interface TenantBillingOptions {
+export interface TenantBillingOptions extends ClockOption {
   /** The address of payprov or of a proxy: absolute, http or https. Only the platform sets it. Default: payprov's own address. */
   readonly baseUrl?: string | undefined
   /** Milliseconds for all calls of one request to payprov. Default: 10,000. */
   readonly timeoutMs?: number | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<TenantBillingOptions>({

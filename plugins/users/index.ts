@@ -2,7 +2,7 @@
 import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { callback } from '../../lib/plugin/options.js'
+import { callback, type ClockOption } from '../../lib/plugin/options.js'
 import { createPasswords } from '../../lib/secrets/passwords.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -23,10 +23,7 @@ declare module 'fastify' {
   }
 }
 
-export interface UsersOptions {
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
-}
+export type UsersOptions = ClockOption
 
 export default definePlugin<UsersOptions>({
   name: 'users',

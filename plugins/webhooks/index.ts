@@ -4,7 +4,7 @@ import { compileOutboundWebhook, platformWebhookSources } from '../../lib/connec
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { listen, sweepHourly, whenStopping } from '../../lib/plugin/lifecycle.js'
-import { callback, flag, list, record, text, whole } from '../../lib/plugin/options.js'
+import { callback, type ClockOption, flag, list, record, text, whole } from '../../lib/plugin/options.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { outboundOf, type Webhook } from '../../lib/schema/webhook.js'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
@@ -22,7 +22,7 @@ import { createSubscriberDirectory } from './subscribers.js'
 export type { Callback, TenantWebhooks, VersionedWebhooks, Webhooks } from './webhooks.js'
 
 /** The settings of the master keys, as for the plugin secrets, and the document's `webhooks` section. */
-export interface WebhooksOptions extends Omit<KeyOptions, 'folder'> {
+export interface WebhooksOptions extends Omit<KeyOptions, 'folder'>, ClockOption {
   /** The document's webhooks; inbound ones are ignored. Default: none. */
   readonly webhooks?: readonly Webhook[] | undefined
   /** The values of `{{env.NAME}}`. Default: the process's environment. */
@@ -36,8 +36,6 @@ export interface WebhooksOptions extends Omit<KeyOptions, 'folder'> {
    * at most 10 s.
    */
   readonly stopTimeoutMs?: number | undefined
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
 }
 
 export default definePlugin<WebhooksOptions>({
