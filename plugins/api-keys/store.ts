@@ -2,7 +2,7 @@
 import { hash, randomBytes } from 'node:crypto'
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
 import type { KeyUse } from '../../lib/concurrency/use-counter.js'
-import type { ApiKeysTable, SystemTables } from '../../lib/database/system-tables.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 
@@ -23,7 +23,7 @@ export function hashOf (text: string): Buffer {
   return hash('sha256', text, 'buffer')
 }
 
-export type KeyRow = Omit<Selectable<ApiKeysTable>, 'tenant_id'>
+export type KeyRow = Omit<Selectable<SystemTables['tenantry.api_keys']>, 'tenant_id'>
 type Writer = Transaction<SystemTables>
 
 export type ApiKeyStore = ReturnType<typeof createApiKeyStore>

@@ -1,13 +1,13 @@
 /** The SQL of tenants' billing states. Times come from the caller, so that one clock decides. */
 import { type Kysely, type Selectable, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { BillingSubscriptionsTable } from '../../lib/database/usage-tables.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { cycles, type ProviderName, providerNames, type Snapshot, statuses } from './providers/provider.js'
 import type { Memory, TenantSubscription } from './resolve-plan.js'
 
 /** On the database, or in one transaction of it. */
 type Db = Kysely<SystemTables>
+type Subscription = SystemTables['tenantry.billing_subscriptions']
 
 /** The most ended subscriptions that a tenant keeps: as many as a provider returns. */
 const maxEnded = 100
@@ -157,9 +157,7 @@ export async function takeDue (db: Db, at: Date, until: Date, limit: number): Pr
 }
 
 function heldOf (
-  { provider: name, id, plan, cycle: period, unsure, asked_at: askedAt, payment_method_as_of: methodAsOf, ...row }: Selectable<
-    BillingSubscriptionsTable
-  >
+  { provider: name, id, plan, cycle: period, unsure, asked_at: askedAt, payment_method_as_of: methodAsOf, ...row }: Selectable<Subscription>
 ): TenantSubscription[] {
   const provider = providerNames.find((one) => one === name)
   const cycle = cycles.find((one) => one === period) ?? null
@@ -169,7 +167,7 @@ function heldOf (
 
 function snapshotOf (
   id: string,
-  row: Omit<Selectable<BillingSubscriptionsTable>, 'provider' | 'id' | 'plan' | 'cycle' | 'unsure' | 'asked_at' | 'payment_method_as_of'>
+  row: Omit<Selectable<Subscription>, 'provider' | 'id' | 'plan' | 'cycle' | 'unsure' | 'asked_at' | 'payment_method_as_of'>
 ): Snapshot | null {
   const { as_of: asOf, customer_id: customerId, started_at: startedAt, period_start: periodStart, period_end: periodEnd } = row
   const status = statuses.find((one) => one === row.status)

@@ -1,7 +1,7 @@
 /** Removes files: first the callers' access, then the object, then the row. */
 import type { FastifyBaseLogger } from 'fastify'
 import type { Actor } from '../../lib/database/audit.js'
-import type { FilesTable } from '../../lib/database/files-table.js'
+import type { FileStatus } from '../../lib/database/files-table.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { FileParts } from './parts.js'
 import { type ExpiredFile, keyOf, uploadKeyOf } from './store.js'
@@ -21,7 +21,7 @@ export type Removal = ReturnType<typeof createRemoval>
 
 export function createRemoval ({ objects, store, parts, transforms, dbFor, usage, emitter, now, log }: RemovalParts) {
   /** Returns false if the file is in none of the states. */
-  async function remove (tenant: Owner, id: string, states: readonly FilesTable['status'][], actor: Actor | null): Promise<boolean> {
+  async function remove (tenant: Owner, id: string, states: readonly FileStatus[], actor: Actor | null): Promise<boolean> {
     const at = new Date(now())
     const removed = await dbFor(tenant).transaction().execute(async (transaction) => {
       const removed = await store.remove(transaction, tenant, id, states, at)
@@ -62,7 +62,7 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
     },
 
     /** Ends an upload that was announced. */
-    async drop (tenant: Owner, id: string, states: readonly FilesTable['status'][]): Promise<void> {
+    async drop (tenant: Owner, id: string, states: readonly FileStatus[]): Promise<void> {
       if (await remove(tenant, id, states, null)) await purge(tenant, id)
     },
 

@@ -1,6 +1,6 @@
 /** The SQL of files, and the keys of their objects. */
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
-import type { FilesTable, FileStatus } from '../../lib/database/files-table.js'
+import type { FileStatus } from '../../lib/database/files-table.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
@@ -10,7 +10,7 @@ import { stringifyJson } from '../../lib/json/stringify.js'
 import type { Entity, StoredFile } from './types.js'
 
 export type Writer = Transaction<SystemTables>
-type Row = Selectable<FilesTable>
+type Row = Selectable<SystemTables['tenantry.files']>
 
 /** A file whose bytes are missing or unconfirmed. */
 export interface NewRow {

@@ -4,7 +4,6 @@ import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { IdempotencyKeysTable } from '../../lib/database/webhook-tables.js'
 import { failure } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 
@@ -24,7 +23,7 @@ export interface NewKey extends Holding {
 }
 
 /** A key of another current or earlier request. */
-export interface FoundKey extends Pick<IdempotencyKeysTable, 'state' | 'encrypted' | 'content' | 'status'> {
+export interface FoundKey extends Pick<SystemTables['tenantry.idempotency_keys'], 'state' | 'encrypted' | 'content' | 'status'> {
   readonly headers: Readonly<Record<string, string>> | null
   readonly leasedUntil: Date
 }

@@ -1,7 +1,7 @@
 /** The SQL of tenants. */
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
 import { containsText } from '../../lib/database/sql.js'
-import type { SystemTables, TenantsTable } from '../../lib/database/system-tables.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { deepFreeze, isRecord } from '../../lib/json/plain-value.js'
@@ -9,7 +9,7 @@ import type { Erasure } from './erasure.js'
 import type { Tenant, TenantLookup, TenantRecord } from './tenant.js'
 
 type Writer = Transaction<SystemTables>
-type Row = Pick<Selectable<TenantsTable>, 'id' | 'name' | 'plan' | 'status' | 'created_at'>
+type Row = Pick<Selectable<SystemTables['tenantry.tenants']>, 'id' | 'name' | 'plan' | 'status' | 'created_at'>
 
 /** The properties of a tenant that the platform changes. */
 export interface TenantChanges {

@@ -1,12 +1,11 @@
 /** The SQL of users. */
 import { type Kysely, type Selectable, sql, type Transaction } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import type { UsersTable } from '../../lib/database/user-tables.js'
 import type { Page } from '../../lib/http/page.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import type { User } from './user.js'
 
-type Row = Selectable<UsersTable>
+type Row = Selectable<SystemTables['tenantry.users']>
 type Writer = Transaction<SystemTables>
 
 const columns = ['tenant_id', 'id', 'email', 'role', 'status', 'email_verified_at', 'created_at'] as const
