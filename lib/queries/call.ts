@@ -16,8 +16,8 @@ import { columnSchema } from './record-schema.js'
 import { isOfUrl, refuse, requestPath } from './request-value.js'
 import {
   type Binder,
-  bindTenant, boundedRowText, boundedText, columnOf, compileVariants, noInput, numberChooser, type Placeholders,
-  quote, type Switch
+  bindTenant, boundedRowText, boundedText, columnOf, compileVariants, type Draft,
+  noInput, numberChooser, quote, type Switch
 } from './sql.js'
 import { readsOf, unique, writesOf } from './table-use.js'
 
@@ -57,11 +57,11 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
   const parts: CallParts = { schema: context.catalogue.schema, resolved, given, excluded }
   const switches = [...excluded.size > 0 ? [hasFullAccess] : [], ...given.flatMap(({ presence }) => presence ?? [])]
   const variants = one
-    ? compileVariants(context.origin, switches, (placeholders, on) => writeOne(parts, placeholders, on))
+    ? compileVariants(context.origin, switches, (draft) => writeOne(parts, draft))
     : compileVariants(
       context.origin,
       [...switches, page.starts],
-      (placeholders, on, literal) => writeRows(parts, page, literal, placeholders, on),
+      (draft, literal) => writeRows(parts, page, literal, draft),
       numberChooser(page.literal)
     )
   const resultKind: ResultKind = one ? 'record' : 'page'
@@ -142,26 +142,20 @@ function excludedOf (
   return new Set([...context.excludeFields, ...excludeFields].filter((field) => known.includes(field)))
 }
 
-function writeOne (parts: CallParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+function writeOne (parts: CallParts, draft: Draft): string {
   const { found } = parts.resolved
-  const call = writeCall(parts, placeholders, on)
+  const call = writeCall(parts, draft)
   if (found.type === 'void') return boundedRowText(`select '{"success":true}'::text from ${call} f`)
   if (!found.many && found.columns === null) return boundedRowText(`select concat('{"result":', coalesce(to_json(${call})::text, 'null'), '}')`)
-  const row = `select row_to_json(r.*)::text from (${selectRows(parts, call, on)} limit 1) r`
+  const row = `select row_to_json(r.*)::text from (${selectRows(parts, call, draft)} limit 1) r`
   // A function that finds no row returns null, which becomes a row of nulls here.
-  return boundedRowText(found.many ? row : `select row_to_json(r.*)::text from (${selectRows(parts, call, on)} where not (f.* is null)) r`)
+  return boundedRowText(found.many ? row : `select row_to_json(r.*)::text from (${selectRows(parts, call, draft)} where not (f.* is null)) r`)
 }
 
 /** The function computes all its rows in any case, and only once: the total counts them. */
-function writeRows (
-  parts: CallParts,
-  page: Page,
-  literal: number | undefined,
-  placeholders: Placeholders,
-  on: ReadonlySet<Switch>
-): string {
-  const { clause, pagination, total } = writePagination(page, literal, placeholders, on)
-  const rows = selectRows(parts, writeCall(parts, placeholders, on), on)
+function writeRows (parts: CallParts, page: Page, literal: number | undefined, draft: Draft): string {
+  const { clause, pagination, total } = writePagination(page, literal, draft)
+  const rows = selectRows(parts, writeCall(parts, draft), draft)
   return boundedText(
     `with g as materialized (${rows}) select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${
       total('select count(*) from g')
@@ -169,22 +163,18 @@ function writeRows (
   )
 }
 
-function selectRows ({ resolved: { found }, excluded }: CallParts, call: string, on: ReadonlySet<Switch>): string {
+function selectRows ({ resolved: { found }, excluded }: CallParts, call: string, draft: Draft): string {
   if (found.columns === null) return `select f.* from ${call} f(${quote(valueMember)})`
-  const shown = on.has(hasFullAccess) ? found.columns : found.columns.filter(({ name }) => !excluded.has(name))
+  const shown = draft.has(hasFullAccess) ? found.columns : found.columns.filter(({ name }) => !excluded.has(name))
   return `select ${shown.map(({ name }) => columnOf('f', name)).join(', ')} from ${call} f`
 }
 
 /** `"public"."f"("a" => $1::integer)` */
-function writeCall (
-  { schema, resolved: { found, tenant }, given }: CallParts,
-  placeholders: Placeholders,
-  on: ReadonlySet<Switch>
-): string {
-  const values = given.filter(({ presence }) => presence === undefined || on.has(presence)).map(({ argument, bind }) =>
-    `${quote(argument.name)} => ${placeholders.add(bind, argument.type)}`
+function writeCall ({ schema, resolved: { found, tenant }, given }: CallParts, draft: Draft): string {
+  const values = given.filter(({ presence }) => presence === undefined || draft.has(presence)).map(({ argument, bind }) =>
+    `${quote(argument.name)} => ${draft.add(bind, argument.type)}`
   )
-  if (tenant !== undefined) values.push(`${quote(tenant.name)} => ${placeholders.add(bindTenant, tenant.type)}`)
+  if (tenant !== undefined) values.push(`${quote(tenant.name)} => ${draft.add(bindTenant, tenant.type)}`)
   return `${quote(schema)}.${quote(found.name)}(${values.join(', ')})`
 }
 

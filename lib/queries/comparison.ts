@@ -98,34 +98,34 @@ function checkOperator (operator: Operator, { name, type }: Column, pointer: str
 function compileOperator (operator: Exclude<ColumnOperator, 'is' | 'fts'>, { column, write }: Operand, value: FilterValue): Condition {
   if (operator === 'contains' && column.type === 'jsonb' && isOfUrl(value.value)) return compileJsonContains(column, value)
   const bind = binderOf(value, encoderFor(operator, column), operator, column)
-  return (alias, placeholders) => {
+  return (alias, draft) => {
     const left = write(alias)
     switch (operator) {
       case 'like':
       case 'ilike':
-        return `${textTypes.has(column.type) ? left : `${left}::text`} ${operator} ${placeholders.add(bind, 'text')}`
+        return `${textTypes.has(column.type) ? left : `${left}::text`} ${operator} ${draft.add(bind, 'text')}`
       case 'in':
-        return `${left} = any(${placeholders.add(bind, `${column.type}[]`)})`
+        return `${left} = any(${draft.add(bind, `${column.type}[]`)})`
       case 'contains':
-        return `${left} @> ${placeholders.add(bind, column.type)}`
+        return `${left} @> ${draft.add(bind, column.type)}`
       case 'overlaps':
-        return `${left} && ${placeholders.add(bind, column.type)}`
+        return `${left} && ${draft.add(bind, column.type)}`
       default:
-        return `${left} ${symbols[operator]} ${placeholders.add(bind, column.type)}`
+        return `${left} ${symbols[operator]} ${draft.add(bind, column.type)}`
     }
   }
 }
 
 function compileSearch (configuration: string, { column, write }: Operand, value: FilterValue): Condition {
   const bind = binderOf(value, encodeSearch, 'fts', column)
-  return (alias, placeholders) => writeSearch(configuration, write(alias), column.type === 'tsvector', placeholders.add(bind, 'text'))
+  return (alias, draft) => writeSearch(configuration, write(alias), column.type === 'tsvector', draft.add(bind, 'text'))
 }
 
 /** A string of a URL stands for itself, or for the JSON in it. */
 function compileJsonContains (column: Column, value: FilterValue): Condition {
   const encode: Encoder = (given) => typeof given === 'string' ? jsonTexts(given) ?? unfit : [encoderOf(column)(given)]
   const bind = binderOf(value, encode, 'contains', column)
-  return (alias, placeholders) => `${columnOf(alias, column.name)} @> any(${placeholders.add(bind, 'jsonb[]')})`
+  return (alias, draft) => `${columnOf(alias, column.name)} @> any(${draft.add(bind, 'jsonb[]')})`
 }
 
 function encoderFor (operator: Exclude<ColumnOperator, 'is'>, column: Column): Encoder {
@@ -219,9 +219,9 @@ function compileIs ({ column, write }: Operand, value: FilterValue): Condition {
     if (word === unfit) throw refuse({ path, message: misfit('is', column), keyword: 'type' })
     return word
   }
-  return (alias, placeholders) => {
+  return (alias, draft) => {
     const left = write(alias)
-    const word = placeholders.add(bind, 'text')
+    const word = draft.add(bind, 'text')
     // A missing word gives null, and null stays null under a `not`.
     if (column.type !== 'boolean') return `case ${word} when 'null' then ${left} is null end`
     return `case ${word} when 'true' then ${left} is true when 'false' then ${left} is false when 'null' then ${left} is null when 'unknown' then ${left} is null end`

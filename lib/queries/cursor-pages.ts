@@ -9,7 +9,7 @@ import type { OrderKey, Orders, RowOrder } from './order.js'
 import type { Page } from './page.js'
 import { type CursorPage, type ReadParts, writeCursorPage } from './read.js'
 import { refuse } from './request-value.js'
-import { type Binder, compileVariants, noInput, type Placeholders, type Switch } from './sql.js'
+import { type Binder, compileVariants, type Draft, noInput, type Switch } from './sql.js'
 import type { Subject } from './subject.js'
 
 export const maxKeys = 5 // columns of an order besides the primary key; each may add a part to the statement
@@ -42,7 +42,7 @@ export function compileCursorPages (
         usual: orders.usual,
         read,
         page,
-        write: (written, placeholders, on) => writeCursorPage(parts, written, placeholders, on)
+        write: (written, draft) => writeCursorPage(parts, written, draft)
       })
     }
   }
@@ -62,20 +62,20 @@ interface BindParts {
   readonly usual: RowOrder
   readonly read: (scope: Scope) => Position
   readonly page: Page
-  readonly write: (written: CursorPage, placeholders: Placeholders, on: ReadonlySet<Switch>) => string
+  readonly write: (written: CursorPage, draft: Draft) => string
 }
 
 /** Binds the statement of a page to the requested position. */
 export function bindCursorPages ({ origin, switches, usual, read, page, write }: BindParts): (scope: Scope) => BoundQuery {
   const valueOf = valueBinders((scope) => read(scope).after ?? [])
   const limit: Binder = (scope) => cursorLimit(page, scope)
-  const variants = compileVariants<Chosen>(origin, switches, (placeholders, on, chosen) => {
+  const variants = compileVariants<Chosen>(origin, switches, (draft, chosen) => {
     const { order, after } = chosen?.position ?? { order: usual, after: null }
     return write({
       order,
-      limit: chosen?.literal === undefined ? placeholders.add(limit, 'bigint') : String(chosen.literal),
+      limit: chosen?.literal === undefined ? draft.add(limit, 'bigint') : String(chosen.literal),
       after: after === null ? [() => []] : partsAfter(order, shapeOf(after), valueOf)
-    }, placeholders, on)
+    }, draft)
   }, {
     choose: (scope) => ({ position: read(scope), literal: page.usual(scope) }),
     keyOf: ({ position: { order, after }, literal }) => `${order.id} ${after === null ? '' : shapeOf(after)} ${literal ?? ''}`
@@ -148,11 +148,11 @@ function partsAfter (
   { keys }: RowOrder,
   shape: string,
   valueOf: ValueOf
-): ReadonlyArray<(alias: string, placeholders: Placeholders) => string[]> {
+): ReadonlyArray<(alias: string, draft: Draft) => string[]> {
   return after(keys, 0, shape, valueOf)
 }
 
-type Part = (alias: string, placeholders: Placeholders) => string[]
+type Part = (alias: string, draft: Draft) => string[]
 
 function after (keys: readonly OrderKey[], index: number, shape: string, valueOf: ValueOf): Part[] {
   const key = keys[index]
@@ -160,16 +160,16 @@ function after (keys: readonly OrderKey[], index: number, shape: string, valueOf
   const { column: { type, notNull }, write: column } = key.operand
   if (shape[index] === 'n') {
     const same = after(keys, index + 1, shape, valueOf).map(
-      (part): Part => (alias, placeholders) => [`${column(alias)} is null`, ...part(alias, placeholders)]
+      (part): Part => (alias, draft) => [`${column(alias)} is null`, ...part(alias, draft)]
     )
     return key.nullsFirst ? [...same, (alias) => [`${column(alias)} is not null`]] : same
   }
-  if (isRange(keys, index, shape)) return [(alias, placeholders) => [compareRest(keys, index, valueOf, alias, placeholders)]]
-  const value = (placeholders: Placeholders): string => placeholders.add(valueOf(index), type)
+  if (isRange(keys, index, shape)) return [(alias, draft) => [compareRest(keys, index, valueOf, alias, draft)]]
+  const value = (draft: Draft): string => draft.add(valueOf(index), type)
   const same = after(keys, index + 1, shape, valueOf).map(
-    (part): Part => (alias, placeholders) => [`${column(alias)} = ${value(placeholders)}`, ...part(alias, placeholders)]
+    (part): Part => (alias, draft) => [`${column(alias)} = ${value(draft)}`, ...part(alias, draft)]
   )
-  const further: Part = (alias, placeholders) => [`${column(alias)} ${key.ascending ? '>' : '<'} ${value(placeholders)}`]
+  const further: Part = (alias, draft) => [`${column(alias)} ${key.ascending ? '>' : '<'} ${value(draft)}`]
   const nulls: Part[] = notNull || key.nullsFirst ? [] : [(alias) => [`${column(alias)} is null`]]
   return [...same, further, ...nulls]
 }
@@ -182,10 +182,10 @@ function isRange (keys: readonly OrderKey[], index: number, shape: string): bool
   )
 }
 
-function compareRest (keys: readonly OrderKey[], index: number, valueOf: ValueOf, alias: string, placeholders: Placeholders): string {
+function compareRest (keys: readonly OrderKey[], index: number, valueOf: ValueOf, alias: string, draft: Draft): string {
   const rest = keys.slice(index)
   const columns = rest.map(({ operand }) => operand.write(alias))
-  const values = rest.map(({ operand }, place) => placeholders.add(valueOf(index + place), operand.column.type))
+  const values = rest.map(({ operand }, place) => draft.add(valueOf(index + place), operand.column.type))
   const sign = rest[0]!.ascending ? '>' : '<'
   return rest.length === 1 ? `${columns[0]} ${sign} ${values[0]}` : `(${columns.join(', ')}) ${sign} (${values.join(', ')})`
 }

@@ -77,7 +77,7 @@ export function compileJsonComparison (
     if (configuration === undefined) return undefined
     const bind = binderOf(value, 'fts', filter.column)
     return {
-      condition: (alias, placeholders) => writeSearch(configuration, at(alias, true), false, placeholders.add(bind, 'text')),
+      condition: (alias, draft) => writeSearch(configuration, at(alias, true), false, draft.add(bind, 'text')),
       references,
       ...(value.presence !== undefined && { presence: value.presence })
     }
@@ -89,36 +89,36 @@ export function compileJsonComparison (
 }
 
 function conditionOf (operator: Exclude<Operator, 'fts'>, field: (alias: string, text?: boolean) => string, bind: Binder): Condition {
-  return (alias, placeholders) => {
+  return (alias, draft) => {
     const left = field(alias)
     switch (operator) {
       case 'eq':
-        return `${left} = ${placeholders.add(bind, 'jsonb')}`
+        return `${left} = ${draft.add(bind, 'jsonb')}`
       // `neq` does not match null, as with a column.
       case 'neq':
-        return `(${left} <> ${placeholders.add(bind, 'jsonb')} and ${left} <> 'null')`
+        return `(${left} <> ${draft.add(bind, 'jsonb')} and ${left} <> 'null')`
       case 'gt':
       case 'gte':
       case 'lt':
       case 'lte': {
-        const value = placeholders.add(bind, 'jsonb')
+        const value = draft.add(bind, 'jsonb')
         // PostgreSQL also orders JSON values of different types; a comparison here matches only values of the same type.
         return `(jsonb_typeof(${left}) = jsonb_typeof(${value}) and ${left} ${symbols[operator]} ${value})`
       }
       case 'like':
       case 'ilike':
-        return `${field(alias, true)} ${operator} ${placeholders.add(bind, 'text')}`
+        return `${field(alias, true)} ${operator} ${draft.add(bind, 'text')}`
       // A missing field counts as JSON null.
       case 'is':
-        return `coalesce(${left}, 'null') = ${placeholders.add(bind, 'jsonb')}`
+        return `coalesce(${left}, 'null') = ${draft.add(bind, 'jsonb')}`
       case 'in':
-        return `${left} = any(${placeholders.add(bind, 'jsonb[]')})`
+        return `${left} = any(${draft.add(bind, 'jsonb[]')})`
       case 'contains':
-        return `${left} @> ${placeholders.add(bind, 'jsonb')}`
+        return `${left} @> ${draft.add(bind, 'jsonb')}`
       case 'array-contains':
       case 'array-contains-any':
       case 'overlaps':
-        return overlap(left, placeholders.add(bind, 'jsonb[]'))
+        return overlap(left, draft.add(bind, 'jsonb[]'))
     }
   }
 }
@@ -131,9 +131,9 @@ function isTyped (operator: Operator): operator is TypedOperator {
 
 /** The bound value is the list of JSON values that the string of the URL can represent. */
 function urlConditionOf (operator: TypedOperator, field: (alias: string) => string, bind: Binder): Condition {
-  return (alias, placeholders) => {
+  return (alias, draft) => {
     const left = field(alias)
-    const values = placeholders.add(bind, 'jsonb[]')
+    const values = draft.add(bind, 'jsonb[]')
     switch (operator) {
       case 'eq':
       case 'in':

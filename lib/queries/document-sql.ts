@@ -18,7 +18,7 @@ import { writeAfter } from './read.js'
 import { markDocumentFiles } from './row-files.js'
 import {
   type Binder,
-  boundedColumn, boundedRowText, boundedText, columnOf, compileVariants, type Input, noInput, numberChooser, type Placeholders, type Switch
+  boundedColumn, boundedRowText, boundedText, columnOf, compileVariants, type Draft, type Input, noInput, numberChooser, type Switch
 } from './sql.js'
 
 const documents = '"tenantry"."documents"'
@@ -72,19 +72,19 @@ function compileOrder (order: DocumentQuery['order'], pointer: string, context: 
 const hasFullAccess: Switch = (scope) => scope.fullAccess
 const bindTenantOrNone: Binder = (scope) => tenantOrPlatform(scope.tenant)
 
-function tenantAndCollection ({ bindCollection }: Parts, placeholders: Placeholders): [string, string] {
-  return [placeholders.add(bindTenantOrNone, 'text'), placeholders.add(bindCollection, 'text')]
+function tenantAndCollection ({ bindCollection }: Parts, draft: Draft): [string, string] {
+  return [draft.add(bindTenantOrNone, 'text'), draft.add(bindCollection, 'text')]
 }
 
 /** The document with its id. The row's id overrides an `id` field. */
-function recordOf ({ excluded, withheld, select }: Parts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+function recordOf ({ excluded, withheld, select }: Parts, alias: string, draft: Draft): string {
   const id = `jsonb_build_object('id', ${columnOf(alias, 'id')})`
   const data = select === null
     ? columnOf(alias, 'data')
-    : selectedOf(columnOf(alias, 'data'), placeholders.add(listBinder(select), 'text[]'))
-  const left = on.has(hasFullAccess) ? withheld : excluded
+    : selectedOf(columnOf(alias, 'data'), draft.add(listBinder(select), 'text[]'))
+  const left = draft.has(hasFullAccess) ? withheld : excluded
   if (left.length === 0) return `(${data} || ${id})`
-  const names = placeholders.add(listBinder(left), 'text[]')
+  const names = draft.add(listBinder(left), 'text[]')
   return `((${data} || ${id}) - ${names})`
 }
 
@@ -104,11 +104,11 @@ function listBinder (names: readonly string[]): Binder {
   return binder
 }
 
-function conditionsOf (parts: Parts, alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  const [tenant, collection] = tenantAndCollection(parts, placeholders)
+function conditionsOf (parts: Parts, alias: string, draft: Draft): string {
+  const [tenant, collection] = tenantAndCollection(parts, draft)
   const conditions = [`${columnOf(alias, 'tenant_id')} = ${tenant}`, `${columnOf(alias, 'collection')} = ${collection}`]
-  if (parts.id !== undefined) conditions.push(`${columnOf(alias, 'id')} = ${placeholders.add(parts.id.read, 'text')}`)
-  return where([...conditions, ...writeConditions(parts.filters, alias, placeholders, on)])
+  if (parts.id !== undefined) conditions.push(`${columnOf(alias, 'id')} = ${draft.add(parts.id.read, 'text')}`)
+  return where([...conditions, ...writeConditions(parts.filters, alias, draft)])
 }
 
 function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQuery {
@@ -123,20 +123,20 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
       usual: order,
       read,
       page,
-      write: (written, placeholders, on) =>
-        writeAfter(written, placeholders, {
-          rows: (alias, after) => `${documents} ${alias}${[conditionsOf(parts, alias, placeholders, on), ...after].join(' and ')}`,
-          record: (alias) => `${recordOf(parts, alias, placeholders, on)} as record`,
+      write: (written, draft) =>
+        writeAfter(written, draft, {
+          rows: (alias, after) => `${documents} ${alias}${[conditionsOf(parts, alias, draft), ...after].join(' and ')}`,
+          record: (alias) => `${recordOf(parts, alias, draft)} as record`,
           json: 'r.record'
         })
     })
   }
   const switches = [...shown, ...isPage ? [page.starts] : []]
   const writer = isPage
-    ? (placeholders: Placeholders, on: ReadonlySet<Switch>, literal: number | undefined) => writePage(parts, literal, placeholders, on)
-    : (placeholders: Placeholders, on: ReadonlySet<Switch>) =>
+    ? (draft: Draft, literal: number | undefined) => writePage(parts, literal, draft)
+    : (draft: Draft) =>
         boundedRowText(
-        `select ${recordOf(parts, 'd', placeholders, on)}::text from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`
+        `select ${recordOf(parts, 'd', draft)}::text from ${documents} d${conditionsOf(parts, 'd', draft)}`
         )
   const variants = operation === 'delete'
     ? compileDelete(parts)
@@ -149,28 +149,28 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
 }
 
 function compileDelete (parts: Parts): ReturnType<typeof compileWrite> {
-  return compileWrite(parts.origin, parts.filters.switches, (placeholders, on, events) => {
-    const remove = `delete from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}`
+  return compileWrite(parts.origin, parts.filters.switches, (draft, events) => {
+    const remove = `delete from ${documents} d${conditionsOf(parts, 'd', draft)}`
     if (!events && !parts.deletesFiles) return `${remove} returning '{"success":true}'`
-    const columns = events ? eventColumns(parts, placeholders) : 'd.tenant_id, d.id'
-    const eventText = events ? documentEvents(parts.bindCollection, 'deleted', placeholders) : ''
-    const files = parts.deletesFiles ? markDocumentFiles(placeholders.add(parts.bindCollection, 'text'), placeholders) : ''
+    const columns = events ? eventColumns(parts, draft) : 'd.tenant_id, d.id'
+    const eventText = events ? documentEvents(parts.bindCollection, 'deleted', draft) : ''
+    const files = parts.deletesFiles ? markDocumentFiles(draft.add(parts.bindCollection, 'text'), draft) : ''
     return `with w as (${remove} returning ${columns})${eventText}${files} select '{"success":true}' from w limit 1`
   })
 }
 
 /** The columns of a written row that documentEvents reads. */
-function eventColumns ({ withheld }: Parts, placeholders: Placeholders): string {
-  const kept = withheld.length === 0 ? 'd.data' : `(d.data - ${placeholders.add(listBinder(withheld), 'text[]')})`
+function eventColumns ({ withheld }: Parts, draft: Draft): string {
+  const kept = withheld.length === 0 ? 'd.data' : `(d.data - ${draft.add(listBinder(withheld), 'text[]')})`
   return `d.tenant_id, d.id, (${kept} || jsonb_build_object('id', d.id)) as record`
 }
 
-function writePage (parts: Parts, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  const { clause, pagination, total } = writePagination(parts.page, literal, placeholders, on)
-  const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', placeholders, on)}${parts.order('d')}${clause}`
-  const count = `select count(*) from ${documents} c${conditionsOf(parts, 'c', placeholders, on)}`
+function writePage (parts: Parts, literal: number | undefined, draft: Draft): string {
+  const { clause, pagination, total } = writePagination(parts.page, literal, draft)
+  const rows = `select d.* from ${documents} d${conditionsOf(parts, 'd', draft)}${parts.order('d')}${clause}`
+  const count = `select count(*) from ${documents} c${conditionsOf(parts, 'c', draft)}`
   return boundedText(
-    `select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', placeholders, on)})::text, '[]'), ${pagination}, ${
+    `select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'r', draft)})::text, '[]'), ${pagination}, ${
       total(count)
     }, '}}') from (${rows}) r`
   )
@@ -186,12 +186,12 @@ function bindWrite ({ operation, merge = false }: DocumentQuery, parts: Parts, i
   const one = compileWrite(
     parts.origin,
     operation === 'create' && id !== undefined ? [hasId, ...access] : access,
-    (placeholders, on, events) =>
+    (draft, events) =>
       operation === 'update'
-        ? writeUpdate(parts, placeholders, on, events)
-        : writeInsert(parts, operation === 'set' || on.has(hasId), conflict, placeholders, on, events)
+        ? writeUpdate(parts, draft, events)
+        : writeInsert(parts, operation === 'set' || draft.has(hasId), conflict, draft, events)
   )
-  const many = compileWrite(parts.origin, access, (placeholders, on, events) => writeInsertMany(parts, placeholders, on, events))
+  const many = compileWrite(parts.origin, access, (draft, events) => writeInsertMany(parts, draft, events))
 
   return (scope) => {
     const { documents, many: isMany, text } = input.read(scope)
@@ -210,41 +210,33 @@ const onConflict = {
   merged: ' on conflict (tenant_id, collection, id) do update set data = d.data || excluded.data, updated_at = now()'
 } as const satisfies Record<Conflict, string>
 
-function writeInsert (
-  parts: Parts,
-  withId: boolean,
-  conflict: Conflict,
-  placeholders: Placeholders,
-  on: ReadonlySet<Switch>,
-  events: boolean
-): string {
-  const [tenant, collection] = tenantAndCollection(parts, placeholders)
-  const id = withId && parts.id !== undefined ? placeholders.add(parts.id.read, 'text') : 'gen_random_uuid()::text'
+function writeInsert (parts: Parts, withId: boolean, conflict: Conflict, draft: Draft, events: boolean): string {
+  const [tenant, collection] = tenantAndCollection(parts, draft)
+  const id = withId && parts.id !== undefined ? draft.add(parts.id.read, 'text') : 'gen_random_uuid()::text'
   const insert = `insert into ${documents} as d (tenant_id, collection, id, data) values (${tenant}, ${collection}, ${id}, ${
-    placeholders.add(bindJson, 'jsonb')
+    draft.add(bindJson, 'jsonb')
   })${onConflict[conflict]}`
-  return selectWritten(insert, parts, placeholders, on, events && (conflict === 'refused' ? 'created' : setKind))
+  return selectWritten(insert, parts, draft, events && (conflict === 'refused' ? 'created' : setKind))
 }
 
-function writeInsertMany (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
-  const [tenant, collection] = tenantAndCollection(parts, placeholders)
+function writeInsertMany (parts: Parts, draft: Draft, events: boolean): string {
+  const [tenant, collection] = tenantAndCollection(parts, draft)
   const insert =
     `insert into ${documents} as d (tenant_id, collection, id, data) select ${tenant}, ${collection}, gen_random_uuid()::text, e.value from jsonb_array_elements(${
-      placeholders.add(bindJson, 'jsonb')
-    }) e returning ${events ? eventColumns(parts, placeholders) : 'd.id'}, d.data`
-  return `with w as (${insert})${events ? documentEvents(parts.bindCollection, 'created', placeholders) : ''} ${
-    boundedText(`select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'w', placeholders, on)})::text, '[]'), '}') from w`)
+      draft.add(bindJson, 'jsonb')
+    }) e returning ${events ? eventColumns(parts, draft) : 'd.id'}, d.data`
+  return `with w as (${insert})${events ? documentEvents(parts.bindCollection, 'created', draft) : ''} ${
+    boundedText(`select concat('{"data":', coalesce(json_agg(${recordOf(parts, 'w', draft)})::text, '[]'), '}') from w`)
   }`
 }
 
 /** Merges the fields at the top level; unnamed fields keep their values. */
-function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean): string {
-  const conditions = conditionsOf(parts, 'd', placeholders, on)
+function writeUpdate (parts: Parts, draft: Draft, events: boolean): string {
+  const conditions = conditionsOf(parts, 'd', draft)
   return selectWritten(
-    `update ${documents} d set data = d.data || ${placeholders.add(bindJson, 'jsonb')}, updated_at = now()${conditions}`,
+    `update ${documents} d set data = d.data || ${draft.add(bindJson, 'jsonb')}, updated_at = now()${conditions}`,
     parts,
-    placeholders,
-    on,
+    draft,
     events && 'updated'
   )
 }
@@ -253,16 +245,10 @@ function writeUpdate (parts: Parts, placeholders: Placeholders, on: ReadonlySet<
 const setKind = (row: string): string => `case when ${row}.made then 'entity.created' else 'entity.updated' end`
 
 /** Makes a write return its document. `kind`: false sends no event. */
-function selectWritten (
-  write: string,
-  parts: Parts,
-  placeholders: Placeholders,
-  on: ReadonlySet<Switch>,
-  kind: Parameters<typeof documentEvents>[1] | false
-): string {
-  const record = recordOf(parts, 'd', placeholders, on)
-  const eventText = kind === false ? '' : `, ${eventColumns(parts, placeholders)}${kind === setKind ? ', (d.xmax = 0) as made' : ''}`
+function selectWritten (write: string, parts: Parts, draft: Draft, kind: Parameters<typeof documentEvents>[1] | false): string {
+  const record = recordOf(parts, 'd', draft)
+  const eventText = kind === false ? '' : `, ${eventColumns(parts, draft)}${kind === setKind ? ', (d.xmax = 0) as made' : ''}`
   return `with w as (${write} returning ${record}::text as t${eventText})${
-    kind === false ? '' : documentEvents(parts.bindCollection, kind, placeholders)
+    kind === false ? '' : documentEvents(parts.bindCollection, kind, draft)
   } select ${boundedColumn('w.t')} from w`
 }

@@ -12,7 +12,7 @@ import { compileOrder } from './order.js'
 import { compileCount } from './page.js'
 import type { Pairs, Relation } from './relation.js'
 import { keyColumns } from './row-key.js'
-import { columnOf, type Placeholders, quote, type Switch, tableName, tooLarge } from './sql.js'
+import { columnOf, type Draft, quote, type Switch, tableName, tooLarge } from './sql.js'
 
 type EmbedField = Extract<Field, { kind: 'embed' }>
 type Count = Extract<Field, { kind: 'count' }>
@@ -20,15 +20,10 @@ type Count = Extract<Field, { kind: 'count' }>
 /** The inputs of a record's SQL besides its fields. */
 export interface Rendering {
   readonly schema: string
-  readonly placeholders: Placeholders
+  readonly draft: Draft
   /** The maximum rows of an embed; more rows fail the statement, as a text that is too large does. undefined: no limit. */
   readonly embedLimit: number | undefined
-  /** The embed filters with a value in the request. */
-  readonly on: ReadonlySet<Switch>
 }
-
-/** For statements whose embeds have no filters. */
-export const noSwitches: ReadonlySet<Switch> = new Set()
 
 const maxEmbedded = 1000 // rows of one embed in a tenant's query
 const maxNested = 100 // rows of an embed within an embed of many rows, because nested rows multiply
@@ -67,42 +62,42 @@ function member (field: Field, alias: string, rendering: Rendering): string {
 
 function embedded (field: EmbedField, outer: string, rendering: Rendering): string {
   const { selection, relation, rows: { order, limit } } = field
-  const { placeholders, embedLimit } = rendering
-  const [row, inner] = [placeholders.alias(), placeholders.alias()]
+  const { draft, embedLimit } = rendering
+  const [row, inner] = [draft.alias(), draft.alias()]
   const within = relation.many && embedLimit !== undefined ? { ...rendering, embedLimit: maxNested } : rendering
   const rows = `select ${selectList(selection, inner, within)} ${rowsOf(field, outer, inner, rendering)}`
   if (!relation.many) return `select row_to_json(${row}.*) from (${rows}) ${row}`
   const list = `coalesce(json_agg(${row}.*), '[]')`
   const ordered = selection.grouped === true
-    ? orderedGroups(`${rows}${groupBy(selection)}`, selection, order ?? groupOrder, placeholders)
+    ? orderedGroups(`${rows}${groupBy(selection)}`, selection, order ?? groupOrder, draft)
     : `${rows}${order?.(selection, inner) ?? keyOrder(relation.table, inner)}`
   if (embedLimit === undefined) {
-    return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${writeLimit(limit, placeholders)}`}) ${row}`
+    return `select ${list} from (${ordered}${limit === undefined ? '' : ` limit ${writeLimit(limit, draft)}`}) ${row}`
   }
   // PostgreSQL computes equal aggregates only once.
   const over = `count(*) > ${embedLimit} or pg_column_size(json_agg(${row}.*)) > ${maxResultBytes}`
-  const most = limit === undefined ? `${embedLimit + 1}` : `least(${writeLimit(limit, placeholders)}, ${embedLimit + 1})`
+  const most = limit === undefined ? `${embedLimit + 1}` : `least(${writeLimit(limit, draft)}, ${embedLimit + 1})`
   return `select case when ${over} then ${tooLarge('count(*)::integer')}::json else ${list} end from (${ordered} limit ${most}) ${row}`
 }
 
-function writeLimit ({ literal, bind }: EmbedLimit, placeholders: Placeholders): string {
-  return literal === undefined ? placeholders.add(bind, 'bigint') : String(literal)
+function writeLimit ({ literal, bind }: EmbedLimit, draft: Draft): string {
+  return literal === undefined ? draft.add(bind, 'bigint') : String(literal)
 }
 
-function orderedGroups (groups: string, selection: Selection, order: GroupOrder, placeholders: Placeholders): string {
-  const group = placeholders.alias()
+function orderedGroups (groups: string, selection: Selection, order: GroupOrder, draft: Draft): string {
+  const group = draft.alias()
   return `select ${group}.* from (${groups}) ${group}${order(selection, group)}`
 }
 
 function counted (field: Count, outer: string, rendering: Rendering): string {
-  const inner = rendering.placeholders.alias()
+  const inner = rendering.draft.alias()
   return `select concat('[{"count":', count(*), '}]')::json ${rowsOf(field, outer, inner, rendering)}`
 }
 
 /** A condition for each inner embed, whose rows a record must have. */
 export function innerConditions ({ fields }: Selection, alias: string, rendering: Rendering): string[] {
   return fields.filter(isEmbed).filter(({ rows }) => rows.inner).map((field) =>
-    `exists (select ${rowsOf(field, alias, rendering.placeholders.alias(), rendering)})`
+    `exists (select ${rowsOf(field, alias, rendering.draft.alias(), rendering)})`
   )
 }
 
@@ -111,17 +106,17 @@ export function innerConditions ({ fields }: Selection, alias: string, rendering
  */
 function rowsOf (field: EmbedField | Count, outer: string, inner: string, rendering: Rendering): string {
   const { relation, rows: { filters } } = field
-  const { schema, placeholders, on } = rendering
+  const { schema, draft } = rendering
   const from = `from ${tableName(schema, relation.table)} ${inner}`
   const own = [
-    ...rowConditions(relation.table, inner, placeholders),
-    ...writeConditions(filters, inner, placeholders, on),
+    ...rowConditions(relation.table, inner, draft),
+    ...writeConditions(filters, inner, draft),
     ...field.kind === 'embed' ? innerConditions(field.selection, inner, rendering) : []
   ]
   if (relation.junction === undefined) return `${from}${where([...equal(relation.on, outer, inner), ...own])}`
-  const middle = placeholders.alias()
+  const middle = draft.alias()
   const join = ` join ${tableName(schema, relation.junction.table)} ${middle} on ${equal(relation.junction.on, middle, inner).join(' and ')}`
-  return `${from}${join}${where([...equal(relation.on, outer, middle), ...rowConditions(relation.junction.table, middle, placeholders), ...own])}`
+  return `${from}${join}${where([...equal(relation.on, outer, middle), ...rowConditions(relation.junction.table, middle, draft), ...own])}`
 }
 
 function equal (pairs: Pairs, left: string, right: string): string[] {

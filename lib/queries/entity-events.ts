@@ -9,7 +9,7 @@ import type { Scope } from '../expressions/types.js'
 import type { QueryContext, Withheld } from './context.js'
 import { keyColumns } from './row-key.js'
 import {
-  type Binder, type Bound, columnOf, compileVariants, freeName, type Input, Placeholders, quote, type Switch,
+  type Binder, type Bound, columnOf, compileVariants, Draft, freeName, type Input, quote, type Switch,
   tableName
 } from './sql.js'
 import { withoutWithheld } from './withheld.js'
@@ -17,7 +17,7 @@ import { withoutWithheld } from './withheld.js'
 export type EntityEvent = 'created' | 'updated' | 'deleted'
 
 /** Writes the text with the parts whose switches are on; with `events`, the statement also writes events. */
-export type EventWriter = (placeholders: Placeholders, on: ReadonlySet<Switch>, events: boolean) => string
+export type EventWriter = (draft: Draft, events: boolean) => string
 
 /**
  * As compileVariants, for a write. Without subscribers, the statement writes no events and its variant is selected as fast as
@@ -28,11 +28,11 @@ export function compileWrite (
   switches: readonly Switch[],
   write: EventWriter
 ): (scope: Scope, input: Input) => Bound {
-  const silent = compileVariants(origin, switches, (placeholders, on) => write(placeholders, on, false))
+  const silent = compileVariants(origin, switches, (draft) => write(draft, false))
   let telling: typeof silent | undefined
   return (scope, input) => {
     if (scope.events !== true) return silent(scope, input)
-    telling ??= compileVariants(origin, switches, (placeholders, on) => write(placeholders, on, true))
+    telling ??= compileVariants(origin, switches, (draft) => write(draft, true))
     return telling(scope, input)
   }
 }
@@ -44,17 +44,12 @@ export function returnMade (table: Table, alias: string): string {
 }
 
 /** For an upsert: whether a row of `w` is new. For a partitioned table: whether the row existed when the statement began. */
-export function upsertKind (
-  table: Table,
-  { schema }: Catalogue,
-  conflict: readonly string[],
-  placeholders: Placeholders
-): (row: string) => string {
+export function upsertKind (table: Table, { schema }: Catalogue, conflict: readonly string[], draft: Draft): (row: string) => string {
   return (row) => {
     if (table.partitioned !== true) {
       return `case when ${columnOf(row, freeName(table, 'made'))} then 'entity.created' else 'entity.updated' end`
     }
-    const before = placeholders.alias()
+    const before = draft.alias()
     const same = conflict.map((name) => `${columnOf(before, name)} = ${columnOf(row, name)}`).join(' and ')
     return `case when exists (select from ${tableName(schema, table)} ${before} where ${same}) then 'entity.updated' else 'entity.created' end`
   }
@@ -65,9 +60,9 @@ export function tableEvents (
   table: Table,
   withheld: Withheld | undefined,
   kind: EntityEvent | ((row: string) => string),
-  placeholders: Placeholders
+  draft: Draft
 ): string {
-  const row = placeholders.alias()
+  const row = draft.alias()
   const all = { table, fields: [...table.columns.values()].map((column) => ({ kind: 'column' as const, name: column.name, column })) }
   const { fields } = withheld === undefined ? all : withoutWithheld(all, withheld)
   const kept = new Set(fields.map(({ name }) => name))
@@ -93,9 +88,9 @@ export function tableEvents (
 }
 
 /** As `tableEvents`, for documents: `w` has their `tenant_id`, `id`, and `record` as jsonb. */
-export function documentEvents (collection: Binder, kind: EntityEvent | ((row: string) => string), placeholders: Placeholders): string {
-  const row = placeholders.alias()
-  const name = placeholders.add(collection, 'text')
+export function documentEvents (collection: Binder, kind: EntityEvent | ((row: string) => string), draft: Draft): string {
+  const row = draft.alias()
+  const name = draft.add(collection, 'text')
   return insertEvents({
     row,
     tenant: columnOf(row, tenantColumn),

@@ -7,10 +7,10 @@ import { pointerTo } from '../schema/faults.js'
 import type { Filter } from '../schema/query.js'
 import type { QueryContext } from './context.js'
 import { isOfUrl, splitList } from './request-value.js'
-import type { Placeholders, Switch } from './sql.js'
+import type { Draft, Switch } from './sql.js'
 
 /** A condition on the rows of one alias; undefined if the request omits all of its comparisons. */
-export type Condition = (alias: string, placeholders: Placeholders, on: ReadonlySet<Switch>) => string | undefined
+export type Condition = (alias: string, draft: Draft) => string | undefined
 
 /** A compiled comparison of a column, or of a field of a document. */
 export interface Comparison {

@@ -8,7 +8,7 @@ import type { QueryContext } from './context.js'
 import { compileJsonComparison } from './document-field.js'
 import { type Comparison, type ComparisonFilter, compileFilterValue, type Condition } from './filter-value.js'
 import { findOperand } from './operand.js'
-import { bindTenant, columnOf, type Placeholders, type Switch } from './sql.js'
+import { bindTenant, columnOf, type Draft, type Switch } from './sql.js'
 
 export interface CompiledFilters {
   readonly conditions: readonly Condition[]
@@ -61,7 +61,7 @@ export function compileConditions (filters: readonly Filter[], pointer: string, 
     const { presence, condition } = comparison
     if (presence === undefined) return condition
     switches.push(presence)
-    return (alias, placeholders, on) => on.has(presence) ? condition(alias, placeholders, on) : undefined
+    return (alias, draft) => draft.has(presence) ? condition(alias, draft) : undefined
   }
 
   const conditions = filters.flatMap((filter, index) => {
@@ -76,27 +76,22 @@ export function compileConditions (filters: readonly Filter[], pointer: string, 
 }
 
 /** The conditions that apply to a request. */
-export function writeConditions (
-  { conditions }: Pick<CompiledFilters, 'conditions'>,
-  alias: string,
-  placeholders: Placeholders,
-  on: ReadonlySet<Switch>
-): string[] {
-  return conditions.map((condition) => condition(alias, placeholders, on)).filter((text) => text !== undefined)
+export function writeConditions ({ conditions }: Pick<CompiledFilters, 'conditions'>, alias: string, draft: Draft): string[] {
+  return conditions.map((condition) => condition(alias, draft)).filter((text) => text !== undefined)
 }
 
 function group (members: readonly (Condition | undefined)[], word: string): Condition {
   const known = members.filter((member) => member !== undefined)
-  return (alias, placeholders, on) => {
-    const texts = writeConditions({ conditions: known }, alias, placeholders, on)
+  return (alias, draft) => {
+    const texts = writeConditions({ conditions: known }, alias, draft)
     return texts.length === 0 ? undefined : `(${texts.join(word)})`
   }
 }
 
 function negate (condition: Condition | undefined): Condition | undefined {
   if (condition === undefined) return undefined
-  return (alias, placeholders, on) => {
-    const text = condition(alias, placeholders, on)
+  return (alias, draft) => {
+    const text = condition(alias, draft)
     return text === undefined ? undefined : `not (${text})`
   }
 }
@@ -107,9 +102,9 @@ function negate (condition: Condition | undefined): Condition | undefined {
  * The conditions on a table's rows under an alias. `withDeleted` includes soft-deleted rows. They come before the query's own conditions:
  * PostgreSQL evaluates conditions of equal cost in order, and a condition that fails must not read another tenant's row.
  */
-export function rowConditions (table: Table, alias: string, placeholders: Placeholders, { withDeleted = false } = {}): string[] {
+export function rowConditions (table: Table, alias: string, draft: Draft, { withDeleted = false } = {}): string[] {
   const conditions = []
-  if (table.tenantScoped) conditions.push(`${columnOf(alias, tenantColumn)} = ${tenantPlaceholder(table, placeholders)}`)
+  if (table.tenantScoped) conditions.push(`${columnOf(alias, tenantColumn)} = ${tenantPlaceholder(table, draft)}`)
   if (table.softDelete && !withDeleted) {
     // A partial index `where deleted = false` serves only the plain form; a nullable column needs the other form.
     const deleted = columnOf(alias, 'deleted')
@@ -119,8 +114,8 @@ export function rowConditions (table: Table, alias: string, placeholders: Placeh
 }
 
 /** The request's tenant, cast to the type of the table's `tenant_id`. */
-export function tenantPlaceholder (table: Table, placeholders: Placeholders): string {
-  return placeholders.add(bindTenant, table.columns.get(tenantColumn)!.type)
+export function tenantPlaceholder (table: Table, draft: Draft): string {
+  return draft.add(bindTenant, table.columns.get(tenantColumn)!.type)
 }
 
 /** ` where a and b`, or nothing. */

@@ -13,7 +13,7 @@ import { encoderFor, misfitOf } from './json-value.js'
 import type { CompiledOperation } from './operation.js'
 import { refuse, requestPath } from './request-value.js'
 import { asValues, keyValues } from './row-key.js'
-import { type Binder, type Input, type Switch, writeOnce } from './sql.js'
+import { type Binder, type Draft, type Input, type Switch, writeOnce } from './sql.js'
 import type { Subject } from './subject.js'
 import { tenantKeys } from './write.js'
 import { compileInput, type InputRow, unwritable, type WriteInput } from './write-input.js'
@@ -47,8 +47,8 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
 
   const switches = input.columns.map((_, index): Switch => (_scope, { row }) => row[index] !== undefined)
   const varying = switches.filter((_, index) => !input.always.has(input.columns[index]!.column.name))
-  const partsFor = (on: ReadonlySet<Switch>, events: boolean): InsertParts => ({
-    written: { table, catalogue: context.catalogue, selection: selection(on), embedLimit: embedLimitOf(context.origin) },
+  const partsFor = (draft: Draft, events: boolean): InsertParts => ({
+    written: { table, catalogue: context.catalogue, selection: selection(draft), embedLimit: embedLimitOf(context.origin) },
     input,
     switches,
     fixed,
@@ -58,13 +58,13 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
   const one = compileWrite(
     context.origin,
     [...accessSwitches, ...varying],
-    (placeholders, on, events) => writeInsert(partsFor(on, events), { kind: 'one' }, placeholders, on)
+    (draft, events) => writeInsert(partsFor(draft, events), { kind: 'one' }, draft)
   )
   const many = input.dynamic
     ? compileWrite(
       context.origin,
       [...accessSwitches, ...varying],
-      (placeholders, on, events) => writeInsert(partsFor(on, events), { kind: 'json' }, placeholders, on)
+      (draft, events) => writeInsert(partsFor(draft, events), { kind: 'json' }, draft)
     )
     : one
 
@@ -84,9 +84,9 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
       const { statement, values } = many(scope, { row, rows: rowsAsJson(read.rows, input), count })
       return { statement, values, resultKind: 'records' }
     }
-    const on = new Set([...accessSwitches, ...varying].filter((each) => each(scope, { row, rows: '', count: 0 })))
     const { statement, values } = writeOnce(
-      (placeholders) => writeInsert(partsFor(on, scope.events === true), rows, placeholders, on),
+      [...accessSwitches, ...varying],
+      (draft) => writeInsert(partsFor(draft, scope.events === true), rows, draft),
       scope,
       { row, rows: '', count }
     )

@@ -3,7 +3,7 @@ import { type Column, tenantColumn } from '../database/catalogue.js'
 import type { Withheld } from './context.js'
 import { returnMade, tableEvents, upsertKind } from './entity-events.js'
 import { rowConditions, tenantPlaceholder, where } from './filter.js'
-import { type Binder, castType, columnOf, type Placeholders, quote, type Switch, tableName } from './sql.js'
+import { type Binder, castType, columnOf, type Draft, quote, type Switch, tableName } from './sql.js'
 import { type Form, selectWritten, tenantKeys, type Write, type Written } from './write.js'
 import type { InputRow, WriteInput } from './write-input.js'
 
@@ -45,15 +45,15 @@ export interface RowGroup {
 }
 
 /** Writes the statement for the columns whose switches are on. */
-export function writeInsert (parts: InsertParts, rows: Rows, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+export function writeInsert (parts: InsertParts, rows: Rows, draft: Draft): string {
   const { written: { table, catalogue }, input, conflict } = parts
   const given = input.columns.flatMap(({ column }, index) =>
-    input.always.has(column.name) || on.has(parts.switches[index]!) ? [{ column, index }] : []
+    input.always.has(column.name) || draft.has(parts.switches[index]!) ? [{ column, index }] : []
   )
-  const alias = placeholders.alias()
+  const alias = draft.alias()
   const writes = rows.kind === 'groups'
-    ? rows.groups.map((group) => groupWrite(parts, group, given, alias, placeholders))
-    : [{ text: insertText(parts, rows, given, alias, placeholders) }]
+    ? rows.groups.map((group) => groupWrite(parts, group, given, alias, draft))
+    : [{ text: insertText(parts, rows, given, alias, draft) }]
 
   const names = new Set([
     ...parts.fixed.map(({ column }) => column.name),
@@ -65,19 +65,19 @@ export function writeInsert (parts: InsertParts, rows: Rows, placeholders: Place
   )
   const form: Form = rows.kind === 'one'
     ? { kind: 'record', unique: true }
-    : { kind: 'records', ...(conflict !== undefined && { expected: placeholders.add(bindCount, 'bigint') }) }
+    : { kind: 'records', ...(conflict !== undefined && { expected: draft.add(bindCount, 'bigint') }) }
   return selectWritten(
     writes,
     alias,
     { ...parts.written, keys },
     form,
-    placeholders,
+    draft,
     parts.events && {
       part: tableEvents(
         table,
         parts.events.withheld,
-        conflict === undefined ? 'created' : upsertKind(table, catalogue, conflict, placeholders),
-        placeholders
+        conflict === undefined ? 'created' : upsertKind(table, catalogue, conflict, draft),
+        draft
       ),
       returning: conflict === undefined ? '' : returnMade(table, alias)
     }
@@ -85,20 +85,20 @@ export function writeInsert (parts: InsertParts, rows: Rows, placeholders: Place
 }
 
 /** `insert ...` without `returning`. */
-function insertText (parts: InsertParts, rows: Source, all: readonly GivenColumn[], alias: string, placeholders: Placeholders): string {
+function insertText (parts: InsertParts, rows: Source, all: readonly GivenColumn[], alias: string, draft: Draft): string {
   const { written: { table, catalogue }, input, fixed, conflict } = parts
   const given = all.filter(({ column }) => !fixed.some((each) => each.column === column))
   const columns = [
-    ...(table.tenantScoped ? [{ name: tenantColumn, value: tenantPlaceholder(table, placeholders) }] : []),
-    ...fixed.map(({ column, bind }) => ({ name: column.name, value: placeholders.add(bind, column.type) }))
+    ...(table.tenantScoped ? [{ name: tenantColumn, value: tenantPlaceholder(table, draft) }] : []),
+    ...fixed.map(({ column, bind }) => ({ name: column.name, value: draft.add(bind, column.type) }))
   ]
   const names = [...columns.map(({ name }) => name), ...given.map(({ column }) => column.name)]
-  const source = sourceOf(columns.map(({ value }) => value), given, rows, placeholders)
+  const source = sourceOf(columns.map(({ value }) => value), given, rows, draft)
   // A list of columns cannot be empty; any column works if each row takes its default.
   const target = names.length > 0 ? names : rows.kind === 'one' ? [] : [input.columns[0]!.column.name]
   const list = target.length === 0 ? '' : ` (${target.map(quote).join(', ')})`
   return `insert into ${tableName(catalogue.schema, table)} as ${alias}${list} ${source}${
-    conflict === undefined ? '' : onConflict(parts, conflict, names, alias, placeholders)
+    conflict === undefined ? '' : onConflict(parts, conflict, names, alias, draft)
   }`
 }
 
@@ -107,12 +107,12 @@ function groupWrite (
   { rows, json, places }: RowGroup,
   all: readonly GivenColumn[],
   alias: string,
-  placeholders: Placeholders
+  draft: Draft
 ): Write {
   const [first] = rows
   const given = all.filter(({ index }) => first?.json[index] !== undefined)
   const source: Source = given.length === 0 ? { kind: 'each', rows } : { kind: 'json', bind: () => json }
-  return { text: insertText(parts, source, given, alias, placeholders), places: placeholders.add(() => places, 'integer[]') }
+  return { text: insertText(parts, source, given, alias, draft), places: draft.add(() => places, 'integer[]') }
 }
 
 const bindCount: Binder = (_scope, input) => input.count
@@ -126,28 +126,28 @@ interface GivenColumn {
   readonly index: number
 }
 
-function sourceOf (leading: readonly string[], given: readonly GivenColumn[], rows: Source, placeholders: Placeholders): string {
+function sourceOf (leading: readonly string[], given: readonly GivenColumn[], rows: Source, draft: Draft): string {
   switch (rows.kind) {
     case 'one': {
-      const values = [...leading, ...given.map(({ column, index }) => placeholders.add(rowBinder(index), column.type))]
+      const values = [...leading, ...given.map(({ column, index }) => draft.add(rowBinder(index), column.type))]
       return values.length === 0 ? 'default values' : `values (${values.join(', ')})`
     }
     case 'json': {
       const definition = given.map(({ column }) => `${quote(column.name)} ${castType(column.type)}`).join(', ')
       const values = [...leading, ...given.map(({ column }) => columnOf('x', column.name))]
-      const json = placeholders.add(rows.bind ?? bindRows, 'json')
+      const json = draft.add(rows.bind ?? bindRows, 'json')
       return given.length === 0
         ? `select ${values.join(', ')} from json_array_elements(${json})`
         : `select ${values.join(', ')} from json_to_recordset(${json}) as x(${definition})`
     }
     case 'each':
-      return `values ${rows.rows.map((row) => tuple(leading, given, row, placeholders)).join(', ')}`
+      return `values ${rows.rows.map((row) => tuple(leading, given, row, draft)).join(', ')}`
   }
 }
 
-function tuple (leading: readonly string[], given: readonly GivenColumn[], { bound }: InputRow, placeholders: Placeholders): string {
+function tuple (leading: readonly string[], given: readonly GivenColumn[], { bound }: InputRow, draft: Draft): string {
   const values = given.map(({ column, index }) =>
-    bound[index] === undefined ? 'default' : placeholders.add(() => bound[index], column.type)
+    bound[index] === undefined ? 'default' : draft.add(() => bound[index], column.type)
   )
   return `(${[...leading, ...values].join(', ') || 'default'})`
 }
@@ -169,10 +169,10 @@ function onConflict (
   conflict: readonly string[],
   names: readonly string[],
   alias: string,
-  placeholders: Placeholders
+  draft: Draft
 ): string {
   const changed = names.filter((name) => !conflict.includes(name) && !(table.tenantScoped && name === tenantColumn))
   // Without an update, PostgreSQL would return no row.
   const set = (changed.length > 0 ? changed : conflict.slice(0, 1)).map((name) => `${quote(name)} = excluded.${quote(name)}`)
-  return ` on conflict (${conflict.map(quote).join(', ')}) do update set ${set.join(', ')}${where(rowConditions(table, alias, placeholders))}`
+  return ` on conflict (${conflict.map(quote).join(', ')}) do update set ${set.join(', ')}${where(rowConditions(table, alias, draft))}`
 }

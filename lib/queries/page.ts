@@ -6,7 +6,7 @@ import { pointerTo } from '../schema/faults.js'
 import type { Query } from '../schema/query.js'
 import type { QueryContext } from './context.js'
 import { refuse, requestPath } from './request-value.js'
-import type { Placeholders, Switch } from './sql.js'
+import type { Draft, Switch } from './sql.js'
 
 /**
  * Page sizes with a statement of their own for the start of the list; the list's own size has one for later pages too. PostgreSQL
@@ -66,16 +66,16 @@ export function compilePage (query: Pick<Query, 'limit' | 'offset'>, pointer: st
 }
 
 /** Writes the page: its limit as a literal or a placeholder, and the offset unless the page starts the list. */
-export function writePagination (page: Page, literal: number | undefined, placeholders: Placeholders, on: ReadonlySet<Switch>): PageSql {
-  if (literal !== undefined && on.has(page.starts)) {
+export function writePagination (page: Page, literal: number | undefined, draft: Draft): PageSql {
+  if (literal !== undefined && draft.has(page.starts)) {
     return {
       clause: ` limit ${literal}`,
       pagination: `',"pagination":{"limit":${literal},"offset":0,"total":'`,
       total: (count) => `case when count(*) < ${literal} then count(*) else (${count}) end`
     }
   }
-  const limit = literal ?? placeholders.add(page.limit, 'bigint')
-  const offset = placeholders.add(page.offset, 'bigint')
+  const limit = literal ?? draft.add(page.limit, 'bigint')
+  const offset = draft.add(page.offset, 'bigint')
   return {
     clause: ` limit ${limit} offset ${offset}`,
     pagination: `',"pagination":{"limit":', ${limit}, ',"offset":', ${offset}, ',"total":'`,

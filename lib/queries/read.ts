@@ -6,7 +6,7 @@ import { type CompiledFilters, rowConditions, where, writeConditions } from './f
 import { groupBy, type GroupOrder } from './groups.js'
 import type { RowOrder } from './order.js'
 import { type Page, writePagination } from './page.js'
-import { boundedRowText, boundedText, type Placeholders, type Switch, tableName } from './sql.js'
+import { boundedRowText, boundedText, type Draft, tableName } from './sql.js'
 
 /** The parts of a statement that reads rows. */
 export interface ReadParts {
@@ -15,7 +15,7 @@ export interface ReadParts {
   readonly filters: CompiledFilters
   /** All members: excluded fields do not change which records an inner embed omits. */
   readonly full: Selection
-  readonly selection: (on: ReadonlySet<Switch>) => Selection
+  readonly selection: (draft: Draft) => Selection
   readonly order: (alias: string) => string
   /** The maximum rows of an embed (`embedLimitOf`). */
   readonly embedLimit: number | undefined
@@ -28,21 +28,15 @@ export interface CursorPage {
   /** As SQL: a number from 1. */
   readonly limit: string
   /** The conditions of each part of the following rows; one part without conditions at the start of the list. */
-  readonly after: ReadonlyArray<(alias: string, placeholders: Placeholders) => string[]>
+  readonly after: ReadonlyArray<(alias: string, draft: Draft) => string[]>
 }
 
 /** `{"data":[...],"pagination":{...}}` of the matching rows. */
-export function writePage (
-  parts: ReadParts,
-  page: Page,
-  literal: number | undefined,
-  placeholders: Placeholders,
-  on: ReadonlySet<Switch>
-): string {
-  const { clause, pagination, total } = writePagination(page, literal, placeholders, on)
-  const rows = rowsOf(parts, clause, placeholders, on)
-  const counted = placeholders.alias()
-  const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, placeholders, on))}`
+export function writePage (parts: ReadParts, page: Page, literal: number | undefined, draft: Draft): string {
+  const { clause, pagination, total } = writePagination(page, literal, draft)
+  const rows = rowsOf(parts, clause, draft)
+  const counted = draft.alias()
+  const count = `select count(*) from ${tableName(parts.schema, parts.table)} ${counted}${where(conditionsOf(parts, counted, draft))}`
   return boundedText(
     `select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${total(count)}, '}}') from (${rows}) r`
   )
@@ -52,12 +46,12 @@ export function writePage (
  * `{"data":[...],"pagination":{"limit":...,"next":` of the rows after a position, and a line break. If more rows follow, the
  * values of the order's columns in the last row come next. `finishPage` completes the text.
  */
-export function writeCursorPage (parts: ReadParts, page: CursorPage, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+export function writeCursorPage (parts: ReadParts, page: CursorPage, draft: Draft): string {
   const { schema, table, embedLimit } = parts
-  return writeAfter(page, placeholders, {
+  return writeAfter(page, draft, {
     rows: (alias, after) =>
-      `${tableName(schema, table)} ${alias}${where([...conditionsOf(parts, alias, placeholders, on), ...after])}`,
-    record: (alias) => selectList(parts.selection(on), alias, { schema, placeholders, embedLimit, on }),
+      `${tableName(schema, table)} ${alias}${where([...conditionsOf(parts, alias, draft), ...after])}`,
+    record: (alias) => selectList(parts.selection(draft), alias, { schema, draft, embedLimit }),
     json: 'r.*'
   })
 }
@@ -73,22 +67,18 @@ interface CursorRows {
 }
 
 /** A cursor page of any rows: see `writeCursorPage` for its text. */
-export function writeAfter (
-  { order, limit, after }: CursorPage,
-  placeholders: Placeholders,
-  { rows: rowsFrom, record, json }: CursorRows
-): string {
+export function writeAfter ({ order, limit, after }: CursorPage, draft: Draft, { rows: rowsFrom, record, json }: CursorRows): string {
   const one = `${limit} + 1`
   const found = after.map((conditions) => {
-    const alias = placeholders.alias()
-    return `select ${alias}.* from ${rowsFrom(alias, conditions(alias, placeholders))}${order.write(alias)} limit ${one}`
+    const alias = draft.alias()
+    return `select ${alias}.* from ${rowsFrom(alias, conditions(alias, draft))}${order.write(alias)} limit ${one}`
   })
-  const merged = placeholders.alias()
+  const merged = draft.alias()
   // The parts are in the order of their rows, but PostgreSQL guarantees that order only with an `order by`.
   const rows = found.length === 1
     ? found[0]
     : `select * from (${found.map((text) => `(${text})`).join(' union all ')}) ${merged}${order.write(merged)} limit ${one}`
-  const alias = placeholders.alias()
+  const alias = draft.alias()
   const records = `select ${record(alias)} from p ${alias} limit ${limit}`
   const values = order.keys.map(({ operand }) => `${operand.write(alias)}::text`).join(', ')
   const next =
@@ -99,26 +89,20 @@ export function writeAfter (
 }
 
 /** One record: the first in the order. */
-export function writeRecord (parts: ReadParts, unique: boolean, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  return boundedRowText(`select row_to_json(r.*)::text from (${rowsOf(parts, unique ? '' : ' limit 1', placeholders, on)}) r`)
+export function writeRecord (parts: ReadParts, unique: boolean, draft: Draft): string {
+  return boundedRowText(`select row_to_json(r.*)::text from (${rowsOf(parts, unique ? '' : ' limit 1', draft)}) r`)
 }
 
 /** `{"data":[...]}` of all matching rows. */
-export function writeRecords (parts: ReadParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  return boundedText(`select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), '}') from (${rowsOf(parts, '', placeholders, on)}) r`)
+export function writeRecords (parts: ReadParts, draft: Draft): string {
+  return boundedText(`select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), '}') from (${rowsOf(parts, '', draft)}) r`)
 }
 
 /** As writePage, for groups. All groups are computed in any case, and only once: the total counts them. */
-export function writeGroupPage (
-  parts: GroupParts,
-  page: Page,
-  literal: number | undefined,
-  placeholders: Placeholders,
-  on: ReadonlySet<Switch>
-): string {
-  const { clause, pagination, total } = writePagination(page, literal, placeholders, on)
-  const groups = groupsOf(parts, placeholders, on)
-  const rows = `select g.* from g${parts.groupOrder(parts.selection(on), 'g')}${clause}`
+export function writeGroupPage (parts: GroupParts, page: Page, literal: number | undefined, draft: Draft): string {
+  const { clause, pagination, total } = writePagination(page, literal, draft)
+  const groups = groupsOf(parts, draft)
+  const rows = `select g.* from g${parts.groupOrder(parts.selection(draft), 'g')}${clause}`
   return boundedText(
     `with g as (${groups}) select concat('{"data":', coalesce(json_agg(r.*)::text, '[]'), ${pagination}, ${
       total('select count(*) from g')
@@ -127,41 +111,36 @@ export function writeGroupPage (
 }
 
 /** One group: the first in the order. */
-export function writeGroup (parts: GroupParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
-  const rows = `select g.* from (${groupsOf(parts, placeholders, on)}) g${parts.groupOrder(parts.selection(on), 'g')} limit 1`
+export function writeGroup (parts: GroupParts, draft: Draft): string {
+  const rows = `select g.* from (${groupsOf(parts, draft)}) g${parts.groupOrder(parts.selection(draft), 'g')} limit 1`
   return boundedRowText(`select row_to_json(r.*)::text from (${rows}) r`)
 }
 
-function groupsOf (parts: GroupParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+function groupsOf (parts: GroupParts, draft: Draft): string {
   const { schema, table, embedLimit } = parts
-  const selection = parts.selection(on)
-  const alias = placeholders.alias()
-  const rows = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, placeholders, on))}`
-  return `select ${selectList(selection, alias, { schema, placeholders, embedLimit, on })} ${rows}${groupBy(selection)}`
+  const selection = parts.selection(draft)
+  const alias = draft.alias()
+  const rows = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, draft))}`
+  return `select ${selectList(selection, alias, { schema, draft, embedLimit })} ${rows}${groupBy(selection)}`
 }
 
 /** The rows with their members. Embeds are computed outside the limit, so that skipped rows do not cost any. */
-function rowsOf (parts: ReadParts, limit: string, placeholders: Placeholders, on: ReadonlySet<Switch>): string {
+function rowsOf (parts: ReadParts, limit: string, draft: Draft): string {
   const { schema, table, order, embedLimit } = parts
-  const selection = parts.selection(on)
-  const alias = placeholders.alias()
-  const ordered = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, placeholders, on))}${order(alias)}${limit}`
+  const selection = parts.selection(draft)
+  const alias = draft.alias()
+  const ordered = `from ${tableName(schema, table)} ${alias}${where(conditionsOf(parts, alias, draft))}${order(alias)}${limit}`
   if (limit === '' || !hasEmbeds(selection)) {
-    return `select ${selectList(selection, alias, { schema, placeholders, embedLimit, on })} ${ordered}`
+    return `select ${selectList(selection, alias, { schema, draft, embedLimit })} ${ordered}`
   }
-  const outer = placeholders.alias()
-  return `select ${selectList(selection, outer, { schema, placeholders, embedLimit, on })} from (select ${alias}.* ${ordered}) ${outer}`
+  const outer = draft.alias()
+  return `select ${selectList(selection, outer, { schema, draft, embedLimit })} from (select ${alias}.* ${ordered}) ${outer}`
 }
 
-function conditionsOf (
-  { table, schema, filters, full, embedLimit }: Omit<ReadParts, 'order'>,
-  alias: string,
-  placeholders: Placeholders,
-  on: ReadonlySet<Switch>
-): string[] {
+function conditionsOf ({ table, schema, filters, full, embedLimit }: Omit<ReadParts, 'order'>, alias: string, draft: Draft): string[] {
   return [
-    ...rowConditions(table, alias, placeholders),
-    ...writeConditions(filters, alias, placeholders, on),
-    ...innerConditions(full, alias, { schema, placeholders, embedLimit, on })
+    ...rowConditions(table, alias, draft),
+    ...writeConditions(filters, alias, draft),
+    ...innerConditions(full, alias, { schema, draft, embedLimit })
   ]
 }

@@ -5,20 +5,20 @@
 import { type Table, tenantColumn } from '../database/catalogue.js'
 import { literal } from '../database/sql.js'
 import { keyColumns } from './row-key.js'
-import { columnOf, type Placeholders } from './sql.js'
+import { columnOf, type Draft } from './sql.js'
 
 /** `, f as (update ...)`; empty for a table without tenants or without a key. */
-export function markFiles (table: Table, placeholders: Placeholders): string {
+export function markFiles (table: Table, draft: Draft): string {
   const keys = keyColumns(table)
   if (!table.tenantScoped || keys.length === 0) return ''
-  const [row, file] = [placeholders.alias(), placeholders.alias()]
+  const [row, file] = [draft.alias(), draft.alias()]
   const id = keys.map((name) => `${columnOf(row, name)}::text`).join(" || ',' || ")
   return `, f as (${markWhere(file, `from w ${row}`, `${columnOf(row, tenantColumn)}::text`, literal(table.name), id)})`
 }
 
 /** As `markFiles`, for documents: `w` has their `tenant_id` and `id`. */
-export function markDocumentFiles (collection: string, placeholders: Placeholders): string {
-  const [row, file] = [placeholders.alias(), placeholders.alias()]
+export function markDocumentFiles (collection: string, draft: Draft): string {
+  const [row, file] = [draft.alias(), draft.alias()]
   return `, f as (${markWhere(file, `from w ${row}`, columnOf(row, tenantColumn), collection, columnOf(row, 'id'))})`
 }
 

@@ -34,7 +34,7 @@ export function compileSelect (subject: Subject): CompiledOperation | undefined 
   if (query.single === true || query.id !== undefined) {
     const unique = isOneRow(filters, table)
     return reading(
-      compileVariants(context.origin, switches, (placeholders, on) =>
+      compileVariants(context.origin, switches, (draft) =>
         writeRecord(
           unique
             ? {
@@ -43,8 +43,7 @@ export function compileSelect (subject: Subject): CompiledOperation | undefined 
               }
             : parts,
           unique,
-          placeholders,
-          on
+          draft
         )),
       'record',
       [...filters.references, ...embedUses.references]
@@ -55,12 +54,7 @@ export function compileSelect (subject: Subject): CompiledOperation | undefined 
   const withStart = [...switches, page.starts]
   if (!orders.chosen) {
     return reading(
-      compileVariants(
-        context.origin,
-        withStart,
-        (placeholders, on, literal) => writePage(parts, page, literal, placeholders, on),
-        numberChooser(page.literal)
-      ),
+      compileVariants(context.origin, withStart, (draft, literal) => writePage(parts, page, literal, draft), numberChooser(page.literal)),
       'page',
       references
     )
@@ -68,8 +62,8 @@ export function compileSelect (subject: Subject): CompiledOperation | undefined 
   const variants = compileVariants<OrderedPage>(
     context.origin,
     withStart,
-    (placeholders, on, chosen) =>
-      writePage({ ...parts, order: chosen?.order.write ?? parts.order }, page, chosen?.literal, placeholders, on),
+    (draft, chosen) =>
+      writePage({ ...parts, order: chosen?.order.write ?? parts.order }, page, chosen?.literal, draft),
     {
       choose: (scope: Scope) => ({ order: orders.choose(scope), literal: page.literal(scope) }),
       keyOf: ({ order, literal }) => `${order.id} ${literal ?? ''}`
@@ -109,16 +103,12 @@ function compileGroups (
   }
   const switches = [...accessSwitches, ...filters.switches]
   if (query.single === true) {
-    return reading(
-      compileVariants(context.origin, switches, (placeholders, on) => writeGroup(parts, placeholders, on)),
-      'record',
-      filters.references
-    )
+    return reading(compileVariants(context.origin, switches, (draft) => writeGroup(parts, draft)), 'record', filters.references)
   }
   const variants = compileVariants(
     context.origin,
     [...switches, page.starts],
-    (placeholders, on, literal) => writeGroupPage(parts, page, literal, placeholders, on),
+    (draft, literal) => writeGroupPage(parts, page, literal, draft),
     numberChooser(page.literal)
   )
   return reading(variants, 'page', [...filters.references, ...page.references])

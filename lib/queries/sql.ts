@@ -1,4 +1,4 @@
-/** The text of one statement: its names, its placeholders, its variants, and the limit of its result. */
+/** The text of one statement: its draft, its names, its variants, and the limit of its result. */
 import { createHash } from 'node:crypto'
 import type { Table } from '../database/catalogue.js'
 import type { Statement } from '../database/engine.js'
@@ -22,11 +22,24 @@ export const noInput: Input = Object.freeze({ row: Object.freeze([]), rows: '[]'
 /** Gives the value of one placeholder; throws the errors of `CompiledQuery.bind`. */
 export type Binder = (scope: Scope, input: Input) => unknown
 
-/** Collects the placeholders of a statement. The same binder with the same type always has the same placeholder. */
-export class Placeholders {
+/** Decides whether a request includes a part of the statement. */
+export type Switch = (scope: Scope, input: Input) => boolean
+
+/** A statement that is being written. The same binder with the same type always has the same placeholder. */
+export class Draft {
   readonly binders: Binder[] = []
+  readonly #on: ReadonlySet<Switch>
   readonly #known = new Map<Binder, Map<string, string>>()
   #aliases = 0
+
+  constructor (on: Iterable<Switch>) {
+    this.#on = new Set(on)
+  }
+
+  /** Whether the request includes the part. */
+  has (part: Switch): boolean {
+    return this.#on.has(part)
+  }
 
   /** The placeholder of a value, cast to its type, so that PostgreSQL does not infer another type and indexes apply. */
   add (binder: Binder, type: string): string {
@@ -59,11 +72,8 @@ export const bindTenant: Binder = (scope) => {
  */
 export const maxVariants = 64
 
-/** Decides whether a request includes a part of the statement. */
-export type Switch = (scope: Scope, input: Input) => boolean
-
-/** Writes the text with the parts whose switches are on, and with the choice, if there is one. */
-export type Writer<Choice = number> = (placeholders: Placeholders, on: ReadonlySet<Switch>, chosen: Choice | undefined) => string
+/** Writes the text of the draft, with the choice, if there is one. */
+export type Writer<Choice = number> = (draft: Draft, chosen: Choice | undefined) => string
 
 /** A request's choice in a text, besides its switches. */
 export interface Chooser<Choice> {
@@ -98,7 +108,7 @@ export function compileVariants<Choice = number> (
   chooser?: Chooser<Choice>
 ): (scope: Scope, input: Input) => Bound {
   if (switches.length === 0 && chooser === undefined) {
-    const { statement, binders } = writeVariant(write, new Set(), undefined, origin)
+    const { statement, binders } = writeVariant(write, [], undefined, origin)
     return (scope, input) => ({ statement, values: bindAll(binders, scope, input) })
   }
   const named = new Map<string, Variant>()
@@ -109,7 +119,7 @@ export function compileVariants<Choice = number> (
     for (let index = 0; index < switches.length; index++) key += switches[index]!(scope, input) ? '+' : '-'
     let variant = named.get(key) ?? unnamed.get(key)
     if (variant === undefined) {
-      const on = new Set(switches.filter((each) => each(scope, input)))
+      const on = switches.filter((each) => each(scope, input))
       variant = writeVariant(write, on, chosen, named.size < maxVariants ? origin : null)
       if (variant.statement.name === undefined && unnamed.size === maxVariants) unnamed.clear()
       const held = variant.statement.name === undefined ? unnamed : named
@@ -120,8 +130,8 @@ export function compileVariants<Choice = number> (
 }
 
 /** A statement without a name, because each request writes its own. */
-export function writeOnce (write: Writer, scope: Scope, input: Input): Bound {
-  const { statement, binders } = writeVariant(write, new Set(), undefined, null)
+export function writeOnce (switches: readonly Switch[], write: Writer, scope: Scope, input: Input): Bound {
+  const { statement, binders } = writeVariant(write, switches.filter((each) => each(scope, input)), undefined, null)
   return { statement, values: bindAll(binders, scope, input) }
 }
 
@@ -134,11 +144,11 @@ function statementName (text: string, origin: Origin): string {
 }
 
 /** With a null `origin` the statement has no name. */
-function writeVariant<Choice> (write: Writer<Choice>, on: ReadonlySet<Switch>, chosen: Choice | undefined, origin: Origin | null): Variant {
-  const placeholders = new Placeholders()
-  const text = write(placeholders, on, chosen)
+function writeVariant<Choice> (write: Writer<Choice>, on: readonly Switch[], chosen: Choice | undefined, origin: Origin | null): Variant {
+  const draft = new Draft(on)
+  const text = write(draft, chosen)
   const statement = origin === null ? { text } : { text, name: statementName(text, origin) }
-  return { statement: Object.freeze(statement), binders: placeholders.binders }
+  return { statement: Object.freeze(statement), binders: draft.binders }
 }
 
 function bindAll (binders: readonly Binder[], scope: Scope, input: Input): unknown[] {

@@ -8,7 +8,7 @@ import { hasField, isEmbed, namesOf, type Selection, tablesOf, withoutFields } f
 import { type CompiledFilters, compileFilters } from './filter.js'
 import { withKey } from './row-key.js'
 import { compileSelection } from './selection.js'
-import type { Switch } from './sql.js'
+import type { Draft, Switch } from './sql.js'
 import { withoutWithheld } from './withheld.js'
 
 /** A query's table with the parts that do not depend on the operation. */
@@ -26,7 +26,7 @@ export interface Subject {
   /** On if the caller has full access; empty if no member is excluded. */
   readonly accessSwitches: readonly Switch[]
   /** The members of a record for the switches of a request. */
-  readonly selection: (on: ReadonlySet<Switch>) => Selection
+  readonly selection: (draft: Draft) => Selection
   readonly filters: CompiledFilters
   /** The uses of all members' embeds. */
   readonly embedUses: EmbedUses
@@ -59,7 +59,7 @@ export function compileSubject (query: Query, table: Table, pointer: string, con
     full,
     reduced,
     accessSwitches: isReduced ? [hasFullAccess] : [],
-    selection: (on) => on.has(hasFullAccess) ? full : reduced,
+    selection: (draft) => draft.has(hasFullAccess) ? full : reduced,
     filters,
     embedUses: embedUses(full),
     tenantScoped: tablesOf(full).some((each) => each.tenantScoped)

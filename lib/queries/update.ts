@@ -11,7 +11,7 @@ import type { CompiledOperation } from './operation.js'
 import { writeRecord, writeRecords } from './read.js'
 import { markFiles } from './row-files.js'
 import { isOneRow, isUnique } from './row-key.js'
-import { noInput, type Placeholders, quote, type Switch, tableName } from './sql.js'
+import { type Draft, noInput, quote, type Switch, tableName } from './sql.js'
 import type { Subject } from './subject.js'
 import { type Form, selectWritten, tenantKeys, type Written } from './write.js'
 import { compileInput, type WriteInput } from './write-input.js'
@@ -27,18 +27,14 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
   const unique = isOneRow(filters, table)
   const one = unique || query.single === true
   const embedLimit = embedLimitOf(context.origin)
-  const variants = compileWrite(context.origin, [...accessSwitches, ...filters.switches, ...varying], (placeholders, on, events) => {
-    const written = { table, catalogue: context.catalogue, selection: selection(on), embedLimit }
+  const variants = compileWrite(context.origin, [...accessSwitches, ...filters.switches, ...varying], (draft, events) => {
+    const written = { table, catalogue: context.catalogue, selection: selection(draft), embedLimit }
     const form = one ? { kind: 'record', unique } as const : { kind: 'records' } as const
-    const text = writeUpdate(
-      { written, input, switches, filters, form, ...events && { events: { withheld: context.withheld } } },
-      placeholders,
-      on
-    )
+    const text = writeUpdate({ written, input, switches, filters, form, ...events && { events: { withheld: context.withheld } } }, draft)
     if (text !== undefined) return text
     // Without columns to set, the rows are returned unchanged.
     const parts = { table, schema: context.catalogue.schema, filters, full, selection, order: () => '', embedLimit }
-    return one ? writeRecord(parts, unique, placeholders, on) : writeRecords(parts, placeholders, on)
+    return one ? writeRecord(parts, unique, draft) : writeRecords(parts, draft)
   })
   const resultKind = one ? 'record' : 'records'
   return {
@@ -75,15 +71,10 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
   const variants = compileWrite(
     context.origin,
     soft && allowHard ? [...filters.switches, isSoft] : filters.switches,
-    (placeholders, on, events) => {
-      const isHard = soft && allowHard && !on.has(isSoft)
+    (draft, events) => {
+      const isHard = soft && allowHard && !draft.has(isSoft)
       const parts = { written: { table, catalogue: context.catalogue }, filters, ...events && { events: { withheld: context.withheld } } }
-      return writeDelete(
-        parts,
-        { soft: soft && !isHard, withFiles: context.deletesFiles === true, withDeleted: isHard, unique },
-        placeholders,
-        on
-      )
+      return writeDelete(parts, { soft: soft && !isHard, withFiles: context.deletesFiles === true, withDeleted: isHard, unique }, draft)
     }
   )
   return {
@@ -139,19 +130,19 @@ export interface UpdateParts {
 }
 
 /** Writes the statement for the columns whose switches are on; undefined if there are none. */
-function writeUpdate (parts: UpdateParts, placeholders: Placeholders, on: ReadonlySet<Switch>): string | undefined {
+function writeUpdate (parts: UpdateParts, draft: Draft): string | undefined {
   const { written: { table, catalogue }, input, switches } = parts
   const given = input.columns.flatMap(({ column }, index) =>
-    input.always.has(column.name) || on.has(switches[index]!) ? [{ column, index }] : []
+    input.always.has(column.name) || draft.has(switches[index]!) ? [{ column, index }] : []
   )
   if (given.length === 0) return undefined
-  const alias = placeholders.alias()
-  const set = given.map(({ column, index }) => `${quote(column.name)} = ${placeholders.add(rowBinder(index), column.type)}`)
-  const conditions = conditionsOf(parts, alias, placeholders, on)
+  const alias = draft.alias()
+  const set = given.map(({ column, index }) => `${quote(column.name)} = ${draft.add(rowBinder(index), column.type)}`)
+  const conditions = conditionsOf(parts, alias, draft)
   const update = `update ${tableName(catalogue.schema, table)} ${alias} set ${set.join(', ')}${where(conditions)}`
   const keys = tenantKeys(table, catalogue).filter((key) => key.columns.some((name) => given.some(({ column }) => column.name === name)))
-  const events = parts.events && { part: tableEvents(table, parts.events.withheld, 'updated', placeholders), returning: '' }
-  return selectWritten([{ text: update }], alias, { ...parts.written, keys }, parts.form, placeholders, events)
+  const events = parts.events && { part: tableEvents(table, parts.events.withheld, 'updated', draft), returning: '' }
+  return selectWritten([{ text: update }], alias, { ...parts.written, keys }, parts.form, draft, events)
 }
 
 export type DeleteParts = Pick<UpdateParts, 'filters' | 'events'> & { readonly written: Pick<Written, 'table' | 'catalogue'> }
@@ -167,15 +158,10 @@ export interface DeleteForm {
 }
 
 /** Writes the statement that removes the rows, or marks them as deleted. */
-function writeDelete (
-  parts: DeleteParts,
-  { soft, withFiles, withDeleted, unique }: DeleteForm,
-  placeholders: Placeholders,
-  on: ReadonlySet<Switch>
-): string {
+function writeDelete (parts: DeleteParts, { soft, withFiles, withDeleted, unique }: DeleteForm, draft: Draft): string {
   const { table, catalogue } = parts.written
-  const alias = placeholders.alias()
-  const condition = where(conditionsOf(parts, alias, placeholders, on, withDeleted))
+  const alias = draft.alias()
+  const condition = where(conditionsOf(parts, alias, draft, withDeleted))
   const name = tableName(catalogue.schema, table)
   const [write, result] = soft
     ? [
@@ -183,10 +169,10 @@ function writeDelete (
       '{"success":true,"softDeleted":true}'
       ]
     : [`delete from ${name} ${alias}${condition}`, '{"success":true}']
-  const files = withFiles && !soft ? markFiles(table, placeholders) : ''
+  const files = withFiles && !soft ? markFiles(table, draft) : ''
   if (parts.events !== undefined) {
     return `with w as (${write} returning ${alias}.*)${
-      tableEvents(table, parts.events.withheld, 'deleted', placeholders)
+      tableEvents(table, parts.events.withheld, 'deleted', draft)
     }${files} select '${result}' from w limit 1`
   }
   if (files !== '') return `with w as (${write} returning ${alias}.*)${files} select '${result}' from w limit 1`
@@ -196,9 +182,8 @@ function writeDelete (
 function conditionsOf (
   { written, filters }: Pick<DeleteParts, 'written' | 'filters'>,
   alias: string,
-  placeholders: Placeholders,
-  on: ReadonlySet<Switch>,
+  draft: Draft,
   withDeleted = false
 ): string[] {
-  return [...rowConditions(written.table, alias, placeholders, { withDeleted }), ...writeConditions(filters, alias, placeholders, on)]
+  return [...rowConditions(written.table, alias, draft, { withDeleted }), ...writeConditions(filters, alias, draft)]
 }

@@ -1,9 +1,9 @@
 /** The common parts of all writes: references within the tenant, and the response from the written rows. */
 import { type Catalogue, type ForeignKey, type Table, tenantColumn } from '../database/catalogue.js'
-import { hasEmbeds, noSwitches, selectList } from './embed.js'
+import { hasEmbeds, selectList } from './embed.js'
 import type { Selection } from './field.js'
 import { tenantPlaceholder, where } from './filter.js'
-import { boundedRowText, boundedText, columnOf, freeName, type Placeholders, quote, tableName } from './sql.js'
+import { boundedRowText, boundedText, columnOf, type Draft, freeName, quote, tableName } from './sql.js'
 
 /** The rows that a write returns. */
 export interface Written {
@@ -43,18 +43,18 @@ export function selectWritten (
   alias: string,
   written: Written,
   form: Form,
-  placeholders: Placeholders,
+  draft: Draft,
   events?: WrittenEvents
 ): string {
   const { table, catalogue, selection, keys, embedLimit } = written
-  const rendering = { schema: catalogue.schema, placeholders, embedLimit, on: noSwitches }
+  const rendering = { schema: catalogue.schema, draft, embedLimit }
   const [only] = writes
   const plain = only?.places === undefined && keys.length === 0 && !hasEmbeds(selection) && events === undefined
   const returning = plain ? selectList(selection, alias, rendering) || 'null' : `${alias}.*${events?.returning ?? ''}`
-  const w = placeholders.alias()
+  const w = draft.alias()
   const rows = plain
     ? 'w'
-    : `(select ${selectList(selection, w, rendering)} from w ${w}${where(referencesOwnTenant(keys, table, catalogue, 'w', w, placeholders))})`
+    : `(select ${selectList(selection, w, rendering)} from w ${w}${where(referencesOwnTenant(keys, table, catalogue, 'w', w, draft))})`
   const record = plain && selection.fields.length === 0 ? "'{}'::json" : 'row_to_json(r.*)'
   return `with ${writtenRows(writes, returning, table)}${events?.part ?? ''} ${selectResult(rows, record, form)}`
 }
@@ -100,14 +100,14 @@ function referencesOwnTenant (
   catalogue: Catalogue,
   written: string,
   alias: string,
-  placeholders: Placeholders
+  draft: Draft
 ): string[] {
   return keys.map((key) => {
     const referenced = catalogue.tables.get(key.referencedTable)!
-    const inner = placeholders.alias()
+    const inner = draft.alias()
     const equal = key.columns.map((column, index) => `${columnOf(inner, key.referencedColumns[index]!)} = ${columnOf(alias, column)}`)
       .join(' and ')
-    const tenant = `${columnOf(inner, tenantColumn)} = ${tenantPlaceholder(referenced, placeholders)}`
+    const tenant = `${columnOf(inner, tenantColumn)} = ${tenantPlaceholder(referenced, draft)}`
     const allowed = [
       ...key.columns.map((column) => `${columnOf(alias, column)} is null`),
       `exists (select from ${tableName(catalogue.schema, referenced)} ${inner} where ${equal} and ${tenant})`,
