@@ -28,9 +28,6 @@ const heldPerFree = 4 // a single tenant can have four fifths of the places
 const maxKept = 10_000 // idle accounts; creating one again is the slowest part here
 
 export class FairSemaphore<Key extends string = TenantRef> {
-  private readonly max: number
-  private readonly timeoutMs: number
-  private readonly keepsFree: boolean
   private readonly accounts = new Map<string, Account<Key>>()
   /** Waiting accounts, in the order of their turns. */
   private readonly turns = new Set<Account<Key>>()
@@ -41,11 +38,7 @@ export class FairSemaphore<Key extends string = TenantRef> {
    * `max`: places; `timeoutMs`: the longest wait for one; `keepsFree`: some stay free for others, for places that are held for long.
    * Otherwise the turns alone are fair.
    */
-  constructor (max: number, timeoutMs: number, keepsFree = true) {
-    this.max = max
-    this.timeoutMs = timeoutMs
-    this.keepsFree = keepsFree
-  }
+  constructor (private readonly max: number, private readonly timeoutMs: number, private readonly keepsFree = true) {}
 
   get waiting (): number {
     return this.waiters

@@ -111,11 +111,8 @@ export function fullTextOf (error: Error): string | undefined {
 
 /** The database refused a value, with this SQLSTATE. */
 export class DatabaseRefusal extends Error {
-  readonly state: string
-
-  constructor (message: string, state: string) {
+  constructor (message: string, readonly state: string) {
     super(message)
-    this.state = state
   }
 }
 

@@ -22,20 +22,20 @@ export interface DialectOptions {
 }
 
 export function createDialect (options: DialectOptions): Dialect {
+  return dialectOf(() => new PoolDriver(options))
+}
+
+function dialectOf (createDriver: () => Driver): Dialect {
   return {
     createAdapter: () => new PostgresAdapter(),
-    createDriver: () => new PoolDriver(options),
+    createDriver,
     createIntrospector: (db) => new PostgresIntrospector(db),
     createQueryCompiler: () => new PostgresQueryCompiler()
   }
 }
 
 class PoolDriver implements Driver {
-  private readonly options: DialectOptions
-
-  constructor (options: DialectOptions) {
-    this.options = options
-  }
+  constructor (private readonly options: DialectOptions) {}
 
   async acquireConnection (): Promise<PoolConnection> {
     return new PoolConnection(await this.options.acquire(), this.options)
@@ -63,16 +63,11 @@ class PoolDriver implements Driver {
 }
 
 class PoolConnection implements DatabaseConnection {
-  readonly client: PoolClient
-  private readonly options: DialectOptions
   private inTransaction = false
   /** Its session has lost its settings. */
   isLost = false
 
-  constructor (client: PoolClient, options: DialectOptions) {
-    this.client = client
-    this.options = options
-  }
+  constructor (readonly client: PoolClient, private readonly options: DialectOptions) {}
 
   async begin (text: string): Promise<void> {
     await this.run([{ text, values: [] }, ...this.options.preludes(serverRef), { text: 'select', values: [] }])
@@ -108,27 +103,16 @@ class PoolConnection implements DatabaseConnection {
 
 /** Runs the work in the session's transaction. The work must neither commit nor roll back. */
 export async function withinSession<T> (session: Session, work: (transaction: Transaction<SystemTables>) => Promise<T>): Promise<T> {
-  const db = new Kysely<SystemTables>({
-    dialect: {
-      createAdapter: () => new PostgresAdapter(),
-      createDriver: () => new SessionDriver(session),
-      createIntrospector: (kysely) => new PostgresIntrospector(kysely),
-      createQueryCompiler: () => new PostgresQueryCompiler()
-    }
-  })
+  const db = new Kysely<SystemTables>({ dialect: dialectOf(() => new SessionDriver(session)) })
   return await db.transaction().execute(work)
 }
 
 /** The session begins and ends the transaction itself. */
 class SessionDriver implements Driver {
-  readonly #connection: DatabaseConnection
-
-  constructor (session: Session) {
-    this.#connection = new SessionConnection(session)
-  }
+  constructor (private readonly session: Session) {}
 
   async acquireConnection (): Promise<DatabaseConnection> {
-    return this.#connection
+    return new SessionConnection(this.session)
   }
 
   async releaseConnection (): Promise<void> {}
@@ -140,14 +124,10 @@ class SessionDriver implements Driver {
 }
 
 class SessionConnection implements DatabaseConnection {
-  readonly #session: Session
-
-  constructor (session: Session) {
-    this.#session = session
-  }
+  constructor (private readonly session: Session) {}
 
   async executeQuery<Row> ({ sql, parameters }: CompiledQuery): Promise<QueryResult<Row>> {
-    const rows = await this.#session.rows({ text: sql }, parameters)
+    const rows = await this.session.rows({ text: sql }, parameters)
     // kysely wrote the statement and knows the type of its rows.
     return { rows: rows as Row[] }
   }

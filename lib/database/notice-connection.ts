@@ -136,7 +136,6 @@ class NoticesLost extends Error {}
 class NoticeSession {
   /** Resolves with the reason when the connection is lost or closed. */
   readonly lost: Promise<Error>
-  private readonly options: NoticeSessionOptions
   private readonly socket = new Socket()
   private readonly client: pg.Client
   private readonly ended = new AbortController()
@@ -145,8 +144,7 @@ class NoticeSession {
   private listening = false
   private probes = 0
 
-  constructor (options: NoticeSessionOptions) {
-    this.options = options
+  constructor (private readonly options: NoticeSessionOptions) {
     this.lost = new Promise((resolve) => {
       this.lose = resolve
     })

@@ -19,15 +19,11 @@ export interface ResultStream {
 
 /** Reads large results in turns, because the driver makes one string of a large value. The bytes of smaller results are only counted. */
 export class ResultReader {
-  readonly #stream: ResultStream
-  readonly #yielderOf: () => Yielder
   #bytes = 0
   #yielder: Yielder | null = null
 
   /** Reads later large results of the stream in turns. `yielderOf()` is called once for each of them. */
-  constructor (stream: ResultStream, yielderOf: () => Yielder) {
-    this.#stream = stream
-    this.#yielderOf = yielderOf
+  constructor (private readonly stream: ResultStream, private readonly yielderOf: () => Yielder) {
     for (const listener of stream.listeners('data') as Listener[]) {
       stream.removeListener('data', listener)
       const messages = new WholeMessages((bytes) => listener.call(stream, bytes))
@@ -46,17 +42,17 @@ export class ResultReader {
   }
 
   #read (messages: WholeMessages, chunk: Buffer): void {
-    const yielder = this.#yielder ??= this.#yielderOf()
+    const yielder = this.#yielder ??= this.yielderOf()
     const read = () => {
       messages.add(chunk)
       yielder.done(copies * chunk.length)
     }
     if (!yielder.shouldYield()) return read()
-    this.#stream.pause()
+    this.stream.pause()
     yielder.yield().then(() => {
-      if (this.#stream.destroyed) return
+      if (this.stream.destroyed) return
       read()
-      this.#stream.resume()
+      this.stream.resume()
     }, () => {})
   }
 }
@@ -92,7 +88,6 @@ const largest = 67_108_864 // bytes; the memory of a larger message is not reser
  * message each time. The garbage collections of these buffers would delay other requests. It must begin between two messages.
  */
 export class WholeMessages {
-  readonly #deliver: (bytes: Buffer) => void
   /** Bytes of the current message that are still to come, if it is not collected. */
   #left = 0
   /** The first bytes of a header. */
@@ -101,9 +96,7 @@ export class WholeMessages {
   #filled = 0
 
   /** `deliver` gets all bytes in order. */
-  constructor (deliver: (bytes: Buffer) => void) {
-    this.#deliver = deliver
-  }
+  constructor (private readonly deliver: (bytes: Buffer) => void) {}
 
   add (chunk: Buffer): void {
     let bytes = chunk
@@ -123,7 +116,7 @@ export class WholeMessages {
     this.#filled += used
     if (this.#filled === whole.length) {
       this.#whole = null
-      this.#deliver(whole)
+      this.deliver(whole)
     }
     return used
   }
@@ -138,8 +131,8 @@ export class WholeMessages {
       offset += size
     }
     this.#left = Math.max(0, offset - bytes.length)
-    if (offset >= bytes.length) return this.#deliver(bytes)
-    if (offset > 0) this.#deliver(bytes.subarray(0, offset))
+    if (offset >= bytes.length) return this.deliver(bytes)
+    if (offset > 0) this.deliver(bytes.subarray(0, offset))
     const rest = bytes.subarray(offset)
     if (rest.length < headerSize) {
       this.#start = rest

@@ -58,26 +58,18 @@ export interface Paced {
 
 /** A transaction: `begin` and the tenant are sent with the first statement. */
 export class TransactionSession implements Session {
-  private readonly client: ClientBase
-  private readonly settings: SessionSettings
-  private readonly translate: (error: unknown) => unknown
-  private readonly paced: Paced | null
   private prelude: readonly Step[]
   private ended = false
 
   /** `paced`: null for migrations. */
   constructor (
-    client: ClientBase,
-    settings: SessionSettings,
+    private readonly client: ClientBase,
+    private readonly settings: SessionSettings,
     prelude: readonly Step[],
-    translate: (error: unknown) => unknown,
+    private readonly translate: (error: unknown) => unknown,
     isolation?: Isolation,
-    paced: Paced | null = null
+    private readonly paced: Paced | null = null
   ) {
-    this.client = client
-    this.settings = settings
-    this.translate = translate
-    this.paced = paced
     this.prelude = [{ text: isolation === undefined ? 'begin' : `begin isolation level ${isolation}`, values: [] }, ...prelude]
   }
 

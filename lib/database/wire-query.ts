@@ -50,9 +50,6 @@ function preparedStatementsOf (connection: Connection): PreparedStatements {
  * result is kept.
  */
 abstract class Exchange implements Submittable {
-  private readonly steps: readonly Step[]
-  private readonly describe: boolean
-  private readonly silenceMs: number | undefined
   private socket: Socket | undefined
   private waitingFor: number
   private prepared: PreparedStatements | undefined
@@ -60,10 +57,11 @@ abstract class Exchange implements Submittable {
   private ways: readonly Way[] = []
   protected tag = ''
 
-  constructor (steps: readonly Step[], describe: boolean, silenceMs: number | undefined) {
-    this.steps = steps
-    this.describe = describe
-    this.silenceMs = silenceMs
+  constructor (
+    private readonly steps: readonly Step[],
+    private readonly describe: boolean,
+    private readonly silenceMs: number | undefined
+  ) {
     this.waitingFor = steps.length
   }
 
@@ -138,11 +136,13 @@ abstract class Exchange implements Submittable {
 /** Returns at most one row of one text column: the first field of the last row, or null without a row. */
 export class TextExchange extends Exchange {
   private value: string | null = null
-  private readonly done: (error: unknown, value: string | null) => void
 
-  constructor (steps: readonly Step[], silenceMs: number | undefined, done: (error: unknown, value: string | null) => void) {
+  constructor (
+    steps: readonly Step[],
+    silenceMs: number | undefined,
+    private readonly done: (error: unknown, value: string | null) => void
+  ) {
     super(steps, false, silenceMs)
-    this.done = done
   }
 
   protected row (fields: (string | null)[]): void {
@@ -162,11 +162,9 @@ export class RowsExchange extends Exchange {
   private parsers: ((text: string) => unknown)[] = []
   private readonly rows: Record<string, unknown>[] = []
   private fault: unknown = null
-  private readonly done: (error: unknown, result: RowsResult) => void
 
-  constructor (steps: readonly Step[], silenceMs: number | undefined, done: (error: unknown, result: RowsResult) => void) {
+  constructor (steps: readonly Step[], silenceMs: number | undefined, private readonly done: (error: unknown, result: RowsResult) => void) {
     super(steps, true, silenceMs)
-    this.done = done
   }
 
   override handleRowDescription ({ fields }: { fields: { name: string, dataTypeID: number }[] }): void {

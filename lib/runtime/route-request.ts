@@ -26,68 +26,63 @@ const noSecrets: Scope['secrets'] = new Map()
  * idempotency key, `limit` gives back the amount.
  */
 export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply extends RouteReply = FastifyReply> {
-  readonly #route: CompiledRoute
-  readonly #services: RouteServices<Request, Reply>
-  readonly #request: Request
-  readonly #reply: Reply
-  readonly #origin: Origin
   /** Set by `If-Match`. */
   #guarding: Guarding | undefined
   #guard: Guard | undefined
   /** Set by an idempotency key. */
   #once: Once | undefined
 
-  constructor (route: CompiledRoute, services: RouteServices<Request, Reply>, request: Request, reply: Reply, origin: Origin) {
-    this.#route = route
-    this.#services = services
-    this.#request = request
-    this.#reply = reply
-    this.#origin = origin
-  }
+  constructor (
+    private readonly route: CompiledRoute,
+    private readonly services: RouteServices<Request, Reply>,
+    private readonly request: Request,
+    private readonly reply: Reply,
+    private readonly origin: Origin
+  ) {}
 
   /** Resolves with the body as JSON text, or with the reply if 304 was sent. Rejects with errors of the error catalogue. */
   async serve (): Promise<string | Reply> {
-    const { webhook } = this.#route
-    if (webhook !== null) return this.#services.inbound(webhook, this.#request, this.#reply, () => this.handle())
+    const { webhook } = this.route
+    if (webhook !== null) return this.services.inbound(webhook, this.request, this.reply, () => this.handle())
     const body = await this.handle()
-    return isRead(this.#route) ? this.respond(body) : body
+    return isRead(this.route) ? this.respond(body) : body
   }
 
   /** As `serve`, without the HTTP-only steps: signatures and 304. */
   async handle (): Promise<string> {
     this.validate()
-    if (this.#route.permissions.length > 0) await this.authorize()
+    if (this.route.permissions.length > 0) await this.authorize()
     return await this.receive()
   }
 
   /** Throws `badRequest` for invalid input. */
   validate (): void {
     // Validation converts the parameters, but a precondition needs them as sent.
-    if (this.#request.headers['if-match'] !== undefined) {
-      this.#guarding = guardingOf(this.#route, this.#origin, this.#services, this.#request)
+    if (this.request.headers['if-match'] !== undefined) {
+      this.#guarding = guardingOf(this.route, this.origin, this.services, this.request)
     }
-    this.#route.request.validate(this.#request)
+    this.route.request.validate(this.request)
   }
 
   /** Throws `forbidden` for a caller without the route's permissions. */
   async authorize (): Promise<void> {
-    await this.#services.access.requirePermissions(this.#request, this.#route.permissions)
+    await this.services.access.requirePermissions(this.request, this.route.permissions)
   }
 
   /** Reads the form of a route with files. Its fields become the body. Its files are removed if a later step fails. */
   receive (): Promise<string> {
-    const { files } = this.#route
+    const { files } = this.route
     return files === null ? this.claim() : this.#receiveForm(files)
   }
 
   async #receiveForm (files: NonNullable<CompiledRoute['files']>): Promise<string> {
-    const { validateForm } = this.#route.request
-    const form = await provided(this.#services.files(), 'files').receive(this.#request, {
+    const { validateForm } = this.route.request
+    const form = await provided(this.services.files(), 'files').receive(this.request, {
       files,
       validate: (fields) => validateForm?.(fields)
     })
-    this.#request.receivedForm = form
-    this.#request.body = form.fields
+    this.request.receivedForm = form
+    this.request.body = form.fields
     try {
       const body = await this.claim()
       await form.end()
@@ -100,36 +95,36 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 
   /** Runs once for each idempotency key. A repeated request gets the first response. */
   claim (): Promise<string> {
-    const { idempotency } = this.#services
-    const { headers } = this.#request
-    if (headers[idempotencyHeader] === undefined || idempotency === null || !takesIdempotencyKey(this.#route)) return this.resolve()
+    const { idempotency } = this.services
+    const { headers } = this.request
+    if (headers[idempotencyHeader] === undefined || idempotency === null || !takesIdempotencyKey(this.route)) return this.resolve()
     const key = idempotencyKeyIn(headers)
     if (key === undefined) return this.resolve()
     // The status address of an asynchronous run contains a token.
-    return once(idempotency, { key, encrypted: this.#route.workflow !== null }, this.#request, this.#reply, (once) => {
+    return once(idempotency, { key, encrypted: this.route.workflow !== null }, this.request, this.reply, (once) => {
       this.#once = once
-      this.#reply.code(this.#route.status).header('content-type', contentType)
+      this.reply.code(this.route.status).header('content-type', contentType)
       return this.resolve()
     })
   }
 
   /** Collects the values that templates and expressions read. */
   async resolve (): Promise<string> {
-    const { webhooks, dashboardPermission } = this.#services
-    const secrets = this.#route.secrets.length === 0 ? noSecrets : await secretsFor(this.#route, this.#services, this.#request)
+    const { webhooks, dashboardPermission } = this.services
+    const secrets = this.route.secrets.length === 0 ? noSecrets : await secretsFor(this.route, this.services, this.request)
     const access = this.#hasFullAccess(dashboardPermission)
     const fullAccess = typeof access === 'boolean' ? access : await access
-    const events = webhooks !== null && writes(this.#route) && await webhooks.hasSubscribers(tenantOrPlatform(this.#request.tenant))
-    const scope = scopeOf(this.#request, fullAccess, secrets, events)
+    const events = webhooks !== null && writes(this.route) && await webhooks.hasSubscribers(tenantOrPlatform(this.request.tenant))
+    const scope = scopeOf(this.request, fullAccess, secrets, events)
     if (this.#guarding !== undefined) this.#guard = await this.#guarding(scope)
     return await (events ? this.limit(scope).finally(webhooks?.wake) : this.limit(scope))
   }
 
   /** Throws `resourceLimit` if the caller's limit is reached. Gives the amount back if a later step fails. */
   limit (scope: Scope): Promise<string> {
-    const { resourceLimit, status } = this.#route
-    const { limits } = this.#services
-    this.#reply.code(status).header('content-type', contentType)
+    const { resourceLimit, status } = this.route
+    const { limits } = this.services
+    this.reply.code(status).header('content-type', contentType)
     return resourceLimit === null || limits === null ? this.cache(scope) : this.#within(resourceLimit, limits, scope)
   }
 
@@ -138,7 +133,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     limits: NonNullable<RouteServices<Request, Reply>['limits']>,
     scope: Scope
   ): Promise<string> {
-    const { give } = await limits.take(this.#request, { resource, metric, amount: amount(scope) })
+    const { give } = await limits.take(this.request, { resource, metric, amount: amount(scope) })
     try {
       return await this.cache(scope)
     } catch (error) {
@@ -150,44 +145,44 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 
   /** Answers from the cache if the route has one. Concurrent misses share one execution. */
   cache (scope: Scope): Promise<string> {
-    const { cache: settings, workflow } = this.#route
-    const { cache } = this.#services
+    const { cache: settings, workflow } = this.route
+    const { cache } = this.services
     if (workflow !== null || settings === null || cache === null) return this.execute(scope)
-    const { url } = this.#request
+    const { url } = this.request
     const mark = url.indexOf('?')
-    const target = { method: this.#route.method, path: mark < 0 ? url : url.slice(0, mark), query: mark < 0 ? '' : url.slice(mark + 1) }
+    const target = { method: this.route.method, path: mark < 0 ? url : url.slice(0, mark), query: mark < 0 ? '' : url.slice(mark + 1) }
     const item = {
       tenant: tenantOrPlatform(scope.tenant),
-      key: this.#origin.generation + settings.key(scope, target),
-      reads: this.#route.reads,
+      key: this.origin.generation + settings.key(scope, target),
+      reads: this.route.reads,
       ttlMs: settings.ttlMs
     }
-    return throughCache(cache, this.#services.loads, item, this.#reply, () => this.execute(scope, true))
+    return throughCache(cache, this.services.loads, item, this.reply, () => this.execute(scope, true))
   }
 
   /** Runs the workflow, or the queries and the calls to other services. `isShared`: other requests may wait for the same response. */
   async execute (scope: Scope, isShared = false): Promise<string> {
-    const { workflow, files, realtime } = this.#route
-    const { engine, cache } = this.#services
-    const { log, receivedForm } = this.#request
+    const { workflow, files, realtime } = this.route
+    const { engine, cache } = this.services
+    const { log, receivedForm } = this.request
     const form = files === null ? null : receivedForm
     if (workflow !== null) {
       if (form !== null) await engine.transaction({ tenant: tenantOrNone(scope.tenant) }, form.complete)
-      return this.#services.runWorkflow(workflow, {
-        route: this.#route,
-        request: this.#request,
-        reply: this.#reply,
+      return this.services.runWorkflow(workflow, {
+        route: this.route,
+        request: this.request,
+        reply: this.reply,
         scope,
-        placeOf: this.#origin.placeOf
+        placeOf: this.origin.placeOf
       })
     }
-    const text = await runRoute(this.#route, this.#services, cache, scope, {
-      integrations: this.#services.integrations,
+    const text = await runRoute(this.route, this.services, cache, scope, {
+      integrations: this.services.integrations,
       log,
-      placeOf: this.#origin.placeOf,
+      placeOf: this.origin.placeOf,
       form,
-      isWanted: isShared ? undefined : () => !this.#reply.raw.destroyed,
-      created: this.#route.location === null ? undefined : (record) => this.#locate(record),
+      isWanted: isShared ? undefined : () => !this.reply.raw.destroyed,
+      created: this.route.location === null ? undefined : (record) => this.#locate(record),
       once: this.#once,
       guard: this.#guard
     })
@@ -197,37 +192,37 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 
   /** Sends 304 if the caller already has the current version. */
   respond (body: string): string | Reply {
-    const { tenant = null, auth = null } = this.#request
-    this.#reply.header('cache-control', tenant === null && auth === null ? 'no-cache' : 'private, no-cache')
+    const { tenant = null, auth = null } = this.request
+    this.reply.header('cache-control', tenant === null && auth === null ? 'no-cache' : 'private, no-cache')
     const tag = tagOfBody(body)
-    return tag === undefined ? body : withTag(this.#request, this.#reply, tag, body)
+    return tag === undefined ? body : withTag(this.request, this.reply, tag, body)
   }
 
   /** The route's writes have committed, so a message that cannot be sent does not fail the request. */
   #send ({ make }: CompiledRouteMessage, scope: Scope): void {
     const { tenant } = scope
-    const rooms = this.#services.realtime()
+    const rooms = this.services.realtime()
     if (tenant === null || rooms === null) return
     try {
       rooms.publish(tenant.id, make(scope))
     } catch (err) {
-      this.#request.log.warn({ err, tenant: tenant.id }, 'the message of a route to a room was not sent')
+      this.request.log.warn({ err, tenant: tenant.id }, 'the message of a route to a room was not sent')
     }
   }
 
   /** Callers with access to excluded fields: administrators, and a tenant's own callers that name their tenant by header. */
   #hasFullAccess (dashboardPermission: string | undefined): boolean | Promise<boolean> {
-    const { auth, headers } = this.#request
+    const { auth, headers } = this.request
     if (auth === null || auth === undefined) return false
     if (auth.role === 'admin') return true
     if (auth.tenant_id === undefined || headers['x-tenant-id'] !== auth.tenant_id) return false
-    return dashboardPermission === undefined || this.#services.access.hasPermission(this.#request, dashboardPermission)
+    return dashboardPermission === undefined || this.services.access.hasPermission(this.request, dashboardPermission)
   }
 
   #locate (record: string): void {
-    const { location } = this.#route
+    const { location } = this.route
     const path = location === null ? undefined : locationOf(location, record)
-    if (path !== undefined) this.#reply.header('location', this.#services.prefix + path)
+    if (path !== undefined) this.reply.header('location', this.services.prefix + path)
   }
 }
 
