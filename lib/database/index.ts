@@ -60,8 +60,12 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
   try {
     if (provider === 'postgres' && connections.settings.prepared) await refusePooler(connections)
     if (connections.settings.rowLevelSecurity) await refuseBypass(engine)
-    await (migrate === 'auto' ? apply(engine, log) : report(engine, log))
-    await engine.refresh()
+    if (migrate === 'auto') {
+      await apply(engine, log)
+    } else {
+      await report(engine, log)
+      await engine.refresh()
+    }
     return engine
   } catch (error) {
     await engine.close()
@@ -95,6 +99,7 @@ async function refusePooler ({ pool, migrations: config = {} }: Connections): Pr
   }
 }
 
+/** Also reads the tables. */
 async function apply (engine: Engine, log: EngineLog | undefined): Promise<void> {
   const migrations = await engine.migration.apply(undefined, ({ state, ...progress }) => {
     if (state === 'waiting') log?.warn(progress, 'the migration waits for a lock that another session holds')
