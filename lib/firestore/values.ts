@@ -6,13 +6,7 @@ import type { CollectionPlace } from './paths.js'
 
 export type Fields = Readonly<Record<string, unknown>>
 
-export interface Values {
-  /** The fields as Firestore stores them. lib/queries/document-firestore.ts has checked them. */
-  encode(fields: Fields, place: CollectionPlace): Record<string, unknown>
-  encodeValue(value: unknown, place: CollectionPlace): unknown
-  /** The fields as JSON has them. */
-  decode(fields: Fields, place: CollectionPlace): Record<string, unknown>
-}
+export type Values = ReturnType<typeof createValues>
 
 type Parts = Pick<typeof Sdk, 'Timestamp' | 'GeoPoint' | 'DocumentReference' | 'FieldValue' | 'VectorValue'>
 
@@ -20,7 +14,7 @@ export function createValues (
   { Timestamp, GeoPoint, DocumentReference, FieldValue, VectorValue }: Parts,
   client: Sdk.Firestore,
   shared: ReadonlySet<string>
-): Values {
+) {
   function encodeValue (value: unknown, place: CollectionPlace): unknown {
     if (Array.isArray(value)) return value.map((item: unknown) => encodeValue(item, place))
     if (!isRecord(value)) return value
@@ -28,6 +22,7 @@ export function createValues (
     return name === undefined ? encode(value, place) : encodeTyped(name, value[name], place)
   }
 
+  /** The fields as Firestore stores them. lib/queries/document-firestore.ts has checked them. */
   function encode (fields: Fields, place: CollectionPlace): Record<string, unknown> {
     return Object.fromEntries(Object.entries(fields).map(([name, value]) => [name, encodeValue(value, place)]))
   }
@@ -84,6 +79,7 @@ export function createValues (
     return shared.has(path.slice(0, path.indexOf('/'))) ? path : null
   }
 
+  /** The fields as JSON has them. */
   function decode (fields: Fields, place: CollectionPlace): Record<string, unknown> {
     const decoded: Record<string, unknown> = {}
     for (const name of Object.keys(fields)) {

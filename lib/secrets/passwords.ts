@@ -24,32 +24,28 @@ const maxWaiting = 1000
 const maxWaitingOfTenant = 100
 const timeoutMs = 10_000
 
-export interface Passwords {
-  /** The hash of a password that passed `passwordFault`; rejects with `loginBusy`. `tenant`: empty for the platform. */
-  hash(tenant: Owner, password: string): Promise<string>
-  /** Whether the hash matches the password. null, for an unknown user, takes equally long. Rejects with `loginBusy`. */
-  verify(tenant: Owner, stored: string | null, password: string): Promise<boolean>
-  /** Refuses all waiting calls. */
-  close(): void
-}
+export type Passwords = ReturnType<typeof createPasswords>
 
 /** @param max concurrent hashes. Default: as many as there are cores, with one thread of the pool left for other work */
-export function createPasswords (max = Math.max(1, Math.min(availableParallelism(), poolThreads() - 1))): Passwords {
+export function createPasswords (max = Math.max(1, Math.min(availableParallelism(), poolThreads() - 1))) {
   const turns = createTurns({ max, maxWaiting, maxWaitingOfTenant, timeoutMs, busy: loginBusy })
   const dummyHash = `$argon2id$v=${version}$m=${memoryCost},t=${timeCost},p=${parallelism}$${base64(randomBytes(saltBytes))}$${base64(randomBytes(outputBytes))}`
 
   return {
-    hash (tenant, password) {
+    /** The hash of a password that passed `passwordFault`; rejects with `loginBusy`. `tenant`: empty for the platform. */
+    hash (tenant: Owner, password: string): Promise<string> {
       const bytes = bytesOf(password)
       if (bytes === null) throw new Error('the password was not checked')
       return turns.run(tenant, async () => (await loadArgon2()).hash(bytes, { memoryCost, timeCost, parallelism, outputLen: outputBytes }))
     },
-    async verify (tenant, stored, password) {
+    /** Whether the hash matches the password. null, for an unknown user, takes equally long. Rejects with `loginBusy`. */
+    async verify (tenant: Owner, stored: string | null, password: string): Promise<boolean> {
       const bytes = bytesOf(password)
       const isIt = await turns.run(tenant, async () => (await loadArgon2()).verify(stored ?? dummyHash, bytes ?? Buffer.alloc(0)))
       return isIt && stored !== null && bytes !== null
     },
-    close: () => turns.close()
+    /** Refuses all waiting calls. */
+    close: (): void => turns.close()
   }
 }
 

@@ -29,14 +29,7 @@ export interface DeliveryKey {
   readonly id: string
 }
 
-export interface WebhookDeduplication {
-  /**
-   * Runs the work unless the delivery was handled before; then resolves with undefined. If another request is handling the delivery,
-   * waits for that one, and rejects with `stateConflict` after some seconds. Rejects with `tenantUnknown` for an unknown tenant.
-   * If the work rejects, the next request with the delivery runs it again.
-   */
-  once<T>(delivery: DeliveryKey, work: () => Promise<T>): Promise<T | undefined>
-}
+export type WebhookDeduplication = ReturnType<typeof createWebhookDeduplication>
 
 export interface WebhookDeduplicationParts {
   readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
@@ -64,7 +57,7 @@ export async function sweepHandledWebhooks (db: Kysely<SystemTables>, now: numbe
   await sweep(db, 'tenantry.webhook_receipts.sweep', [removal('tenantry.webhook_receipts', sql`received_at < ${new Date(now - keptFor)}`)])
 }
 
-export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplicationParts): WebhookDeduplication {
+export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplicationParts) {
   // The sender tries again, and then gets the result.
   const busy = () =>
     failure('stateConflict', { message: 'The delivery is already being processed: send it again later', headers: { 'retry-after': '5' } })
@@ -102,7 +95,12 @@ export function createWebhookDeduplication ({ dbFor, now, log }: WebhookDeduplic
   }
 
   return {
-    async once (delivery, work) {
+    /**
+     * Runs the work unless the delivery was handled before; then resolves with undefined. If another request is handling the delivery,
+     * waits for that one, and rejects with `stateConflict` after some seconds. Rejects with `tenantUnknown` for an unknown tenant.
+     * If the work rejects, the next request with the delivery runs it again.
+     */
+    async once<T> (delivery: DeliveryKey, work: () => Promise<T>): Promise<T | undefined> {
       const { tenant } = delivery
       const holder = randomUUID()
       if (await hold(delivery, holder) === 'handled') return undefined

@@ -195,16 +195,7 @@ const firstRetry = 500 // ms before the first retry of a document that could not
 const lastRetry = 30_000 // ms; each delay is twice the one before, up to this
 
 /** The tenants' routes that this process has loaded: each at its first use. The least recently used are unloaded first. */
-export interface LoadedDocuments {
-  /** The routes in force. Not a promise if they are loaded. */
-  get(tenant: Owner): TenantRoutes | Promise<TenantRoutes>
-  /**
-   * Resolves when the latest announced document serves here. If it could not be loaded, its tenant's routes are invalidated: the next
-   * request loads them again.
-   */
-  settled(tenant: Owner): Promise<void>
-  close(): void
-}
+export type LoadedDocuments = ReturnType<typeof createLoaded>
 
 export interface LoadedOptions {
   /** The maximum weight of all routes together, see TenantRoutes. */
@@ -214,7 +205,7 @@ export interface LoadedOptions {
   readonly log: FastifyBaseLogger
 }
 
-export function createLoaded ({ max, load, events, log }: LoadedOptions): LoadedDocuments {
+export function createLoaded ({ max, load, events, log }: LoadedOptions) {
   const cache: AsyncCache<TenantRoutes, Owner> = createAsyncCache<TenantRoutes, Owner>({
     max,
     load: (tenant) => load(tenant, cache.peek(tenant)),
@@ -252,12 +243,17 @@ export function createLoaded ({ max, load, events, log }: LoadedOptions): Loaded
   ]
 
   return {
-    get: (tenant) => cache.get(tenant),
-    async settled (tenant) {
+    /** The routes in force. Not a promise if they are loaded. */
+    get: (tenant: Owner): TenantRoutes | Promise<TenantRoutes> => cache.get(tenant),
+    /**
+     * Resolves when the latest announced document serves here. If it could not be loaded, its tenant's routes are invalidated: the next
+     * request loads them again.
+     */
+    async settled (tenant: Owner): Promise<void> {
       // Requests after the response to a save must not get the previous document.
       if (await renewals.get(tenant) === false) cache.invalidate(tenant)
     },
-    close () {
+    close (): void {
       isClosed = true
       for (const end of ends) end()
       for (const retry of retries.values()) clearTimeout(retry)

@@ -7,7 +7,7 @@ import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { checkTenantDocument, keepsParts, type TenantDocumentContext } from '../../lib/tenant-document/index.js'
 import { refuse } from '../../lib/tenant-document/read.js'
-import type { ConfigStore, SavedDocument, Version } from './store.js'
+import type { ConfigStore, SavedDocument } from './store.js'
 
 const maxPointers = 5 // JSON pointers in a message
 
@@ -32,16 +32,7 @@ export interface SaveResult {
   readonly secretsMissing: readonly string[]
 }
 
-export interface ConfigService {
-  /** The document in force, or that of the given version. Throws `notFound` for a version that is not kept. */
-  read(tenant: Owner, version?: number): Promise<SavedDocument>
-  versions(tenant: Owner, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
-  /**
-   * Throws `configInvalid` with every fault, and `routeConflict`. Throws `preconditionFailed` if the version in force does not meet
-   * `match`, and `versionConflict` if another save happened in between.
-   */
-  save(save: Save): Promise<SaveResult>
-}
+export type ConfigService = ReturnType<typeof createConfigService>
 
 const nothing: SavedDocument = Object.freeze({ version: 0, document: Object.freeze({}), createdAt: new Date(0) })
 
@@ -55,17 +46,22 @@ export function createConfigService (
   context: () => TenantDocumentContext,
   settled: (tenant: Owner) => Promise<void>,
   secretsOf: (tenant: Owner) => Promise<ReadonlyMap<string, string | null>>
-): ConfigService {
+) {
   return {
-    async read (tenant, version) {
+    /** The document in force, or that of the given version. Throws `notFound` for a version that is not kept. */
+    async read (tenant: Owner, version?: number): Promise<SavedDocument> {
       const saved = await store.read(tenant, version)
       if (saved === undefined && version !== undefined) throw failure('notFound')
       return saved ?? nothing
     },
 
-    versions: (tenant, page) => store.versions(tenant, page),
+    versions: store.versions,
 
-    async save ({ tenant, document, actor, match, dryRun, usesSecrets }) {
+    /**
+     * Throws `configInvalid` with every fault, and `routeConflict`. Throws `preconditionFailed` if the version in force does not meet
+     * `match`, and `versionConflict` if another save happened in between.
+     */
+    async save ({ tenant, document, actor, match, dryRun, usesSecrets }: Save): Promise<SaveResult> {
       // Secret-reading parts were compared with exactly this earlier document.
       const guard = (version: number) => requireMatch(match, version === 0 && match === '*' ? null : tagOf(version))
       /** The parts that read secrets were compared with the document before, and with no other. */

@@ -38,26 +38,21 @@ export interface Saving {
   readonly guard: (version: number) => void
 }
 
-export interface ConfigStore {
-  /** The document in force, or that of an earlier version. undefined if there is none. */
-  read(tenant: Owner, version?: number): Promise<SavedDocument | undefined>
-  /** Newest first. */
-  versions(tenant: Owner, page: { limit: number, offset: number }): Promise<{ data: Version[], total: number }>
-  /** Saves a document and notifies every server. Resolves with the new version. */
-  save(saving: Saving): Promise<number>
-}
+export type ConfigStore = ReturnType<typeof createConfigStore>
 
 /** @param dbFor runs statements in the tenant's turn for a connection */
-export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables>, events: Events): ConfigStore {
+export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables>, events: Events) {
   return {
-    read (tenant, version) {
+    /** The document in force, or that of an earlier version. undefined if there is none. */
+    read (tenant: Owner, version?: number): Promise<SavedDocument | undefined> {
       const documents = dbFor(tenant).selectFrom('tenantry.tenant_configs').select(['version', 'document', 'created_at as createdAt'])
         .where('tenant_id', '=', tenant)
       return (version === undefined ? documents : documents.where('version', '=', version))
         .orderBy('version', 'desc').limit(1).executeTakeFirst()
     },
 
-    async versions (tenant, { limit, offset }) {
+    /** Newest first. */
+    async versions (tenant: Owner, { limit, offset }: { limit: number, offset: number }): Promise<{ data: Version[], total: number }> {
       const versions = dbFor(tenant).selectFrom('tenantry.tenant_configs').where('tenant_id', '=', tenant)
       const [data, { total }] = await Promise.all([
         versions.select(['version', 'created_at as createdAt', 'created_by as createdBy']).orderBy('version', 'desc').limit(limit)
@@ -67,7 +62,8 @@ export function createConfigStore (dbFor: (tenant: Owner) => Kysely<SystemTables
       return { data, total }
     },
 
-    save: ({ tenant, document, secrets, workflows, actor, guard }) =>
+    /** Saves a document and notifies every server. Resolves with the new version. */
+    save: ({ tenant, document, secrets, workflows, actor, guard }: Saving): Promise<number> =>
       events.change({ topic: 'config', tenant }, async (transaction) => {
         const current = await lockVersion(transaction, tenant)
         guard(current)

@@ -43,18 +43,7 @@ export interface NamedWorkflow {
   compiled(): CompiledWorkflow | null
 }
 
-export interface Documents {
-  /** The tenant's workflows, then the platform's with other names. Empty tenant: only the platform's. */
-  list(tenant: Owner): Promise<ListedWorkflow[]>
-  /** The tenant's workflow with this id, else the platform's. */
-  find(tenant: Owner, id: string): Promise<NamedWorkflow | undefined>
-  /** The stored workflow of a run, compiled against the current tables and connectors; null if they no longer fit. */
-  stored(tenant: Owner, definition: string): Promise<CompiledWorkflow | null>
-  /** The same without its steps, for the callback at its end. */
-  storedEnd(tenant: Owner, definition: string): Promise<CompiledWorkflow | null>
-  /** The workflow from a tenant's text, with all limits of a document. null after it has added faults. */
-  own(tenant: Owner, definition: WorkflowDefinition, pointer: string, faults: FaultList): Promise<CompiledWorkflow | null>
-}
+export type Documents = ReturnType<typeof createDocuments>
 
 interface Compiled {
   readonly document: WorkflowDocument
@@ -66,7 +55,7 @@ interface Compiled {
 const inline = Object.freeze({ sources: new Set([...routeSources, 'payload', 'files'] as const) })
 
 /** @param tenants null if tenants have no documents */
-export function createDocuments (platform: WorkflowDocument, tenants: () => TenantWorkflows | null, catalogue: () => Catalogue): Documents {
+export function createDocuments (platform: WorkflowDocument, tenants: () => TenantWorkflows | null, catalogue: () => Catalogue) {
   const known = new LRUCache<string, Compiled>({ maxSize: maxCharacters })
 
   async function documentOf (tenant: Owner, origin: CompiledWorkflow['origin']): Promise<WorkflowDocument> {
@@ -87,7 +76,8 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
   }
 
   return {
-    async list (tenant) {
+    /** The tenant's workflows, then the platform's with other names. Empty tenant: only the platform's. */
+    async list (tenant: Owner): Promise<ListedWorkflow[]> {
       const { workflows } = tenant === platformRef ? { workflows: [] } : await documentOf(tenant, 'tenant')
       const own = new Set(workflows.map(({ id }) => id))
       return [
@@ -96,7 +86,8 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
       ]
     },
 
-    async find (tenant, id) {
+    /** The tenant's workflow with this id, else the platform's. */
+    async find (tenant: Owner, id: string): Promise<NamedWorkflow | undefined> {
       const documents = tenant === platformRef ? [platform] : [await documentOf(tenant, 'tenant'), platform]
       for (const document of documents) {
         const workflow = document.workflows.find((one) => one.id === id)
@@ -112,18 +103,21 @@ export function createDocuments (platform: WorkflowDocument, tenants: () => Tena
       return undefined
     },
 
-    async stored (tenant, text) {
+    /** The stored workflow of a run, compiled against the current tables and connectors; null if they no longer fit. */
+    async stored (tenant: Owner, text: string): Promise<CompiledWorkflow | null> {
       const { origin, definition } = readDefinition(text)
       return compile(origin === 'tenant' ? tenant : platformRef, text, definition, await documentOf(tenant, origin))
     },
 
-    async storedEnd (tenant, text) {
+    /** The same without its steps, for the callback at its end. */
+    async storedEnd (tenant: Owner, text: string): Promise<CompiledWorkflow | null> {
       const { origin, definition } = readDefinition(text)
       const whole = { ...definition, steps: [] }
       return compile(origin === 'tenant' ? tenant : platformRef, stringifyJson(whole), whole, await documentOf(tenant, origin))
     },
 
-    async own (tenant, definition, pointer, faults) {
+    /** The workflow from a tenant's text, with all limits of a document. null after it has added faults. */
+    async own (tenant: Owner, definition: WorkflowDefinition, pointer: string, faults: FaultList): Promise<CompiledWorkflow | null> {
       const document = await documentOf(tenant, 'tenant')
       return compileWorkflow(definition, pointer, { ...document.context(catalogue()), checked: false, faults })
     }

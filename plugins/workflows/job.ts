@@ -51,14 +51,7 @@ export interface RunJobParts {
   readonly log: FastifyBaseLogger
 }
 
-export interface RunJob {
-  /** Rejects if the run has not ended: the job is then tried again. */
-  handle(job: Pick<Job, 'id' | 'tenant' | 'attempt' | 'signal'>): Promise<void>
-  /** Ends the run as failed without running a step, after processes have died at the same step. */
-  setAside(job: Pick<Job, 'id' | 'tenant' | 'lost' | 'signal'>): Promise<void>
-  /** Call it when runs of the tenant may have been canceled or deleted: ends their work in this process. */
-  check(tenant: Owner): Promise<void>
-}
+export type RunJob = ReturnType<typeof createRunJob>
 
 /** The end of a run, and the address of its callback. */
 interface EndedRun {
@@ -74,7 +67,7 @@ const endedProcesses: StoredError = {
 }
 const tooOften: StoredError = { code: catalogue.internal.code, message: 'The run was started too often without completing' }
 
-export function createRunJob ({ engine, store, documents, tenants, plugins, steps, callers, end, log: ownLog }: RunJobParts): RunJob {
+export function createRunJob ({ engine, store, documents, tenants, plugins, steps, callers, end, log: ownLog }: RunJobParts) {
   const running = new Map<HeldRun, AbortController>()
 
   async function attempted (run: TakenRun, attempt: number, signal: AbortSignal, log: FastifyBaseLogger): Promise<EndedRun> {
@@ -135,7 +128,8 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
   }
 
   return {
-    async handle ({ id, tenant, attempt, signal }) {
+    /** Rejects if the run has not ended: the job is then tried again. */
+    async handle ({ id, tenant, attempt, signal }: Pick<Job, 'id' | 'tenant' | 'attempt' | 'signal'>): Promise<void> {
       const run = await store.take(tenant, id)
       // The run has ended: another process finished it, or it was canceled.
       if (run === undefined) return
@@ -159,7 +153,8 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       }
     },
 
-    async setAside ({ id, tenant, lost, signal }) {
+    /** Ends the run as failed without running a step, after processes have died at the same step. */
+    async setAside ({ id, tenant, lost, signal }: Pick<Job, 'id' | 'tenant' | 'lost' | 'signal'>): Promise<void> {
       const run = await store.take(tenant, id)
       if (run === undefined) return
       // If even reading the address crashed a process, the run ends without its callback.
@@ -167,7 +162,8 @@ export function createRunJob ({ engine, store, documents, tenants, plugins, step
       await end(run, failed(endedProcesses), address, signal)
     },
 
-    async check (tenant) {
+    /** Call it when runs of the tenant may have been canceled or deleted: ends their work in this process. */
+    async check (tenant: Owner): Promise<void> {
       const own = [...running].filter(([run]) => run.tenant === tenant)
       if (own.length === 0) return
       const held = await store.heldOf(tenant, own.map(([run]) => run))

@@ -28,18 +28,14 @@ export interface OwnRun {
   readonly log: FastifyBaseLogger
 }
 
-export interface RunCallers {
-  store(request: RouteCall): Promise<StoredCaller>
-  stored(caller: StoredCaller, run: OwnRun): RunCaller
-  within(request: RouteCall, runId: string): RunCaller
-}
+export type RunCallers = ReturnType<typeof createRunCallers>
 
 /** The caller of a run without one, such as that of a schedule. Rate limits of addresses count each tenant apart. */
 export function noCaller (tenant: Owner): StoredCaller {
   return { credential: null, headers: {}, ip: `schedule:${tenant}`, toolDepth: 0 }
 }
 
-export function createRunCallers (app: FastifyInstance): RunCallers {
+export function createRunCallers (app: FastifyInstance) {
   const { auth, tenancy, tenants } = app
   const toolsOf = optional(app, 'tools')
 
@@ -82,8 +78,8 @@ export function createRunCallers (app: FastifyInstance): RunCallers {
 
   return {
     store,
-    stored: (caller, run) => callerOf(async () => caller, run, caller.toolDepth),
-    within (request, id) {
+    stored: (caller: StoredCaller, run: OwnRun): RunCaller => callerOf(async () => caller, run, caller.toolDepth),
+    within (request: RouteCall, id: string): RunCaller {
       const run = { id, tenant: tenantOrPlatform(request.tenant), log: request.log }
       return callerOf(() => store(request), run, request.toolDepth ?? 0)
     }

@@ -59,12 +59,7 @@ export interface SchedulesParts {
   readonly log: FastifyBaseLogger
 }
 
-export interface Schedules {
-  /** Starts due runs and resolves with their number. Of several missed times, only the last counts. */
-  startDue(now: Date): Promise<number>
-  /** Checks every 10 seconds from now on. Returns a function that stops the checks and waits for a running one. */
-  watch(): () => Promise<void>
-}
+export type Schedules = ReturnType<typeof createSchedules>
 
 interface Row {
   readonly tenant: Owner
@@ -77,9 +72,10 @@ interface Row {
 /** The result for a due time. A stale one stays due. */
 type StartResult = 'started' | 'passed' | 'stale'
 
-export function createSchedules ({ db, store, documents, tenants, workflows, start, log }: SchedulesParts): Schedules {
+export function createSchedules ({ db, store, documents, tenants, workflows, start, log }: SchedulesParts) {
   let saved = false
 
+  /** Starts due runs and resolves with their number. Of several missed times, only the last counts. */
   async function startDue (now: Date): Promise<number> {
     if (!saved) await saveSchedules(db, platformRef, workflows, now)
     saved = true
@@ -141,7 +137,8 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
 
   return {
     startDue,
-    watch () {
+    /** Checks every 10 seconds from now on. Returns a function that stops the checks and waits for a running one. */
+    watch (): () => Promise<void> {
       let ended = false
       let timer: NodeJS.Timeout | undefined
       let reading: Promise<unknown> = Promise.resolve()

@@ -140,29 +140,7 @@ export interface EarlierSteps {
   readonly sent: ReadonlySet<string>
 }
 
-export interface RunStore {
-  insert(db: Kysely<SystemTables>, runs: readonly NewStoredRun[]): Promise<void>
-  /** Assigns the run to this attempt only. undefined if the run has ended or no longer exists. */
-  take(tenant: Owner, id: string): Promise<TakenRun | undefined>
-  /** Complete if an attempt held the run before. */
-  earlier(tenant: Owner, id: string): Promise<EarlierSteps>
-  /** The ids of the runs that this process still holds. */
-  heldOf(tenant: Owner, runs: readonly HeldRun[]): Promise<ReadonlySet<string>>
-  /** Returns false if the run has ended or no longer exists. */
-  isOpen(tenant: Owner, id: string): Promise<boolean>
-  /** Returns false if the attempt no longer holds the run. */
-  end(db: Kysely<SystemTables>, run: HeldRun, end: RunEnd): Promise<boolean>
-  /** Returns false unless the viewer may see the run and it has not ended. */
-  cancel(db: Kysely<SystemTables>, viewer: Viewer, id: string): Promise<boolean>
-  status(viewer: Viewer, id: string): Promise<RunStatus | undefined>
-  read(viewer: Viewer | TokenViewer, id: string): Promise<ReadRun | undefined>
-  /** Newest first. `total` is at most `maxCounted`. */
-  list(
-    viewer: Viewer,
-    status: RunStatus | undefined,
-    page: { readonly limit: number, readonly offset: number }
-  ): Promise<{ data: ListedRun[], total: number }>
-}
+export type RunStore = ReturnType<typeof createRunStore>
 
 /** Without characters that PostgreSQL's jsonb cannot store, and shortened. */
 export function storedError ({ message, code }: StoredError): StoredError {
@@ -180,9 +158,9 @@ interface EarlierRow {
 const open = sql`status in ('queued', 'running')`
 
 /** @param dbFor runs a tenant's statements, in its turn */
-export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>): RunStore {
+export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
-    async insert (db, runs) {
+    async insert (db: Kysely<SystemTables>, runs: readonly NewStoredRun[]): Promise<void> {
       const column = (of: (run: NewStoredRun) => string | null) => runs.map(of)
       await sql`insert into tenantry.workflow_runs (tenant_id, id, user_id, workflow, definition, scope, status_token_hash) select * from unnest(
         ${column(({ tenant }) => tenant)}::text[], ${column(({ id }) => id)}::uuid[], ${column(({ user }) => user)}::text[],
@@ -190,14 +168,16 @@ export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>):
         ${runs.map(({ tokenHash }) => tokenHash)}::bytea[])`.execute(db)
     },
 
-    async take (tenant, id) {
+    /** Assigns the run to this attempt only. undefined if the run has ended or no longer exists. */
+    async take (tenant: Owner, id: string): Promise<TakenRun | undefined> {
       const { rows: [row] } = await sql<TakenRun>`update tenantry.workflow_runs set attempt = attempt + 1, status = 'running'
         where tenant_id = ${tenant} and id = ${id}::uuid and ${open}
         returning tenant_id as tenant, id, user_id as "user", workflow, definition, scope, attempt`.execute(dbFor(tenant))
       return row
     },
 
-    async earlier (tenant, id) {
+    /** Complete if an attempt held the run before. */
+    async earlier (tenant: Owner, id: string): Promise<EarlierSteps> {
       const { rows } = await sql<EarlierRow>`select step, status, result, error, sent_at is not null as sent from tenantry.workflow_steps
         where tenant_id = ${tenant} and run_id = ${id}::uuid and (status <> 'running' or sent_at is not null)`.execute(dbFor(tenant))
       return {
@@ -208,21 +188,24 @@ export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>):
       }
     },
 
-    async heldOf (tenant, runs) {
+    /** The ids of the runs that this process still holds. */
+    async heldOf (tenant: Owner, runs: readonly HeldRun[]): Promise<ReadonlySet<string>> {
       const { rows } = await sql<{ id: string }>`select id from tenantry.workflow_runs where tenant_id = ${tenant} and status = 'running'
         and (id, attempt) in (select * from unnest(${runs.map(({ id }) => id)}::uuid[], ${runs.map(({ attempt }) => attempt)}::int[]))`
         .execute(dbFor(tenant))
       return new Set(rows.map(({ id }) => id))
     },
 
-    async isOpen (tenant, id) {
+    /** Returns false if the run has ended or no longer exists. */
+    async isOpen (tenant: Owner, id: string): Promise<boolean> {
       const { rows } = await sql`select from tenantry.workflow_runs where tenant_id = ${tenant} and id = ${id}::uuid and ${open}`.execute(
         dbFor(tenant)
       )
       return rows.length > 0
     },
 
-    async end (db, { tenant, id, attempt }, end) {
+    /** Returns false if the attempt no longer holds the run. */
+    async end (db: Kysely<SystemTables>, { tenant, id, attempt }: HeldRun, end: RunEnd): Promise<boolean> {
       const result = end.status === 'completed' ? end.result : null
       const error = end.status === 'failed' ? JSON.stringify(storedError(end.error)) : null
       const { rows } = await over(
@@ -232,19 +215,20 @@ export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>):
       return rows.length > 0
     },
 
-    async cancel (db, viewer, id) {
+    /** Returns false unless the viewer may see the run and it has not ended. */
+    async cancel (db: Kysely<SystemTables>, viewer: Viewer, id: string): Promise<boolean> {
       const { rows } = await over(sql`status = 'canceled'`, sql`${seenBy(viewer)} and id = ${id}::uuid and ${open}`).execute(db)
       return rows.length > 0
     },
 
-    async status (viewer, id) {
+    async status (viewer: Viewer, id: string): Promise<RunStatus | undefined> {
       const { rows: [row] } = await sql<{ status: RunStatus }>`select status from tenantry.workflow_runs where ${
         seenBy(viewer)
       } and id = ${id}::uuid`.execute(dbFor(viewer.tenant))
       return row?.status
     },
 
-    async read (viewer, id) {
+    async read (viewer: Viewer | TokenViewer, id: string): Promise<ReadRun | undefined> {
       const { rows: [row] } = await sql<
         ReadRun & { tokenHash: Buffer | null }
       >`select id, workflow, status, error, created_at as "createdAt", finished_at as "finishedAt", definition, result, status_token_hash as "tokenHash",
@@ -266,7 +250,12 @@ export function createRunStore (dbFor: (tenant: Owner) => Kysely<SystemTables>):
       }
     },
 
-    async list (viewer, status, { limit, offset }) {
+    /** Newest first. `total` is at most `maxCounted`. */
+    async list (
+      viewer: Viewer,
+      status: RunStatus | undefined,
+      { limit, offset }: { readonly limit: number, readonly offset: number }
+    ): Promise<{ data: ListedRun[], total: number }> {
       const runs = sql`from tenantry.workflow_runs where ${seenBy(viewer)} ${status === undefined ? sql`` : sql`and status = ${status}`}`
       const db = dbFor(viewer.tenant)
       const [{ rows: data }, { rows: [count] }] = await Promise.all([
