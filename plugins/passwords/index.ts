@@ -2,6 +2,7 @@
 import { createAttemptLimiter } from '../../lib/database/attempt-limiter.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin } from '../../lib/plugin/define.js'
+import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption } from '../../lib/plugin/options.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -21,10 +22,12 @@ export default definePlugin<PasswordsOptions>({
   routeDependencies: [],
   options: { now: callback },
   setup (app, { now = Date.now }) {
-    const { engine, mail, sessions, users } = app
+    const { db, engine, mail, sessions, users } = app
     const dbFor = (tenant: Owner) => engine.kyselyFor(tenant)
     const attemptsOf = (tenant: Owner) => createAttemptLimiter(dbFor(tenant), now)
     const service = createPasswordService({ users, sessions, mail, attemptsOf, tries: createTries(attemptsOf), dbFor, now })
+    // The plugin login, which removes them too, may be off.
+    sweepHourly(app, 'old attempts at passwords', () => createAttemptLimiter(db, now).sweep())
     return (group) => passwordRoutes(group, service)
   }
 })
