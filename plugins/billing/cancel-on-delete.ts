@@ -11,7 +11,8 @@ import type { Tenants } from '../tenancy/index.js'
 import type { PaymentProvider, ProviderName, Snapshot } from './providers/provider.js'
 
 const job = 'billing.depart'
-const options = { retryLimit: 12, retryDelay: 60, expireIn: 120, concurrency: 1, endpoints: 'DELETE /tenants/{id} sends it' } as const // the last try is days after the first
+// The last try is days after the first.
+const options = { retryLimit: 12, retryDelay: 60, expireIn: 120, concurrency: 1, endpoints: 'DELETE /tenants/{id} sends it' } as const
 
 export interface CancelOnDeleteParts {
   readonly db: Kysely<SystemTables>

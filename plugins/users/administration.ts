@@ -19,7 +19,7 @@ import type { Sessions } from '../sessions/index.js'
 import type { LoggedIn } from '../sessions/login-response.js'
 import type { Users } from './service.js'
 import type { UserChanges, UserFilter, UserStore } from './store.js'
-import { defaultRole, type User } from './user.js'
+import { defaultRole, emailTaken, type User } from './user.js'
 
 /** Mails to one address. */
 const invitationsToAddress: AttemptRule = { kind: 'mail.invite', max: 3, windowMs: hourMs }
@@ -172,7 +172,7 @@ export function createUserAdministration (
       const email = given.toLowerCase()
       const id = randomUUID()
       await requireRole(author, tenant, id, role)
-      if (await store.findByEmail(tenant, email) !== null) throw taken()
+      if (await store.findByEmail(tenant, email) !== null) throw emailTaken()
       const attempts = attemptsOf(tenant)
       const { actor, claims: { sub } } = author
       await attempts.consume(invitationsOfCaller, tenant, sub)
@@ -199,7 +199,7 @@ export function createUserAdministration (
         const { email, userId: id, role } = link
         // The link was sent to this address.
         const user: User = { id, tenant, email, role, status: 'active', emailVerified: true, createdAt: at() }
-        if (!await store.insert(writer, user, hash)) throw taken()
+        if (!await store.insert(writer, user, hash)) throw emailTaken()
         await writeAudit(writer, {
           tenant,
           action: 'user.accept',
@@ -213,8 +213,4 @@ export function createUserAdministration (
       return { ...await sessions.begin(user, ['pwd']), user }
     }
   }
-}
-
-function taken (): Error {
-  return failure('conflict', { message: 'There is already a user with this e-mail address' })
 }

@@ -11,7 +11,7 @@ import { isOutdated, passwordFault, type Passwords } from '../../lib/secrets/pas
 import { invalidInput } from '../../lib/validation/detail.js'
 import type { ErrorDetail } from '../../lib/validation/validator.js'
 import type { UserId, UserStore } from './store.js'
-import { defaultRole, identityFaults, type NewUser, type User } from './user.js'
+import { defaultRole, emailTaken, identityFaults, type NewUser, type User } from './user.js'
 
 export type { NewUser, User } from './user.js'
 
@@ -66,30 +66,22 @@ export function createUsers ({ store, passwords, now, log }: UsersParts): Users 
   }
 
   return {
-    async create ({ tenant, email: given, password, role = defaultRole }, actor, action = 'user.create') {
+    async create ({ tenant: owner, email: given, password, role = defaultRole }, actor, action = 'user.create') {
+      const tenant = tenantRef(owner)
       const fault = passwordFault(password)
       const details: readonly ErrorDetail[] = [
         ...identityFaults({ email: given, role }),
         ...fault === null ? [] : [{ path: '/body/password', message: fault, keyword: 'format' }]
       ]
       if (details.length > 0) throw failure('validationFailed', { extras: { details } })
-      const hash = await passwords.hash(tenantRef(tenant), password)
+      const hash = await passwords.hash(tenant, password)
       const at = new Date(now())
-      const user: User = {
-        id: randomUUID(),
-        tenant: tenantRef(tenant),
-        email: given.toLowerCase(),
-        role,
-        status: 'active',
-        emailVerified: false,
-        createdAt: at
-      }
-      await store.transaction(tenantRef(tenant), async (writer) => {
-        if (!await lockTenant(writer, tenantRef(tenant), 'shared')) throw failure('tenantUnknown')
-        if (!await store.insert(writer, user, hash)) {
-          throw failure('conflict', { message: 'There is already a user with this e-mail address' })
-        }
-        await writeAudit(writer, { tenant: tenantRef(tenant), action, actor, target: user.email, details: { id: user.id, role }, at })
+      const email = given.toLowerCase()
+      const user: User = { id: randomUUID(), tenant, email, role, status: 'active', emailVerified: false, createdAt: at }
+      await store.transaction(tenant, async (writer) => {
+        if (!await lockTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
+        if (!await store.insert(writer, user, hash)) throw emailTaken()
+        await writeAudit(writer, { tenant, action, actor, target: email, details: { id: user.id, role }, at })
       })
       return user
     },

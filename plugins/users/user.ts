@@ -1,5 +1,6 @@
 /** A user, and the checks of a new one. */
 import { type Static, Type } from 'typebox'
+import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/secrets/passwords.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -55,6 +56,10 @@ const check = lazyValidator(Identity, 'body')
 /** The faults of a new user, except those of its password; empty if it is valid. */
 export function identityFaults (identity: Static<typeof Identity>): readonly ErrorDetail[] {
   return errorDetails(check(identity) ?? [], 'body')
+}
+
+export function emailTaken (): Error {
+  return failure('conflict', { message: 'There is already a user with this e-mail address' })
 }
 
 /** The body of a page that a mail links to: the token of the link, and the password that the user chooses. */
