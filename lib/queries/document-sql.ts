@@ -2,7 +2,7 @@
  * Compiles document queries to SQL: collections of JSON objects in `tenantry.documents`, separate for each tenant. Requests
  * without a tenant use the empty tenant.
  */
-import type { BoundQuery, Scope } from '../expressions/types.js'
+import type { BoundQuery, Reference, Scope } from '../expressions/types.js'
 import { tenantOrPlatform } from '../identity/tenant-ref.js'
 import { pointerTo } from '../schema/faults.js'
 import type { DocumentQuery } from '../schema/query.js'
@@ -40,7 +40,7 @@ export function compileOnSql (
   pointer: string,
   context: QueryContext,
   parts: DocumentParts
-): { readonly filters: CompiledFilters, readonly bind: (input: DocumentInput | undefined) => (scope: Scope) => BoundQuery } {
+): { readonly references: readonly Reference[], readonly bind: (input: DocumentInput | undefined) => (scope: Scope) => BoundQuery } {
   const { collection } = parts
   const own: Parts = {
     ...parts,
@@ -55,7 +55,10 @@ export function compileOnSql (
     ),
     order: compileOrder(query.order, pointerTo(pointer, 'order'), context)
   }
-  return { filters: own.filters, bind: (input) => input === undefined ? bindRead(query.operation, own) : bindWrite(query, own, input) }
+  return {
+    references: own.filters.references,
+    bind: (input) => input === undefined ? bindRead(query.operation, own) : bindWrite(query, own, input)
+  }
 }
 
 function compileOrder (order: DocumentQuery['order'], pointer: string, context: QueryContext): (alias: string) => string {

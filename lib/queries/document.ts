@@ -67,22 +67,24 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     page: compilePage(query, pointer, context)
   }
   const isOnFirestore = (query.store ?? (firestore?.isDefault === true ? 'firestore' : 'sql')) === 'firestore'
-  const onFirestore = isOnFirestore ? compileOnFirestore(query, pointer, context, parts) : null
-  const onSql = isOnFirestore ? null : compileOnSql(query, pointer, context, parts)
+  const compiled = isOnFirestore
+    ? { store: 'firestore', ...compileOnFirestore(query, pointer, context, parts) } as const
+    : { store: 'sql', shared: false, ...compileOnSql(query, pointer, context, parts) } as const
   if (collection === undefined || faults.faults.length > before || (writesData && data === undefined)) return null
 
-  const filtered = onFirestore?.references ?? onSql?.filters.references ?? []
-  const references = uniqueReferences([...id?.references ?? [], ...data?.references ?? [], ...filtered, ...parts.page.references])
+  const references = uniqueReferences(
+    [...id?.references ?? [], ...data?.references ?? [], ...compiled.references, ...parts.page.references]
+  )
   const input = data === undefined ? undefined : compileInput(operation, data, id)
   // Requests without a tenant use the documents of the empty tenant.
   const used = Object.freeze([
-    Object.freeze({ table: `${isOnFirestore ? 'firestore' : 'documents'}:${collection}`, scoped: onFirestore?.shared !== true })
+    Object.freeze({ table: `${isOnFirestore ? 'firestore' : 'documents'}:${collection}`, scoped: !compiled.shared })
   ])
   const common = {
     key: query.alias ?? collection,
     table: collection,
     write: !isRead,
-    tenantScoped: onFirestore?.shared !== true,
+    tenantScoped: !compiled.shared,
     reads: isRead ? used : nothing,
     writes: isRead ? nothing : used,
     missing: 'notFound',
@@ -96,32 +98,19 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
     rowKey: documentKey,
     fields: null
   } as const
+  const bound = compiled.store === 'sql'
+    ? { store: compiled.store, bind: compiled.bind(input) }
+    : { store: compiled.store, bind: compiled.bind(input) }
   // Members for the documentation only are computed on demand.
   const inputOf = () => documentInput(query, new Set(excluded), context)
-  if (onFirestore !== null) {
-    return Object.freeze({
-      ...common,
-      store: 'firestore',
-      get input () {
-        return inputOf().input
-      },
-      get bulk () {
-        return inputOf().bulk
-      },
-      bind: onFirestore.bind(input)
-    })
-  }
-  return onSql === null
-    ? null
-    : Object.freeze({
-      ...common,
-      store: 'sql',
-      get input () {
-        return inputOf().input
-      },
-      get bulk () {
-        return inputOf().bulk
-      },
-      bind: onSql.bind(input)
-    })
+  return Object.freeze({
+    ...common,
+    ...bound,
+    get input () {
+      return inputOf().input
+    },
+    get bulk () {
+      return inputOf().bulk
+    }
+  })
 }

@@ -33,18 +33,9 @@ export function compileSelect (subject: Subject): CompiledOperation | undefined 
   const switches = [...accessSwitches, ...filters.switches, ...embedUses.switches]
   if (query.single === true || query.id !== undefined) {
     const unique = isOneRow(filters, table)
+    const ofOne = unique ? { ...parts, order: () => '' } : parts
     return reading(
-      compileVariants(context.origin, switches, (draft) =>
-        writeRecord(
-          unique
-            ? {
-                ...parts,
-                order: () => ''
-              }
-            : parts,
-          unique,
-          draft
-        )),
+      compileVariants(context.origin, switches, (draft) => writeRecord(ofOne, unique, draft)),
       'record',
       [...filters.references, ...embedUses.references]
     )
