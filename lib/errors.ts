@@ -193,6 +193,11 @@ export function failure (name: ErrorName, details?: ErrorDetails): TenantryError
   return new TenantryError(catalogue[name], details)
 }
 
+/** The details of an error after which the caller may try again in some seconds. */
+export function retryIn (seconds: number, headers: ErrorDetails['headers'] = {}): Required<Pick<ErrorDetails, 'extras' | 'headers'>> {
+  return { extras: { retryAfter: seconds }, headers: { 'retry-after': String(seconds), ...headers } }
+}
+
 /** The thrown value is the error of that name. */
 export function isFailure (error: unknown, name: ErrorName): error is TenantryError {
   return error instanceof TenantryError && error.code === catalogue[name].code

@@ -8,7 +8,7 @@ import { type Kysely, sql } from 'kysely'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
-import { failure, isFailure } from '../../lib/errors.js'
+import { failure, isFailure, retryIn } from '../../lib/errors.js'
 import { type ImageTransform, imageTypes, transformImage, transformName } from '../../lib/files/images.js'
 import type { ByteRange } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -37,7 +37,7 @@ export interface TransformsParts extends Pick<UploadParts, 'objects' | 'dbFor' |
 export type Transforms = ReturnType<typeof createTransforms>
 
 export function createTransforms ({ objects, transforms, dbFor, usage, now, log }: TransformsParts) {
-  const busy = () => failure('transformsBusy', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+  const busy = () => failure('transformsBusy', retryIn(retryAfter))
   const places = createTenantLimiter({ maxOfTenant: maxWaiting, maxInAll: atOnce, maxWait, tooManyOfTenant: busy, tooManyInAll: busy })
   /** By object key. */
   const running = new Map<string, Promise<MadeImage>>()

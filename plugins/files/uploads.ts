@@ -10,7 +10,7 @@ import type { FastifyBaseLogger, FastifyRequest } from 'fastify'
 import type { Kysely } from 'kysely'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { failure } from '../../lib/errors.js'
+import { failure, retryIn } from '../../lib/errors.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner, TenantId } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
@@ -101,7 +101,7 @@ export interface UploadParts {
 export type Uploads = ReturnType<typeof createUploads>
 
 export function createUploads ({ objects, store, dbFor, plans, usage, emitter, quarantine, maxBytes, now, log }: UploadParts) {
-  const busy = () => failure('uploadsBusy', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+  const busy = () => failure('uploadsBusy', retryIn(retryAfter))
   const places = createTenantLimiter({ maxOfTenant, maxInAll, tooManyOfTenant: busy, tooManyInAll: busy })
 
   const limitOf = (plan: string, bucket: Bucket | null, part?: PartLimit) => sizeLimit(plans, plan, maxBytes, bucket, part)

@@ -4,7 +4,7 @@ import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { failure } from '../../lib/errors.js'
+import { failure, retryIn } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 
 /** One request under a key. */
@@ -87,7 +87,8 @@ export function createIdempotencyStore (dbFor: (tenant: Owner) => Kysely<SystemT
         from (select 1) as one left join tenantry.idempotency_keys k on k.tenant_id = ${tenant} and k.id = ${id}::bytea`.execute(
         dbFor(tenant)
       )
-      if (row === undefined || row.taken === true) return row === undefined ? undefined : 'taken'
+      if (row === undefined) return undefined
+      if (row.taken === true) return 'taken'
       // The left join found no row.
       return Object(row).state === null ? undefined : row
     },
@@ -135,7 +136,7 @@ export const maxBytes = 33_554_432 // of a tenant
 
 const maxAge = 10_000 // ms after which the figures are read again
 const maxTenants = 1000 // tenants with figures in memory
-const retryAfter = '60' // s
+const retryAfter = 60 // s
 
 interface Figures {
   callers: number
@@ -144,14 +145,9 @@ interface Figures {
   readonly readAt: number
 }
 
-export interface KeyQuota {
-  /** Counts the key. Throws `idempotencyFull` beyond the limit. */
-  take(tenant: Owner, isAnonymous: boolean): Promise<void>
-  /** Counts bytes of a response. */
-  keep(tenant: Owner, bytes: number): void
-}
+export type KeyQuota = ReturnType<typeof createKeyQuota>
 
-export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now: () => number): KeyQuota {
+export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now: () => number) {
   const known = new LRUCache<string, Figures>(lruOptions(maxTenants))
 
   async function figuresOf (tenant: Owner): Promise<Figures> {
@@ -165,14 +161,16 @@ export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now: () =
   }
 
   return {
-    async take (tenant, isAnonymous) {
+    /** Counts the key. Throws `idempotencyFull` beyond the limit. */
+    async take (tenant: Owner, isAnonymous: boolean): Promise<void> {
       const figures = await figuresOf(tenant)
       const isFull = figures.bytes >= maxBytes || (isAnonymous ? figures.anonymous >= maxAnonymousKeys : figures.callers >= maxKeys)
-      if (isFull) throw failure('idempotencyFull', { extras: { retryAfter: Number(retryAfter) }, headers: { 'retry-after': retryAfter } })
+      if (isFull) throw failure('idempotencyFull', retryIn(retryAfter))
       if (isAnonymous) figures.anonymous++
       else figures.callers++
     },
-    keep (tenant, bytes) {
+    /** Counts bytes of a response. */
+    keep (tenant: Owner, bytes: number): void {
       const figures = known.get(tenant)
       if (figures !== undefined) figures.bytes += bytes
     }

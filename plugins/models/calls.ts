@@ -1,12 +1,11 @@
 /** The model calls in progress. Limits their number for each tenant, and ends them when the app closes. */
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
-import { failure } from '../../lib/errors.js'
+import { failure, retryIn } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 const maxOfTenant = 100
 const maxInAll = 2000
-const retryAfter = 1 // s
 const stopMs = 5000 // ms for calls to end by themselves while the app stops
 
 export interface Call {
@@ -73,7 +72,7 @@ export function createCalls (): Calls {
   }
 }
 
-const later = { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }
+const later = retryIn(1)
 
 function tooManyOfTenant (): Error {
   return failure('providerBusy', {

@@ -3,7 +3,7 @@
  * fails for one tenant stays available to others.
  */
 import { LRUCache } from 'lru-cache'
-import { failure } from '../../lib/errors.js'
+import { failure, retryIn } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 
 const maxFailures = 5 // in a row
@@ -23,14 +23,8 @@ interface Circuit {
 /** The end of a call: `left` means nothing for the host. */
 export type Outcome = 'answered' | 'failed' | 'left'
 
-export interface Circuits {
-  /** Throws `providerBusy` while the circuit is open. Each call that enters must call `end`. */
-  enter(tenant: Owner, host: string): void
-  end(tenant: Owner, host: string, outcome: Outcome): void
-}
-
 /** `now`: milliseconds. */
-export function createCircuits (now: () => number): Circuits {
+export function createCircuits (now: () => number) {
   const tenants = new LRUCache<string, LRUCache<string, Circuit>>({ max: maxTenants })
 
   function circuitsOf (tenant: Owner): LRUCache<string, Circuit> {
@@ -42,14 +36,15 @@ export function createCircuits (now: () => number): Circuits {
   }
 
   return {
-    enter (tenant, host) {
+    /** Throws `providerBusy` while the circuit is open. Each call that enters must call `end`. */
+    enter (tenant: Owner, host: string): void {
       const circuit = tenants.get(tenant)?.get(host)
       if (circuit === undefined || circuit.failures < maxFailures) return
       const left = circuit.openUntil - now()
       if (left > 0 || circuit.trying) throw open(left)
       circuit.trying = true
     },
-    end (tenant, host, outcome) {
+    end (tenant: Owner, host: string, outcome: Outcome): void {
       const circuit = tenants.get(tenant)?.get(host)
       if (outcome === 'answered') {
         if (circuit !== undefined) tenants.get(tenant)?.delete(host)
@@ -66,10 +61,6 @@ export function createCircuits (now: () => number): Circuits {
 }
 
 function open (leftMs: number): Error {
-  const retryAfter = Math.max(1, Math.ceil(leftMs / 1000))
-  return failure('providerBusy', {
-    message: 'The last calls to this host failed: try again after a pause',
-    extras: { retryAfter },
-    headers: { 'retry-after': String(retryAfter) }
-  })
+  const seconds = Math.max(1, Math.ceil(leftMs / 1000))
+  return failure('providerBusy', { message: 'The last calls to this host failed: try again after a pause', ...retryIn(seconds) })
 }

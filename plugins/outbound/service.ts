@@ -1,7 +1,7 @@
 /** `app.outbound`: bounded calls over two pools of connections, one of them behind the egress rule. */
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
-import { failure, isFailure, TenantryError } from '../../lib/errors.js'
+import { failure, isFailure, retryIn, TenantryError } from '../../lib/errors.js'
 import type { EgressRule } from '../../lib/http/egress.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { createCircuits, type Outcome } from './circuits.js'
@@ -17,7 +17,6 @@ const maxRedirects = 5
 const maxOfTenant = 20 // running calls
 const maxInAll = 200
 const maxKept = 500 // connections to tenants' addresses, beyond which each is closed after its response
-const retryAfter = 1 // s
 
 export interface OutboundParts {
   readonly rule: EgressRule
@@ -116,7 +115,7 @@ function isRedirect (status: number): boolean {
   return status === 301 || status === 302 || status === 303 || status === 307 || status === 308
 }
 
-const later = { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }
+const later = retryIn(1)
 
 function tooManyOfTenant (): Error {
   return failure('providerBusy', {

@@ -3,7 +3,7 @@ import { STATUS_CODES } from 'node:http'
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger, FastifyInstance, FastifyReply, FastifyRequest, onSendHookHandler, RouteOptions } from 'fastify'
 import { whenKnown } from '../../lib/cache/async-cache.js'
-import { catalogue, TenantryError } from '../../lib/errors.js'
+import { catalogue, retryIn, TenantryError } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
 import type { ResponseEnd, RouteReply } from '../../lib/http/route-reply.js'
 import { type Owner, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
@@ -231,14 +231,12 @@ function strictest (first: Limit, second: Limit | null, taken: LimitResult): { l
 }
 
 function refusal ({ message, statusCode }: RateLimitRule, waitMs: number): TenantryError {
-  const retryAfter = Math.max(1, Math.ceil(waitMs / 1000))
   const entry = statusCode === undefined
     ? catalogue.rateLimited
     : { ...catalogue.rateLimited, status: statusCode, title: STATUS_CODES[statusCode] ?? catalogue.rateLimited.title }
   return new TenantryError(entry, {
     ...(message !== undefined && { message }),
-    extras: { retryAfter },
-    headers: { 'retry-after': String(retryAfter) }
+    ...retryIn(Math.max(1, Math.ceil(waitMs / 1000)))
   })
 }
 

@@ -8,7 +8,7 @@ import { Readable } from 'node:stream'
 import { setImmediate as nextRound } from 'node:timers/promises'
 import type { FastifyInstance, FastifyReply, FastifyRequest, preParsingHookHandler } from 'fastify'
 import { turns, type Yielder } from '../../lib/concurrency/event-loop-yielder.js'
-import { failure } from '../../lib/errors.js'
+import { failure, retryIn } from '../../lib/errors.js'
 import { type AccountCall, accountOf, trustsTenantHeader } from '../../lib/http/account.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { whole } from '../../lib/plugin/options.js'
@@ -172,12 +172,11 @@ function bodySize (request: FastifyRequest): number {
   return length === undefined ? bodyLimit : Math.min(Number(length), bodyLimit)
 }
 
+/** The body is not read: the connection ends. */
 function tooManyBodies (): Error {
   return failure('responsesBusy', {
     message: 'Too many large bodies of this tenant are arriving: try again when some have arrived',
-    extras: { retryAfter },
-    // The body is not read.
-    headers: { 'retry-after': String(retryAfter), connection: 'close' }
+    ...retryIn(retryAfter, { connection: 'close' })
   })
 }
 
@@ -199,7 +198,7 @@ function refuse (request: FastifyRequest, reply: FastifyReply, done: (error?: Er
   if (request.method === 'GET' || request.method === 'HEAD') {
     for (const name of contentHeaders) reply.removeHeader(name)
     reply.header('cache-control', 'no-store')
-    return done(failure('responsesUnread', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }))
+    return done(failure('responsesUnread', retryIn(retryAfter)))
   }
   // The write may be committed, which an error status would deny. So the connection is closed instead.
   request.raw.socket.destroy()

@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { LRUCache } from 'lru-cache'
 import { FairSemaphore } from '../../lib/concurrency/fair-semaphore.js'
-import { failure } from '../../lib/errors.js'
+import { failure, retryIn } from '../../lib/errors.js'
 
 const largeResponse = 1_048_576 // bytes
 const atOnce = 2 // for an account
@@ -124,5 +124,5 @@ function keyOf (account: string, { method, tenantRoute, routeOptions }: FastifyR
 }
 
 function busy (): Error {
-  return failure('responsesBusy', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+  return failure('responsesBusy', retryIn(retryAfter))
 }
