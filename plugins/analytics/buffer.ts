@@ -45,21 +45,14 @@ export interface BufferOptions {
   readonly pause: number
 }
 
-export interface RequestBuffer {
-  /** The tenant is empty for a request without one; `ms` is its duration. */
-  count(tenant: Owner, line: Line, ms: number): void
-  /** Writes the counts so far; a failure is logged and repeated, and does not reject. */
-  flush(): Promise<void>
-  /** Writes the remaining counts, and starts no further flush. */
-  close(): Promise<void>
-}
+export type RequestBuffer = ReturnType<typeof createBuffer>
 
 type Buckets = Map<number, number>
 type Sums = Map<string, { readonly line: Line, readonly buckets: Buckets }>
 
 const others = new RouteLines(otherRoutes)
 
-export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }: BufferOptions): RequestBuffer {
+export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }: BufferOptions) {
   /** By hour and tenant. */
   const hours = new Map<number, Map<Owner, Sums>>()
   let current = new Map<Owner, Sums>()
@@ -193,6 +186,7 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
     isEarly = false
   }
 
+  /** Writes the counts so far; a failure is logged and repeated, and does not reject. */
   function flush (): Promise<void> {
     queued++
     // One at a time.
@@ -201,7 +195,8 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
   }
 
   return {
-    count (tenant, line, ms) {
+    /** The tenant is empty for a request without one; `ms` is its duration. */
+    count (tenant: Owner, line: Line, ms: number): void {
       const at = now()
       if (!(at >= start && at < start + hourMs)) turnTo(at)
       const buckets = current.get(tenant)?.get(line.key)?.buckets ?? added(tenant, line)
@@ -216,7 +211,8 @@ export function createBuffer ({ write, log, now, flushInterval, maxSize, pause }
       else if (timer === undefined) schedule(flushInterval)
     },
     flush,
-    async close () {
+    /** Writes the remaining counts, and starts no further flush. */
+    async close (): Promise<void> {
       closed = true
       await flush()
       let lost = dropped + (pending === undefined ? 0 : requestsIn(pending.sums))

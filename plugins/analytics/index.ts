@@ -20,8 +20,7 @@ import { analyticsRoutes } from './routes.js'
 import { type Analytics, createAnalytics } from './service.js'
 import { createStatsStore } from './store.js'
 
-export type { Range } from './service.js'
-export type { Analytics } from './service.js'
+export type { Analytics, Range } from './service.js'
 export type { Figures } from './store.js'
 
 /** Marks the configuration of counted routes. */

@@ -43,14 +43,7 @@ export interface Scope {
   readonly until: Date
 }
 
-export interface StatsStore {
-  /** Adds a batch to the figures of its tenants and of the platform, unless it was added already. */
-  write(batch: Batch, at: Date): Promise<void>
-  /** For the hours that begin in the period. */
-  read(scope: Scope): Promise<Figures>
-  /** Removes the hours that begin before the date; false if another server does so now. */
-  sweep(before: Date, at: Date): Promise<boolean>
-}
+export type StatsStore = ReturnType<typeof createStatsStore>
 
 interface ReadRow {
   readonly method: string
@@ -65,7 +58,7 @@ interface ReadRow {
 }
 
 /** `service` is the name of this server's figures. */
-export function createStatsStore (db: Kysely<SystemTables>, service: string): StatsStore {
+export function createStatsStore (db: Kysely<SystemTables>, service: string) {
   const writer = randomUUID()
   const stats = sql.raw('tenantry.request_stats')
 
@@ -88,7 +81,8 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
   }
 
   return {
-    async write ({ number, hour, sums }, at) {
+    /** Adds a batch to the figures of its tenants and of the platform, unless it was added already. */
+    async write ({ number, hour, sums }: Batch, at: Date): Promise<void> {
       const given = JSON.stringify(sums.map(({ tenant, line, buckets }) => ({
         tenant_id: tenant,
         method: line.method,
@@ -142,7 +136,8 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
         ) added
       )`.execute(db)
     },
-    async read ({ tenant, from, until }) {
+    /** For the hours that begin in the period. */
+    async read ({ tenant, from, until }: Scope): Promise<Figures> {
       // A percentile is the first bucket up to which there are as many requests.
       const { rows } = await sql<ReadRow>`with asked as not materialized (
         select method, route, status, count, buckets, counts from ${stats}
@@ -175,7 +170,8 @@ export function createStatsStore (db: Kysely<SystemTables>, service: string): St
         }))
       }
     },
-    async sweep (before, at) {
+    /** Removes the hours that begin before the date; false if another server does so now. */
+    async sweep (before: Date, at: Date): Promise<boolean> {
       const ended = new Date(at.getTime() - writersKept)
       return await sweep(db, `tenantry.request_stats.sweep ${service}`, [
         removal('tenantry.request_stats', sql`hour < ${before} and service = ${service}`),

@@ -7,14 +7,7 @@ const maxTenants = 10_000
 
 type Count = Pick<{ -readonly [Member in keyof CacheStats]: CacheStats[Member] }, 'hits' | 'misses'>
 
-export interface Counts {
-  hit(tenant: string): void
-  miss(tenant: string): void
-  /** Of one tenant, or of all. */
-  of(tenant: string): Readonly<Count>
-}
-
-export function createCounts (): Counts {
+export function createCounts () {
   const all: Count = { hits: 0, misses: 0 }
   const tenants = new LRUCache<string, Count>(lruOptions(maxTenants))
 
@@ -25,14 +18,15 @@ export function createCounts (): Counts {
   }
 
   return {
-    hit (tenant) {
+    hit (tenant: string): void {
       all.hits++
       countOf(tenant).hits++
     },
-    miss (tenant) {
+    miss (tenant: string): void {
       all.misses++
       countOf(tenant).misses++
     },
-    of: (tenant) => tenant === everyTenant ? all : tenants.peek(tenant) ?? { hits: 0, misses: 0 }
+    /** Of one tenant, or of all. */
+    of: (tenant: string): Readonly<Count> => tenant === everyTenant ? all : tenants.peek(tenant) ?? { hits: 0, misses: 0 }
   }
 }

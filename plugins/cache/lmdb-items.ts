@@ -22,21 +22,7 @@ export interface LmdbItem {
   readonly bytes: number
 }
 
-export interface LmdbItems {
-  /** The value with this stamp. */
-  find(tenant: string, id: string, stamp: number): string | undefined
-  /** false without room. */
-  keep(tenant: string, id: string, item: LmdbItem): boolean
-  /** Whether it existed. */
-  drop(tenant: string, id: string): boolean
-  /** Removes the first items of a tenant, or of all; returns their number. */
-  empty(tenant: string, limit: number): number
-  /** Removes expired items; returns their number. */
-  sweep(limit: number): number
-  keys(tenant: string, limit: number): string[]
-  /** Of a tenant, or of all. */
-  held(tenant: string): { items: number, bytes: number }
-}
+export type LmdbItems = ReturnType<typeof createLmdbItems>
 
 export interface LmdbItemsOptions {
   readonly maxSize: number
@@ -54,7 +40,7 @@ export function createLmdbItems (
   env: RootDatabase,
   state: Database<number, string>,
   { maxSize, maxBytes, now }: LmdbItemsOptions
-): LmdbItems {
+) {
   const heads = env.openDB<Head, Place>({ name: 'heads' })
   const values = env.openDB<string, Place>({ name: 'values', encoding: 'string' })
   const order = env.openDB<Place, number>({ name: 'order' })
@@ -83,6 +69,7 @@ export function createLmdbItems (
     return number
   }
 
+  /** Whether it existed. */
   function drop (tenant: string, id: string): boolean {
     const head = heads.get([tenant, id])
     if (head === undefined) return false
@@ -96,6 +83,7 @@ export function createLmdbItems (
     return true
   }
 
+  /** Removes expired items; returns their number. */
   function sweep (limit: number): number {
     const ended = [...ends.getRange({ end: [now(), Infinity], limit })]
     for (const { value: [tenant, id] } of ended) drop(tenant, id)
@@ -142,6 +130,7 @@ export function createLmdbItems (
     return true
   }
 
+  /** Removes the first items of a tenant, or of all; returns their number. */
   function empty (tenant: string, limit: number): number {
     const first: Place[] = tenant === everyTenant
       ? [...order.getRange({ limit })].map(({ value }) => value)
@@ -151,14 +140,16 @@ export function createLmdbItems (
   }
 
   return {
-    find (tenant, id, stamp) {
+    /** The value with this stamp. */
+    find (tenant: string, id: string, stamp: number): string | undefined {
       const head = heads.get([tenant, id])
       if (head === undefined || head[0] !== stamp || head[1] <= now()) return undefined
       const name = `${tenant}:${id}`
       if (used.size < maxUsed || used.has(name)) used.set(name, [tenant, id])
       return values.get([tenant, id])
     },
-    keep (tenant, id, { key, value, stamp, endsAt, bytes }) {
+    /** false without room. */
+    keep (tenant: string, id: string, { key, value, stamp, endsAt, bytes }: LmdbItem): boolean {
       sweep(sweepAtOnce)
       moveUsed()
       // An earlier computation may end later.
@@ -175,7 +166,7 @@ export function createLmdbItems (
     drop,
     empty,
     sweep,
-    keys (tenant, limit) {
+    keys (tenant: string, limit: number): string[] {
       const found: string[] = []
       // No id contains a space, and every other character sorts after it.
       for (const { value: [, endsAt, , , key] } of heads.getRange({ start: [tenant, ''], end: [`${tenant} `, ''] })) {
@@ -184,7 +175,8 @@ export function createLmdbItems (
       }
       return found
     },
-    held (tenant) {
+    /** Of a tenant, or of all. */
+    held (tenant: string): { items: number, bytes: number } {
       const [items, bytes] = held(tenant)
       return { items, bytes }
     }

@@ -9,18 +9,12 @@ const maxTables = 100 // of a tenant with their own stamp; tenants choose the na
 const maxSharedTables = 10_000
 const maxOwners = 100_000 // tenants with their own stamps
 
-export interface LmdbStamps {
-  /** Of the tables as they are now. */
-  of(tenant: string, reads: readonly TableUse[]): number
-  written(tenant: string, writes: readonly TableUse[]): void
-  /** Everything of the tenant, or of all, has changed. */
-  clear(tenant: string): void
-}
+export type LmdbStamps = ReturnType<typeof createLmdbStamps>
 
 /** The empty table is the tenant itself: earlier values of it are not found. */
 type Key = [owner: string, table: string]
 
-export function createLmdbStamps (env: RootDatabase, state: Database<number, string>): LmdbStamps {
+export function createLmdbStamps (env: RootDatabase, state: Database<number, string>) {
   const stamps = env.openDB<number, Key>({ name: 'stamps' })
 
   function next (): number {
@@ -60,7 +54,8 @@ export function createLmdbStamps (env: RootDatabase, state: Database<number, str
   }
 
   return {
-    of (tenant, reads) {
+    /** Of the tables as they are now. */
+    of (tenant: string, reads: readonly TableUse[]): number {
       let stamp = Math.max(stamps.get([everyTenant, '']) ?? 0, stamps.get([tenant, '']) ?? 0)
       for (const { table, scoped } of reads) {
         const written = stamps.get(keyOf(tenant, table, scoped))
@@ -68,7 +63,7 @@ export function createLmdbStamps (env: RootDatabase, state: Database<number, str
       }
       return stamp
     },
-    written (tenant, writes) {
+    written (tenant: string, writes: readonly TableUse[]): void {
       const change = next()
       for (const { table, scoped } of writes) {
         const key = keyOf(tenant, table, scoped)
@@ -80,7 +75,8 @@ export function createLmdbStamps (env: RootDatabase, state: Database<number, str
         else forgetAll(change)
       }
     },
-    clear (tenant) {
+    /** Everything of the tenant, or of all, has changed. */
+    clear (tenant: string): void {
       const change = next()
       if (tenant === everyTenant) forgetAll(change)
       else forget(tenant, change)

@@ -15,24 +15,14 @@ const maxWait = 1000 // ms that requests of other origins wait for the first rea
 const retryAfter = 1000 // ms after a failed read
 const maxBatch = 500 // tenants in one statement of rereading
 
-export interface TenantOrigins {
-  /** Waits for the first read; undefined afterwards. */
-  ready(): Promise<unknown> | undefined
-  /** Some tenant lists the origin. */
-  isListed(origin: string): boolean
-  isListedBy(tenant: Owner, origin: string): boolean
-  changed(tenant: Owner): void
-  /** Any document may have changed. */
-  reset(): void
-  close(): void
-}
+export type TenantOrigins = ReturnType<typeof createTenantOrigins>
 
 interface TenantOriginList {
   readonly origins: Origins
   readonly matches: (origin: string) => boolean
 }
 
-export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseLogger): TenantOrigins {
+export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseLogger) {
   const byTenant = new Map<Owner, TenantOriginList>()
   /** The number of tenants with an origin, a pattern or `*`. */
   const counts = new Map<string, number>()
@@ -106,26 +96,30 @@ export function createTenantOrigins (db: Kysely<SystemTables>, log: FastifyBaseL
   }
 
   return {
-    ready: () => isLoaded || performance.now() - failedAt < retryAfter ? undefined : settlesWithin(read(), maxWait),
-    isListed (origin) {
+    /** Waits for the first read; undefined afterwards. */
+    ready: (): Promise<boolean> | undefined =>
+      isLoaded || performance.now() - failedAt < retryAfter ? undefined : settlesWithin(read(), maxWait),
+    /** Some tenant lists the origin. */
+    isListed (origin: string): boolean {
       if (counts.has(origin) || (origin !== 'null' && counts.has('*'))) return true
       const pattern = patternOf(origin)
       return pattern !== undefined && counts.has(pattern)
     },
-    isListedBy: (tenant, origin) => byTenant.get(tenant)?.matches(origin) ?? false,
-    changed (tenant) {
+    isListedBy: (tenant: Owner, origin: string): boolean => byTenant.get(tenant)?.matches(origin) ?? false,
+    changed (tenant: Owner): void {
       // If nothing has been read yet, everything is read.
       if (!isLoaded && work === null) return
       outdated.add(tenant)
       if (work === null) read()
     },
-    reset () {
+    /** Any document may have changed. */
+    reset (): void {
       if (!isLoaded && work === null) return
       isReset = true
       isLoaded = false
       read()
     },
-    close () {
+    close (): void {
       isClosed = true
       clearTimeout(timer)
     }

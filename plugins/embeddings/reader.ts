@@ -26,13 +26,9 @@ export interface ReaderParts {
   readonly files: () => Pick<Files, 'get' | 'open'> | null
 }
 
-export interface DocumentReader {
-  /** The chunks of the document, at least one. Rejects with `documentUnreadable`, `documentsBusy` and `notFound`. */
-  read(tenant: Owner, document: Source, signal: AbortSignal): Promise<string[]>
-  close(): void
-}
+export type DocumentReader = ReturnType<typeof createReader>
 
-export function createReader ({ models, files }: ReaderParts): DocumentReader {
+export function createReader ({ models, files }: ReaderParts) {
   const busy = () => failure('documentsBusy')
   const places = createTenantLimiter({
     maxOfTenant: pdfWaiting,
@@ -83,7 +79,8 @@ export function createReader ({ models, files }: ReaderParts): DocumentReader {
   }
 
   return {
-    async read (tenant, document, signal) {
+    /** The chunks of the document, at least one. Rejects with `documentUnreadable`, `documentsBusy` and `notFound`. */
+    async read (tenant: Owner, document: Source, signal: AbortSignal): Promise<string[]> {
       const blocks = await blocksOf(tenant, document, signal)
       const chunks = await splitBlocks(blocks, { countTokens: models.countTokens, yielder: createYielder(tenant), maxChunks })
       if (chunks.length === 0) throw failure('documentUnreadable', { message: 'The document has no text' })

@@ -15,20 +15,9 @@ interface Waiter extends Claim {
   readonly refuse: (error: unknown) => void
 }
 
-export interface Entries {
-  get(key: string): Entry | undefined
-  /** Resolves with a connection, in use until `release`. Rejects with the error of `begin`, and with the signal's reason. */
-  take(claim: Claim, signal: AbortSignal): Promise<Entry>
-  release(entry: Entry): void
-  /** Removes a connection that has ended. Returns false if it was removed before. */
-  remove(entry: Entry): boolean
-  /** Call it when a connection is open, and may thus be ended for another one. */
-  changed(): void
-  /** Ends all connections, and rejects all waiting calls. */
-  close(refusal: Error): Promise<void>
-}
+export type Entries = ReturnType<typeof createEntries>
 
-export function createEntries (max: number): Entries {
+export function createEntries (max: number) {
   /** Least recently used first. */
   const entries = new Map<string, Entry>()
   const ending = new Set<Promise<void>>()
@@ -125,10 +114,12 @@ export function createEntries (max: number): Entries {
   }
 
   return {
-    get: (key) => entries.get(key),
+    get: (key: string): Entry | undefined => entries.get(key),
+    /** Call it when a connection is open, and may thus be ended for another one. */
     changed: serve,
 
-    async take (claim, signal) {
+    /** Resolves with a connection, in use until `release`. Rejects with the error of `begin`, and with the signal's reason. */
+    async take (claim: Claim, signal: AbortSignal): Promise<Entry> {
       signal.throwIfAborted()
       const known = entries.get(claim.key)
       if (known !== undefined && !leaving.has(known)) return use(known)
@@ -158,19 +149,21 @@ export function createEntries (max: number): Entries {
       })
     },
 
-    release (entry) {
+    release (entry: Entry): void {
       entry.active--
       serve()
     },
 
-    remove (entry) {
+    /** Removes a connection that has ended. Returns false if it was removed before. */
+    remove (entry: Entry): boolean {
       if (entries.get(entry.key) !== entry) return false
       entries.delete(entry.key)
       serve()
       return true
     },
 
-    async close (refusal) {
+    /** Ends all connections, and rejects all waiting calls. */
+    async close (refusal: Error): Promise<void> {
       const open = [...entries.values()]
       entries.clear()
       for (const waiter of [...waiting.values()].flat()) {

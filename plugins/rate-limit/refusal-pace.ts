@@ -11,17 +11,13 @@ const burst = 100 // refusals without delay
 const maxDelay = 1000 // ms
 const maxClients = 10_000
 
-export interface RefusalPace {
-  /** Milliseconds by which to delay the next refusal of the client, which must follow. */
-  next(kind: ClientKind, client: string): number
-}
-
 /** @param now a clock in milliseconds. Default: a monotonic one */
-export function createRefusalPace (now = () => performance.now()): RefusalPace {
+export function createRefusalPace (now = () => performance.now()) {
   /** By client: when it may have a full burst again. */
   const freeAt = new LRUCache<string, number>(lruOptions(maxClients))
   return {
-    next (kind, client) {
+    /** Milliseconds by which to delay the next refusal of the client, which must follow. */
+    next (kind: ClientKind, client: string): number {
       const key = `${kind} ${client}`
       const at = now()
       const free = Math.max(freeAt.get(key) ?? 0, at) + intervalMs

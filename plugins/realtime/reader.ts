@@ -27,15 +27,7 @@ export interface ReaderParts {
   readonly log: FastifyBaseLogger
 }
 
-export interface Reader {
-  start(): void
-  /** Resolves when no later commit can be missed. `begin` is called at that moment. */
-  open(watch: Watch, begin: (at: Begin) => void): Promise<void>
-  /** Sends the changes after the position, then makes the watch live. */
-  replay(watch: Watch, since: number): Promise<void>
-  close(watch: Watch): void
-  stop(): Promise<void>
-}
+export type Reader = ReturnType<typeof createReader>
 
 interface Group {
   /** The position of the last change that live watches were sent, or are being sent. */
@@ -46,7 +38,7 @@ interface Group {
   readonly watches: Map<string, Set<Watch>>
 }
 
-export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reader {
+export function createReader ({ store, tableOf, lost, log }: ReaderParts) {
   const groups = new Map<Owner, Group>()
   /** The last replay of a client. */
   const replays = new WeakMap<Client, Promise<void>>()
@@ -183,7 +175,10 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reade
     return group.cursor
   }
 
-  /** The replays of a client run one after the other, so that a client holds few changes in memory. */
+  /**
+   * Sends the changes after the position, then makes the watch live. The replays of a client run one after the other, so that a client
+   * holds few changes in memory.
+   */
   async function replay (watch: Watch, since: number): Promise<void> {
     const earlier = replays.get(watch.client)
     const own = earlier === undefined ? replayNow(watch, since) : earlier.then(() => replayNow(watch, since))
@@ -222,13 +217,14 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reade
 
   return {
     start: poller.start,
-    open (watch, begin) {
+    /** Resolves when no later commit can be missed. `begin` is called at that moment. */
+    open (watch: Watch, begin: (at: Begin) => void): Promise<void> {
       const opened = openings.add(watch, begin)
       poller.wake()
       return opened
     },
     replay,
-    close (watch) {
+    close (watch: Watch): void {
       watch.isClosed = true
       const { tenant, table } = watch
       const group = groups.get(tenant)
@@ -238,7 +234,7 @@ export function createReader ({ store, tableOf, lost, log }: ReaderParts): Reade
       if (watches.size === 0) group.watches.delete(table)
       if (group.watches.size === 0) groups.delete(tenant)
     },
-    async stop () {
+    async stop (): Promise<void> {
       ending.abort()
       openings.fail(failure('databaseUnavailable'))
       await poller.ended()

@@ -30,16 +30,7 @@ export interface Recording {
   end(): void
 }
 
-export interface Recorder {
-  start(): void
-  /** Resolves when every later commit is recorded. */
-  record(table: TenantTable): Promise<Recording>
-  /** Renews the entries now. Also runs every five minutes. */
-  renew(): Promise<void>
-  /** Forgets all entries: the database may lack them. */
-  forget(): void
-  stop(): Promise<void>
-}
+export type Recorder = ReturnType<typeof createRecorder>
 
 interface Entry extends TenantTable {
   /** Recordings of the entry that have not ended. */
@@ -51,7 +42,7 @@ interface Entry extends TenantTable {
   waiting: { readonly resolve: (recording: Recording) => void, readonly reject: (error: unknown) => void }[]
 }
 
-export function createRecorder ({ store, schema, retentionSeconds, lost, log }: RecorderParts): Recorder {
+export function createRecorder ({ store, schema, retentionSeconds, lost, log }: RecorderParts) {
   const entries = new Map<string, Entry>()
   /** Entries without a start. */
   const pending = new Set<Entry>()
@@ -121,6 +112,7 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
     for (const { reject } of entry.waiting.splice(0)) reject(error)
   }
 
+  /** Renews the entries now. Also runs every five minutes. */
   async function renew (): Promise<void> {
     for (const [key, { users, start }] of entries) if (users === 0 && start !== null) entries.delete(key)
     for (const part of partsOf([...entries.values()].filter(({ start }) => start !== null))) {
@@ -135,13 +127,14 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
   }
 
   return {
-    start () {
+    start (): void {
       poller.start()
       timer = setInterval(() => {
         renew().catch((err: unknown) => log.warn({ err }, 'the entries of watched tables could not be renewed: retrying'))
       }, renewalMs).unref()
     },
-    async record ({ tenant, table }) {
+    /** Resolves when every later commit is recorded. */
+    async record ({ tenant, table }: TenantTable): Promise<Recording> {
       const key = keyOf({ tenant, table })
       const known = entries.get(key)
       if (known !== undefined && known.start !== null) return recordingOf(known, known.start)
@@ -155,10 +148,11 @@ export function createRecorder ({ store, schema, retentionSeconds, lost, log }: 
       })
     },
     renew,
-    forget () {
+    /** Forgets all entries: the database may lack them. */
+    forget (): void {
       for (const [key, { start }] of entries) if (start !== null) entries.delete(key)
     },
-    async stop () {
+    async stop (): Promise<void> {
       clearInterval(timer)
       ending.abort()
       for (const entry of [...pending]) fail(entry, failure('databaseUnavailable'))
