@@ -17,7 +17,7 @@ const isCompiled = import.meta.url.endsWith('.js')
 const quickFlags = [
   '--liftoff-only',
   '--single-threaded-gc',
-  '--interrupt-budget=300000',
+  '--interrupt-budget=1000000',
   '--initial-heap-size=256', // MB
   '--min-semi-space-size=16', // MB
   '--preserve-symlinks',
