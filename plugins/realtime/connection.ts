@@ -54,6 +54,7 @@ export function serveConnection (
   let isGathering = false
   let waitingForRooms = 0
   let pausedAt: number | null = null
+  let bytes = 0
 
   /** Messages of one turn of the event loop are one write to the network, or some if they are large. */
   function write (text: string): void {
@@ -65,6 +66,7 @@ export function serveConnection (
         raw.uncork()
       })
     }
+    bytes += Buffer.byteLength(text)
     socket.send(text)
     if (raw.writableLength < maxGatheredBytes) return
     raw.uncork()
@@ -80,7 +82,12 @@ export function serveConnection (
     async drained () {
       await whileTrue(() => !isEnded && socket.bufferedAmount > littleUnsentBytes)
     },
-    close: end
+    close: end,
+    takeBytes () {
+      const taken = bytes
+      bytes = 0
+      return taken
+    }
   }
   const connection: Connection = { socket, address: addressKey(request.ip), isAlive: true, isAnonymous: true, close: end }
 
@@ -261,6 +268,7 @@ export function serveConnection (
         : fail(failure('badRequest', { message: 'The message is binary: send text' }))
     }
     const text = String(data)
+    bytes += Buffer.byteLength(text)
     if (isIdentifying) earlier.push(text)
     else take(text)
   })

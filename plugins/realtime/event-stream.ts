@@ -99,6 +99,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
   let earlyBytes = 0
   let hasBegun = false
   let isEnded = false
+  let bytes = 0
   let ended = () => {}
   let timer: NodeJS.Timeout | undefined
 
@@ -140,12 +141,18 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
           finish()
         }
         end()
+      },
+      takeBytes () {
+        const taken = bytes
+        bytes = 0
+        return taken
       }
     } satisfies Outlet as Outlet
   }
 
   function write (text: string): void {
     if (isEnded) return
+    bytes += Buffer.byteLength(text)
     if (!hasBegun) {
       earlyBytes += text.length
       if (earlyBytes <= maxUnsentBytes) early.push(text)

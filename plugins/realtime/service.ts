@@ -92,6 +92,12 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       log.debug({ err }, 'a connection could not leave its rooms: it is removed when this process ends')
     )
     release(tenant, 'connections')
+    recordBytes(client)
+  }
+
+  function recordBytes ({ identity, outlet }: Client): void {
+    const bytes = outlet.takeBytes()
+    if (bytes > 0) usage()?.record(identity.tenant, 'bandwidth_bytes', bytes)
   }
 
   function endWatch (watch: Watch): void {
@@ -283,9 +289,13 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
       for (const client of clients) if (tenant === platformRef || client.identity.tenant === tenant) await recheckLogged(client)
     },
 
-    /** Ends connections with expired tokens. Other changes of rights arrive as events. A slow look-up delays no other connection. */
+    /**
+     * Ends connections with expired tokens, and records bytes. Other changes of rights arrive as events. A slow look-up delays no other
+     * connection.
+     */
     async expire (): Promise<void> {
       await Promise.all(Array.from(clients, async (client) => {
+        recordBytes(client)
         if (expiring.has(client)) return
         expiring.add(client)
         await verify(client)

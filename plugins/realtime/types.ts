@@ -47,6 +47,8 @@ export interface Outlet {
   /** Resolves when little is unsent, or the connection has ended. */
   drained(): Promise<void>
   close(code: number, reason: string): void
+  /** The bytes of messages, in both directions, since the last call. */
+  takeBytes(): number
 }
 
 /** The caller of a connection, and how to verify it again. */

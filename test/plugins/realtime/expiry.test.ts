@@ -39,7 +39,7 @@ test('an expired token ends its connection while the key of another connection c
   })
   const closed: number[] = []
   const join = async (code: number, verify: Identity['verify']) => {
-    const outlet = { send: () => {}, drained: async () => {}, close: () => closed.push(code) }
+    const outlet = { send: () => {}, drained: async () => {}, close: () => closed.push(code), takeBytes: () => 0 }
     await core.open(outlet, { claims: { sub: 'bob' }, tenant: tenantRef('acme'), verify, count: async () => {} })
   }
   let lookUps = 0

@@ -24,7 +24,8 @@ function watchOf (id: string, tenant: string, sent: Sent[]): Watch {
       sent.push({ tenant, text })
     },
     drained: async () => {},
-    close: () => {}
+    close: () => {},
+    takeBytes: () => 0
   }
   const client: Client = {
     id,

@@ -1,4 +1,5 @@
 /** Connections, watches and joins count as requests of the tenant's plan, on both transports and over two processes. */
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { startInstance } from '../../helpers/instances.js'
 import { postgresSection } from '../../helpers/postgres.js'
@@ -73,4 +74,38 @@ test('a plan of twenty requests a minute opens twenty connections, watches and r
 
   for (const { leave } of streams) leave()
   await until('the same count is the usage', async () => (await app.usage.summary('acme')).api_calls === limit)
+})
+
+test('messages of both transports count as bandwidth of their tenant', async (t) => {
+  const { app, origin } = await open(t)
+  const headers = { authorization: `Bearer ${tokenOf('acme')}` }
+  const write = () => sql`insert into notes (tenant_id, title) values ('acme', ${'é'.repeat(10_000)})`.execute(app.db)
+  const recorded = async (bytes: number) => (await app.usage.summary('acme')).bandwidth_bytes === bytes
+
+  const client = connect(t, origin, { headers })
+  let bytes = 0
+  client.socket.on('message', (data) => {
+    bytes += Buffer.byteLength(String(data))
+  })
+  await client.next(({ type }) => type === 'ready')
+  const watch = JSON.stringify({ type: 'watch', table: 'notes' })
+  client.socket.send(watch)
+  bytes += watch.length
+  await client.next(({ type }) => type === 'ack')
+  await write()
+  await client.change()
+  t.ok(bytes > 20_000)
+  await until('the bytes of the socket are recorded', () => recorded(bytes))
+  client.socket.close()
+  await client.closed
+
+  const { body } = await fetch(`${origin}/realtime/events?watch=notes`, { headers })
+  if (body === null) throw new Error('there is no stream')
+  let text = ''
+  for await (const chunk of body) {
+    if (text === '') await write()
+    text += Buffer.from(chunk).toString('latin1')
+    if (text.endsWith('\n\n') && text.includes('event: change')) break
+  }
+  await until('the bytes of the stream are recorded', () => recorded(bytes + text.length))
 })

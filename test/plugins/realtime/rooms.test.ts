@@ -46,7 +46,8 @@ async function made (t: Test, own: Partial<MemberStore> = {}) {
             if (type === 'message') log.push({ tenant, id: client.id, data: JSON.parse(text).data })
           },
           drained: async () => {},
-          close: () => {}
+          close: () => {},
+          takeBytes: () => 0
         },
         identity: { claims: { sub: 'bob' }, tenant, verify: () => ({ sub: 'bob' }), count: async () => {} },
         isClosed: false,
