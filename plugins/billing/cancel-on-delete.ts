@@ -42,9 +42,7 @@ export function cancelForDeleted ({ db, queue, tenants, providers, now }: Cancel
       }
     }
   })
-  tenants.onDelete(async (tenant) => {
-    await queue.send(job, { tenant: platformRef, data: { tenant, deletedAt: now() } })
-  })
+  tenants.onRemoval((tenant, transaction) => queue.send(job, { tenant: platformRef, data: { tenant, deletedAt: now() } }, transaction))
 }
 
 function isOver ({ status, endedAt, cancelAtPeriodEnd }: Snapshot): boolean {

@@ -1,8 +1,10 @@
 /** The management of tenants by the platform. */
 import type { FastifyBaseLogger } from 'fastify'
+import type { Transaction } from 'kysely'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { type Actor, noActor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
+import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import { platformRef, type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import type { Plans } from '../../lib/plans/plans.js'
@@ -26,9 +28,16 @@ export interface Tenants {
    * half-way, the tenant stays `deleting`: no request can use it, and another call continues.
    */
   delete(id: string, actor?: Actor): Promise<void>
+  /**
+   * Called within the transaction that removes a tenant, for example to send a job that must not be lost. If a listener fails, the tenant
+   * stays `deleting`.
+   */
+  onRemoval(listener: RemovalListener): void
   /** Called on the server that deletes a tenant, to remove data outside of tables, such as files. */
   onDelete(listener: (tenant: TenantId) => void | Promise<void>): void
 }
+
+type RemovalListener = (tenant: TenantId, transaction: Transaction<SystemTables>) => Promise<unknown>
 
 export interface TenantsParts {
   readonly store: TenantStore
@@ -40,6 +49,7 @@ export interface TenantsParts {
 }
 
 export function createTenants ({ store, plans, memory, events, erasure, log }: TenantsParts): Tenants {
+  const removalListeners: RemovalListener[] = []
   const listeners: ((tenant: TenantId) => void | Promise<void>)[] = []
 
   return {
@@ -85,7 +95,9 @@ export function createTenants ({ store, plans, memory, events, erasure, log }: T
       await events.change(notice, async (transaction) => {
         // By this server's clock, which also dates the tokens that it issues, and not by the database's.
         const at = new Date()
-        if (await store.remove(transaction, id, at)) await writeAudit(transaction, { ...entry, action: 'tenant.delete', at })
+        if (!await store.remove(transaction, id, at)) return
+        await writeAudit(transaction, { ...entry, action: 'tenant.delete', at })
+        for (const listener of removalListeners) await listener(id, transaction)
       })
       for (const listener of listeners) {
         try {
@@ -94,6 +106,9 @@ export function createTenants ({ store, plans, memory, events, erasure, log }: T
           log.error({ err, tenant: id }, 'a listener for deleted tenants failed')
         }
       }
+    },
+    onRemoval (listener) {
+      removalListeners.push(listener)
     },
     onDelete (listener) {
       listeners.push(listener)

@@ -201,6 +201,11 @@ async function departs (t: Test, opened: Opened): Promise<void> {
   const { world, apps: [app], query } = opened
   const subscription = await subscribed(t, opened, 'gone')
   const provider = await world.open()
+  await query(`create function refuse_job () returns trigger language plpgsql as $$ begin raise exception 'refused'; end $$;
+    create trigger refuse_job before insert on tenantry_queue.job for each row when (new.data->>'task' = 'billing.depart') execute function refuse_job()`)
+  await t.rejects(app.tenants.delete('gone'), 'the job that cancels it cannot be sent')
+  t.match(await query("select status from tenantry.tenants where id = 'gone'"), [{ status: 'deleting' }], 'so the tenant is not removed')
+  await query('drop function refuse_job cascade')
   await app.tenants.delete('gone')
   await until('it is canceled', async () => (await provider.subscriptions(tenantRef('gone'))).every(({ cancelAtPeriodEnd }) => cancelAtPeriodEnd))
   await until(
