@@ -176,8 +176,17 @@ export function serveConnection (
     end(isRefused ? closeCodes.refused : closeCodes.unauthenticated, message)
   }
 
+  /** A fault of the server fails the message, and not the process. */
   function take (text: string): void {
     if (isEnded) return
+    try {
+      respond(text)
+    } catch (error) {
+      fail(error)
+    }
+  }
+
+  function respond (text: string): void {
     const read = readMessage(text)
     if (client === null) {
       if ('message' in read && read.message.type === 'auth') return begin(credentialOf(read.message.token))
