@@ -8,7 +8,7 @@ type Source = 'unhandledRejection' | 'uncaughtException'
 
 const domains = new AsyncLocalStorage<Domain>()
 
-/** What runs in the scope of its creation reports uncaught errors to it, until it is destroyed. Then its parent gets them. */
+/** Gets the uncaught errors of code that runs in the scope of its creation. After it is destroyed, its parent gets them. */
 export class Domain {
   readonly #parent = domains.getStore()
   #isDestroyed = false

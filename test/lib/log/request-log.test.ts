@@ -4,13 +4,13 @@ import type { IncomingMessage } from 'node:http'
 import { type AddressInfo, connect } from 'node:net'
 import { Writable } from 'node:stream'
 import { test } from 'tap'
+import { gate } from '../../helpers/gate.js'
 import { scanLog } from '../../helpers/log-scan.js'
 import { remote } from '../../helpers/remote.js'
 import { listen, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
-import { closedDoor } from '../../plugins/queue/app.js'
 
 const traceId = '4bf92f3577b34da6a3ce929d0e0e4736'
 const traceparent = `00-${traceId}-00f067aa0ba902b7-01`
@@ -28,7 +28,7 @@ test('lines of requests, and traces', async (t) => {
       done()
     }
   })
-  const hall = closedDoor()
+  const hall = gate()
   let waiting = false
   const service = await remote(t, async ({ path }, response) => {
     waiting = path === '/slow'

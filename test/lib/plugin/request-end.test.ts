@@ -3,9 +3,9 @@ import { connect } from 'node:net'
 import Fastify, { type FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import { endStatusOf, whenEnded } from '../../../lib/plugin/request-end.js'
+import { gate } from '../../helpers/gate.js'
 import { listen } from '../../helpers/server.js'
 import { until } from '../../helpers/until.js'
-import { closedDoor } from '../../plugins/queue/app.js'
 
 /** Fastify with only listeners, and the requests that each of them received: `GET /url 200`. */
 function open (t: Test, prepare: (app: FastifyInstance) => void = () => {}, count = 1) {
@@ -83,7 +83,7 @@ t.test('a failing listener neither silences others nor crashes the process', asy
 })
 
 t.test('a disconnect is reported once, however many requests are queued on the connection', async (t) => {
-  const [hall, porch] = [closedDoor(), closedDoor()]
+  const [hall, porch] = [gate(), gate()]
   let arrived = 0
   // Before the listener for its end is added.
   const { app, heard: [heard = []] } = open(t, (app) => {

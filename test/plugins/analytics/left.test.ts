@@ -1,15 +1,15 @@
 import { connect } from 'node:net'
 import { test } from 'tap'
+import { gate } from '../../helpers/gate.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { listen } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
-import { closedDoor } from '../queue/app.js'
 import { countsOf, open, summaryOf } from './app.js'
 
 test('a caller that disconnects after its body was read is counted, but not as an error', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const hall = closedDoor()
+  const hall = gate()
   let [begun, failed] = [0, 0]
   const { app, admin } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
     tenants: ['acme'],

@@ -6,6 +6,7 @@ import { noActor } from '../../../lib/database/audit.js'
 import { platformRef, serverRef, tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createWebhookDeduplication, sweepHandledWebhooks } from '../../../plugins/config-routes/webhook-deduplication.js'
 import { atOnce } from '../../helpers/at-once.js'
+import { gate } from '../../helpers/gate.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
 import { listen, testDocument, testServer, testServers } from '../../helpers/server.js'
@@ -616,7 +617,12 @@ async function twoServers (t: Test): Promise<void> {
     const ended = new Promise<string>((resolve) => {
       end = () => resolve('done')
     })
-    const repeated = crowded.once(other, () => ended).then(() => {})
+    const { opened: begun, open: begin } = gate()
+    const repeated = crowded.once(other, () => {
+      begin()
+      return ended
+    }).then(() => {})
+    await begun
     t.equal(await crowded.once(other, async () => 'twice'), undefined, 'waits although repetitions of another tenant wait')
     await repeated
     t.strictSame(new Set(await Promise.all(flood)), new Set(['refused']))

@@ -6,7 +6,8 @@ import { test } from 'tap'
 import { createLocalStore } from '../../../lib/files/local.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import type { StoredFile } from '../../../plugins/files/index.js'
-import { createTransforms, createTransformStore, type Transforms } from '../../../plugins/files/transforms.js'
+import { createTransforms, createTransformStore } from '../../../plugins/files/transforms.js'
+import { gate } from '../../helpers/gate.js'
 import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
@@ -106,35 +107,37 @@ test('wrong parameters, other files and images that are too large are rejected',
   t.equal((await storage(app, 'acme')).reserved, 0)
 })
 
-/** The service with a server's objects and database; `gate` delays reads of originals. */
-function serviceOf ({ app, folder }: Opened, gate: Promise<void>): { readonly transforms: Transforms, readonly reads: string[] } {
+/** The service with a server's objects and database; reads of originals wait for `pass`. */
+function serviceOf ({ app, folder }: Opened, pass: Promise<void>) {
   const objects = createLocalStore(folder)
   const reads: string[] = []
+  /** Names of images that were not found, and are then computed. */
+  const missed: string[] = []
   const dbFor = (tenant: string) => app.engine.kyselyFor(tenantRef(tenant))
+  const store = createTransformStore(dbFor)
   const transforms = createTransforms({
     objects: {
       ...objects,
       async get (key, range) {
         reads.push(key)
-        await gate
+        await pass
         return await objects.get(key, range)
       }
     },
-    transforms: createTransformStore(dbFor),
+    transforms: {
+      ...store,
+      async find (tenant, file, name) {
+        const found = await store.find(tenant, file, name)
+        if (found === null) missed.push(name)
+        return found
+      }
+    },
     dbFor,
     usage: () => app.usage,
     now: Date.now,
     log: app.log
   })
-  return { transforms, reads }
-}
-
-function closedGate (): { readonly gate: Promise<void>, readonly pass: () => void } {
-  let pass = () => {}
-  const gate = new Promise<void>((resolve) => {
-    pass = resolve
-  })
-  return { gate, pass: () => pass() }
+  return { transforms, reads, missed }
 }
 
 async function fileOf (app: FastifyInstance, tenant: string, id: string): Promise<StoredFile> {
@@ -147,17 +150,18 @@ test('equal requests compute an image once, one at a time for each tenant, and w
   const opened = await open(t)
   const [ada, gus] = [opened.as('acme'), opened.as('globex')]
   const [own, other] = [await uploaded(ada), await uploaded(gus)]
-  const { gate, pass } = closedGate()
-  const { transforms, reads } = serviceOf(opened, gate)
+  const door = gate()
+  const { transforms, reads, missed } = serviceOf(opened, door.opened)
   const mine = await fileOf(opened.app, 'acme', own.id)
   const equal = Array.from({ length: 10 }, () => transforms.of(mine, { width: 100 }))
   const waiting = Array.from({ length: 31 }, (_, index) => transforms.of(mine, { width: index + 1 }))
   const theirs = transforms.of(await fileOf(opened.app, 'globex', other.id), { width: 100 })
-  await until('one image for each tenant is computed', async () => reads.length === 2)
+  await until('all are computed or wait', () => missed.length === 33)
+  await until('one image for each tenant is computed', () => reads.length === 2)
   t.same([...reads].sort(), [`acme/${own.id}`, `globex/${other.id}`])
   await t.rejects(transforms.of(mine, { width: 99 }), { code: 'TENANTRY_TRANSFORMS_BUSY', statusCode: 429 })
   t.equal(reads.length, 2)
-  pass()
+  door.open()
   const made = await Promise.all(equal)
   await Promise.all([...waiting, theirs])
   t.equal(new Set(made.map((image) => image?.sha256)).size, 1)
@@ -169,12 +173,12 @@ test("a file that is deleted during its image's computation leaves nothing", asy
   const opened = await open(t)
   const ada = opened.as('acme')
   const { id } = await uploaded(ada)
-  const { gate, pass } = closedGate()
-  const { transforms, reads } = serviceOf(opened, gate)
+  const door = gate()
+  const { transforms, reads } = serviceOf(opened, door.opened)
   const making = transforms.of(await fileOf(opened.app, 'acme', id), { width: 100 })
   await until('it is being computed', async () => reads.length === 1)
   await ada.ask(`DELETE /files/${id}`)
-  pass()
+  door.open()
   await t.rejects(making, { code: 'TENANTRY_NOT_FOUND' })
   t.same([await onDisk(opened.folder), await storage(opened.app, 'acme')], [[], { booked: 0, reserved: 0, shown: 0 }])
 })

@@ -6,6 +6,7 @@ import { failure } from '../../../lib/errors.js'
 import { version } from '../../../lib/version.js'
 import { createMemoryCache } from '../../../plugins/cache/memory.js'
 import health from '../../../plugins/health/index.js'
+import { gate } from '../../helpers/gate.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
@@ -27,15 +28,6 @@ function createApp (t: Test, parts: Parts): { app: FastifyInstance, clock: { now
   app.register(health, { now: () => clock.now })
   t.teardown(() => app.close())
   return { app, clock }
-}
-
-/** A gate at which checks wait. */
-function gate (): { readonly passed: Promise<void>, readonly open: () => void } {
-  let open = () => {}
-  const passed = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { passed, open: () => open() }
 }
 
 test('the plugin works alone, and reports version and uptime', async (t) => {
@@ -102,7 +94,7 @@ test('while a check hangs, the last result is reported and no other check begins
   })
   await app.ready()
   const hanging = gate()
-  check = hanging.passed
+  check = hanging.opened
   clock.now += 1000
   for (let round = 0; round < 10; round++) {
     const response = await app.inject('/health')

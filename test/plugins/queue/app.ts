@@ -49,12 +49,3 @@ export async function queueApp (
       })
   }
 }
-
-/** A gate at which handlers wait until it is opened. */
-export function closedDoor (): { readonly opened: Promise<void>, readonly open: () => void } {
-  let open = () => {}
-  const opened = new Promise<void>((resolve) => {
-    open = resolve
-  })
-  return { opened, open: () => open() }
-}

@@ -1,10 +1,11 @@
 import type { FastifyInstance } from 'fastify'
 import { test } from 'tap'
 import type { Job } from '../../../plugins/queue/index.js'
+import { gate } from '../../helpers/gate.js'
 import { postgresDatabase, postgresServer } from '../../helpers/postgres.js'
 import { runProgram, startProgram } from '../../helpers/program.js'
 import { until } from '../../helpers/until.js'
-import { closedDoor, queueApp } from './app.js'
+import { queueApp } from './app.js'
 
 const program = 'test/programs/queue.ts'
 const tables = 'create table done (n int primary key, pid int); create table begun (job uuid, attempt int, pid int)'
@@ -64,9 +65,9 @@ test('two processes run each job once, and one takes over the jobs of a killed o
 
 test('a stop waits for running jobs, and hands back those that take too long', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const door = closedDoor()
+  const door = gate()
   const begun: Job[] = []
-  let closing = closedDoor()
+  let closing = gate()
   const start = (stopTimeoutMs: number) =>
     queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {
       // Runs after the queue's own hook.
@@ -100,7 +101,7 @@ test('a stop waits for running jobs, and hands back those that take too long', a
   const patient = await start(60_000)
   await until('another process has it', () => begun.length === 2)
   t.equal(begun[1]?.attempt, 1, 'as the first attempt')
-  closing = closedDoor()
+  closing = gate()
   const closed = patient.app.close()
   await closing.opened
   await send(2)
@@ -112,7 +113,7 @@ test('a stop waits for running jobs, and hands back those that take too long', a
 
 test('jobs continue when a lost database is back', async (t) => {
   const server = await postgresServer(t)
-  const door = closedDoor()
+  const door = gate()
   const seen: unknown[] = []
   const { app, run, warnings } = await queueApp(
     t,
@@ -182,7 +183,7 @@ test('a job that ends its process twice is set aside, and the third process live
 
 test('jobs of a process that died are run one at a time, beside others', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const doors = new Map([1, 2, 3, 4].map((n) => [n, closedDoor()]))
+  const doors = new Map([1, 2, 3, 4].map((n) => [n, gate()]))
   const begun: number[] = []
   const define = (app: FastifyInstance) =>
     app.queue.define('work', {}, async ({ data }) => {

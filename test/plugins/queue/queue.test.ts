@@ -3,11 +3,12 @@ import { test } from 'tap'
 import type { Handler, Job } from '../../../plugins/queue/index.js'
 import { HandedBack } from '../../../plugins/queue/index.js'
 import { createJobStore } from '../../../plugins/queue/store.js'
+import { gate } from '../../helpers/gate.js'
 import { secretText } from '../../helpers/log-scan.js'
 import type { DatabaseSection } from '../../helpers/postgres.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
-import { closedDoor, queueApp } from './app.js'
+import { queueApp } from './app.js'
 
 const secret = secretText('what a job is about', 'the data of a job')
 
@@ -77,7 +78,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
       throw new Error('no')
     })
     await t.rejects(rolledBack, /no/)
-    const held = closedDoor()
+    const held = gate()
     const committed = app.db.transaction().execute(async (transaction) => {
       await send('any', { tenant: 'a', data: { n: 'committed' } }, transaction)
       await held.opened
@@ -93,7 +94,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('at most one job of a key waits, and one runs', async (t) => {
-    const door = closedDoor()
+    const door = gate()
     handle = () => door.opened
     t.ok(await send('any', { tenant: 'a', data: { n: 1 }, key: 'k' }))
     await isRun(1)
@@ -111,7 +112,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('the highest priority comes first, and at most `concurrency` jobs run', async () => {
-    const door = closedDoor()
+    const door = gate()
     handle = () => door.opened
     await send('single', { tenant: 'a', data: { n: 'first' } })
     await isRun('first')
@@ -123,7 +124,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('tenants take turns, however much one of them sends', async (t) => {
-    const door = closedDoor()
+    const door = gate()
     handle = () => door.opened
     await send('single', { tenant: 'a', data: { n: 'first' } })
     await isRun('first')
@@ -138,7 +139,7 @@ async function works (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('one tenant uses at most half of the slots, and others the rest', async (t) => {
-    const door = closedDoor()
+    const door = gate()
     handle = () => door.opened
     const ids = await Promise.all([1, 2].map((n) => send('any', { tenant: 'a', data: { n } })))
     await until('two run', () => seen.length === 2)
@@ -309,7 +310,7 @@ test('jobs', (t) => forEachEngine(t, works, { atOnce: true }))
 
 test('a periodic job is sent once per interval, and never beside a waiting one', async (t) => {
   const { connectionString } = await postgresDatabase(t)
-  const door = closedDoor()
+  const door = gate()
   let ticks = 0
   const start = (workers: number) =>
     queueApp(t, { provider: 'postgres', postgres: { connectionString } }, (app) => {

@@ -5,13 +5,13 @@ import type { Test } from 'tap'
 import { test } from 'tap'
 import { createServer } from '../../../lib/server.js'
 import type { Handler } from '../../../plugins/queue/index.js'
+import { gate } from '../../helpers/gate.js'
 import { scanLog, secretText } from '../../helpers/log-scan.js'
 import { type DatabaseSection, forEachEngine } from '../../helpers/postgres.js'
 import { testDocument, testEnv } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { caller, refused } from '../../http/caller.js'
-import { closedDoor } from './app.js'
 
 const secret = secretText('what a tenant has in its job', 'the data of a job')
 const time = /^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z$/
@@ -121,7 +121,7 @@ async function served (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('a running job can be cancelled, and its result is then ignored', async (t) => {
-    const door = closedDoor()
+    const door = gate()
     let begun = false
     handle = async () => {
       begun = true

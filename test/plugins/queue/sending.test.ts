@@ -2,10 +2,11 @@ import { sql } from 'kysely'
 import type { Test } from 'tap'
 import { test } from 'tap'
 import type { SendWith } from '../../../plugins/queue/index.js'
+import { gate } from '../../helpers/gate.js'
 import type { DatabaseSection } from '../../helpers/postgres.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { until } from '../../helpers/until.js'
-import { closedDoor, type QueueApp, queueApp } from './app.js'
+import { type QueueApp, queueApp } from './app.js'
 
 const maxData = 1_048_576
 
@@ -105,8 +106,8 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
 
   if (engine.provider !== 'postgres') return
   await t.test('a change of a tenant, or of its key, delays no other', async (t) => {
-    const door = closedDoor()
-    const held = closedDoor()
+    const door = gate()
+    const held = gate()
     const change = app.db.transaction().execute(async (transaction) => {
       await sql`select from tenantry.tenants where id = 'a' for no key update`.execute(transaction)
       await send('job', { tenant: 'b', data: {}, key: 'k' }, transaction)
@@ -142,7 +143,7 @@ async function sends (t: Test, engine: DatabaseSection): Promise<void> {
   })
 
   await t.test('a slow write delays only the jobs of its own batch', async (t) => {
-    const door = closedDoor()
+    const door = gate()
     mayWrite = () => door.opened
     const slow = sendWith({ tenant: 'a', data: {} }, 9, 8)
     t.ok(await send('job', { tenant: 'b', data: {} }))

@@ -2,9 +2,10 @@
 import { test } from 'tap'
 import type { Claims } from '../../../lib/expressions/types.js'
 import { testApp } from '../../helpers/app.js'
+import { gate } from '../../helpers/gate.js'
 import { until } from '../../helpers/until.js'
 import { open } from '../tools/app.js'
-import { gate } from '../workflows/tools-app.js'
+import { } from '../workflows/tools-app.js'
 
 const large = 'x'.repeat(1_048_576)
 const callOf = (tenant: string) => ({ auth: { sub: 'ada', tenant_id: tenant } satisfies Claims, ip: '192.0.2.1', tenant: null })

@@ -4,9 +4,9 @@ import type { FastifyInstance } from 'fastify'
 import t, { type Test } from 'tap'
 import type { ResponsesOptions } from '../../../plugins/responses/index.js'
 import { testApp } from '../../helpers/app.js'
+import { gate } from '../../helpers/gate.js'
 import { listen } from '../../helpers/server.js'
 import { until } from '../../helpers/until.js'
-import { closedDoor } from '../queue/app.js'
 import { requestText, slowReader } from './slow-readers.js'
 
 const megabyte = 1_048_576
@@ -141,7 +141,7 @@ t.test('options out of bounds are rejected', async (t) => {
 t.test('a tenant has two concurrent large responses, and other tenants are not delayed', async (t) => {
   const making = new Map<string, number>()
   let most = 0
-  const hall = closedDoor()
+  const hall = gate()
   const { app } = await testApp(t, {
     plugins: { conventions: { root: true }, responses: {} },
     before: callerInHeader,

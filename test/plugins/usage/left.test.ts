@@ -1,11 +1,11 @@
 import { connect } from 'node:net'
 import { test } from 'tap'
 import { failure } from '../../../lib/errors.js'
+import { gate } from '../../helpers/gate.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { listen } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
-import { closedDoor } from '../queue/app.js'
 import { fakeClock, open } from './app.js'
 
 const config = { access: 'user' } as const
@@ -16,7 +16,7 @@ test('a caller who disconnects after its body was read is counted', async (t) =>
   const { connectionString } = await postgresDatabase(t)
   const begun: string[] = []
   const ended: string[] = []
-  const [hall, porch] = [closedDoor(), closedDoor()]
+  const [hall, porch] = [gate(), gate()]
   const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, {
     now: fakeClock().now,
     tenants: { acme: 'much' },

@@ -127,11 +127,3 @@ export async function open (
     }
   }
 }
-
-export function gate (): { readonly opened: Promise<void>, readonly open: () => void } {
-  let release = () => {}
-  const opened = new Promise<void>((resolve) => {
-    release = resolve
-  })
-  return { opened, open: () => release() }
-}

@@ -1,6 +1,7 @@
 /** Steps that call tools, in runs that one process starts and others run. */
 import { sql } from 'kysely'
 import { type Test, test } from 'tap'
+import { gate } from '../../helpers/gate.js'
 import { startInstance } from '../../helpers/instances.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
@@ -9,7 +10,7 @@ import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { caller } from '../../http/caller.js'
 import { agentOf } from '../models/app.js'
-import { type AskedCall, boss, document, gate, modelWithTools } from './tools-app.js'
+import { type AskedCall, boss, document, modelWithTools } from './tools-app.js'
 
 const asks = (id: string) => ({ id, type: 'llm' as const, prompt: id, params: { tools: ['add_note'] } })
 

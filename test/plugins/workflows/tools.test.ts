@@ -2,10 +2,11 @@
 import { CompiledQuery } from 'kysely'
 import type { Test } from 'tap'
 import { test } from 'tap'
+import { gate } from '../../helpers/gate.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { addUser, password } from '../login/app.js'
-import { boss, document, gate, open, type Opened } from './tools-app.js'
+import { boss, document, open, type Opened } from './tools-app.js'
 
 const ada = (more: object = {}) => ({ authorization: `Bearer ${signToken({ sub: 'ada', role: 'user', tenant_id: 'acme', ...more })}` })
 const addNote = { name: 'add_note', input: { body: { title: 'of a model' } } }
