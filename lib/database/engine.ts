@@ -122,6 +122,8 @@ export interface Engine {
    */
   transaction<T>(options: TransactionOptions, work: (session: Session) => Promise<T>): Promise<T>
   readonly migration: Migration
+  /** Whether this process has applied all missing migrations. Then a start need not look for pending ones. */
+  readonly isMigrated: boolean
   /** The names of missing migrations that routes wait for, of system tables and declared tables; policies count with `rowLevelSecurity`. */
   pendingMigrations(): Promise<string[]>
   /** Resolves when the database answers within the time, in milliseconds; rejects with `databaseUnavailable` otherwise. */

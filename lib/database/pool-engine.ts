@@ -60,6 +60,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   let lastPoolerWarning = -Infinity
   const closed = new AbortController()
   let closing: Promise<void> | null = null
+  let isMigrated = false
   const access = createPoolAccess(connections, { translate: fail, log: options.log, warn: options.warn })
   const { acquire, connected, release } = access
   const slowReads = new SlowReads(connections.max, connections.acquireTimeoutMs)
@@ -275,10 +276,14 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       plan,
       async apply (actor, onProgress) {
         const applied = await applyLacking({ ...planOptions, actor, onProgress })
+        isMigrated = true
         // Even if nothing was missing, another program may have changed the tables.
         await refresh()
         return applied
       }
+    },
+    get isMigrated () {
+      return isMigrated
     },
     async pendingMigrations () {
       const { migrations } = await plan()

@@ -106,7 +106,7 @@ export function readinessOf (engine: Engine, log: FastifyBaseLogger): Promise<Re
 }
 
 async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
-  let pending = (await engine.pendingMigrations()).length > 0
+  let pending = !engine.isMigrated && (await engine.pendingMigrations()).length > 0
   let lookedAt = Date.now()
   let refreshedAt = 0
 
