@@ -39,6 +39,11 @@ export default [
     }
   },
   {
+    files: ['**/*.ts'],
+    ignores: ['test/**'],
+    rules: { 'max-lines': ['error', 350] }
+  },
+  {
     files: ['test/plugins/**/*.ts'],
     ignores: withOwnApp,
     rules: {

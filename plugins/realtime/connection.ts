@@ -5,10 +5,10 @@ import { failure, isFailure, TenantryError } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
-import type { ClientMessage } from '../../lib/realtime/messages.js'
+import type { ClientMessage, Ref } from '../../lib/realtime/messages.js'
 import { readMessage } from '../../lib/realtime/read-message.js'
 import { type Credential, credentialOf, type Identify, sentCredential } from './identity.js'
-import { type Core, errorMessage } from './service.js'
+import type { Core } from './service.js'
 import { type Client, closeCodes, type Identity, type Outlet } from './types.js'
 
 const identityMs = 10_000 // ms for the first message
@@ -297,4 +297,25 @@ export function serveConnection (
     refuse(error)
   }
   return connection
+}
+
+function errorMessage (error: TenantryError, ref: Ref | undefined): string {
+  const { statusCode, code, message, extras } = error
+  const details = extras['details']
+  return stringifyJson({
+    type: 'error',
+    ref,
+    status: statusCode,
+    code,
+    message: details === undefined ? message : `${message}: ${detailText(details)}`,
+    ...'upgrade' in extras && { upgrade: extras['upgrade'] },
+    ...'retryAfter' in extras && { retryAfter: extras['retryAfter'] }
+  })
+}
+
+function detailText (details: unknown): string {
+  if (!Array.isArray(details)) return ''
+  return details.slice(0, 5).map(({ path, message }: { path?: unknown, message?: unknown }) =>
+    `${String(path ?? '')} ${String(message ?? '')}`.trim()
+  ).join('; ')
 }

@@ -7,7 +7,7 @@ import { failure, TenantryError } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import type { WatchedTable } from '../../lib/realtime/changes.js'
-import { maxStateBytes, type Ref } from '../../lib/realtime/messages.js'
+import { maxStateBytes } from '../../lib/realtime/messages.js'
 import { createRoomRules } from '../../lib/realtime/rooms.js'
 import type { Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import { requirePermissions } from '../auth/access.js'
@@ -324,27 +324,6 @@ export function createCore ({ app, engine, tenants, usage, store, reader, record
 
 function comeBack ({ outlet }: Client): void {
   outlet.close(closeCodes.stopping, stringifyJson({ retryAfterMs: 1000 }))
-}
-
-export function errorMessage (error: TenantryError, ref: Ref | undefined): string {
-  const { statusCode, code, message, extras } = error
-  const details = extras['details']
-  return stringifyJson({
-    type: 'error',
-    ref,
-    status: statusCode,
-    code,
-    message: details === undefined ? message : `${message}: ${detailText(details)}`,
-    ...'upgrade' in extras && { upgrade: extras['upgrade'] },
-    ...'retryAfter' in extras && { retryAfter: extras['retryAfter'] }
-  })
-}
-
-function detailText (details: unknown): string {
-  if (!Array.isArray(details)) return ''
-  return details.slice(0, 5).map(({ path, message }: { path?: unknown, message?: unknown }) =>
-    `${String(path ?? '')} ${String(message ?? '')}`.trim()
-  ).join('; ')
 }
 
 function watchedTable (name: string, engine: Engine, listed: NonNullable<RealtimeSection['tables']>): WatchedTable | undefined {
