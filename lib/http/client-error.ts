@@ -79,7 +79,7 @@ function refuse (socket: Socket, status: number, message: string, requestId: str
 }
 
 /** The response under way on the connection. Node's own handler of such errors reads it in the same way. */
-function responseOf (socket: Socket): ServerResponse | null {
+export function responseOf (socket: object): ServerResponse | null {
   const response: unknown = Reflect.get(socket, '_httpMessage')
   return response instanceof ServerResponse ? response : null
 }

@@ -1,10 +1,11 @@
 /** `GET /realtime`: upgrades to websockets, with @fastify/websocket. */
-import { type IncomingMessage, ServerResponse } from 'node:http'
+import type { IncomingMessage } from 'node:http'
 import { Socket } from 'node:net'
 import type { Duplex } from 'node:stream'
 import type { FastifyInstance } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { addressKey } from '../../lib/http/account.js'
+import { responseOf } from '../../lib/http/client-error.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { type Connection, type ConnectionParts, serveConnection } from './connection.js'
 import { chooseProtocol } from './identity.js'
@@ -160,9 +161,8 @@ function pathOf ({ url = '' }: IncomingMessage): string {
  * never be sent, and the connection would stay open without a time limit.
  */
 function whenAnswered (socket: Duplex, next: () => void): void {
-  // Node has no other way to find the response that a socket is sending.
-  const response: unknown = Reflect.get(socket, '_httpMessage')
-  if (!(response instanceof ServerResponse)) return next()
+  const response = responseOf(socket)
+  if (response === null) return next()
   response.once('close', () => {
     if (!socket.destroyed) whenAnswered(socket, next)
   })
