@@ -134,6 +134,7 @@ export default definePlugin<RealtimeOptions>({
         recorder.start()
       }
       timer = setInterval(() => {
+        core.recordBytes()
         core.expire().catch((err: unknown) => log.warn({ err }, 'connections could not be checked'))
       }, expiryMs).unref()
     })
