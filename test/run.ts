@@ -1,6 +1,6 @@
 /**
  * `npm test` runs every test file except those of test/faults, or the named files and folders. Each file has a process of its own.
- * Two more run at a time than there are cores, since tests wait now and then. `npm run test:faults` (`--faults`) runs the files of
+ * Two more files than cores run at a time, because many tests wait for servers. `npm run test:faults` (`--faults`) runs the files of
  * test/faults one by one; they take minutes.
  *
  * It prints a line for each file, the whole output of a failed file, and at the end the line that continuous integration reads:
