@@ -141,7 +141,9 @@ function partCheck (schema: JsonSchema | undefined, part: 'params' | 'query', co
 
 /** Texts of a URL or of a form, which are coerced in place. Repeated fields are arrays. */
 function textCheck (schema: JsonSchema, part: RequestPart, { ofTenant, patterns }: FieldContext): Check<unknown> {
-  const check: PartValidator | PartChecker = ofTenant ? urlChecker(schema, patterns) : lazyValidator(schema, part === 'body' ? 'query' : part)
+  const check: PartValidator | PartChecker = ofTenant
+    ? urlChecker(schema, patterns)
+    : lazyValidator(schema, part === 'body' ? 'query' : part)
   return (value, budget) => detailsOf(check(value, budget), part)
 }
 

@@ -1,5 +1,8 @@
 /** Keywords of the document's schemas beyond JSON Schema, for the check, schema.json and the reference. */
-import { type TArrayOptions, type TNumberOptions, type TObjectOptions, type TSchema, type TSchemaOptions, type TStringOptions, Type } from 'typebox'
+import {
+  type TArrayOptions, type TNumberOptions, type TObjectOptions, type TSchema, type TSchemaOptions,
+  type TStringOptions, Type
+} from 'typebox'
 
 /**
  * How a text of the document is read:
