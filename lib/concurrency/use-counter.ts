@@ -13,7 +13,7 @@ export interface KeyUse {
 }
 
 export interface UseCounterOptions {
-  /** What the keys are, for the log: `secrets`. */
+  /** The noun for the keys in the log, such as `secrets`. */
   readonly keys: string
   /** Milliseconds from the first unwritten use. */
   readonly flushAfter: number
