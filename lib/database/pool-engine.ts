@@ -8,9 +8,9 @@ import { readCatalogue, type Reading } from './catalogue-reader.js'
 import { type Connections, tenantSetting } from './connections.js'
 import { type RoleTables, type WantedTable, withDeclared } from './declared-tables.js'
 import type { VectorTable } from './document-tables.js'
-import type { Engine, EngineLog, EngineStatus, Session, SessionOptions, Statement, TextOptions, TransactionOptions } from './engine.js'
+import type { Engine, EngineLog, EngineStatus, Session } from './engine.js'
 import { createEvents } from './events-on-database.js'
-import { databaseBusy, databaseUnavailable, isLostSetting, isRetryable, isStalePlan, translate } from './failures.js'
+import { databaseUnavailable, isLostSetting, translate } from './failures.js'
 import { createDialect } from './kysely-dialect.js'
 import { withMigrationSession } from './migration-session.js'
 import { applyMigrations, type ApplyOptions, type MigrationSession } from './migrations/apply.js'
@@ -18,13 +18,10 @@ import type { WatchedTables } from './migrations/change-triggers.js'
 import { planMigration, planNext } from './migrations/plan.js'
 import { createPoolAccess } from './pool-access.js'
 import { poolerAdvice } from './postgres.js'
-import { createPreludes, runRows, stepOf, TransactionSession } from './session.js'
-import { type Place, SlowReads } from './slow-reads.js'
+import { createPreludes, createStatements, ownSession } from './session.js'
+import { SlowReads } from './slow-reads.js'
 import type { SystemTables } from './system-tables.js'
-import { TextExchange } from './wire-query.js'
 
-const ownSession: SessionOptions = { tenant: serverRef }
-const maxRetries = 3 // after a serialization failure or a deadlock
 const closingMs = 500 // ms for running statements when the engine closes; no request waits for them by then
 const patienceFactor = 2 // times the longest statement of a request: a longer lock does not belong to a request
 const refreshPauseMs = 1000 // ms between refreshes after failed statements
@@ -62,8 +59,9 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   let closing: Promise<void> | null = null
   let isMigrated = false
   const access = createPoolAccess(connections, { translate: fail, log: options.log, warn: options.warn })
-  const { acquire, connected, release } = access
+  const { connected, release } = access
   const slowReads = new SlowReads(connections.max, connections.acquireTimeoutMs)
+  const { text, transaction, own } = createStatements({ access, slowReads, settings, preludes, translate: fail })
   // A running read may have begun before the caller's change of the tables, so the caller waits for the next read.
   const refresh = together<void, Catalogue>(read)
 
@@ -94,87 +92,6 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
       refresh().catch((error: unknown) => options.warn(error, 'the schema of the database could not be read again'))
     }, wait)
     refreshAsked.unref()
-  }
-
-  function text (statement: Statement, values: readonly unknown[], options: TextOptions): Promise<string | null> {
-    const { tenant, first } = options
-    return new Promise((resolve, reject) => {
-      const step = stepOf(statement, values, settings)
-      const prelude = preludes(tenant)
-      const before = first === undefined ? prelude : [...prelude, stepOf(first.statement, first.values, settings)]
-      const steps = before.length === 0 ? [step] : [...before, step]
-      let attempts = 0
-      const attempt = (): void => slowReads.enter(tenant, statement.text, start, () => reject(databaseBusy()))
-      const start = (place: Place): void =>
-        acquire(options, (fault, client) => {
-          if (client === null) {
-            place?.leave()
-            return reject(fault)
-          }
-          if (place === null && slowReads.needsPlace(tenant, statement.text)) {
-            release(client)
-            return attempt()
-          }
-          const began = performance.now()
-          place?.began()
-          client.query(
-            new TextExchange(steps, settings.silenceMs, (error, value) => {
-              release(client, error !== null && isLostSetting(error))
-              slowReads.ended(tenant, statement.text, performance.now() - began, place)
-              if (error === null) return resolve(value)
-              if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
-              reject(fail(error))
-            })
-          )
-        })
-      attempt()
-    })
-  }
-
-  async function transaction<T> (
-    options: TransactionOptions,
-    work: (session: Session) => Promise<T>,
-    within = settings
-  ): Promise<T> {
-    const { tenant, isolation } = options
-    for (let attempts = 0; ; attempts++) {
-      const client = await connected(options)
-      if (within.silenceMs === undefined) access.keep(client)
-      let fault: unknown
-      const session = new TransactionSession(client, within, preludes(tenant), (error) => {
-        fault ??= error
-        return fail(error)
-      }, isolation, { tenant, slowReads })
-      try {
-        const result = await work(session)
-        await session.commit()
-        return result
-      } catch (error) {
-        // If the rollback fails too, the connection is gone, and the transaction with it.
-        await session.rollback().catch(() => {})
-        if (attempts < maxRetries && (isRetryable(fault ?? error) || isStalePlan(fault))) continue
-        throw fail(error)
-      } finally {
-        release(client, isLostSetting(fault))
-      }
-    }
-  }
-
-  /** Statements of the server itself, each separate. */
-  const own: Pick<Session, 'rows'> = {
-    async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
-      const client = await connected(ownSession)
-      let fault: unknown
-      try {
-        const { rows } = await runRows(client, [...preludes(serverRef), stepOf(statement, values, settings)], settings.silenceMs)
-        return rows as Row[]
-      } catch (error) {
-        fault = error
-        throw fail(error)
-      } finally {
-        release(client, isLostSetting(fault))
-      }
-    }
   }
 
   async function read (): Promise<Catalogue> {

@@ -1,11 +1,17 @@
-/** Statements on one connection. */
+/** Statements and transactions, each on a connection of its own. */
 import type { ClientBase } from 'pg'
 import { isTenant, isTenantId, serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import { stringifyJson } from '../json/stringify.js'
 import { platformRows, type SessionSettings, setTransaction, tenantSetting } from './connections.js'
-import type { Isolation, Session, Statement } from './engine.js'
-import type { SlowReads } from './slow-reads.js'
+import type { Engine, Isolation, Session, SessionOptions, Statement, TextOptions, TransactionOptions } from './engine.js'
+import { databaseBusy, isLostSetting, isRetryable, isStalePlan } from './failures.js'
+import type { PoolAccess } from './pool-access.js'
+import type { Place, SlowReads } from './slow-reads.js'
 import { type Parameter, RowsExchange, type RowsResult, type Step, TextExchange } from './wire-query.js'
+
+/** Of the server itself. */
+export const ownSession: SessionOptions = { tenant: serverRef }
+const maxRetries = 3 // after a serialization failure or a deadlock
 
 /** Creates the steps before a statement, or before the first one of a transaction. */
 export type Preludes = (tenant: TenantRef) => readonly Step[]
@@ -38,7 +44,7 @@ export function stepOf ({ text, name }: Statement, values: readonly unknown[], {
   return { text, name: prepared ? name : undefined, values: encodeValues(values) }
 }
 
-export function runText (client: ClientBase, steps: readonly Step[], silenceMs: number | undefined): Promise<string | null> {
+function runText (client: ClientBase, steps: readonly Step[], silenceMs: number | undefined): Promise<string | null> {
   return new Promise((resolve, reject) => {
     client.query(new TextExchange(steps, silenceMs, (error, value) => error === null ? resolve(value) : reject(error)))
   })
@@ -48,6 +54,109 @@ export function runRows (client: ClientBase, steps: readonly Step[], silenceMs: 
   return new Promise((resolve, reject) => {
     client.query(new RowsExchange(steps, silenceMs, (error, result) => error === null ? resolve(result) : reject(error)))
   })
+}
+
+export interface StatementsOptions {
+  readonly access: PoolAccess
+  readonly slowReads: SlowReads
+  readonly settings: SessionSettings
+  readonly preludes: Preludes
+  /** Translates a driver's error for the caller. */
+  readonly translate: (error: unknown) => unknown
+}
+
+export interface Statements extends Pick<Engine, 'text'> {
+  /** `within`: other settings than the engine's. */
+  transaction<T>(options: TransactionOptions, work: (session: Session) => Promise<T>, within?: SessionSettings): Promise<T>
+  /** Statements of the server itself, each separate. */
+  readonly own: Pick<Session, 'rows'>
+}
+
+/** Statements on the connections of a pool. Those that lost a race, or that have an outdated plan, run again. */
+export function createStatements ({ access, slowReads, settings, preludes, translate }: StatementsOptions): Statements {
+  const { acquire, connected, release } = access
+
+  function text (statement: Statement, values: readonly unknown[], options: TextOptions): Promise<string | null> {
+    const { tenant, first } = options
+    return new Promise((resolve, reject) => {
+      const step = stepOf(statement, values, settings)
+      const prelude = preludes(tenant)
+      const before = first === undefined ? prelude : [...prelude, stepOf(first.statement, first.values, settings)]
+      const steps = before.length === 0 ? [step] : [...before, step]
+      let attempts = 0
+      const attempt = (): void => slowReads.enter(tenant, statement.text, start, () => reject(databaseBusy()))
+      const start = (place: Place): void =>
+        acquire(options, (fault, client) => {
+          if (client === null) {
+            place?.leave()
+            return reject(fault)
+          }
+          if (place === null && slowReads.needsPlace(tenant, statement.text)) {
+            release(client)
+            return attempt()
+          }
+          const began = performance.now()
+          place?.began()
+          client.query(
+            new TextExchange(steps, settings.silenceMs, (error, value) => {
+              release(client, error !== null && isLostSetting(error))
+              slowReads.ended(tenant, statement.text, performance.now() - began, place)
+              if (error === null) return resolve(value)
+              if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
+              reject(translate(error))
+            })
+          )
+        })
+      attempt()
+    })
+  }
+
+  async function transaction<T> (
+    options: TransactionOptions,
+    work: (session: Session) => Promise<T>,
+    within: SessionSettings = settings
+  ): Promise<T> {
+    const { tenant, isolation } = options
+    for (let attempts = 0; ; attempts++) {
+      const client = await connected(options)
+      if (within.silenceMs === undefined) access.keep(client)
+      let fault: unknown
+      const session = new TransactionSession(client, within, preludes(tenant), (error) => {
+        fault ??= error
+        return translate(error)
+      }, isolation, { tenant, slowReads })
+      try {
+        const result = await work(session)
+        await session.commit()
+        return result
+      } catch (error) {
+        // If the rollback fails too, the connection is gone, and the transaction with it.
+        await session.rollback().catch(() => {})
+        if (attempts < maxRetries && (isRetryable(fault ?? error) || isStalePlan(fault))) continue
+        throw translate(error)
+      } finally {
+        release(client, isLostSetting(fault))
+      }
+    }
+  }
+
+  const own: Statements['own'] = {
+    async rows<Row extends Record<string, unknown>> (statement: Statement, values: readonly unknown[] = []): Promise<Row[]> {
+      const client = await connected(ownSession)
+      let fault: unknown
+      try {
+        const { rows } = await runRows(client, [...preludes(serverRef), stepOf(statement, values, settings)], settings.silenceMs)
+        return rows as Row[]
+      } catch (error) {
+        fault = error
+        throw translate(error)
+      } finally {
+        release(client, isLostSetting(fault))
+      }
+    }
+  }
+
+  return { text, transaction, own }
 }
 
 /** The owner of the statements. */
