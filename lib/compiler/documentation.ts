@@ -2,7 +2,7 @@
 import type { ErrorName } from '../errors.js'
 import { formOf } from '../expressions/result.js'
 import type { JsonSchema, Method } from '../expressions/types.js'
-import { notModified } from '../http/entity-tags.js'
+import { notModified } from '../http/caching.js'
 import { isRecord } from '../json/plain-value.js'
 import type { Route } from '../schema/route.js'
 import { schemaName } from '../validation/named-schema.js'

@@ -1,6 +1,6 @@
 /** The request headers of declared writes: Idempotency-Key, and If-Match with the isolation of its transaction. */
 import type { Isolation } from '../database/engine.js'
-import type { Precondition } from '../http/entity-tags.js'
+import type { Precondition } from '../http/caching.js'
 import type { Route } from '../schema/route.js'
 import type { CompiledRoute } from './route.js'
 import { methodOf } from './route-parts.js'

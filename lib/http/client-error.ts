@@ -3,7 +3,7 @@ import { ServerResponse, STATUS_CODES } from 'node:http'
 import type { Socket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
 import { catalogue } from '../errors.js'
-import { requestIdHeader, requestIds, securityHeaders } from './response-headers.js'
+import { requestIdHeader, requestIds, securityHeaders } from './first-hooks.js'
 
 const nextId = requestIds()
 

@@ -9,7 +9,7 @@ import { createRepeatedFailures, type RepeatedFailures } from '../log/repeated-f
 import { noteErrorCode } from '../log/request-log.js'
 import { type RequestPart, validationError } from '../validation/validator.js'
 import { trustsTenantHeader } from './account.js'
-import { requestIdHeader, securityHeaders } from './response-headers.js'
+import { requestIdHeader, securityHeaders } from './first-hooks.js'
 
 const requestParts: readonly RequestPart[] = ['body', 'params', 'querystring', 'headers']
 

@@ -2,7 +2,7 @@
  * Headers of every response: the request's id, and the security headers of a JSON API. Register it first, so that responses of other
  * plugins' hooks have them too.
  */
-import { setCommonHeaders } from '../../lib/http/response-headers.js'
+import { setCommonHeaders } from '../../lib/http/first-hooks.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 
 /** There are no options. */

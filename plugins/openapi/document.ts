@@ -1,7 +1,7 @@
 /** The OpenAPI document of an app: the output of @fastify/swagger, and the operations of this package. */
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import type { JsonSchema } from '../../lib/expressions/types.js'
-import { ifMatchParameter } from '../../lib/http/entity-tags.js'
+import { ifMatchParameter } from '../../lib/http/caching.js'
 import { errorSchemas } from '../../lib/http/error-schemas.js'
 import { idempotencyParameter } from '../../lib/http/idempotency-key.js'
 import {

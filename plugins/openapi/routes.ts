@@ -1,7 +1,7 @@
 /** `GET /doc` and the pages under `/ui`. */
 import Fastify, { type FastifyInstance, type RouteHandlerMethod } from 'fastify'
 import { failure } from '../../lib/errors.js'
-import { notModified, tagOf, withTag } from '../../lib/http/entity-tags.js'
+import { notModified, tagOf, withTag } from '../../lib/http/caching.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import type { OpenApi, OpenApiService } from './service.js'
 

@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/entity-tags.js'
+import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
 import { Percentage } from '../../lib/plans/plans.js'
 import { optional } from '../../lib/plugin/define.js'
 import { maxAmount } from '../../lib/schema/limits.js'

@@ -1,7 +1,7 @@
 /** The secrets endpoints and their schemas. */
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { IfMatchHeaders, ifMatchOf } from '../../lib/http/entity-tags.js'
+import { IfMatchHeaders, ifMatchOf } from '../../lib/http/caching.js'
 import { ListOf, PageInfo, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
 import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'

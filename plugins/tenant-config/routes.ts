@@ -1,7 +1,7 @@
 /** The endpoints of tenants' documents, and their schemas. */
 import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/entity-tags.js'
+import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { Optional } from '../../lib/schema/annotations.js'

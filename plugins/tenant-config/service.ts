@@ -2,7 +2,7 @@
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
 import type { Actor } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
-import { type Precondition, requireMatch } from '../../lib/http/entity-tags.js'
+import { type Precondition, requireMatch } from '../../lib/http/caching.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { checkTenantDocument, keepsParts, type TenantDocumentContext } from '../../lib/tenant-document/index.js'

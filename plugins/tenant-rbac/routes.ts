@@ -2,7 +2,7 @@
 import type { FastifyInstance, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
-import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/entity-tags.js'
+import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
 import { isFound, ListOf, pageOf, pageQuery, searchQuery, slice } from '../../lib/http/page.js'
 import { OrNull, Success } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'

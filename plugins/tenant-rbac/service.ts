@@ -4,7 +4,7 @@ import { type Actor, type AuditEntry, writeAudit } from '../../lib/database/audi
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
-import { type Precondition, requireMatch, tagOf } from '../../lib/http/entity-tags.js'
+import { type Precondition, requireMatch, tagOf } from '../../lib/http/caching.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import type { PermissionSet } from '../auth/permissions.js'
 import { checkRbac, type RbacConfig, requireRbacGrant, type Role } from './roles.js'

@@ -1,6 +1,6 @@
-/** Entity tags and the preconditions that name them (RFC 9110, 8.8.3 and 13.1). */
+/** How caches treat a response: `Cache-Control`, `Vary`, entity tags, and the preconditions that name them (RFC 9110, 8.8.3 and 13.1). */
 import { hash } from 'node:crypto'
-import type { FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
 import { Type } from 'typebox'
 import { failure } from '../errors.js'
 import type { RouteReply } from './route-reply.js'
@@ -9,6 +9,18 @@ const maxHashed = 65_536 // characters; larger bodies have no tag, since hashing
 const maxHeader = 4000 // characters
 const list = /^\s*(?:W\/)?"[!#-~\u0080-\u00ff]*"(?:\s*,\s*(?:W\/)?"[!#-~\u0080-\u00ff]*")*\s*$/
 const member = /(?:W\/)?"[!#-~\u0080-\u00ff]*"/g
+
+export const noStore: onRequestHookHandler = (_request, reply, done) => {
+  reply.header('cache-control', 'no-store')
+  done()
+}
+
+/** Adds to `Vary`. Most responses have none before. */
+export function addVary (reply: FastifyReply, names: string): void {
+  const before = reply.getHeader('vary')
+  if (before === undefined) reply.header('vary', names)
+  else if (before !== '*') reply.header('vary', `${String(before)}, ${names}`)
+}
 
 /** Strong and weak tags as they were written; `*` matches any existing version. */
 export type Precondition = readonly string[] | '*'
