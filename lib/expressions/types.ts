@@ -114,7 +114,8 @@ export type ResultForm = 'wrapped' | 'value' | 'record'
 export interface BoundQuery {
   readonly statement: Statement
   readonly values: readonly unknown[]
-  readonly resultKind: ResultKind
+  /** Default: that of the query. */
+  readonly resultKind?: ResultKind
   /** Turns the statement's text into the result. Default: unchanged. */
   readonly finish?: (text: string) => string
   /** Turns the statement's error into the caller's. Default: unchanged. */

@@ -88,8 +88,8 @@ export function compileCall (query: Query, pointer: string, context: QueryContex
     fields: new Set(found.columns?.map(({ name }) => name) ?? []),
     bind: (scope: Scope) => {
       if (tenantScoped) bindTenant(scope, noInput)
-      const { statement, values } = variants(scope, noInput)
-      return { statement, values, resultKind, failure: raisedIn }
+      const { statement, values } = variants(scope)
+      return { statement, values, failure: raisedIn }
     }
   })
 }

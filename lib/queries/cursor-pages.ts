@@ -9,7 +9,7 @@ import type { OrderKey, Orders, RowOrder } from './order.js'
 import type { Page } from './page.js'
 import { type CursorPage, type ReadParts, writeCursorPage } from './read.js'
 import { refuse } from './request-value.js'
-import { type Binder, compileVariants, type Draft, noInput, type Switch } from './sql.js'
+import { type Binder, compileVariants, type Draft, type Switch } from './sql.js'
 import type { Subject } from './subject.js'
 
 export const maxKeys = 5 // columns of an order besides the primary key; each may add a part to the statement
@@ -81,8 +81,8 @@ export function bindCursorPages ({ origin, switches, usual, read, page, write }:
     keyOf: ({ position: { order, after }, literal }) => `${order.id} ${after === null ? '' : shapeOf(after)} ${literal ?? ''}`
   })
   return (scope) => {
-    const { statement, values } = variants(scope, noInput)
-    return { statement, values, resultKind: 'cursorPage', finish: (text) => finishPage(text, read(scope)) }
+    const { statement, values } = variants(scope)
+    return { statement, values, finish: (text) => finishPage(text, read(scope)) }
   }
 }
 

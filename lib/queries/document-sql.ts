@@ -9,7 +9,7 @@ import type { DocumentQuery } from '../schema/query.js'
 import type { QueryContext } from './context.js'
 import { bindCursorPages } from './cursor-pages.js'
 import { compileFieldComparison, fieldOf } from './document-field.js'
-import { type DocumentInput, type DocumentParts, resultKinds } from './document-parts.js'
+import { type DocumentInput, type DocumentParts } from './document-parts.js'
 import { compileWrite, documentEvents } from './entity-events.js'
 import { compileConditions, type CompiledFilters, where, writeConditions } from './filter.js'
 import { direction } from './order.js'
@@ -18,7 +18,7 @@ import { writeAfter } from './read.js'
 import { markDocumentFiles } from './row-files.js'
 import {
   type Binder,
-  boundedColumn, boundedRowText, boundedText, columnOf, compileVariants, type Draft, type Input, noInput, numberChooser, type Switch
+  boundedColumn, boundedRowText, boundedText, columnOf, compileVariants, type Draft, type Input, numberChooser, type Switch
 } from './sql.js'
 
 const documents = '"tenantry"."documents"'
@@ -141,14 +141,9 @@ function bindRead (operation: Operation, parts: Parts): (scope: Scope) => BoundQ
         boundedRowText(
         `select ${recordOf(parts, 'd', draft)}::text from ${documents} d${conditionsOf(parts, 'd', draft)}`
         )
-  const variants = operation === 'delete'
+  return operation === 'delete'
     ? compileDelete(parts)
     : compileVariants(parts.origin, switches, writer, isPage ? numberChooser(parts.page.literal) : undefined)
-  const resultKind = resultKinds[operation]
-  return (scope) => {
-    const { statement, values } = variants(scope, noInput)
-    return { statement, values, resultKind }
-  }
 }
 
 function compileDelete (parts: Parts): ReturnType<typeof compileWrite> {

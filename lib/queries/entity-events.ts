@@ -27,7 +27,7 @@ export function compileWrite (
   origin: QueryContext['origin'],
   switches: readonly Switch[],
   write: EventWriter
-): (scope: Scope, input: Input) => Bound {
+): (scope: Scope, input?: Input) => Bound {
   const silent = compileVariants(origin, switches, (draft) => write(draft, false))
   let telling: typeof silent | undefined
   return (scope, input) => {

@@ -70,10 +70,7 @@ export function compileInsert (subject: Subject): CompiledOperation | undefined 
 
   const bind = (scope: Scope): BoundQuery => {
     const read = input.read(scope)
-    if (!read.many) {
-      const { statement, values } = one(scope, { row: read.rows[0]!.bound, rows: '', count: 1 })
-      return { statement, values, resultKind: 'record' }
-    }
+    if (!read.many) return one(scope, { row: read.rows[0]!.bound, rows: '', count: 1 })
     if (read.rows.length === 0) return noRecords
     const count = read.rows.length
     if (conflict !== undefined) refuseSameKeys(read.rows, conflict, input, fixed)

@@ -9,7 +9,7 @@ import { compileOrders, type RowOrder } from './order.js'
 import { compilePage } from './page.js'
 import { type GroupParts, type ReadParts, writeGroup, writeGroupPage, writePage, writeRecord } from './read.js'
 import { isOneRow } from './row-key.js'
-import { compileVariants, noInput, numberChooser } from './sql.js'
+import { compileVariants, numberChooser } from './sql.js'
 import type { Subject } from './subject.js'
 
 /** Compiles the operation; undefined after faults. */
@@ -114,9 +114,6 @@ function reading (
     resultKind,
     missing: 'notFound',
     references,
-    bind: (scope) => {
-      const { statement, values } = variants(scope, noInput)
-      return { statement, values, resultKind }
-    }
+    bind: variants
   }
 }

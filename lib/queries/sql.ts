@@ -106,14 +106,14 @@ export function compileVariants<Choice = number> (
   switches: readonly Switch[],
   write: Writer<Choice>,
   chooser?: Chooser<Choice>
-): (scope: Scope, input: Input) => Bound {
+): (scope: Scope, input?: Input) => Bound {
   if (switches.length === 0 && chooser === undefined) {
     const { statement, binders } = writeVariant(write, [], undefined, origin)
-    return (scope, input) => ({ statement, values: bindAll(binders, scope, input) })
+    return (scope, input = noInput) => ({ statement, values: bindAll(binders, scope, input) })
   }
   const named = new Map<string, Variant>()
   const unnamed = new Map<string, Variant>()
-  return (scope, input) => {
+  return (scope, input = noInput) => {
     const chosen = chooser?.choose(scope)
     let key = chosen === undefined || chooser === undefined ? '' : chooser.keyOf(chosen)
     for (let index = 0; index < switches.length; index++) key += switches[index]!(scope, input) ? '+' : '-'

@@ -11,7 +11,7 @@ import type { CompiledOperation } from './operation.js'
 import { writeRecord, writeRecords } from './read.js'
 import { markFiles } from './row-files.js'
 import { isOneRow, isUnique } from './row-key.js'
-import { type Draft, noInput, quote, type Switch, tableName } from './sql.js'
+import { type Draft, quote, type Switch, tableName } from './sql.js'
 import type { Subject } from './subject.js'
 import { type Form, selectWritten, tenantKeys, type Written } from './write.js'
 import { compileInput, type WriteInput } from './write-input.js'
@@ -36,17 +36,15 @@ export function compileUpdate (subject: Subject): CompiledOperation | undefined 
     const parts = { table, schema: context.catalogue.schema, filters, full, selection, order: () => '', embedLimit }
     return one ? writeRecord(parts, unique, draft) : writeRecords(parts, draft)
   })
-  const resultKind = one ? 'record' : 'records'
   return {
-    resultKind,
+    resultKind: one ? 'record' : 'records',
     missing: 'notFound',
     references: [...filters.references, ...input.references],
     inputPointers: input.inputPointers,
     tenantScoped: tenantKeys(table, context.catalogue).length > 0,
     bind: (scope) => {
       const [row] = input.read(scope).rows
-      const { statement, values } = variants(scope, { row: row!.bound, rows: '', count: 1 })
-      return { statement, values, resultKind }
+      return variants(scope, { row: row!.bound, rows: '', count: 1 })
     }
   }
 }
@@ -83,8 +81,7 @@ export function compileDelete (subject: Subject): CompiledOperation | undefined 
     references: filters.references,
     bind: (scope) => {
       if (soft && !allowHard && asksForHard(scope)) throw failure('forbidden', { message: 'This route does not allow hard=true' })
-      const { statement, values } = variants(scope, noInput)
-      return { statement, values, resultKind: 'deletion' }
+      return variants(scope)
     }
   }
 }

@@ -249,7 +249,7 @@ async function rowsOf (query: CompiledQuery, scope: Scope, { sql }: Stores): Pro
   } catch (error) {
     throw atInputPointers(error, query, bound)
   }
-  return { text: bound.finish === undefined ? text : bound.finish(text), resultKind: bound.resultKind }
+  return { text: bound.finish === undefined ? text : bound.finish(text), resultKind: bound.resultKind ?? query.resultKind }
 }
 
 async function documentsOf (query: FirestoreQuery, scope: Scope, { documents }: Stores): Promise<Result> {
@@ -271,9 +271,10 @@ function found (query: Pick<RouteQuery, 'missing'>, text: string | null): string
 
 /** The database knows only the columns. */
 export function atInputPointers (error: unknown, { table, resultKind, inputPointers }: CompiledQuery, bound: BoundQuery | null): unknown {
-  if (bound?.failure !== undefined) return bound.failure(error)
+  if (bound === null) return error
+  if (bound.failure !== undefined) return bound.failure(error)
   // For an array of records, the database does not report the record.
-  if (!(error instanceof ColumnsError) || error.table !== table || bound?.resultKind !== resultKind) return error
+  if (!(error instanceof ColumnsError) || error.table !== table || (bound.resultKind ?? resultKind) !== resultKind) return error
   return error.at(inputPointers)
 }
 

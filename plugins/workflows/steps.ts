@@ -55,7 +55,7 @@ async function runDatabase ({ id, query }: DatabaseStep, ends: number, { host, s
     if (result === null) throw failure(query.missing)
     // The engine may have been too late to end the statement. Its writes are rolled back.
     if (clock.now() > ends) throw overdue(id)
-    return { status: 'completed', result, error: null, form: formOf(bound.resultKind) }
+    return { status: 'completed', result, error: null, form: formOf(bound.resultKind ?? query.resultKind) }
   }
   let outcome
   try {
@@ -79,14 +79,14 @@ const restoreTime = { text: "select set_config('statement_timeout', $1::text, tr
 /** Runs the statement in a transaction. PostgreSQL ends it after this number of milliseconds. */
 async function textWithin (ms: number, step: string, bound: BoundQuery, text: RunText): Promise<string | null> {
   if (ms < 1) throw overdue(step)
-  const before = await text({ statement: limitTime, values: [String(Math.ceil(ms))], resultKind: 'record' })
+  const before = await text({ statement: limitTime, values: [String(Math.ceil(ms))] })
   let result
   try {
     result = await text(bound)
   } catch (error) {
     throw isFailure(error, 'databaseBusy') ? overdue(step) : error
   }
-  await text({ statement: restoreTime, values: [before], resultKind: 'record' })
+  await text({ statement: restoreTime, values: [before] })
   return result
 }
 

@@ -82,7 +82,8 @@ export function sqlOf (
   scope: Partial<Scope> = {},
   changes?: Partial<QueryContext>
 ): { sql: string, values: unknown[], resultKind: string } {
-  const { statement, values, resultKind } = compile(query, changes).bind(scopeOf(scope))
+  const compiled = compile(query, changes)
+  const { statement, values, resultKind = compiled.resultKind } = compiled.bind(scopeOf(scope))
   return { sql: statement.text, values: [...values], resultKind }
 }
 
