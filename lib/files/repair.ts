@@ -5,6 +5,7 @@
 import type { Kysely } from 'kysely'
 import type { SystemTables } from '../database/system-tables.js'
 import { type Owner, tenantRef } from '../identity/tenant-ref.js'
+import { isUuid } from '../identity/uuid.js'
 import { dayMs } from '../time/spans.js'
 import type { RepairableStore } from './open.js'
 
@@ -80,7 +81,6 @@ async function isReadable (db: Kysely<SystemTables>, tenant: Owner, id: string):
 }
 
 const objectKey = /^([^/]+)\/([0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12})(?:-(.+))?$/
-const uuid = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 /** Whether the file of the object, or its image or part, has a row. Objects with other keys are assumed to have one. */
 async function hasRow (db: Kysely<SystemTables>, key: string): Promise<boolean> {
@@ -95,7 +95,7 @@ async function hasRow (db: Kysely<SystemTables>, key: string): Promise<boolean> 
     return await db.selectFrom('tenantry.files').select('id')
       .where('tenant_id', '=', tenant).where('id', '=', id).where('status', 'not in', readable).executeTakeFirst() !== undefined
   }
-  if (uuid.test(name)) {
+  if (isUuid(name)) {
     return await db.selectFrom('tenantry.file_parts').select('id')
       .where('tenant_id', '=', tenant).where('file_id', '=', id).where('id', '=', name).executeTakeFirst() !== undefined
   }

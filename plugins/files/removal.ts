@@ -20,11 +20,11 @@ export interface RemovalParts extends Omit<UploadParts, 'plans' | 'maxBytes'> {
 export type Removal = ReturnType<typeof createRemoval>
 
 export function createRemoval ({ objects, store, parts, transforms, dbFor, usage, emitter, now, log }: RemovalParts) {
-  /** Returns false if the file is in none of the states. */
-  async function remove (tenant: Owner, id: string, states: readonly FileStatus[], actor: Actor | null): Promise<boolean> {
+  /** Returns the id of the file; null if it is in none of the states. */
+  async function remove (tenant: Owner, given: string, states: readonly FileStatus[], actor: Actor | null): Promise<string | null> {
     const at = new Date(now())
     const removed = await dbFor(tenant).transaction().execute(async (transaction) => {
-      const removed = await store.remove(transaction, tenant, id, states, at)
+      const removed = await store.remove(transaction, tenant, given, states, at)
       if (removed === undefined) return undefined
       if (removed.counted > 0) await usage()?.free(tenant, 'storage_bytes', removed.counted, transaction)
       if (removed.wasReady || removed.wasQuarantined) {
@@ -32,9 +32,10 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
       }
       return removed
     })
-    if (removed === undefined) return false
+    if (removed === undefined) return null
     if (removed.wasReady) emitter()?.wake()
-    return true
+    // The given id may have capital letters, which the keys of the objects do not have.
+    return removed.file.id
   }
 
   /** Deletes the objects and the row of a removed file. */
@@ -46,31 +47,31 @@ export function createRemoval ({ objects, store, parts, transforms, dbFor, usage
     await store.forget(tenant, id)
   }
 
-  async function end ({ tenant, id, status }: ExpiredFile): Promise<void> {
-    // Another server may have removed the file, or its upload may have completed.
-    if (await remove(tenant, id, [status], null)) await purge(tenant, id)
+  /** Ends an upload that was announced, or a file that has expired. */
+  async function drop (tenant: Owner, given: string, states: readonly FileStatus[]): Promise<void> {
+    const id = await remove(tenant, given, states, null)
+    if (id !== null) await purge(tenant, id)
   }
 
   return {
+    drop,
+
     /** Returns false if the tenant has no such file. */
-    async delete (tenant: Owner, id: string, actor: Actor): Promise<boolean> {
-      if (!await remove(tenant, id, ['ready', 'quarantined'], actor)) return false
+    async delete (tenant: Owner, given: string, actor: Actor): Promise<boolean> {
+      const id = await remove(tenant, given, ['ready', 'quarantined'], actor)
+      if (id === null) return false
       await purge(tenant, id).catch((err: unknown) => {
         log.warn({ err, tenant, file: id }, 'the object of a deleted file could not be deleted; the sweep deletes it')
       })
       return true
     },
 
-    /** Ends an upload that was announced. */
-    async drop (tenant: Owner, id: string, states: readonly FileStatus[]): Promise<void> {
-      if (await remove(tenant, id, states, null)) await purge(tenant, id)
-    },
-
     /** Removes expired files, uploads whose process ended, and the objects of removed files. */
     async sweep (): Promise<void> {
       for (let after: ExpiredFile | undefined, isMore = true; isMore;) {
         const expired = await store.expired(new Date(now()), after, perPage)
-        for (const row of expired) await end(row).catch((err: unknown) => warn(log, err, row))
+        // Another server may have removed the file, or its upload may have completed.
+        for (const row of expired) await drop(row.tenant, row.id, [row.status]).catch((err: unknown) => warn(log, err, row))
         after = expired.at(-1)
         isMore = expired.length === perPage
       }

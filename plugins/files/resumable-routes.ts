@@ -88,7 +88,8 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable, upl
     const call: ResumableCall = {
       tenant: uploadTenantOf(request),
       by: uploaderOf(request),
-      id,
+      // The id is a part of the objects' keys.
+      id: id.toLowerCase(),
       pathOf: (upload) => `${app.prefix}/files/resumable/${upload}`,
       async describe ({ filename, bucket, entityType, entityId, ...rest }) {
         const described = describe({

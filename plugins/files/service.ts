@@ -64,7 +64,8 @@ export function createFiles ({ tenants, buckets, signer, signedUrlSeconds, prefi
     },
     get: (tenant: Owner, id) => store.find(tenant, id),
     async open (tenant: Owner, id, range) {
-      return await store.find(tenant, id) === null ? null : await objects.get(keyOf(tenant, id), range)
+      const file = await store.find(tenant, id)
+      return file === null ? null : await objects.get(keyOf(tenant, file.id), range)
     },
     list: (tenant: Owner, entity, page) => store.list(tenant, entity, buckets.all.map(({ name }) => name), page),
     remove: (tenant: Owner, id, { actor }) => removal.delete(tenant, id, actor),

@@ -112,9 +112,10 @@ export function createSignedUploads (parts: SignedUploadParts) {
     },
 
     /** Makes the file readable once its bytes have arrived. Rejects with `notFound`, `stateConflict` and `fileTypeRefused`. */
-    async confirm (tenant: Owner, id: string, by: Uploader, permit: (bucket: string) => Promise<void>): Promise<StoredFile> {
-      const found = await store.findUpload(tenant, id)
+    async confirm (tenant: Owner, given: string, by: Uploader, permit: (bucket: string) => Promise<void>): Promise<StoredFile> {
+      const found = await store.findUpload(tenant, given)
       if (found === null) throw failure('notFound')
+      const { id } = found.file
       await permit(found.file.bucket)
       if (found.status === 'ready') return found.file
       if (found.status === 'quarantined') {

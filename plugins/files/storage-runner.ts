@@ -3,6 +3,7 @@ import { addAbortSignal, Readable } from 'node:stream'
 import { buffer } from 'node:stream/consumers'
 import { failure, isFailure } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
+import { isUuid } from '../../lib/identity/uuid.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { longestSignatureSeconds } from '../../lib/schema/files.js'
@@ -162,12 +163,10 @@ function optionalText (params: Params, name: string): string | undefined {
   return value === undefined ? undefined : textIn({ [name]: typeof value === 'number' ? String(value) : value }, name)
 }
 
-const uuid = /^[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}$/i
-
 /** null if the text cannot be the id of a file. */
 function idIn (params: Params): string | null {
-  const id = textIn(params, 'id')
-  return uuid.test(id) ? id : null
+  const id = textIn(params, 'id').toLowerCase()
+  return isUuid(id) ? id : null
 }
 
 const base64 = /^[A-Za-z0-9+/]*={0,2}$/

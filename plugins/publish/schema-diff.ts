@@ -4,6 +4,7 @@
  */
 import { type Table, tenantColumn } from '../../lib/database/catalogue.js'
 import { columnsProposal, tableProposal } from '../../lib/database/migrations/proposal.js'
+import { isUuid } from '../../lib/identity/uuid.js'
 import { ExactNumber, fitsInt64, isNumber } from '../../lib/json/exact-number.js'
 import { formOf } from '../../lib/queries/column-value.js'
 import { meant, pointerTo } from '../../lib/schema/faults.js'
@@ -104,7 +105,6 @@ function definitionsOf (values: Values): Record<string, ColumnDefinition> {
   return Object.fromEntries(Object.entries(values).map(([name, value]) => [name, { type: typeOf(value) }]))
 }
 
-const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/i
 const dateTime = /^\d{4}-\d\d-\d\dT\d\d:\d\d/
 
 /** The widest type that fits the value; for null a text, which fits any value. */
@@ -117,7 +117,7 @@ function typeOf (value: unknown): ColumnDefinition['type'] {
     case 'bigint':
       return fitsInt64(value) ? 'bigint' : 'numeric'
     case 'string':
-      return uuid.test(value)
+      return isUuid(value.toLowerCase())
         ? 'uuid'
         : dateTime.test(value) && formOf('timestamp with time zone')?.fits(value) === true
           ? 'timestamptz'

@@ -3,6 +3,7 @@ import { type Kysely, sql, type Transaction } from 'kysely'
 import { rolePermissions, type RoleTables } from '../../lib/database/declared-tables.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { isUuid } from '../../lib/identity/uuid.js'
 
 type Reader = Kysely<SystemTables>
 type Writer = Transaction<SystemTables>
@@ -29,9 +30,6 @@ export interface Page<Row> {
   readonly rows: readonly Row[]
   readonly total: number
 }
-
-/** The `sub` of users with passwords. */
-const userIdForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/
 
 export type RoleStore = ReturnType<typeof createRoleStore>
 
@@ -96,7 +94,8 @@ export function createRoleStore (names: RoleTables) {
      * the tenant.
      */
     async tenantOfUser (reader: Reader, userId: string): Promise<string | undefined> {
-      if (!userIdForm.test(userId)) return undefined
+      // Only users with passwords have a UUID.
+      if (!isUuid(userId)) return undefined
       const { rows: [row] } = await sql<{ tenant: Owner }>`select t.id as tenant from tenantry.tenants t
         cross join lateral (select from tenantry.users u where u.tenant_id = t.id and u.id = ${userId}::uuid limit 1) found
         where not exists (select from tenantry.users where tenant_id = '' and id = ${userId}::uuid) limit 1`.execute(reader)

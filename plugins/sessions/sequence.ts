@@ -4,6 +4,7 @@
  */
 import { hash } from 'node:crypto'
 import type { Claims } from '../../lib/expressions/types.js'
+import { isUuid } from '../../lib/identity/uuid.js'
 
 /** Its claim: milliseconds since 1970, 0 without a logout. */
 export const sequenceClaim = 'session_seq'
@@ -22,12 +23,6 @@ export function isAfter ({ iat, [sequenceClaim]: own }: Claims, sequence: number
 
 /** The claim of a token's session, if it has one. The session's refresh tokens give further tokens with the same session. */
 export const sessionClaim = 'session_id'
-
-const uuid = /^[\da-f]{8}(?:-[\da-f]{4}){3}-[\da-f]{12}$/
-
-export function isUuid (text: unknown): text is string {
-  return typeof text === 'string' && uuid.test(text)
-}
 
 /** The session of the token; null without one. */
 export function sessionOf (claims: Claims): string | null {

@@ -8,6 +8,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { type Owner, platformRef, tenantOfToken, tenantRef } from '../../lib/identity/tenant-ref.js'
+import { isUuid } from '../../lib/identity/uuid.js'
 import { tokenInvalid } from '../auth/errors.js'
 import type { Auth } from '../auth/index.js'
 import { partialLifetime } from '../auth/partial.js'
@@ -16,9 +17,7 @@ import {
   type SessionUser, textOf
 } from './refresh-tokens.js'
 import {
-  endOf, futureIssue, isAfter, isUuid, keptMark, later, sequenceClaim, sessionClaim, sessionMark, sessionOf,
-  subjectOf,
-  tolerance
+  endOf, futureIssue, isAfter, keptMark, later, sequenceClaim, sessionClaim, sessionMark, sessionOf, subjectOf, tolerance
 } from './sequence.js'
 import type { ListOwner, Owners, RevocationStore } from './store.js'
 

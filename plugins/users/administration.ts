@@ -154,10 +154,17 @@ export function createUserAdministration (
       const known = await allowed(tenant, id, {}, author)
       await sessions.changeUsers(tenant, async (writer, end) => {
         const user = await locked(writer, known, { status: 'disabled' }, author)
-        await end(id, 'sessions')
+        await end(user.id, 'sessions')
         await endBelongings(writer, user, author.actor)
         await store.delete(writer, user)
-        await writeAudit(writer, { tenant, action: 'user.delete', actor: author.actor, target: user.email, details: { id }, at: at() })
+        await writeAudit(writer, {
+          tenant,
+          action: 'user.delete',
+          actor: author.actor,
+          target: user.email,
+          details: { id: user.id },
+          at: at()
+        })
       })
     },
 

@@ -21,13 +21,6 @@ const sweptRuns = 200 // per statement: each may have a hundred steps
 export const runStatuses = ['queued', 'running', 'completed', 'failed', 'canceled'] as const
 export type RunStatus = typeof runStatuses[number]
 
-const idForm = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i
-
-/** An invalid id matches no run. */
-export function isRunId (text: string): boolean {
-  return idForm.test(text)
-}
-
 /** The stored data of a new run. */
 export interface StoredRun {
   readonly id: string

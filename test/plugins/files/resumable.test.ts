@@ -117,6 +117,20 @@ test('the bytes of an interrupted request are kept', async (t) => {
   t.equal((await ada.ask(`GET ${url.replace('/resumable', '')}`)).body['size'], 10)
 })
 
+test('the parts of an upload whose id is sent in capital letters are joined and removed', async (t) => {
+  const { as, folder } = await open(t)
+  const ada = as('acme')
+  const [first, second] = [urlOf(await announce(ada, 10)), urlOf(await announce(ada, 10))]
+  const inCapitals = (url: string) => url.replace(/[^/]+$/, (id) => id.toUpperCase())
+  t.equal((await send(ada, inCapitals(first), 0, 'hello')).status, 204)
+  t.equal((await send(ada, first, 5, 'world')).status, 204)
+  t.equal((await ada.ask(`GET ${first.replace('/resumable', '')}`)).body['size'], 10)
+  t.equal((await send(ada, inCapitals(second), 0, 'hello')).status, 204)
+  t.equal((await ada.ask(`DELETE ${second}`, { headers: version })).status, 204)
+  t.equal((await ada.ask(`DELETE ${first.replace('/resumable', '')}`)).status, 200)
+  t.same(await onDisk(folder), [])
+})
+
 test("other users' uploads, wrong offsets and wrong sizes are rejected", async (t) => {
   const { app, as, folder } = await open(t)
   const [ada, bob, eve] = [as('acme'), as('acme', { sub: 'bob' }), as('globex')]

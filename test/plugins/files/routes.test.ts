@@ -67,6 +67,16 @@ test('an upload can be read, listed, downloaded and deleted, and counts as stora
     t.same([await onDisk(folder), await rows(app)], [[], {}])
   }))
 
+test('a file whose id is sent in capital letters is deleted with its object', async (t) => {
+  const { app, as, folder } = await open(t)
+  const ada = as('acme')
+  const id = String((await ada.upload([file('hello')])).body['id']).toUpperCase()
+  const bytes = await app.files.open('acme', id)
+  t.equal((await bytes?.toArray())?.join(''), 'hello')
+  t.equal((await ada.ask(`DELETE /files/${id}`)).status, 200)
+  t.same([await onDisk(folder), await rows(app)], [[], {}])
+})
+
 test('a single range returns its bytes, or 416', async (t) => {
   const { as } = await open(t)
   const ada = as('acme')

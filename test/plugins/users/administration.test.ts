@@ -228,6 +228,7 @@ test('disabling a user ends its sessions and keys on every server', async (t) =>
   }
   await ends('disabled', (id) => admin(`PATCH /users/${id}`, { status: 'disabled' }), false)
   await ends('deleted', (id) => admin(`DELETE /users/${id}`), false)
+  await ends('deleted-in-capitals', (id) => admin(`DELETE /users/${id.toUpperCase()}`), false)
   await ends('demoted', (id) => admin(`PATCH /users/${id}`, { role: 'user' }), true)
   t.equal(await status(here, (await here.logIn('acme', boss)).body['token']), 200)
 })
