@@ -10,6 +10,7 @@ import { callback, type ClockOption, list, record } from '../../lib/plugin/optio
 import type {} from '../database/index.js'
 import type {} from '../outbound/index.js'
 import type {} from '../secrets/index.js'
+import { whenGone } from '../tenancy/gone.js'
 import type {} from '../tenancy/index.js'
 import { createLeases, sweepLeases } from './leases.js'
 import { integrationRoutes } from './routes.js'
@@ -59,6 +60,7 @@ export default definePlugin<IntegrationsOptions>({
       platform: connectors,
       connectorsOf: (tenant) => documents()?.connectors(tenant) ?? unknownConnectors
     })
+    whenGone(app, tokens.forget)
     sweepHourly(app, 'unused renewals of tokens', () => sweepLeases(db, new Date(now())))
     return integrationRoutes
   }

@@ -34,6 +34,8 @@ export interface Token {
 export interface Tokens {
   /** `tenant`: that of the call; the token may still be the platform's. */
   of(call: CompiledCall, oauth2: CompiledOAuth2, scope: Scope, tenant: Owner, log: FastifyBaseLogger): Token
+  /** The tenant is gone: forgets its tokens. */
+  forget(tenant: Owner): void
 }
 
 export interface TokensParts {
@@ -210,9 +212,9 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
       await service?.put(owner, { key: accessTokenKey, value: access }, noActor)
       kept.delete(id)
     } catch (err) {
-      // For example beyond the plan: this process continues with the token in memory.
       log.error({ err, tenant: owner, key: accessTokenKey }, 'a renewed token could not be stored as a secret')
-      kept.set(id, { access, refresh: renewed ?? before.refresh })
+      // For example beyond the plan: this process continues with the token in memory, as long as the tenant exists.
+      if (!isFailure(err, 'tenantUnknown')) kept.set(id, { access, refresh: renewed ?? before.refresh })
     }
   }
 
@@ -240,6 +242,9 @@ export function createTokens ({ request, secrets, leases, now }: TokensParts): T
         },
         renew: async (refused) => await renew(subject, refused)
       }
+    },
+    forget (tenant) {
+      for (const id of [...kept.keys()]) if (id.startsWith(`${tenant} `)) kept.delete(id)
     }
   }
 }

@@ -162,6 +162,15 @@ export function createEntries (max: number) {
       return true
     },
 
+    /** Ends the connections of the owner, also during calls. */
+    endOf (owner: Owner): void {
+      for (const entry of [...entries.values()]) {
+        if (entry.owner !== owner) continue
+        entries.delete(entry.key)
+        end(entry)
+      }
+    },
+
     /** Ends all connections, and rejects all waiting calls. */
     async close (refusal: Error): Promise<void> {
       const open = [...entries.values()]

@@ -12,6 +12,7 @@ import { FaultList } from '../../lib/schema/faults.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import { createCounter } from '../metrics/counter.js'
+import { whenGone } from '../tenancy/gone.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../tools/index.js'
 import { connect, defaultTimeout } from './connection.js'
@@ -64,6 +65,7 @@ export default definePlugin<McpClientOptions>({
       now
     })
     app.decorate('mcpServers', service)
+    whenGone(app, pool.endOf)
     whenStopping(app, () => pool.close())
     return (group) => mcpClientRoutes(group, service)
   }

@@ -36,6 +36,8 @@ export interface Pool {
   /** Rejects with `toolFailed` if the server is down, with `toolsBusy` if no connection becomes free, and with the signal's reason. */
   use<Result>(server: McpServer, tenant: Owner, signal: AbortSignal, work: (connection: Connection) => Promise<Result>): Promise<Result>
   status(server: McpServer, tenant: Owner): { readonly status: ServerStatus, readonly tools: number }
+  /** Ends the tenant's own connections. */
+  endOf(tenant: Owner): void
   close(): Promise<void>
 }
 
@@ -105,6 +107,10 @@ export function createPool ({ open, maxProcesses, maxWait, now, onFailure }: Poo
       const entry = entriesOf(server).get(key)
       if (entry?.connection !== undefined && entry.connection !== null) return { status: 'up', tools: entry.connection.count }
       return { status: entry === undefined && (failures.get(key)?.until ?? 0) > now() ? 'down' : 'idle', tools: 0 }
+    },
+
+    endOf (tenant) {
+      for (const entries of Object.values(kinds)) entries.endOf(tenant)
     },
 
     async close () {

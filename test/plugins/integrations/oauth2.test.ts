@@ -181,6 +181,25 @@ test('tokens of tenants', async (t) => {
     await sql`drop function tenantry.keep_lease() cascade`.execute(first.db)
   })
 
+  await t.test('a tenant gets no token of a deleted tenant with its id', async (t) => {
+    const state = await service(t)
+    await first.tenants.create({ id: 'wayne', name: 'Wayne', plan: 'pro' })
+    await storeClient(first, 'wayne', { CRM_ACCESS: 'an old token', CRM_REFRESH: state.refresh })
+    await sql`create function tenantry.keep_secret() returns trigger language plpgsql as $$ begin raise 'not now'; end $$`.execute(first.db)
+    await sql`create trigger keep_secret before update on tenantry.secrets for each row
+      when (new.key = 'CRM_ACCESS' and new.version > old.version) execute function tenantry.keep_secret()`.execute(first.db)
+    t.same(await run(first, 'wayne', crm(state)), hello)
+    t.same(await run(first, 'wayne', crm(state)), hello)
+    t.equal(state.grants.length, 1, 'the token that could not be stored is in memory')
+    await sql`drop function tenantry.keep_secret() cascade`.execute(first.db)
+
+    await first.tenants.delete('wayne')
+    await first.tenants.create({ id: 'wayne', name: 'Another', plan: 'pro' })
+    await storeClient(first, 'wayne', { CRM_ACCESS: "another tenant's token", CRM_REFRESH: "another tenant's refresh token" })
+    await t.rejects(run(first, 'wayne', crm(state)), { code: 'TENANTRY_PROVIDER_FAILED' })
+    t.equal(state.api.requests.at(-1)?.headers.authorization, "Bearer another tenant's token")
+  })
+
   await t.test("a rejected refresh token fails the call, without the server's message", async (t) => {
     const state = await service(t)
     await storeClient(first, 'umbrella', { CRM_ACCESS: 'an old token', CRM_REFRESH: 'one that nobody gave' })

@@ -2,6 +2,9 @@
 import { once } from 'node:events'
 import { createServer } from 'node:http'
 import { test } from 'tap'
+import { noActor } from '../../../lib/database/audit.js'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { until as untilTrue } from '../../helpers/until.js'
 import { faulty, isAlive, open, until } from './app.js'
 
 test('a tool that never responds ends at its timeout', async (t) => {
@@ -54,6 +57,21 @@ test('processes and their child processes end with the server', async (t) => {
   await app.close()
   while (pids.some(isAlive)) await new Promise((resolve) => setTimeout(resolve, 20))
   t.pass('all have ended')
+})
+
+test('the processes of a tenant end with it, and a later tenant with its id gets a new one', async (t) => {
+  const { app } = await open(t, [faulty])
+  const run = async (tenant: string, tool: string): Promise<string> => {
+    const call = { server: 'faulty', args: {}, depth: 0, actor: noActor, signal: new AbortController().signal }
+    const { content } = await app.mcpServers.execute({ ...call, tenant: tenantRef(tenant), tool })
+    return String(Object(content[0]).text)
+  }
+  const pids = (await run('acme', 'child')).split(' ').map(Number)
+  t.same([await run('acme', 'add'), await run('acme', 'add'), await run('globex', 'add')], ['1', '2', '1'])
+  await app.tenants.delete('acme')
+  await untilTrue('the processes end', () => !pids.some(isAlive))
+  await app.tenants.create({ id: 'acme', name: 'Another' })
+  t.same([await run('acme', 'add'), await run('globex', 'add')], ['1', '2'])
 })
 
 test('garbage between messages is skipped, and a huge message ends the process', async (t) => {
