@@ -1,7 +1,6 @@
 /** The SQL of idempotency keys. Times come from the caller, so that one clock decides. */
 import { CompiledQuery, type Kysely, sql } from 'kysely'
-import { LRUCache } from 'lru-cache'
-import { lruOptions } from '../../lib/cache/lru-options.js'
+import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure, retryIn } from '../../lib/errors.js'
@@ -37,9 +36,9 @@ export interface StoredResponse {
 
 /** The number of keys and bytes that a tenant has stored. */
 interface KeyTotals {
-  readonly callers: number
-  readonly anonymous: number
-  readonly bytes: number
+  callers: number
+  anonymous: number
+  bytes: number
 }
 
 const table = 'tenantry.idempotency_keys'
@@ -138,32 +137,20 @@ const maxAge = 10_000 // ms after which the figures are read again
 const maxTenants = 1000 // tenants with figures in memory
 const retryAfter = 60 // s
 
-interface Figures {
-  callers: number
-  anonymous: number
-  bytes: number
-  readonly readAt: number
-}
-
 export type KeyQuota = ReturnType<typeof createKeyQuota>
 
 export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now: () => number) {
-  const known = new LRUCache<string, Figures>(lruOptions(maxTenants))
-
-  async function figuresOf (tenant: Owner): Promise<Figures> {
-    const found = known.get(tenant)
-    if (found !== undefined && now() - found.readAt < maxAge) return found
-    const readAt = now()
-    const kept: KeyTotals = await store.kept(tenant, new Date(readAt))
-    const figures = { ...kept, readAt }
-    known.set(tenant, figures)
-    return figures
-  }
+  const known = createAsyncCache<KeyTotals, Owner>({
+    max: maxTenants,
+    maxAgeMs: maxAge,
+    load: (tenant) => store.kept(tenant, new Date(now())),
+    now
+  })
 
   return {
     /** Counts the key. Throws `idempotencyFull` beyond the limit. */
     async take (tenant: Owner, isAnonymous: boolean): Promise<void> {
-      const figures = await figuresOf(tenant)
+      const figures = await known.get(tenant)
       const isFull = figures.bytes >= maxBytes || (isAnonymous ? figures.anonymous >= maxAnonymousKeys : figures.callers >= maxKeys)
       if (isFull) throw failure('idempotencyFull', retryIn(retryAfter))
       if (isAnonymous) figures.anonymous++
@@ -171,7 +158,7 @@ export function createKeyQuota (store: Pick<IdempotencyStore, 'kept'>, now: () =
     },
     /** Counts bytes of a response. */
     keep (tenant: Owner, bytes: number): void {
-      const figures = known.get(tenant)
+      const figures = known.peek(tenant)
       if (figures !== undefined) figures.bytes += bytes
     }
   }
