@@ -1,0 +1,185 @@
+/** The declared routes at work: the compiled version that serves now, the readiness of the database, and the handler of each route. */
+import type { FastifyBaseLogger, FastifyInstance } from 'fastify'
+import { compileDocument, type CompiledParts } from '../../lib/compiler/document.js'
+import { documentRoute, type RouteDocumentation } from '../../lib/compiler/documentation.js'
+import type { CompiledRoute, RouteContext } from '../../lib/compiler/route.js'
+import { readsByPath } from '../../lib/compiler/write-headers.js'
+import type { Engine } from '../../lib/database/engine.js'
+import { toolOf } from '../../lib/document/rules/tools.js'
+import { failure, type TenantryError } from '../../lib/errors.js'
+import { RouteRequest } from '../../lib/runtime/route-request.js'
+import type { Origin } from '../../lib/runtime/services.js'
+import { FaultList, formatFault } from '../../lib/schema/faults.js'
+import type { Route } from '../../lib/schema/route.js'
+import type {} from '../openapi/index.js'
+import type {} from '../responses/index.js'
+import type {} from '../tools/index.js'
+import type { ServeCall } from '../tools/types.js'
+import type {} from '../usage/requests.js'
+import { keepSignedBodies } from './inbound.js'
+import { acceptForms, type Serving, servingCalls } from './serving.js'
+
+const recheckAfter = 1000 // ms between checks of a database with pending migrations, or with tables that a route does not fit
+const retryAfter = { 'retry-after': String(recheckAfter / 1000) }
+
+export interface Readiness {
+  /**
+   * Answers a request at once if the database is migrated. Otherwise checks again, and rejects with `migrationPending` if
+   * migrations are still pending.
+   */
+  whenMigrated<Body>(handle: () => Promise<Body>): Promise<Body>
+  /**
+   * The error for a route that no longer fits the tables. Also rereads the tables: such a route runs no statement whose failure
+   * would show a later change.
+   */
+  schemaChanged(): TenantryError
+}
+
+const made = new WeakMap<Engine, Promise<Readiness>>()
+
+/** The readiness that all routes on an engine share. */
+export function readinessOf (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
+  const known = made.get(engine)
+  if (known !== undefined) return known
+  const readiness = createReadiness(engine, log)
+  made.set(engine, readiness)
+  return readiness
+}
+
+async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
+  let pending = !engine.isMigrated && (await engine.pendingMigrations()).length > 0
+  let lookedAt = Date.now()
+  let refreshedAt = 0
+
+  async function recheck (): Promise<void> {
+    if (Date.now() - lookedAt < recheckAfter) throw failure('migrationPending', { headers: retryAfter })
+    lookedAt = Date.now()
+    if ((await engine.pendingMigrations()).length > 0) throw failure('migrationPending', { headers: retryAfter })
+    await engine.refresh()
+    pending = false
+  }
+
+  return {
+    whenMigrated: (handle) => pending ? recheck().then(handle) : handle(),
+    schemaChanged () {
+      if (Date.now() - refreshedAt >= recheckAfter) {
+        refreshedAt = Date.now()
+        engine.refresh().catch((err: unknown) => log.warn({ err }, 'the schema of the database could not be read again'))
+      }
+      return failure('schemaChanged', { headers: retryAfter })
+    }
+  }
+}
+
+/**
+ * The compiled routes that serve now. When the database's tables change, all routes are recompiled off the request path and
+ * swapped in one step. A request in progress finishes on the routes it started with.
+ */
+export interface Generation {
+  /** Each route's declaration and its first compilation, in the order of the document. */
+  readonly routes: ReadonlyArray<{ readonly declared: Route, readonly compiled: CompiledRoute }>
+  /** The route that serves now; null if it no longer fits the database. */
+  route(index: number): CompiledRoute | null
+  /** The `GET` route that serves now on the same path; null if there is none. */
+  readOnPath(index: number): CompiledRoute | null
+  /** The documentation of the route that serves now. If the route no longer fits the database, that of its last working version. */
+  documentation(index: number): RouteDocumentation | undefined
+  close(): void
+}
+
+/** Compiles every route. Throws one ConfigError with the faults of all routes. */
+export function createGeneration (
+  document: CompiledParts,
+  context: Omit<RouteContext, 'faults' | 'catalogue' | 'workflows'>,
+  engine: Engine,
+  log: FastifyBaseLogger
+): Generation {
+  const faults = new FaultList()
+  let current = compileDocument(document, { ...context, catalogue: engine.catalogue, faults })
+  faults.throwIfAny()
+  const routes = document.routes.flatMap(({ value }, index) => {
+    const compiled = current[index]
+    return compiled === null || compiled === undefined ? [] : [{ declared: value, compiled }]
+  })
+  const latest = [...routes]
+
+  const end = engine.onCatalogue((catalogue) => {
+    const found = new FaultList()
+    current = compileDocument(document, { ...context, catalogue, faults: found })
+    for (const [index, compiled] of current.entries()) if (compiled !== null) latest[index] = { ...routes[index]!, compiled }
+    for (const fault of found.faults) log.error(`the database no longer fits the document: ${formatFault(fault)}`)
+  })
+
+  const reads = readsByPath(routes.keys(), (index) => routes[index]!.declared)
+  const readOf = (index: number) => reads.get(routes[index]!.declared.path) ?? -1
+
+  return {
+    routes,
+    route: (index) => current[index] ?? null,
+    readOnPath: (index) => current[readOf(index)] ?? null,
+    documentation (index) {
+      const route = latest[index]
+      return route === undefined ? undefined : documentRoute(route.declared, route.compiled, latest[readOf(index)]?.compiled)
+    },
+    close: end
+  }
+}
+
+export interface Mounting {
+  readonly generation: Generation
+  readonly readiness: Readiness
+  readonly serving: Serving
+}
+
+/** Routes with webhooks, and those with files, have contexts with parsers of their own. */
+export async function mountRoutes (group: FastifyInstance, mounting: Mounting): Promise<void> {
+  const { routes } = mounting.generation
+  const mountAll = (app: FastifyInstance, isOne: (route: CompiledRoute) => boolean) => {
+    for (const [index, { declared, compiled }] of routes.entries()) if (isOne(compiled)) mount(app, mounting, declared, compiled, index)
+  }
+  mountAll(group, ({ webhook, files }) => webhook === null && files === null)
+  await group.register(async (signed) => {
+    keepSignedBodies(signed, () => true)
+    mountAll(signed, ({ webhook }) => webhook !== null)
+  })
+  if (!routes.some(({ compiled }) => compiled.files !== null)) return
+  await group.register(async (forms) => {
+    await acceptForms(forms)
+    mountAll(forms, ({ files }) => files !== null)
+  })
+}
+
+function mount (
+  group: FastifyInstance,
+  { generation, readiness, serving }: Mounting,
+  declared: Route,
+  route: CompiledRoute,
+  index: number
+): void {
+  const tool = toolOf(declared)
+  const calls = servingCalls(serving)
+  const origin: Origin = { generation: '', placeOf: (pointer) => pointer, readOnPath: () => generation.readOnPath(index) }
+  const current = (): CompiledRoute => {
+    const compiled = generation.route(index)
+    if (compiled === null) throw readiness.schemaChanged()
+    return compiled
+  }
+  const serve: ServeCall = (call, reply) => readiness.whenMigrated(() => new RouteRequest(current(), calls, call, reply, origin).handle())
+  group.route({
+    method: route.method,
+    url: declared.path,
+    config: {
+      access: route.requireAuth ? 'user' : 'open',
+      authProvider: route.authProvider,
+      publicTenant: route.publicTenant,
+      countsUnauthenticated: route.webhook === null ? true : 'signed',
+      tenantInQuery: route.webhook !== null,
+      ...route.files !== null && { streamsBody: 'form' as const },
+      // The limit of unauthenticated callers does not apply to a signed request.
+      ...(route.rateLimit !== null ? { rateLimitRule: route.rateLimit } : route.webhook !== null && { rateLimitRule: false }),
+      ...tool !== undefined && { tool: { ...tool, permissions: route.permissions, ...route.files === null && { serve } } },
+      openapi: () => generation.documentation(index) ?? documentRoute(declared, route)
+    },
+    handler: (request, reply) => readiness.whenMigrated(() => new RouteRequest(current(), serving, request, reply, origin).serve())
+  })
+}
