@@ -40,7 +40,7 @@ export function calculate (operator: Operator, left: unknown, right: unknown, bu
 export function negate (value: unknown): unknown {
   if (value instanceof ExactNumber) return -Number(value)
   if (typeof value === 'number') return -value
-  if (typeof value === 'bigint') return checkedInt(-checkedInt(value))
+  if (typeof value === 'bigint') return checkedInt(-value)
   throw new NotComputable(`-${kindOf(value)}`)
 }
 

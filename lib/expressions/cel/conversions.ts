@@ -16,7 +16,7 @@ const infinities: ReadonlyMap<string, number> = new Map([
   ...['-inf', '-infinity'].map((name) => [name, -Infinity] as const),
   ['nan', NaN]
 ])
-const longestInt = 20 // characters
+const longestInt = 21 // characters: the sign and the 20 digits of the largest uint
 const longestDouble = 400 // characters: more digits than a double has
 const largestWritten = 10n ** 1000n // writing digits takes quadratic time
 
@@ -34,7 +34,7 @@ export const conversions: Functions = {
   'bytes/1': (budget, value) => typeof value === 'string' ? encode(value, budget) : bytes(value),
   'double/1': (_budget, value) => toDouble(value),
   'int/1': (_budget, value) => toInt(value),
-  'uint/1': (_budget, value) => value instanceof UnsignedInt ? value : unsigned(toInt(value))
+  'uint/1': (_budget, value) => value instanceof UnsignedInt ? value : unsigned(integerOf(value) ?? unreadable('uint'))
 }
 
 export const bytesMethods: Functions = {
@@ -106,15 +106,18 @@ function textOf (value: ExactNumber, budget: Budget): string {
 }
 
 function toInt (value: unknown): bigint {
-  if (value instanceof ExactNumber) return toInt(Number(value))
   if (typeof value === 'bigint') return value
-  if (typeof value === 'number') return inRange(Number.isFinite(value) ? BigInt(Math.trunc(value)) : undefined)
-  const written = text(value)
-  return inRange(written.length <= longestInt && /^[+-]?\d+$/.test(written) ? BigInt(written) : undefined)
+  const integer = integerOf(value)
+  return integer === undefined || integer > maxInt || integer < minInt ? unreadable('int') : integer
 }
 
-function inRange (value: bigint | undefined): bigint {
-  return value === undefined || value > maxInt || value < minInt ? unreadable('int') : value
+/** The integer of a number or of a text, of any size; undefined if it has none. */
+function integerOf (value: unknown): bigint | undefined {
+  if (typeof value === 'bigint') return value
+  if (value instanceof ExactNumber) return integerOf(Number(value))
+  if (typeof value === 'number') return Number.isFinite(value) ? BigInt(Math.trunc(value)) : undefined
+  const written = text(value)
+  return written.length <= longestInt && /^[+-]?\d+$/.test(written) ? BigInt(written) : undefined
 }
 
 function unreadable (type: string): never {

@@ -47,6 +47,19 @@ t.test('arithmetic mixes integers with JSON numbers and returns numbers', async 
   t.strictSame(evaluate('[1, item.n, "a", {"b": 2}]', { item }), [1, 7, 'a', { b: 2 }])
 })
 
+t.test('the largest unsigned integer and the smallest integer can be written', async (t) => {
+  t.equal(evaluate('string(uint("18446744073709551615"))'), '18446744073709551615')
+  t.equal(evaluate('string(uint("+18446744073709551615"))'), '18446744073709551615')
+  t.equal(evaluate('string(uint(1e19))'), '10000000000000000000')
+  t.throws(() => evaluate('uint("18446744073709551616")'), /unsigned integer overflow/)
+  t.throws(() => evaluate('uint("a")'), /cannot be converted to uint/)
+  t.throws(() => evaluate('uint(1.0 / 0.0)'), /cannot be converted to uint/)
+  t.throws(() => evaluate('int("9223372036854775808")'), /cannot be converted to int/)
+  t.throws(() => evaluate('int(1e19)'), /cannot be converted to int/)
+  t.equal(evaluate('string(-9223372036854775808)'), '-9223372036854775808')
+  t.throws(() => evaluate('-(-9223372036854775808)'), /integer overflow/)
+})
+
 t.test('=== and !== mean == and !=, except in string literals', async (t) => {
   const scope = { body: { kind: 'a===b' } }
   t.equal(evaluate('body.kind === "a===b"', {}, scope), true)
