@@ -137,89 +137,62 @@ function isValueSyntax (state: string, error: unknown): boolean {
   return (state === '42601' || state === '42602') && fieldOf(error, 'position') === undefined
 }
 
+interface Violation {
+  readonly states: readonly string[]
+  readonly entry: CatalogueEntry
+  readonly keyword: string
+  readonly message: (columns: string, table: string) => string
+}
+
+const violations: readonly Violation[] = [
+  { states: ['23505'], entry: catalogue.conflict, keyword: 'unique', message: (columns) => `another record has the same ${columns}` },
+  {
+    // 23001 is PostgreSQL's code for `on delete restrict`, from version 18.
+    states: ['23503', '23001'],
+    entry: catalogue.constraintViolated,
+    keyword: 'foreignKey',
+    message: (columns, table) => `the reference by ${columns} has no matching row in ${table}`
+  },
+  {
+    states: ['23514'],
+    entry: catalogue.constraintViolated,
+    keyword: 'check',
+    message: (columns) => `${columns} does not satisfy a constraint of the table`
+  },
+  {
+    states: ['23P01'],
+    entry: catalogue.constraintViolated,
+    keyword: 'exclusion',
+    message: (columns) => `${columns} conflicts with another record`
+  }
+]
+
+/** The errors of the other states and classes; the first that matches is used. */
+const others: readonly { readonly states: RegExp, readonly of: (cause: unknown) => TenantryError }[] = [
+  // A table, column, type, constraint or schema is gone, or a column has another type than the statement expects.
+  { states: /^(?:42P01|42703|42704|42804|42883|42P10|3F000)/, of: (cause) => failure('schemaChanged', { headers: retryAfter, cause }) },
+  { states: /^(?:57014|40001|40P01|55P03|53)/, of: databaseBusy },
+  { states: /^(?:25P03|25006|3D000|08|28|57|58)/, of: databaseUnavailable },
+  // 21000: compiled writes that refer to another tenant's row, and an upsert that names a row twice. P0001: a trigger of the application.
+  // 23 and 44: rules without a case above, and a view's `with check option`.
+  { states: /^(?:21000|P0001|23|44)/, of: (cause) => failure('constraintViolated', { cause }) },
+  // Raised by compiled statements only.
+  { states: /^2201G/, of: (cause) => failure('answerTooLarge', { cause }) },
+  // 54: a value too large for PostgreSQL, such as a text of 10 kB in a column with an index.
+  { states: /^(?:22|54)/, of: (cause) => failure('invalidValue', { cause }) }
+]
+
 function translateState (state: string, error: unknown, constraints: ConstraintReader): unknown {
   if (isLostSetting(error)) return databaseUnavailable(error)
   if (isStalePlan(error)) return failure('schemaChanged', { headers: retryAfter, cause: error })
   if (isValueSyntax(state, error)) return failure('invalidValue', { cause: withoutValue(error, state) })
   const cause = aboutValues.test(state) ? withoutValue(error, state) : error
-  switch (state) {
-    case '23505':
-      return broken(catalogue.conflict, error, cause, constraints, 'unique', (columns) => `another record has the same ${columns}`)
-    // 23001 is PostgreSQL's code for `on delete restrict`, from version 18.
-    case '23503':
-    case '23001':
-      return broken(
-        catalogue.constraintViolated,
-        error,
-        cause,
-        constraints,
-        'foreignKey',
-        (columns, table) => `the reference by ${columns} has no matching row in ${table}`
-      )
-    case '23514':
-      return broken(catalogue.constraintViolated, error, cause, constraints, 'check', (columns) => `${columns} does not satisfy a constraint of the table`)
-    case '23P01':
-      return broken(
-        catalogue.constraintViolated,
-        error,
-        cause,
-        constraints,
-        'exclusion',
-        (columns) => `${columns} conflicts with another record`
-      )
-    case '23502':
-      return required(error, cause)
-    // A table, column, type, constraint or schema is gone, or a column has another type than the statement expects.
-    case '42P01':
-    case '42703':
-    case '42704':
-    case '42804':
-    case '42883':
-    case '42P10':
-    case '3F000':
-      return failure('schemaChanged', { headers: retryAfter, cause })
-    case '57014':
-    case '40001':
-    case '40P01':
-    case '55P03':
-      return databaseBusy(cause)
-    // Raised by compiled writes that refer to another tenant's row, and by an upsert that names a row twice.
-    case '21000':
-      return failure('constraintViolated', { cause })
-    // Raised by a trigger of the application.
-    case 'P0001':
-      return failure('constraintViolated', { cause })
-    // Raised by compiled statements only.
-    case '2201G':
-      return failure('answerTooLarge', { cause })
-    case '25P03':
-    case '25006':
-    case '3D000':
-      return databaseUnavailable(cause)
-  }
-  switch (state.slice(0, 2)) {
-    // Raised by a function of the application for its caller.
-    case 'TN':
-      return failure('functionRefused', { cause, ...error instanceof Error && { message: shown(error.message) } })
-    case '22':
-      return failure('invalidValue', { cause })
-    // A value too large for PostgreSQL, such as a text of 10 kB in a column with an index.
-    case '54':
-      return failure('invalidValue', { cause })
-    // Rules without a case above, and a view's `with check option`.
-    case '23':
-    case '44':
-      return failure('constraintViolated', { cause })
-    case '53':
-      return databaseBusy(cause)
-    case '08':
-    case '28':
-    case '57':
-    case '58':
-      return databaseUnavailable(cause)
-    default:
-      return cause
-  }
+  const violation = violations.find(({ states }) => states.includes(state))
+  if (violation !== undefined) return broken(violation, error, cause, constraints)
+  if (state === '23502') return required(error, cause)
+  // Raised by a function of the application for its caller.
+  if (state.startsWith('TN')) return failure('functionRefused', { cause, ...error instanceof Error && { message: shown(error.message) } })
+  return others.find(({ states }) => states.test(state))?.of(cause) ?? cause
 }
 
 const maxShown = 500 // characters
@@ -238,16 +211,7 @@ function isLost (error: Error): boolean {
   )
 }
 
-type Message = (columns: string, table: string) => string
-
-function broken (
-  entry: CatalogueEntry,
-  error: unknown,
-  cause: unknown,
-  constraints: ConstraintReader,
-  keyword: string,
-  message: Message
-): TenantryError {
+function broken ({ entry, keyword, message }: Violation, error: unknown, cause: unknown, constraints: ConstraintReader): TenantryError {
   const table = fieldOf(error, 'table')
   const constraint = fieldOf(error, 'constraint')
   const columns = table === undefined || constraint === undefined ? undefined : constraints.columnsOf(table, constraint)

@@ -32,6 +32,19 @@ const typeTexts: Readonly<Record<string, string>> = {
   null: 'null'
 }
 
+const limitTexts: Readonly<Record<string, (limit: unknown) => string>> = {
+  minLength: (limit) => `must have at least ${count(limit, 'character')}`,
+  maxLength: (limit) => `must have at most ${count(limit, 'character')}`,
+  minItems: (limit) => `must have at least ${count(limit, 'item')}`,
+  maxItems: (limit) => `must have at most ${count(limit, 'item')}`,
+  minProperties: (limit) => `must have at least ${count(limit, 'member')}`,
+  maxProperties: (limit) => `must have at most ${count(limit, 'member')}`,
+  minimum: (limit) => `must be at least ${String(limit)}`,
+  maximum: (limit) => `must be at most ${String(limit)}`,
+  exclusiveMinimum: (limit) => `must be more than ${String(limit)}`,
+  exclusiveMaximum: (limit) => `must be less than ${String(limit)}`
+}
+
 /** The `validationFailed` of one part of the input, for rules beyond a schema. */
 export function invalidInput (path: string, message: string, keyword: string): TenantryError {
   return failure('validationFailed', { extras: { details: [{ path, message, keyword }] } })
@@ -66,33 +79,13 @@ function messageOf (error: ErrorObject, params: Readonly<Record<string, unknown>
       return formatTexts[String(params['format'])] ?? `must be of the format ${String(params['format'])}`
     case 'pattern':
       return patternText(error.parentSchema?.['expected'], params['pattern'])
-    case 'minLength':
-      return `must have at least ${count(params['limit'], 'character')}`
-    case 'maxLength':
-      return `must have at most ${count(params['limit'], 'character')}`
-    case 'minItems':
-      return `must have at least ${count(params['limit'], 'item')}`
-    case 'maxItems':
-      return `must have at most ${count(params['limit'], 'item')}`
-    case 'minProperties':
-      return `must have at least ${count(params['limit'], 'member')}`
-    case 'maxProperties':
-      return `must have at most ${count(params['limit'], 'member')}`
-    case 'minimum':
-      return `must be at least ${String(params['limit'])}`
-    case 'maximum':
-      return `must be at most ${String(params['limit'])}`
-    case 'exclusiveMinimum':
-      return `must be more than ${String(params['limit'])}`
-    case 'exclusiveMaximum':
-      return `must be less than ${String(params['limit'])}`
     case 'uniqueItems':
       return 'must not contain the same item twice'
     case 'false schema':
     case 'not':
       return 'is not accepted'
     default:
-      return error.message ?? 'is invalid'
+      return limitTexts[error.keyword]?.(params['limit']) ?? error.message ?? 'is invalid'
   }
 }
 
