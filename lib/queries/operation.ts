@@ -1,7 +1,7 @@
 /** The result of compiling an operation, and the members that each operation accepts. */
 import type { CompiledQuery, Missing, Reference, ResultKind } from '../expressions/types.js'
 import { pointerTo } from '../schema/faults.js'
-import type { Query, TableOperation } from '../schema/query.js'
+import type { Query } from '../schema/query.js'
 import type { QueryContext } from './context.js'
 
 /** The part of a compiled query that depends on its operation. */
@@ -20,77 +20,59 @@ export interface CompiledOperation {
   readonly bind: CompiledQuery['bind']
 }
 
+/** The reasons of the members of a `select`'s rows; `operation` is one with its article. */
+const withoutOrder = (operation: string, ofLimit = `${operation} has no pages`) => ({
+  order: `${operation} has no order`,
+  orderBy: `${operation} has no order`,
+  pagination: `${operation} has no pages`,
+  limit: ofLimit,
+  offset: ofLimit
+})
+const ofEmbeds = 'only a `select` can filter embedded rows'
+const ofConflict = 'only an `upsert` has conflicts'
+const ofCall = { function: 'only a `call` has a function', arguments: 'only a `call` has arguments' }
+const ofFunction = 'the result of a `call` depends on its function'
+
 /** The members without a use for an operation, with the reason. A member without effect is never ignored silently. */
 const refused = {
-  select: { data: 'a `select` does not write', onConflict: 'only an `upsert` has conflicts' },
+  select: { data: 'a `select` does not write', onConflict: ofConflict, ...ofCall },
   insert: {
-    embeds: 'only a `select` can filter embedded rows',
+    embeds: ofEmbeds,
     filters: 'an `insert` has no rows to filter',
-    order: 'an `insert` has no order',
-    orderBy: 'an `insert` has no order',
-    pagination: 'an `insert` has no pages',
-    limit: 'an `insert` has no pages',
-    offset: 'an `insert` has no pages',
-    onConflict: 'only an `upsert` has conflicts: change the operation'
+    ...withoutOrder('an `insert`'),
+    onConflict: `${ofConflict}: change the operation`,
+    ...ofCall
   },
   update: {
-    embeds: 'only a `select` can filter embedded rows',
-    order: 'an `update` has no order',
-    orderBy: 'an `update` has no order',
-    pagination: 'an `update` has no pages',
-    limit: 'an `update` changes all matching rows',
-    offset: 'an `update` changes all matching rows',
-    onConflict: 'only an `upsert` has conflicts'
+    embeds: ofEmbeds,
+    ...withoutOrder('an `update`', 'an `update` changes all matching rows'),
+    onConflict: ofConflict,
+    ...ofCall
   },
-  upsert: {
-    embeds: 'only a `select` can filter embedded rows',
-    order: 'an `upsert` has no order',
-    orderBy: 'an `upsert` has no order',
-    pagination: 'an `upsert` has no pages',
-    limit: 'an `upsert` has no pages',
-    offset: 'an `upsert` has no pages'
-  },
+  upsert: { embeds: ofEmbeds, ...withoutOrder('an `upsert`'), ...ofCall },
   delete: {
     embeds: 'a `delete` returns no records',
     data: 'a `delete` does not write values',
     select: 'a `delete` returns no records',
-    order: 'a `delete` has no order',
-    orderBy: 'a `delete` has no order',
-    pagination: 'a `delete` has no pages',
-    limit: 'a `delete` removes all matching rows',
-    offset: 'a `delete` removes all matching rows',
-    onConflict: 'only an `upsert` has conflicts'
+    ...withoutOrder('a `delete`', 'a `delete` removes all matching rows'),
+    onConflict: ofConflict,
+    ...ofCall
+  },
+  call: {
+    embeds: ofFunction,
+    table: 'a `call` does not use a table',
+    filters: ofFunction,
+    order: ofFunction,
+    orderBy: ofFunction,
+    id: ofFunction,
+    data: 'a `call` uses `arguments`',
+    onConflict: ofConflict
   }
-} as const satisfies Record<TableOperation, Partial<Record<keyof Query, string>>>
-
-const ofFunction = 'the result of a `call` depends on its function'
-const refusedInCall = {
-  embeds: ofFunction,
-  table: 'a `call` does not use a table',
-  filters: ofFunction,
-  order: ofFunction,
-  orderBy: ofFunction,
-  id: ofFunction,
-  data: 'a `call` uses `arguments`',
-  onConflict: 'only an `upsert` has conflicts'
-} as const satisfies Partial<Record<keyof Query, string>>
-const ofCall = { function: 'only a `call` has a function', arguments: 'only a `call` has arguments' } as const satisfies Partial<
-  Record<keyof Query, string>
->
-
-const listed = (members: object) => Object.entries(members).map(([member, reason]: [string, string]) => ({ member, reason }))
-const reasons = {
-  select: listed({ ...refused.select, ...ofCall }),
-  insert: listed({ ...refused.insert, ...ofCall }),
-  update: listed({ ...refused.update, ...ofCall }),
-  upsert: listed({ ...refused.upsert, ...ofCall }),
-  delete: listed({ ...refused.delete, ...ofCall }),
-  call: listed(refusedInCall)
-} as const satisfies Record<Query['operation'], readonly { member: string, reason: string }[]>
+} satisfies Record<Query['operation'], Partial<Record<keyof Query, string>>>
 
 /** Adds a fault for each such member. */
 export function checkMembers (query: Query, pointer: string, { faults }: QueryContext): void {
-  for (const { member, reason } of reasons[query.operation]) {
+  for (const [member, reason] of Object.entries(refused[query.operation])) {
     if (Object.hasOwn(query, member)) faults.add(pointerTo(pointer, member), reason)
   }
   if (query.operation === 'call' && query.pagination === 'cursor') {
