@@ -76,7 +76,9 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const jwt = jwtOf(sections, faults)
   const plugins = sections.get('plugins', Plugins)
   const off = new Set(Object.entries(plugins ?? {}).filter(([, options]) => options === false).map(([name]) => name))
-  const auth = authOf(sections, jwt, off, faults)
+  const auth = sections.filled('auth', Auth, 'registration', 'refreshDays')
+  // A section `jwt` with faults counts as unknown.
+  if (auth !== undefined) checkAuth(auth, { signs: jwt === undefined ? sections.has('jwt') : canSign(jwt), off }, faults)
   const providers = sections.get('authProviders', AuthProviders)
   const authProviders = providers && checkAuthProviders(providers, jwt?.issuer, faults)
   const tables = sections.entries('tables', TableDefinition)
@@ -103,10 +105,10 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   checkWorkflows(workflows, faults)
   const connectors = connectorsOf(sections, env, faults)
   if (auth !== undefined && !embedded) checkMail(auth, { env, connectors }, faults)
-  const files = sections.get('files', Files)
+  const files = sections.filled('files', Files, 'buckets', 'signedUrlSeconds')
   // The files of an embedding app are unknown here.
   const fileRules = embedded || files === undefined ? undefined : fileRulesOf(files, off.has('files'))
-  const realtime = sections.get('realtime', Realtime)
+  const realtime = sections.filled('realtime', Realtime, 'tables')
   const realtimeOn = realtime?.enabled !== false && !off.has('realtime')
   const stepKinds = embedded
     ? unknownStepKinds
@@ -119,8 +121,17 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const functions = sections.entries('functions', SqlFunction)
   const declaredFunctions = Object.fromEntries(functions.map(({ name, value }) => [name, value]))
   const pagination = paginationOf(sections, faults)
-  const cache = sections.get('cache', CacheStore)
-  const tenancy = tenancyOf(sections)
+  const cache = sections.filled('cache', CacheStore, 'ttl', 'maxSize', 'maxMemoryMB')
+  const tenancy = sections.filled(
+    'tenancy',
+    Tenancy,
+    'provisioning',
+    'trustHeader',
+    'sharedTables',
+    'env',
+    'overridableEnv',
+    'maxLoadedTenants'
+  )
   const catalogue = declaredTables ? declaredCatalogue(database, tables, faults) : unknownCatalogue
   compileDocument({ routes, workflows: sections.size('workflows') === workflows.length ? workflows : undefined }, {
     faults,
@@ -147,8 +158,9 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (rateLimit !== undefined && webhooks !== undefined && declared.length === sections.size('routes')) {
     checkEndpoints(rateLimit, routes, off, faults)
   }
-  const server = sections.get('server', Server)
-  const cors = corsOf(sections, faults)
+  const server = sections.filled('server', Server, 'bodyLimit', 'maxUnsentBytes', 'stopDelayMs', 'trustProxy', 'writeTimeoutMs')
+  const cors = sections.filled('cors', Cors, 'credentials', 'maxAge', 'exposedHeaders')
+  if (cors !== undefined) checkCors(cors, faults)
   if (tenancy !== undefined) checkTenancy(tenancy, tables, complete, faults)
   const plans = sections.get('plans', Plans)
   if (plans !== undefined) checkPlans(plans, faults)
@@ -159,7 +171,8 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   if (mfa !== undefined) checkMfa(mfa, { jwt: sections.has('jwt'), off }, faults)
   const rbac = sections.get('rbac', Rbac)
   if (rbac !== undefined) checkRbac(rbac, faults)
-  const egress = egressOf(sections, faults)
+  const egress = sections.filled('egress', Egress, 'allow')
+  if (egress !== undefined) checkEgress(egress, faults)
   if (files !== undefined) checkFiles(files, faults)
   const mcp = sections.get('mcp', Mcp)
   if (mcp !== undefined) checkMcp(mcp, faults)
@@ -173,7 +186,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   const storageProvider = sections.get('storageProvider', StorageProvider)
   const s3 = sections.get('s3', S3)
   if (storageProvider !== undefined && files?.enabled !== false) checkStorage(storageProvider, sections.has('s3'), faults)
-  const queue = sections.get('queue', Queue)
+  const queue = sections.filled('queue', Queue, 'workers', 'maxWaitingPerTenant')
   const credentials = sections.get('credentials', Credentials)
   const customIntegrations = sections.get('customIntegrations', CustomIntegrations)
   if (webhooks !== undefined) {
@@ -187,7 +200,7 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
   ) return undefined
   const roleTables = plugins.rbac === false ? undefined : roleTablesOf(rbac)
   const vectorTable = agentSettings && vectorTableOf(agentSettings)
-  const hasFeed = realtime.enabled !== false && plugins.realtime !== false && Object.keys(realtime.tables ?? {}).length > 0
+  const hasFeed = realtime.enabled !== false && plugins.realtime !== false && Object.keys(realtime.tables).length > 0
   return {
     ...name !== undefined && { name },
     database: {
@@ -205,9 +218,9 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     functions: declaredFunctions,
     routes: declared.map((route) => route.value),
     pagination,
-    cache: filled(cache, 'ttl', 'maxSize', 'maxMemoryMB'),
+    cache,
     rateLimit,
-    server: filled(server, 'bodyLimit', 'maxUnsentBytes', 'stopDelayMs', 'trustProxy', 'writeTimeoutMs'),
+    server,
     ...cors !== undefined && { cors },
     tenancy,
     plans,
@@ -215,11 +228,11 @@ export function assemble (sections: Sections, { provider, env, faults, embedded,
     mfa,
     rbac,
     egress,
-    files: filled(files, 'buckets', 'signedUrlSeconds'),
-    realtime: filled(realtime, 'tables'),
+    files,
+    realtime,
     storageProvider,
     ...s3 !== undefined && { s3 },
-    queue: filled(queue, 'workers', 'maxWaitingPerTenant'),
+    queue,
     workflows: workflows.map(({ value }) => value),
     webhooks,
     ...agentSettings !== undefined && { agent: agentSettings },
@@ -244,18 +257,8 @@ function declaredCatalogue (
 }
 
 function jwtOf (sections: Sections, faults: FaultList): Jwt | undefined {
-  const section = sections.get('jwt', Jwt)
-  if (section === undefined) return undefined
-  return filled({ ...section, algorithm: checkJwt(section, faults) }, 'expiresIn', 'algorithm')
-}
-
-function authOf (sections: Sections, jwt: Jwt | undefined, off: ReadonlySet<string>, faults: FaultList): Auth | undefined {
-  const section = sections.get('auth', Auth)
-  if (section === undefined) return undefined
-  const auth = filled(section, 'registration', 'refreshDays')
-  // A section `jwt` with faults counts as unknown.
-  checkAuth(auth, { signs: jwt === undefined ? sections.has('jwt') : canSign(jwt), off }, faults)
-  return auth
+  const section = sections.filled('jwt', Jwt, 'expiresIn')
+  return section && { ...section, algorithm: checkJwt(section, faults) }
 }
 
 function paginationOf (sections: Sections, faults: FaultList): Pagination | undefined {
@@ -270,27 +273,6 @@ function paginationOf (sections: Sections, faults: FaultList): Pagination | unde
     faults.add('/pagination/defaultLimit', `expected at most \`maxLimit\`, which is ${pagination.maxLimit}`)
   }
   return pagination
-}
-
-function tenancyOf (sections: Sections): Tenancy | undefined {
-  const section = sections.get('tenancy', Tenancy)
-  return section && filled(section, 'provisioning', 'trustHeader', 'sharedTables', 'env', 'overridableEnv', 'maxLoadedTenants')
-}
-
-function corsOf (sections: Sections, faults: FaultList): Cors | undefined {
-  const section = sections.get('cors', Cors)
-  if (section === undefined) return undefined
-  const cors = filled(section, 'credentials', 'maxAge', 'exposedHeaders')
-  checkCors(cors, faults)
-  return cors
-}
-
-function egressOf (sections: Sections, faults: FaultList): Egress | undefined {
-  const section = sections.get('egress', Egress)
-  if (section === undefined) return undefined
-  const egress = filled(section, 'allow')
-  checkEgress(egress, faults)
-  return egress
 }
 
 /** The connectors for routes and workflows. */

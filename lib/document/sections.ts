@@ -1,5 +1,5 @@
 /** The sections of a document that were read without a fault, with the types of their schemas. */
-import type { Static, TSchema } from 'typebox'
+import type { Static, TObject, TSchema } from 'typebox'
 import { isRecord } from '../json/plain-value.js'
 import type { Filled } from '../schema/annotations.js'
 import { type Fault, pointerTo } from '../schema/faults.js'
@@ -30,6 +30,16 @@ export class Sections {
   get<Schema extends TSchema> (name: string, schema: Schema): Static<Schema> | undefined {
     const value = this.has(name) ? this.#document[name] : undefined
     return this.#sound(value, schema, pointerTo('', name)) ? value : undefined
+  }
+
+  /** A section, with these members, which have defaults in the schema. */
+  filled<Schema extends TObject, Member extends keyof Static<Schema> & string> (
+    name: string,
+    schema: Schema,
+    ...members: Member[]
+  ): Filled<Static<Schema>, Member> | undefined {
+    const section = this.get(name, schema)
+    return section && filled(section, ...members)
   }
 
   /** The number of members or items of a section, valid or not. */
