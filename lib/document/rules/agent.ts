@@ -5,6 +5,7 @@ import { secretKeyForm } from '../../expressions/template-parser.js'
 import type { Agent, Embedding, Llm, McpServer, Model } from '../../schema/agent.js'
 import { type FaultList, nearest } from '../../schema/faults.js'
 import type { Mcp } from '../../schema/mcp.js'
+import { isBaseAddress, webAddress } from '../web-address.js'
 
 /** The checked section: settings in keys are resolved, and `models` includes the models of `llm` and `embedding`. */
 export interface AgentSettings extends Agent {
@@ -77,7 +78,7 @@ function withKey<Section extends Llm | Embedding> (
   if (provider === 'local' && baseUrl === undefined) {
     faults.add(`${pointer}/baseUrl`, 'missing: `local` needs the base URL of the server, such as `http://localhost:11434/v1`')
   }
-  if (baseUrl !== undefined && !isPlainAddress(baseUrl)) {
+  if (baseUrl !== undefined && !isBaseAddress(baseUrl)) {
     faults.add(`${pointer}/baseUrl`, 'expected a URL without user name, password, query string and fragment')
   }
   const at = `${pointer}/apiKey`
@@ -103,12 +104,6 @@ function withKey<Section extends Llm | Embedding> (
   return { ...section, apiKey: String(key) }
 }
 
-function isPlainAddress (text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { username, password, search, hash } = new URL(text)
-  return username === '' && password === '' && search === '' && hash === ''
-}
-
 const defaultMax = 8 // processes, by the schema
 
 export function checkMcpServers (servers: readonly McpServer[], faults: FaultList): void {
@@ -124,7 +119,7 @@ export function checkMcpServers (servers: readonly McpServer[], faults: FaultLis
       }
     }
     if (headers !== undefined && url === undefined) faults.add(`${at}/headers`, 'belongs to `url`, but this server has a `command`')
-    if (url !== undefined && !isAddress(url)) faults.add(`${at}/url`, 'expected a URL such as `https://host/mcp`, without user name and password')
+    if (url !== undefined && !(/^https?:\/\//.test(url) && webAddress(url)?.hash === '')) faults.add(`${at}/url`, 'expected a URL such as `https://host/mcp`, without user name and password')
   }
 }
 
@@ -140,17 +135,11 @@ function checkProcesses (servers: readonly McpServer[], max = defaultMax, faults
   }
 }
 
-function isAddress (text: string): boolean {
-  if (!/^https?:\/\//.test(text) || !URL.canParse(text)) return false
-  const { username, password, hash } = new URL(text)
-  return username === '' && password === '' && hash === ''
-}
-
 /** An argument within the text of a prompt. */
 export const placeholder = /\{\{\s*([A-Za-z0-9_-]{1,64})\s*\}\}/g
 
 export function checkMcp ({ url, prompts = [] }: Mcp, faults: FaultList): void {
-  if (!isOrigin(url)) faults.add('/mcp/url', 'expected a URL without a path, in lower case: `https://api.example.com`')
+  if (webAddress(url)?.origin !== url) faults.add('/mcp/url', 'expected a URL without a path, in lower case: `https://api.example.com`')
   for (const [index, { name, text, arguments: args = [] }] of prompts.entries()) {
     const at = `/mcp/prompts/${index}`
     if (prompts.findIndex((other) => other.name === name) < index) faults.add(`${at}/name`, 'duplicate name')
@@ -163,8 +152,4 @@ export function checkMcp ({ url, prompts = [] }: Mcp, faults: FaultList): void {
     )
     for (const argument of unknown) faults.add(`${at}/text`, `the prompt has no argument "${argument}"`, nearest(argument, names))
   }
-}
-
-function isOrigin (text: string): boolean {
-  return /^https?:\/\//.test(text) && URL.canParse(text) && new URL(text).origin === text
 }

@@ -5,6 +5,7 @@ import { createPlans } from '../../plans/plans.js'
 import { ConfigError, type Fault, type FaultList, nearest } from '../../schema/faults.js'
 import type { Plans as Changes } from '../../schema/plans.js'
 import { parseJson } from '../json.js'
+import { isBaseAddress } from '../web-address.js'
 
 export const providerNames = ['payprov', 'altprov'] as const
 export type ProviderName = typeof providerNames[number]
@@ -223,9 +224,7 @@ function judgeAccount (
 
 /** Whether it is a valid address. Faults do not show it, since it may contain a password. */
 function judgeUrl (text: string, place: string, faults: FaultList): boolean {
-  const url = text.length <= maxText && URL.canParse(text) ? new URL(text) : null
-  const plain = url !== null && (url.protocol === 'https:' || url.protocol === 'http:') && url.username === '' && url.password === '' &&
-    url.search === '' && url.hash === ''
+  const plain = text.length <= maxText && isBaseAddress(text)
   if (!plain) addFault(faults, place, 'expected an absolute URL, http or https, without user name, query string and fragment')
   return plain
 }

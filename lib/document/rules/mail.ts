@@ -4,6 +4,7 @@ import { type Env, setting } from '../../expressions/environment.js'
 import type { Auth } from '../../schema/auth.js'
 import { type FaultList, nearest } from '../../schema/faults.js'
 import { linkPaths, mailKinds, mailPlaceholders, placeholdersIn } from '../mail-template.js'
+import { isBaseAddress, webAddress } from '../web-address.js'
 
 /** The action of a connector that sends a mail: its params are `to`, `from`, `subject`, `text` and `html`. */
 export const sendAction = 'sendEmail'
@@ -15,15 +16,15 @@ export function checkMail (
 ): void {
   for (const kind of mailKinds) {
     const link = links[kind]
-    if (link !== undefined && !isPage(link)) {
+    if (link !== undefined && webAddress(link)?.hash !== '') {
       faults.add(`/auth/links/${kind}`, 'expected the URL of a page: `http://` or `https://`, without a fragment')
     }
   }
   if (mail === undefined) return
   checkConnector(mail.connector, env, connectors, faults)
   const appUrl = setting(env, 'APP_URL') ?? ''
-  if (appUrl !== '' && !isPage(appUrl)) {
-    faults.add('/auth/links', 'the setting APP_URL is not a valid URL: expected `http://` or `https://`, without a fragment')
+  if (appUrl !== '' && !isBaseAddress(appUrl)) {
+    faults.add('/auth/links', 'the setting APP_URL is not a valid URL: expected `http://` or `https://`, without a query string and a fragment')
   }
   for (const kind of mailKinds) {
     if (appUrl === '' && links[kind] === undefined) {
@@ -68,10 +69,4 @@ function checkTemplate (text: string, pointer: string, needsLink: boolean, fault
   }
   if (needsLink && !names.includes('link')) faults.add(pointer, 'expected the placeholder {{link}}')
   if (!needsLink && names.includes('link')) faults.add(pointer, 'a subject cannot contain a link')
-}
-
-function isPage (text: string): boolean {
-  if (!URL.canParse(text)) return false
-  const { protocol, hash, username, password } = new URL(text)
-  return (protocol === 'https:' || protocol === 'http:') && hash === '' && username === '' && password === ''
 }

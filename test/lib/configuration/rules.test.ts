@@ -540,6 +540,11 @@ t.test('mails need a connector that sends them, pages for their links, and templ
     t.match(withMail({}, { links: { reset: link } }, app), [/^\/auth\/links\/reset: expected the URL of a page/], link)
   }
   t.match(withMail({}, {}, { APP_URL: 'app' }), [/^\/auth\/links: the setting APP_URL/])
+  t.match(
+    withMail({}, {}, { APP_URL: 'https://app.example.com/?page=1' }),
+    [/^\/auth\/links: the setting APP_URL .*without a query string/],
+    'the paths of the pages would be appended to the query string'
+  )
   t.match(withMail({ connector: 'emial' }, {}, app), [/^\/auth\/mail\/connector: there is no connector "emial".*did you mean "email"/])
   t.match(withMail({ connector: 'sms' }, {}, app), [
     /^\/auth\/mail\/connector: the connector sms cannot send mail: expected a connector with the action `sendEmail`/
