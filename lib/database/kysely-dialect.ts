@@ -1,7 +1,7 @@
 /** kysely on the engine: on its pool, and on the transaction of a session. The same sessions, the same errors. */
 import {
-  type CompiledQuery, type DatabaseConnection,
-  type Dialect, type Driver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type QueryResult, type Transaction,
+  type CompiledQuery, type DatabaseConnection, type Dialect,
+  type Driver, DummyDriver, Kysely, PostgresAdapter, PostgresIntrospector, PostgresQueryCompiler, type QueryResult, type Transaction,
   type TransactionSettings
 } from 'kysely'
 import type { PoolClient } from 'pg'
@@ -108,19 +108,14 @@ export async function withinSession<T> (session: Session, work: (transaction: Tr
 }
 
 /** The session begins and ends the transaction itself. */
-class SessionDriver implements Driver {
-  constructor (private readonly session: Session) {}
-
-  async acquireConnection (): Promise<DatabaseConnection> {
-    return new SessionConnection(this.session)
+class SessionDriver extends DummyDriver {
+  constructor (private readonly session: Session) {
+    super()
   }
 
-  async releaseConnection (): Promise<void> {}
-  async beginTransaction (): Promise<void> {}
-  async commitTransaction (): Promise<void> {}
-  async rollbackTransaction (): Promise<void> {}
-  async init (): Promise<void> {}
-  async destroy (): Promise<void> {}
+  override async acquireConnection (): Promise<DatabaseConnection> {
+    return new SessionConnection(this.session)
+  }
 }
 
 class SessionConnection implements DatabaseConnection {

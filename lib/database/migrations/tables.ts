@@ -5,7 +5,9 @@ import { hasKeyIndex, type WantedColumn, type WantedTable } from '../declared-ta
 import { identifier, identifiers, literal } from '../sql.js'
 import { addFilled, fill, isFilled } from './fill.js'
 import type { TableState } from './inspection.js'
-import { indexPartitions, isUnfinished, referencePartitions, refusedIndex, refusedTree } from './partitions.js'
+import {
+  indexPartitions, isUnfinished, type PartitionedIndex, type PartitionTree, referencePartitions, refusedIndex, refusedTree
+} from './partitions.js'
 import { buildIndex, change, type MigrationStep, scan } from './steps.js'
 
 export interface TableContext {
@@ -94,47 +96,32 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
     else changes.push(...change(name, [`alter table ${name} add column ${columnSql(column, column.notNull && fillable)}`]))
   }
   if (!hasWantedKey(existing, wanted)) warnings.push(primaryKeyWarning(existing, wanted))
+  const addToTree = (tree: PartitionTree, index: PartitionedIndex, what: string) => {
+    const refused = refusedIndex(tree, index)
+    if (refused === null) changes.push(...indexPartitions(tree, index))
+    else warnings.push(partitionedWarning(wanted.name, what, refused))
+  }
   for (const key of wanted.uniqueKeys) {
     const index = indexName(wanted.name, key, 'key')
     const attach = `alter table ${name} add constraint ${identifier(index)} unique using index ${identifier(index)}`
     const columns = `(${identifiers(key)})`
-    const added = { unique: true, columns: key, nameOf: (table: string) => indexName(table, key, 'key') }
-    if (tree !== null && isUnfinished(tree, index)) changes.push(...indexPartitions(tree, added))
+    if (tree !== null && isUnfinished(tree, index)) changes.push(...indexPartitions(tree, addedIndex(key, 'key')))
     else if (state?.looseKeys.includes(index) === true) changes.push(...change(name, [attach]))
     else if ([existing.primaryKey, ...existing.uniqueKeys].some((found) => sameColumns(found, key))) continue
-    else if (tree !== null) {
-      const refused = refusedIndex(tree, added)
-      if (refused === null) changes.push(...indexPartitions(tree, added))
-      else warnings.push(partitionedWarning(wanted.name, `the unique key ${columns}`, refused))
-    } else if (plain) changes.push(...change(name, [`alter table ${name} add unique ${columns}`]))
+    else if (tree !== null) addToTree(tree, addedIndex(key, 'key'), `the unique key ${columns}`)
+    else if (plain) changes.push(...change(name, [`alter table ${name} add unique ${columns}`]))
     else {
-      changes.push(
-        buildIndex({ schema: identifier(schema), table: name, name: identifier(index), unique: true, rest: columns }),
-        ...change(name, [attach])
-      )
+      const built = buildIndex({ schema: identifier(schema), table: name, name: identifier(index), unique: true, rest: columns })
+      changes.push(built, ...change(name, [attach]))
     }
   }
   for (const columns of wanted.indexes) {
-    const covered = state?.indexes.some((index) => columns.every((column, place) => index[place] === column)) === true
+    if (state?.indexes.some((index) => columns.every((column, place) => index[place] === column)) === true) continue
     const rest = `(${identifiers(columns)})`
-    if (covered) continue
-    else if (tree !== null) {
-      const refused = refusedIndex(tree, { unique: false, columns })
-      if (refused === null) {
-        changes.push(...indexPartitions(tree, { unique: false, columns, nameOf: (table) => indexName(table, columns, 'idx') }))
-      } else warnings.push(partitionedWarning(wanted.name, `the index ${rest}`, refused))
-    } else if (plain) changes.push(...change(name, [createIndex(name, columns)]))
-    else {
-      changes.push(
-        buildIndex({
-          schema: identifier(schema),
-          table: name,
-          name: identifier(indexName(wanted.name, columns, 'idx')),
-          unique: false,
-          rest
-        })
-      )
-    }
+    const index = identifier(indexName(wanted.name, columns, 'idx'))
+    if (tree !== null) addToTree(tree, addedIndex(columns, 'idx'), `the index ${rest}`)
+    else if (plain) changes.push(...change(name, [createIndex(name, columns)]))
+    else changes.push(buildIndex({ schema: identifier(schema), table: name, name: index, unique: false, rest }))
   }
   for (const key of wanted.foreignKeys) {
     const add = addReference(name, schema, key)
@@ -152,6 +139,10 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
     } else references.push({ to, steps: plain ? change(name, [add]) : [...change(name, [`${add} not valid`]), validate] })
   }
   return { made: [], changes, references, warnings }
+}
+
+function addedIndex (columns: readonly string[], kind: 'key' | 'idx'): PartitionedIndex {
+  return { unique: kind === 'key', columns, nameOf: (table) => indexName(table, columns, kind) }
 }
 
 function partitionedWarning (table: string, missing: string, reason: string): string {
