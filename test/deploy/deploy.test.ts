@@ -1,17 +1,23 @@
 /** The files in deploy/: they parse, have the members that their programs know, and match the server and one another. */
+import { execFile } from 'node:child_process'
 import { readFileSync } from 'node:fs'
+import { fileURLToPath } from 'node:url'
+import { promisify } from 'node:util'
 import { Ajv } from 'ajv'
 import t from 'tap'
 import { parse, parseAllDocuments } from 'yaml'
-import { checkConfig, type Config } from '../../lib/configuration/index.js'
+import { checkConfig, type Config, type ConfigInput } from '../../lib/configuration/index.js'
+import { createServer } from '../../lib/server.js'
 import { page } from '../docs/markdown.js'
-import { testMasterKey } from '../helpers/server.js'
+import { closeWithTest, testMasterKey } from '../helpers/server.js'
+import { systemPostgres } from '../helpers/system-postgres.js'
 import { testSecret } from '../helpers/tokens.js'
 import { Compose, kubernetesObjects } from './schemas.js'
 
-const read = (name: string) => readFileSync(new URL(`../../deploy/${name}`, import.meta.url), 'utf8')
+const folder = new URL('../../deploy/', import.meta.url)
+const read = (name: string) => readFileSync(new URL(name, folder), 'utf8')
 const ajv = new Ajv({ allErrors: true })
-const document: unknown = JSON.parse(read('tenantry.json'))
+const document: ConfigInput = JSON.parse(read('tenantry.json'))
 
 /** The settings that the server reads: those of the settings page and of the document. */
 const known = new Set(
@@ -81,6 +87,24 @@ t.test('compose.yaml', async (t) => {
   t.equal(config.cache.redis?.url, 'redis://redis:6379')
   t.match(server?.healthcheck?.test.at(-1), `:${environment['PORT']}/health`)
   t.ok(Number(server?.stop_grace_period?.replace('s', '')) * 1000 > config.server.stopDelayMs + stopMs)
+})
+
+t.test('the server starts with the role that database.sh creates, which row-level security binds', async (t) => {
+  const { server, programs } = await systemPostgres(t)
+  const password = "it's a password"
+  await promisify(execFile)('sh', [fileURLToPath(new URL('database.sh', folder))], {
+    env: { PATH: `${programs}:${process.env['PATH']}`, PGHOST: '127.0.0.1', PGPORT: String(server.port), DATABASE_PASSWORD: password }
+  })
+  const app = createServer({ ...document, cache: { enabled: false, provider: 'memory' }, migrate: 'auto' }, {
+    env: {
+      DATABASE_URL: `postgres://tenantry:${encodeURIComponent(password)}@127.0.0.1:${server.port}/tenantry`,
+      JWT_SECRET: testSecret,
+      SECRETS_MASTER_KEY: testMasterKey
+    },
+    logger: false
+  })
+  closeWithTest(t, app)
+  t.equal((await app.inject('/health')).statusCode, 200)
 })
 
 t.test('kubernetes.yaml', async (t) => {
