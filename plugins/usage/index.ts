@@ -52,7 +52,7 @@ export default definePlugin<UsageOptions>({
     })
     const service = createUsage({ engine, tenants: app.tenants, plans, notices, log, now })
     app.decorate('usage', service)
-    countRequests(app, service)
+    countRequests(app, service.request)
     service.start()
     app.addHook('onClose', async () => {
       await service.close()

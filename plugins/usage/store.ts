@@ -6,9 +6,9 @@ import { CompiledQuery, type Kysely, type RawBuilder, sql } from 'kysely'
 import type { Engine } from '../../lib/database/engine.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, serverRef, type TenantRef } from '../../lib/identity/tenant-ref.js'
-import type { Figures, Freed } from './counts.js'
 import { type Counter, type Gauge, maxAmount, type Reserved } from './metrics.js'
 import { daysOf, monthOf, total } from './periods.js'
+import type { Figures, Freed } from './requests.js'
 
 const silence = sql.lit('30 seconds') // after which an instance counts as gone
 const keptFor = sql.lit('1 day') // for which reservations resolved by others are kept, in case their instance returns

@@ -1,9 +1,9 @@
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { createPlans } from '../../../lib/plans/plans.js'
-import { add, createCounts, noFigures } from '../../../plugins/usage/counts.js'
 import { allowed, bytesText, refuseAmount } from '../../../plugins/usage/metrics.js'
 import { dayOf, daysOf, monthOf } from '../../../plugins/usage/periods.js'
+import { add, createCounts, noFigures } from '../../../plugins/usage/requests.js'
 import { fakeClock, smallPlans } from './app.js'
 
 test('days and months are in UTC, leap years included', async (t) => {
