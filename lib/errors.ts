@@ -60,7 +60,7 @@ export interface CatalogueEntry {
 /** The names of the statuses in bodies. */
 const titles: Readonly<Record<number, string | undefined>> = { ...STATUS_CODES, 402: 'Usage limit exceeded' }
 
-function entry (code: string, status: number, message: string): CatalogueEntry {
+function entry<Status extends number> (code: string, status: Status, message: string): CatalogueEntry & { readonly status: Status } {
   return { code, status, title: titles[status] ?? 'Error', message }
 }
 

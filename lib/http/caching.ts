@@ -83,12 +83,14 @@ export function isKnownToCaller ({ headers: { 'if-none-match': header } }: Pick<
 }
 
 /** Adds the tag. The handler returns the result: the body, or the reply after sending 304 for an unchanged version. */
+export function withTag<Body> (request: Pick<FastifyRequest, 'headers'>, reply: FastifyReply, tag: string, body: Body): Body | FastifyReply
 export function withTag<Body, Reply extends RouteReply> (
   request: Pick<FastifyRequest, 'headers'>,
   reply: Reply,
   tag: string,
   body: Body
-): Body | Reply {
+): Body | Reply
+export function withTag<Body> (request: Pick<FastifyRequest, 'headers'>, reply: RouteReply, tag: string, body: Body): Body | RouteReply {
   reply.header('etag', tag)
   return isKnownToCaller(request, tag) ? reply.code(304).send() : body
 }

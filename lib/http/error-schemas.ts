@@ -1,5 +1,6 @@
 /** JSON Schemas of error bodies, for response schemas and `/doc`: the general one, and those with further members. */
 import { STATUS_CODES } from 'node:http'
+import { type TUnsafe, Type } from 'typebox'
 import { catalogue, type ErrorName } from '../errors.js'
 import { named } from '../validation/named-schema.js'
 
@@ -92,17 +93,28 @@ const idByName: Partial<Record<ErrorName, string>> = {
 /** An error in schemas: by its status, or by its name in the catalogue if its body has more members. */
 export type ToldError = number | ErrorName
 
+/** The members of every error body. */
+export interface CommonErrorBody {
+  readonly error: string
+  readonly message: string
+  readonly code: string
+  readonly requestId: string
+}
+
 /** A response schema that refers to the shared schema of error bodies. */
-export interface ErrorResponse {
+export interface ErrorResponse extends TUnsafe<CommonErrorBody> {
   readonly description: string
   readonly $ref: string
 }
 
+type StatusOf<Told extends ToldError> = Told extends ErrorName ? (typeof catalogue)[Told]['status'] : Told
+
 /** Response schemas of error bodies for a route's `schema.response`: `{ ...errorResponses(400, 'planLimit') }`. */
-export function errorResponses (...errors: readonly ToldError[]): Record<number, ErrorResponse> {
+export function errorResponses<const Told extends readonly ToldError[]> (...errors: Told): Record<StatusOf<Told[number]>, ErrorResponse>
+export function errorResponses (...errors: readonly ToldError[]): Record<number, TUnsafe<CommonErrorBody>> {
   return Object.fromEntries(errors.map((error) => {
     const name = error === catalogue.rateLimited.status ? 'rateLimited' : error
     const [status, id = errorSchemaId] = typeof name === 'number' ? [name] : [catalogue[name].status, idByName[name]]
-    return [status, { description: STATUS_CODES[status] ?? 'Error', $ref: `${id}#` }]
+    return [status, Type.Unsafe<CommonErrorBody>({ description: STATUS_CODES[status] ?? 'Error', $ref: `${id}#` })]
   }))
 }

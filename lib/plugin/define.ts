@@ -9,6 +9,7 @@ import fp from 'fastify-plugin'
 import { Type } from 'typebox'
 import { noStore } from '../http/caching.js'
 import { equip } from '../http/equip.js'
+import type { FastifyGroup, SchemaTypes } from '../http/schema-types.js'
 import { isRecord } from '../json/plain-value.js'
 import { serializeExactly } from '../json/stringify.js'
 import { buildSerializer } from '../validation/fastify-compilers.js'
@@ -19,7 +20,7 @@ import { checkOptions, type OptionChecks } from './options.js'
  * Adds the endpoints to their context, which has the conventions of this package: errors, validation, JSON bodies, query strings
  * without unknown parameters.
  */
-export type Endpoints = (group: FastifyInstance) => void | Promise<void>
+export type Endpoints = (group: FastifyGroup) => void | Promise<void>
 
 export interface Definition<Options extends object> {
   /** The last part of the import path: `audit` for "tenantry/plugins/audit". */
@@ -74,7 +75,7 @@ export function definePlugin<Options extends object> (definition: Definition<Opt
       closeQueries(group)
       // The responses of these endpoints contain data of one caller. A cacheable endpoint overrides the header.
       group.addHook('onRequest', noStore)
-      await endpoints(group)
+      await endpoints(group.withTypeProvider<SchemaTypes>())
     }, registerOptionsOf(options))
   }
   orders.set(plugin, { name, dependencies, routeDependencies, optional, after, observesRoutes, hasEndpoints })

@@ -1,10 +1,12 @@
 /** The endpoints of rows and their schemas. */
-import type { FastifyInstance, FastifyReply, FastifyRequest, preValidationHookHandler } from 'fastify'
-import { type Static, Type } from 'typebox'
+import type { FastifyRequest, preValidationHookHandler } from 'fastify'
+import { Type } from 'typebox'
 import { notReached, withNote } from '../../lib/firestore/unsupported.js'
 import { errorSchema } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
+import { sendText } from '../../lib/http/send-text.js'
 import { pointerTo } from '../../lib/schema/faults.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -91,22 +93,9 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const rowsDescription =
   'A tenant can access its own rows in tables with a tenant column. A platform administrator can access every table: all rows, or with `X-Tenant-ID` the rows of that tenant.'
 
-interface Reading {
-  Params: Static<typeof Row>
-  Querystring: Static<typeof One>
-}
-interface Listing {
-  Params: Static<typeof Tables>
-  Querystring: Static<typeof Many>
-}
-interface Removing {
-  Params: Static<typeof Row>
-  Querystring: Static<typeof Removal>
-}
-
-export function adminRoutes (app: FastifyInstance, entities: () => Entities): void {
+export function adminRoutes (app: FastifyGroup, entities: () => Entities): void {
   const whose = withNote(rowsDescription, notReached, app)
-  app.get<Listing>('/admin/entities/:table', {
+  app.get('/admin/entities/:table', {
     config: toRead,
     preValidation: gatherFilters,
     schema: {
@@ -118,10 +107,10 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
       response: { 200: ListOf(Entity), ...errorResponses(...refusals) }
     }
   }, async (request, reply) => {
-    return json(reply, await entities().list(callerOf(request), request.params.table, { ...request.query, ...pageOf(request) }))
+    return sendText(reply, await entities().list(callerOf(request), request.params.table, { ...request.query, ...pageOf(request) }))
   })
 
-  app.get<Reading>('/admin/entities/:table/:id', {
+  app.get('/admin/entities/:table/:id', {
     config: toRead,
     schema: {
       tags,
@@ -133,10 +122,10 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
     }
   }, async (request, reply) => {
     const { params: { table, id }, query } = request
-    return json(reply, await entities().one(callerOf(request), table, id, query))
+    return sendText(reply, await entities().one(callerOf(request), table, id, query))
   })
 
-  app.delete<Removing>('/admin/entities/:table/:id', {
+  app.delete('/admin/entities/:table/:id', {
     config: toWrite,
     schema: {
       tags,
@@ -152,10 +141,10 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
     if (hard !== undefined && hard === softDelete) {
       throw invalidInput('/query/softDelete', '`hard` and `softDelete` contradict each other: send one of them', 'not')
     }
-    return json(reply, await entities().remove(callerOf(request), table, id, hard === true || softDelete === false))
+    return sendText(reply, await entities().remove(callerOf(request), table, id, hard === true || softDelete === false))
   })
 
-  app.post<{ Params: Static<typeof Row> }>('/admin/entities/:table/:id/restore', {
+  app.post('/admin/entities/:table/:id/restore', {
     config: toWrite,
     schema: {
       tags,
@@ -167,13 +156,7 @@ export function adminRoutes (app: FastifyInstance, entities: () => Entities): vo
       body: EmptyBody,
       response: { 200: Restored, ...errorResponses(...refusals), 409: conflict }
     }
-  }, async (request, reply) => json(reply, await entities().restore(callerOf(request), request.params.table, request.params.id)))
-}
-
-/** The database has created the text. */
-function json (reply: FastifyReply, text: string): string {
-  reply.header('content-type', 'application/json; charset=utf-8')
-  return text
+  }, async (request, reply) => sendText(reply, await entities().restore(callerOf(request), request.params.table, request.params.id)))
 }
 
 /** Throws `tenantRequired` for a caller without a tenant who is not an administrator of the platform. */

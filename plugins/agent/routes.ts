@@ -1,11 +1,12 @@
 /** The endpoints of chat and conversations. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
 import { pageOf, pageQuery } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { isUserId } from '../../lib/identity/user-id.js'
@@ -30,8 +31,8 @@ export interface AgentRouteOptions {
   readonly health: (tenant: Owner) => Promise<Static<typeof AgentHealth>>
 }
 
-export function agentRoutes (app: FastifyInstance, service: AgentService, { heartbeatMs, health }: AgentRouteOptions): void {
-  app.post<{ Body: ChatBody }>('/agent/chat', {
+export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbeatMs, health }: AgentRouteOptions): void {
+  app.post('/agent/chat', {
     config: { ...config, idempotency: 'plain' },
     preHandler (request, _reply, done) {
       const isRefused = request.body.stream === true && request.headers[idempotencyHeader] !== undefined
@@ -66,7 +67,7 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
     return sendEvents(reply, events, { heartbeatMs, ...done !== true && { first: value } })
   })
 
-  app.get<{ Querystring: Static<typeof ListQuery> }>('/agent/conversations', {
+  app.get('/agent/conversations', {
     config,
     schema: {
       tags,
@@ -83,7 +84,7 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
     }
   })
 
-  app.get<{ Params: Static<typeof ConversationParams> }>('/agent/conversations/:id', {
+  app.get('/agent/conversations/:id', {
     config,
     schema: {
       tags,
@@ -102,7 +103,7 @@ export function agentRoutes (app: FastifyInstance, service: AgentService, { hear
     return { ...shown(conversation), messages }
   })
 
-  app.delete<{ Params: Static<typeof ConversationParams> }>('/agent/conversations/:id', {
+  app.delete('/agent/conversations/:id', {
     config,
     schema: {
       tags,

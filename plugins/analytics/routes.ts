@@ -1,7 +1,7 @@
 /** `GET /analytics/summary`. */
-import type { FastifyInstance } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { named } from '../../lib/validation/named-schema.js'
 import type {} from '../auth/index.js'
 import type {} from '../tenancy/index.js'
@@ -48,10 +48,10 @@ const Summary = named(
 )
 
 /** @param now the clock, in milliseconds since 1970 */
-export function analyticsRoutes (app: FastifyInstance, now: () => number): void {
+export function analyticsRoutes (app: FastifyGroup, now: () => number): void {
   const { analytics } = app
 
-  app.get<{ Querystring: Static<typeof Query> }>('/analytics/summary', {
+  app.get('/analytics/summary', {
     config: { access: 'platform-admin' },
     schema: {
       tags: ['System'],

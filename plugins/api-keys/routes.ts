@@ -1,7 +1,8 @@
 /** The endpoints of API keys and their schemas. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { isFound, ListOf, pageOf, pageQuery, searchQuery, slice } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -62,8 +63,8 @@ const tags = ['API keys']
 const config = { access: 'tenant-admin', permission: 'api-keys:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
-export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () => number): void {
-  app.get<{ Querystring: Static<typeof ListQuery> }>('/tenant/api-keys', {
+export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => number): void {
+  app.get('/tenant/api-keys', {
     config,
     schema: {
       tags,
@@ -78,7 +79,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
     return { data: slice(keys, page), pagination: { ...page, total: keys.length } }
   })
 
-  app.post<{ Body: Static<typeof NewKey> }>('/tenant/api-keys', {
+  app.post('/tenant/api-keys', {
     config: { ...config, idempotency: 'encrypted' },
     schema: {
       tags,
@@ -94,7 +95,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
     return reply.code(201).send(await service.create(tenantOf(request), key, await grantorOf(request)))
   })
 
-  app.delete<{ Params: Static<typeof Params> }>('/tenant/api-keys/:id', {
+  app.delete('/tenant/api-keys/:id', {
     config,
     schema: { tags, summary: 'Revoke an API key', params: Params, response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
@@ -102,7 +103,7 @@ export function apiKeyRoutes (app: FastifyInstance, service: ApiKeys, now: () =>
     return { success: true }
   })
 
-  app.post<{ Params: Static<typeof Params>, Body: Static<typeof Rotation> }>('/tenant/api-keys/:id/rotate', {
+  app.post('/tenant/api-keys/:id/rotate', {
     config: { ...config, idempotency: 'encrypted' },
     schema: {
       tags,

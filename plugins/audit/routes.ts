@@ -1,9 +1,10 @@
 /** `GET /audit`. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { type AuditAction, auditActions, tenantOfEntry } from '../../lib/database/audit.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { endOf, ListOf, pageOf, pageQuery, timeOf } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Time } from '../../lib/http/schemas.js'
 import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -65,10 +66,10 @@ const Entry = named(
   })
 )
 
-export function auditRoutes (app: FastifyInstance): void {
+export function auditRoutes (app: FastifyGroup): void {
   const { audit } = app
 
-  app.get<{ Querystring: Static<typeof Query> }>('/audit', {
+  app.get('/audit', {
     config: { access: 'tenant-admin', permission: 'audit:read' },
     schema: {
       tags: ['Audit'],
@@ -96,7 +97,7 @@ export function auditRoutes (app: FastifyInstance): void {
 /**
  * The tenant of the request, or the one that its query names; empty for all entries. The latter two are for platform administrators only.
  */
-function whose (request: FastifyRequest<{ Querystring: Static<typeof Query> }>): Pick<AuditFilter, 'tenant' | 'deletedTenant'> {
+function whose (request: FastifyRequest & { readonly query: Static<typeof Query> }): Pick<AuditFilter, 'tenant' | 'deletedTenant'> {
   const { auth, tenant, query: { tenantId, deletedTenant } } = request
   const platform = auth !== null && isPlatformAdmin(auth)
   if (tenantId === undefined && deletedTenant === undefined) return tenant === null && platform ? {} : { tenant: tenantOf(request) }

@@ -1,6 +1,7 @@
 /** `/billing/plans`, `/billing/subscription`, its sync, and `/billing/upgrade`, with their schemas. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody, Time } from '../../lib/http/schemas.js'
 import { Plan, type Plans } from '../../lib/plans/plans.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -95,7 +96,7 @@ export interface BillingRoutesParts {
   readonly plans: Pick<Plans, 'tiers'>
 }
 
-export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }: BillingRoutesParts): void {
+export function billingRoutes (app: FastifyGroup, { billing, upgrade, plans }: BillingRoutesParts): void {
   app.get('/billing/subscription', {
     config: { access: 'user', beyondPlan: true },
     schema: {
@@ -108,7 +109,7 @@ export function billingRoutes (app: FastifyInstance, { billing, upgrade, plans }
     return { tenantId, subscription: await billing.subscription(tenantId) }
   })
 
-  app.post<{ Body: Static<ReturnType<typeof bodyOf>> }>('/billing/upgrade', {
+  app.post('/billing/upgrade', {
     config: { ...config, beyondPlan: true, idempotency: 'plain' },
     schema: {
       tags,
@@ -159,7 +160,7 @@ const List = named(
   Type.Object({ plans: Type.Array(Plan, { description: 'The plans from the lowest to the highest. An upgrade moves to a plan later in the list.' }) })
 )
 
-export function planRoutes (app: FastifyInstance, plans: Plans): void {
+export function planRoutes (app: FastifyGroup, plans: Plans): void {
   const response = { plans: plans.all }
 
   app.get('/billing/plans', {

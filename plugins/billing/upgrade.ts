@@ -38,7 +38,7 @@ export interface Session {
   readonly amount: number | null
   /** In lower case. */
   readonly currency: string
-  readonly effectiveAt?: string
+  readonly effectiveAt?: Date
 }
 
 export interface UpgradeResponse {
@@ -122,7 +122,7 @@ export function createUpgrade ({ billing, provider, providers, products, plans, 
           plan,
           billing_cycle: cycle,
           ...priceOf({ plan, cycle }, plans),
-          effectiveAt: effectiveAt.toISOString()
+          effectiveAt
         }
       }
     }

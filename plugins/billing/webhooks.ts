@@ -2,9 +2,9 @@
  * The webhook endpoints of payment providers. The body is kept as bytes: its signature is checked before it is parsed. They have their own
  * parsers, so give them a separate context.
  */
-import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { failure, isFailure } from '../../lib/errors.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { isRepeated } from '../../lib/webhooks/schemes.js'
 import { errorResponses } from '../conventions/index.js'
@@ -48,19 +48,19 @@ export interface WebhookParts {
   readonly now: () => number
 }
 
-export function webhookRoutes (app: FastifyInstance, parts: WebhookParts): void {
+export function webhookRoutes (app: FastifyGroup, parts: WebhookParts): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('application/json', { parseAs: 'buffer' }, (_request, body, done) => done(null, body))
   addEndpoint(app, 'payprov', parts)
   addEndpoint(app, 'altprov', parts)
 }
 
-function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, receivers, now }: WebhookParts): void {
+function addEndpoint (app: FastifyGroup, name: ProviderName, { billing, receivers, now }: WebhookParts): void {
   const { path, signature, summary } = endpoints[name]
   const receiver = receivers.get(name)
   const response = { 200: Received, ...errorResponses(400, 401, 413, 415, 429, 500, 503) }
 
-  app.post<{ Body: Buffer | undefined }>(path, {
+  app.post(path, {
     // Signed requests need no token, and have no limit by address.
     config: {
       access: 'public',
@@ -86,10 +86,11 @@ function addEndpoint (app: FastifyInstance, name: ProviderName, { billing, recei
       }
     }
   }, async (request, reply) => {
+    const body = Buffer.isBuffer(request.body) ? request.body : Buffer.alloc(0)
     if (receiver === undefined) throw failure('billingNotConfigured')
     try {
       if (isRepeated(request.raw.rawHeaders, signature)) throw failure('signatureInvalid')
-      const event = receiver.readWebhook(request.body ?? Buffer.alloc(0), request.headers, now())
+      const event = receiver.readWebhook(body, request.headers, now())
       if (event !== null) await billing.receive(name, event)
     } catch (error) {
       if (isFailure(error, 'signatureInvalid')) {

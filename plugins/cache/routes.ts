@@ -3,13 +3,14 @@
  * tenant.
  */
 import { createHash } from 'node:crypto'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { everyTenant } from '../../lib/cache/store.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -63,7 +64,7 @@ const tags = ['Cache']
 const config = { access: 'platform-admin' } as const
 const refusals = [400, 401, 403, 429, 500, 503] as const
 
-export function cacheRoutes (app: FastifyInstance): void {
+export function cacheRoutes (app: FastifyGroup): void {
   const { cache, events, log } = app
 
   if (!cache.shared) {
@@ -75,7 +76,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     app.addHook('onClose', async () => end())
   }
 
-  app.get<{ Querystring: Static<ReturnType<typeof TenantQuery>> }>('/cache/stats', {
+  app.get('/cache/stats', {
     config,
     schema: {
       tags,
@@ -88,7 +89,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     return { provider: cache.provider, shared: cache.shared, items, bytes, hits, misses }
   })
 
-  app.get<{ Querystring: Static<typeof KeysQuery> }>('/cache/keys', {
+  app.get('/cache/keys', {
     config,
     schema: {
       tags,
@@ -104,7 +105,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     return { data: slice(keys, page), pagination: { ...page, total: items } }
   })
 
-  app.delete<{ Querystring: Static<ReturnType<typeof TenantQuery>> }>('/cache/clear', {
+  app.delete('/cache/clear', {
     config,
     schema: {
       tags,
@@ -135,7 +136,7 @@ export function cacheRoutes (app: FastifyInstance): void {
     return { success: true, removed: items }
   })
 
-  app.delete<{ Params: Static<typeof KeyParams>, Querystring: Static<ReturnType<typeof TenantQuery>> }>('/cache/key/:key', {
+  app.delete('/cache/key/:key', {
     config,
     schema: {
       tags,
@@ -166,7 +167,7 @@ export function cacheRoutes (app: FastifyInstance): void {
 }
 
 /** undefined if the request names no tenant. */
-function whose (request: FastifyRequest<{ Querystring: { tenant?: string } }>): string | undefined {
+function whose (request: FastifyRequest & { readonly query: { tenant?: string } }): string | undefined {
   // Without the plugin tenancy no request has one.
   return request.query.tenant ?? request.tenant?.id
 }

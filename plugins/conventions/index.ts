@@ -12,6 +12,7 @@ import { Pagination as PaginationSection } from '../../lib/schema/pagination.js'
 
 export type { Home } from '../../lib/http/equip.js'
 export { errorResponses, errorSchema, errorSchemaId, type ErrorResponse } from '../../lib/http/error-schemas.js'
+export type { SchemaTypes } from '../../lib/http/schema-types.js'
 
 export interface ConventionsOptions {
   /** The context is the root of the server: unknown paths get the error `notFound`, known ones `methodNotAllowed`. Default: false. */

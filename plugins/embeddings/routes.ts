@@ -1,10 +1,10 @@
 /** The endpoints of documents and search. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import type { Static } from 'typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { pageOf } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { actorOf } from '../auth/actor.js'
@@ -31,14 +31,14 @@ export interface EmbeddingRouteParts {
   readonly requireFile: (request: FastifyRequest, tenant: Owner, fileId: string) => Promise<void>
 }
 
-export function embeddingRoutes (app: FastifyInstance, { service, batches, reindex, requireFile }: EmbeddingRouteParts): void {
+export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex, requireFile }: EmbeddingRouteParts): void {
   const callOf = (request: FastifyRequest, reply: FastifyReply) => ({
     user: limitedUser(request),
     signal: leftOf(reply),
     actor: actorOf(request)
   })
 
-  app.post<{ Body: Static<typeof Texts> }>('/agent/embeddings', {
+  app.post('/agent/embeddings', {
     config,
     schema: { tags, summary: 'Create embeddings of texts', body: Texts, response: { 200: Vectors, ...errorResponses(...modelRefusals) } }
   }, async (request, reply) => {
@@ -46,7 +46,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     return { embeddings: embeddings.map((vector) => [...vector]), model, usage }
   })
 
-  app.post<{ Body: Static<typeof Document> }>('/agent/embeddings/document', {
+  app.post('/agent/embeddings/document', {
     config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
@@ -65,7 +65,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     return reply.code(isNew ? 201 : 200).send({ success: true, id, chunks, usage })
   })
 
-  app.post<{ Body: Static<typeof Batch> }>('/agent/embeddings/batch', {
+  app.post('/agent/embeddings/batch', {
     config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
@@ -85,7 +85,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     return reply.code(202).send({ batchId, status: 'queued', total, statusUrl: `${app.prefix}/agent/embeddings/batch/${batchId}` })
   })
 
-  app.get<{ Params: Static<typeof BatchParams> }>('/agent/embeddings/batch/:id', {
+  app.get('/agent/embeddings/batch/:id', {
     config,
     schema: {
       tags,
@@ -100,7 +100,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     return { ...state, failed: [...state.failed] }
   })
 
-  app.get<{ Querystring: Static<typeof ListQuery> }>('/agent/embeddings/documents', {
+  app.get('/agent/embeddings/documents', {
     config,
     schema: {
       tags,
@@ -117,7 +117,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     }
   })
 
-  app.delete<{ Params: Static<typeof DocumentParams> }>('/agent/embeddings/document/:id', {
+  app.delete('/agent/embeddings/document/:id', {
     config,
     schema: { tags, summary: 'Delete a document', params: DocumentParams, response: { 200: Success, ...errorResponses(...refusals) } }
   }, async (request) => {
@@ -127,7 +127,7 @@ export function embeddingRoutes (app: FastifyInstance, { service, batches, reind
     return { success: true }
   })
 
-  app.post<{ Body: Static<typeof SearchBody> }>('/agent/embeddings/search', {
+  app.post('/agent/embeddings/search', {
     config,
     schema: {
       tags,

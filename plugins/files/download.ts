@@ -1,10 +1,11 @@
 /** Downloads: a file's bytes, all or a range. */
 import { Socket } from 'node:net'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import type { Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import type { ByteRange } from '../../lib/files/store.js'
 import { isKnownToCaller } from '../../lib/http/caching.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isPlatformAdmin, requirePermissions, tokenMissing } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
@@ -17,8 +18,7 @@ import type { StoredFile } from './types.js'
 const publicSeconds = 300 // s for caches to keep a public file, which may be deleted meanwhile
 const unreadMs = 30_000 // ms after which a connection that accepts no bytes is closed
 
-type Route = { Params: Static<typeof KeyParams>, Querystring: Static<typeof DownloadQuery> }
-type Download = FastifyRequest<Route>
+type Download = FastifyRequest & { readonly params: Static<typeof KeyParams>, readonly query: Static<typeof DownloadQuery> }
 
 const key = /^([A-Za-z0-9_-]{1,64})\/([0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})$/
 
@@ -29,7 +29,7 @@ export function parseKey (text: string): { readonly tenant: Owner, readonly id: 
   return { tenant: tenantRef(tenant), id }
 }
 
-export function downloadRoutes (app: FastifyInstance, service: FilesService): void {
+export function downloadRoutes (app: FastifyGroup, service: FilesService): void {
   const schema = {
     tags: ['Files'],
     summary: 'Download a file',
@@ -55,8 +55,8 @@ export function downloadRoutes (app: FastifyInstance, service: FilesService): vo
     },
     schema: { ...schema, response: errorResponses(400, 401, 403, 404, 409, 416, 429, 500, 503) }
   } as const
-  app.get<Route>('/files/download/:bucket/*', { ...options, exposeHeadRoute: false }, (request, reply) => download(request, reply, service))
-  app.head<Route>('/files/download/:bucket/*', options, (request, reply) => download(request, reply, service))
+  app.get('/files/download/:bucket/*', { ...options, exposeHeadRoute: false }, async (request, reply) => await download(request, reply, service))
+  app.head('/files/download/:bucket/*', options, async (request, reply) => await download(request, reply, service))
 }
 
 async function download (request: Download, reply: FastifyReply, service: FilesService): Promise<FastifyReply> {

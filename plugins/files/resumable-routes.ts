@@ -1,8 +1,9 @@
 /** The endpoints of resumable uploads. Bodies, headers and statuses follow the tus protocol. */
 import type { IncomingMessage } from 'node:http'
 import { PassThrough, Readable } from 'node:stream'
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { requirePermissions } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import type {} from '../cors/index.js'
@@ -24,10 +25,8 @@ const None = Type.Null({ description: 'The response has no body, only the header
 const refusals = [400, 401, 403, 404, 409, 412, 429, 500, 503] as const
 const protocol = 'Implements the tus protocol 1.0 with its extensions creation, creation-with-upload, termination and expiration.'
 
-type ById = { Params: Static<typeof Params> }
-
 /** @param slowMs  milliseconds over which a request must bring 1 KB a second */
-export function resumableRoutes (app: FastifyInstance, { buckets, resumable, uploads }: FilesService, slowMs: number): void {
+export function resumableRoutes (app: FastifyGroup, { buckets, resumable, uploads }: FilesService, slowMs: number): void {
   app.removeAllContentTypeParsers()
   app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
 
@@ -40,9 +39,9 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable, upl
         `${protocol} \`Upload-Metadata\` may have \`filename\` (required), \`filetype\`, \`entityType\`, \`entityId\`, \`public\` and \`bucket\`. An upload that is not complete after one day is removed.`,
       response: { 201: None, ...errorResponses(...refusals, 'planLimit', 408, 413, 415, 507) }
     }
-  }, (request, reply) => handle(request, reply, newUpload()))
+  }, async (request, reply) => await handle(request, reply, newUpload()))
 
-  app.head<ById>('/files/resumable/:id', {
+  app.head('/files/resumable/:id', {
     config,
     schema: {
       tags,
@@ -50,9 +49,9 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable, upl
       params: Params,
       response: { 200: None, ...errorResponses(...refusals) }
     }
-  }, (request, reply) => handle(request, reply, request.params.id))
+  }, async (request, reply) => await handle(request, reply, request.params.id))
 
-  app.patch<ById>('/files/resumable/:id', {
+  app.patch('/files/resumable/:id', {
     config,
     schema: {
       tags,
@@ -61,12 +60,12 @@ export function resumableRoutes (app: FastifyInstance, { buckets, resumable, upl
       params: Params,
       response: { 204: None, ...errorResponses(...refusals, 408, 413, 415, 507) }
     }
-  }, (request, reply) => handle(request, reply, request.params.id))
+  }, async (request, reply) => await handle(request, reply, request.params.id))
 
-  app.delete<ById>('/files/resumable/:id', {
+  app.delete('/files/resumable/:id', {
     config,
     schema: { tags, summary: 'Cancel a resumable upload', params: Params, response: { 204: None, ...errorResponses(...refusals) } }
-  }, (request, reply) => handle(request, reply, request.params.id))
+  }, async (request, reply) => await handle(request, reply, request.params.id))
 
   for (const url of ['/files/resumable', '/files/resumable/:id']) {
     app.options(url, { config: { access: 'public' }, schema: { hide: true } }, (request, reply) => {

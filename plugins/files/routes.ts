@@ -1,9 +1,9 @@
 /** The endpoints of files. */
 import type {} from '@fastify/multipart'
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import type { Static } from 'typebox'
+import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { pageOf } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
 import { tenantRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
@@ -32,10 +32,8 @@ const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const uploadRefusals = [...refusals, 'planLimit', 408, 413, 415, 507] as const
 
-type ById = { Params: Static<typeof FileParams> }
-
 /** @param slowMs  milliseconds over which an upload must bring 1 KB a second */
-export async function fileRoutes (group: FastifyInstance, service: FilesService, slowMs: number): Promise<void> {
+export async function fileRoutes (group: FastifyGroup, service: FilesService, slowMs: number): Promise<void> {
   const { buckets, removal, signed } = service
   const { prefix } = group
   const bodyOf = service.shown
@@ -53,7 +51,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
   // The parser logs its options at `trace`, with the headers of the request, which contain its token.
   const busboyOptions = ({ limits }: { limits?: unknown }) => JSON.stringify({ limits })
   // In a child context, since the multipart parser would apply to other routes too.
-  await group.register(async (app) => {
+  await group.register(async (app: FastifyGroup) => {
     const { default: multipart } = await import('@fastify/multipart')
     await app.register(multipart, { limits: formLimits, throwFileSizeLimit: false })
     const description = 'The size of the file is limited by `files.maxFileSizeMB`, its bucket and the plan; the smallest limit applies.'
@@ -78,13 +76,13 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
   await group.register(async (app) => resumableRoutes(app, service, slowMs))
 
   // Accepts bodies of any type.
-  await group.register(async (app) => {
+  await group.register(async (app: FastifyGroup) => {
     app.removeAllContentTypeParsers()
     app.addContentTypeParser('*', (_request, payload, done) => done(null, payload))
     const description = 'Send the bytes to the URL returned by `POST /files/presign`.'
     const schema = { tags, summary: 'Send the content of an announced file', description, params: FileParams, querystring: ContentQuery }
     const body = { type: 'string', format: 'binary' }
-    app.put<ById & { Querystring: Static<typeof ContentQuery> }>('/files/:fileId/content', {
+    app.put('/files/:fileId/content', {
       config: {
         access: 'public',
         streamsBody: 'any',
@@ -105,7 +103,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     })
   })
 
-  group.post<{ Body: Static<typeof Announcement> }>('/files/presign', {
+  group.post('/files/presign', {
     config: { ...config, idempotency: 'encrypted' },
     schema: {
       tags,
@@ -123,7 +121,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     return reply.code(201).send({ id, method, url: withPrefix(prefix, url), headers: { ...headers }, expiresAt: expiresAt.toISOString() })
   })
 
-  group.post<ById>('/files/:fileId/confirm', {
+  group.post('/files/:fileId/confirm', {
     config,
     schema: {
       tags,
@@ -141,12 +139,12 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
       })
     ))
 
-  group.get<ById>('/files/:fileId', {
+  group.get('/files/:fileId', {
     config,
     schema: { tags, summary: 'Retrieve a file', params: FileParams, response: { 200: File, ...errorResponses(...refusals) } }
   }, async (request) => bodyOf(await readable(request, request.params.fileId)))
 
-  group.delete<ById>('/files/:fileId', {
+  group.delete('/files/:fileId', {
     config,
     schema: {
       tags,
@@ -164,7 +162,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     return { success: true }
   })
 
-  group.get<{ Params: Static<typeof EntityParams>, Querystring: Static<typeof ListQuery> }>('/files/entity/:entityType/:entityId', {
+  group.get('/files/entity/:entityType/:entityId', {
     config,
     schema: {
       tags,
@@ -183,7 +181,7 @@ export async function fileRoutes (group: FastifyInstance, service: FilesService,
     return { data: data.map(bodyOf), pagination: { ...page, total } }
   })
 
-  group.get<{ Params: Static<typeof KeyParams>, Querystring: Static<typeof SignQuery> }>('/files/signed-url/:bucket/*', {
+  group.get('/files/signed-url/:bucket/*', {
     config,
     schema: {
       tags,

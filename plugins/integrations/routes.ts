@@ -1,6 +1,6 @@
 /** The endpoint that calls a connector directly. */
 import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
@@ -9,6 +9,8 @@ import { secretKeysOf } from '../../lib/expressions/reference.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { sendText } from '../../lib/http/send-text.js'
 import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/log/trace-context.js'
@@ -30,12 +32,12 @@ const tags = ['Integrations']
 const config = { access: 'tenant-admin', permission: 'integrations:run' } as const
 const refusals = [400, 401, 403, 404, 413, 429, 500, 502, 503, 504] as const
 
-export function integrationRoutes (app: FastifyInstance): void {
+export function integrationRoutes (app: FastifyGroup): void {
   const { integrations, engine } = app
   const findCall = createFindCall()
   const secrets = optional(app, 'secrets')
 
-  app.post<{ Params: Static<typeof Params>, Headers: Static<typeof Headers>, Body: Static<typeof Body> }>('/integrations/:type/:action', {
+  app.post('/integrations/:type/:action', {
     config,
     schema: {
       tags,
@@ -68,7 +70,7 @@ export function integrationRoutes (app: FastifyInstance): void {
       throw error
     }
     await audit('success')
-    return reply.type('application/json; charset=utf-8').send(stringifyJson(result ?? null))
+    return sendText(reply, stringifyJson(result ?? null))
   })
 }
 

@@ -1,6 +1,6 @@
 /** `GET /auth/me`: the caller's user. */
-import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull } from '../../lib/http/schemas.js'
 import { tenantField, tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -33,7 +33,7 @@ export interface MeParts {
   readonly mfa: Pick<Mfa, 'isEnabled'> | null
 }
 
-export function meRoute (app: FastifyInstance, { users, mfa }: MeParts): void {
+export function meRoute (app: FastifyGroup, { users, mfa }: MeParts): void {
   app.get('/auth/me', {
     config: { access: 'user' },
     onRequest: refuseApiKeys('An API key is not a user'),

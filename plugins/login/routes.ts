@@ -1,7 +1,7 @@
 /** The endpoints of logins and their schemas. */
-import type { FastifyInstance } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf } from '../auth/access.js'
 import { actorOf, anonymousActor } from '../auth/actor.js'
@@ -56,10 +56,10 @@ const RefreshBody = Type.Object({
 const tags = ['Login']
 const refusals = [400, 403, 429, 500, 503] as const
 
-export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMfa }: LoginRouteOptions): void {
+export function loginRoutes (app: FastifyGroup, login: Login, { isOpen, hasMfa }: LoginRouteOptions): void {
   decorateNamedTenant(app)
 
-  app.post<{ Body: Static<typeof Credentials> }>('/auth/login', {
+  app.post('/auth/login', {
     config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
     schema: {
@@ -78,7 +78,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     return { mfaRequired: true, ...response }
   })
 
-  app.post<{ Body: Static<typeof Credentials> }>('/auth/register', {
+  app.post('/auth/register', {
     config: { access: 'public', addressLimit: triesPerHour },
     bodyLimit,
     schema: {
@@ -100,7 +100,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
     }
   }, async (request, reply) => sendSession(reply.code(201), await login.register(requireNamedTenant(request).id, request.body, request.ip)))
 
-  app.post<{ Body: Static<typeof RefreshBody> }>('/auth/refresh', {
+  app.post('/auth/refresh', {
     config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
     schema: {
@@ -119,7 +119,7 @@ export function loginRoutes (app: FastifyInstance, login: Login, { isOpen, hasMf
   })
 
   if (!hasMfa) return
-  app.post<{ Body: Static<typeof Code> }>('/auth/mfa/verify', {
+  app.post('/auth/mfa/verify', {
     config: { access: 'partial', addressLimit: triesPerMinute },
     bodyLimit,
     schema: {

@@ -1,9 +1,9 @@
 /** The endpoints under `/agent/mcp`. */
-import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -13,8 +13,8 @@ const tags = ['MCP']
 const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 429, 500, 503] as const
 
-export function mcpClientRoutes (app: FastifyInstance, service: McpServers): void {
-  app.get<{ Querystring: ServerQuery }>('/agent/mcp/servers', {
+export function mcpClientRoutes (app: FastifyGroup, service: McpServers): void {
+  app.get('/agent/mcp/servers', {
     config,
     schema: {
       tags,
@@ -38,7 +38,7 @@ export function mcpClientRoutes (app: FastifyInstance, service: McpServers): voi
     }
   }, async (request, reply) => ({ tools: await service.tools(tenantOf(request), leftOf(reply)) }))
 
-  app.post<{ Body: ExecuteBody }>('/agent/mcp/execute', {
+  app.post('/agent/mcp/execute', {
     config,
     schema: {
       tags,

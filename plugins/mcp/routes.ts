@@ -1,7 +1,7 @@
 /** `POST /mcp`, and the metadata that tells OAuth clients where to get a token (RFC 9728). */
-import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { createGuard, type GuardOptions } from './guard.js'
@@ -16,11 +16,11 @@ export interface McpRouteOptions extends GuardOptions {
   readonly issuers: readonly string[]
 }
 
-export function mcpRoutes (app: FastifyInstance, service: McpService, { name, issuers, ...options }: McpRouteOptions): void {
+export function mcpRoutes (app: FastifyGroup, service: McpService, { name, issuers, ...options }: McpRouteOptions): void {
   const resource = `${options.url}${app.prefix}/mcp`
   const guard = createGuard(options, `${options.url}${app.prefix}/.well-known/oauth-protected-resource/mcp`)
 
-  app.post<{ Reply: string }>('/mcp', {
+  app.post('/mcp', {
     // Closes the query string. The message has no validator here: compiling it would take a fifth of the time of the first message.
     schema: {},
     config: {

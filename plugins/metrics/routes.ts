@@ -1,14 +1,15 @@
 /** `GET /metrics`. */
-import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { sendText } from '../../lib/http/send-text.js'
 import type {} from '../auth/index.js'
 import type {} from '../openapi/index.js'
 import type {} from './counter.js'
 
 const refusals = [401, 403, 429, 500, 503] as const
 
-export function metricsRoutes (app: FastifyInstance): void {
+export function metricsRoutes (app: FastifyGroup): void {
   const { metrics } = app
   let writing: Promise<string> | null = null
 
@@ -28,10 +29,10 @@ export function metricsRoutes (app: FastifyInstance): void {
     },
     schema: { response: errorResponses(...refusals) }
   }, async (_request, reply) => {
-    reply.header('content-type', metrics.contentType)
     // Concurrent requests get the same text.
-    return await (writing ??= metrics.metrics().finally(() => {
+    writing ??= metrics.metrics().finally(() => {
       writing = null
-    }))
+    })
+    return sendText(reply, await writing, metrics.contentType)
   })
 }

@@ -1,6 +1,7 @@
 /** The endpoints of second factors and their schemas. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
@@ -65,10 +66,10 @@ const shared = { tags: ['Multi-factor authentication'], security: [{ bearer: [] 
 const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
-export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
+export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
   const onRequest = refuseApiKeys('An API key has no second factor')
 
-  app.post<{ Body: Static<typeof SetupBody> }>('/mfa/setup', {
+  app.post('/mfa/setup', {
     config,
     onRequest,
     schema: {
@@ -85,7 +86,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     return await mfa.setup(userOf(request), email ?? sub, request.body.code, actorIn(request))
   })
 
-  app.post<{ Body: Static<typeof TotpBody> }>('/mfa/verify', {
+  app.post('/mfa/verify', {
     config,
     onRequest,
     schema: {
@@ -98,7 +99,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     }
   }, async (request) => ({ valid: await mfa.verify(userOf(request), request.body.code, actorIn(request)) }))
 
-  app.post<{ Body: Static<typeof TotpBody> }>('/mfa/enable', {
+  app.post('/mfa/enable', {
     config,
     onRequest,
     schema: {
@@ -112,7 +113,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     return { enabled: true, backupCodes }
   })
 
-  app.post<{ Body: Static<typeof AnyCodeBody> }>('/mfa/disable', {
+  app.post('/mfa/disable', {
     config,
     onRequest,
     schema: {
@@ -132,7 +133,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     schema: { ...shared, summary: 'Retrieve the state of the second factor', response: { 200: Status, ...errorResponses(...refusals) } }
   }, (request) => mfa.status(userOf(request)))
 
-  app.get<{ Querystring: Static<typeof CodeQuery> }>('/mfa/backup-codes', {
+  app.get('/mfa/backup-codes', {
     config,
     onRequest,
     // It changes the stored codes.
@@ -149,7 +150,7 @@ export function mfaRoutes (app: FastifyInstance, mfa: Mfa): void {
     return { backupCodes }
   })
 
-  app.post<{ Body: Static<typeof BackupCodeBody> }>('/mfa/backup-codes/verify', {
+  app.post('/mfa/backup-codes/verify', {
     config,
     onRequest,
     schema: {

@@ -1,7 +1,7 @@
 /** The migration endpoints and their schemas. */
-import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
@@ -53,7 +53,7 @@ const tags = ['Migration']
 const config = { access: 'platform-admin' } as const
 const refusals = [401, 403, 429, 500, 503] as const
 
-export function migrationRoutes (app: FastifyInstance, service: MigrationService, production: boolean): void {
+export function migrationRoutes (app: FastifyGroup, service: MigrationService, production: boolean): void {
   app.get('/migration', {
     config,
     schema: { tags, summary: 'Retrieve the missing database changes as SQL', response: { 200: Overview, ...errorResponses(...refusals) } }

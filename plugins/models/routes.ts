@@ -1,8 +1,9 @@
 /** The endpoints of models. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { pageOf, slice } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import type { ChatCall, ChatResult } from '../../lib/models/types.js'
 import type {} from '../auth/index.js'
 import type { Files } from '../files/types.js'
@@ -19,12 +20,12 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const chatRefusals = [...refusals, 402, 413, 415, 424, 502, 504] as const
 
 export function modelRoutes (
-  app: FastifyInstance,
+  app: FastifyGroup,
   { chat, models, findTools }: ModelsService,
   files: () => Files | null,
   heartbeatMs: number | undefined
 ): void {
-  async function callOf (request: FastifyRequest<{ Body: ChatBody }>, signal: AbortSignal): Promise<ChatCall> {
+  async function callOf (request: FastifyRequest & { readonly body: ChatBody }, signal: AbortSignal): Promise<ChatCall> {
     const { messages, model, maxOutputTokens, temperature, responseFormat, tools: names = [] } = request.body
     const tenant = tenantOf(request)
     return {
@@ -40,7 +41,7 @@ export function modelRoutes (
     }
   }
 
-  app.post<{ Body: ChatBody }>('/llm/chat', {
+  app.post('/llm/chat', {
     config,
     schema: {
       tags,
@@ -52,7 +53,7 @@ export function modelRoutes (
     }
   }, async (request, reply) => responseOf(await models.chat(await callOf(request, leftOf(reply)))))
 
-  app.post<{ Body: StreamBody }>('/llm/stream', {
+  app.post('/llm/stream', {
     config,
     schema: {
       tags,
@@ -71,7 +72,7 @@ export function modelRoutes (
     return sendEvents(reply, events, { heartbeatMs, shown: (event) => event.type === 'done' ? doneOf(event.result) : event })
   })
 
-  app.get<{ Querystring: ModelQuery }>('/llm/models', {
+  app.get('/llm/models', {
     config,
     schema: {
       tags,
@@ -90,7 +91,7 @@ function responseOf ({ id, model, text, object, finishReason, toolCalls, usage }
   return {
     id,
     model,
-    message: { role: 'assistant', content: text },
+    message: { role: 'assistant' as const, content: text },
     ...object !== undefined && { object },
     finishReason,
     ...toolCalls.length > 0 && { toolCalls },

@@ -1,6 +1,6 @@
 /** The endpoints of passwords and their schemas. */
-import type { FastifyInstance } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
 import { callerOf, refuseApiKeys } from '../auth/access.js'
 import { anonymousActor } from '../auth/actor.js'
@@ -22,10 +22,10 @@ const TenantHeader = NamedTenantHeader("The id of the user's tenant. Without thi
 const tags = ['Passwords']
 const refusals = [400, 403, 429, 500, 503] as const
 
-export function passwordRoutes (app: FastifyInstance, service: PasswordService): void {
+export function passwordRoutes (app: FastifyGroup, service: PasswordService): void {
   decorateNamedTenant(app)
 
-  app.post<{ Body: Static<typeof ForgotBody> }>('/auth/password/forgot', {
+  app.post('/auth/password/forgot', {
     config: { access: 'public', addressLimit: triesPerHour },
     bodyLimit,
     schema: {
@@ -43,7 +43,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     return reply.code(202).send({ success: true })
   })
 
-  app.post<{ Body: Static<typeof LinkPassword> }>('/auth/password/reset', {
+  app.post('/auth/password/reset', {
     config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
     schema: {
@@ -58,7 +58,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     return { success: true }
   })
 
-  app.post<{ Body: Static<typeof VerifyBody> }>('/auth/email/verify', {
+  app.post('/auth/email/verify', {
     config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
     schema: {
@@ -90,7 +90,7 @@ export function passwordRoutes (app: FastifyInstance, service: PasswordService):
     return reply.code(202).send({ success: true })
   })
 
-  app.post<{ Body: Static<typeof ChangeBody> }>('/auth/password', {
+  app.post('/auth/password', {
     config: { access: 'user', addressLimit: triesPerMinute },
     bodyLimit,
     onRequest: refuseApiKeys('An API key has no password'),

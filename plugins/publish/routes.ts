@@ -1,9 +1,10 @@
 /** The publishing endpoints and their schemas. */
-import type { FastifyInstance } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { notReached, withNote } from '../../lib/firestore/unsupported.js'
 import { errorSchema } from '../../lib/http/error-schemas.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
+import { sendText } from '../../lib/http/send-text.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { errorResponses } from '../conventions/index.js'
 import type { Readiness } from './readiness.js'
@@ -81,8 +82,8 @@ const tags = ['Publishing']
 const config = { access: 'platform-admin' } as const
 const refusals = [401, 403, 429, 500, 503] as const
 
-export function publishRoutes (app: FastifyInstance, readiness: Readiness, publishing: Publishing): void {
-  app.post<{ Body: Static<typeof Init> }>('/publish/init', {
+export function publishRoutes (app: FastifyGroup, readiness: Readiness, publishing: Publishing): void {
+  app.post('/publish/init', {
     config,
     schema: {
       tags,
@@ -108,7 +109,7 @@ export function publishRoutes (app: FastifyInstance, readiness: Readiness, publi
     }
   }, () => readiness.verify())
 
-  app.post<{ Body: Static<typeof Entity> }>('/publish/entity', {
+  app.post('/publish/entity', {
     config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
@@ -124,7 +125,6 @@ export function publishRoutes (app: FastifyInstance, readiness: Readiness, publi
   }, async (request, reply) => {
     const { body: { table, data }, auth, ip, tenant, idempotency } = request
     const text = await publishing.entity({ auth, ip, tenant, idempotency }, table, data)
-    reply.code(201).header('content-type', 'application/json; charset=utf-8')
-    return text
+    return sendText(reply.code(201), text)
   })
 }

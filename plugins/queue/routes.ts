@@ -1,11 +1,12 @@
 /** `/queue`, where administrators of the platform read, send, cancel and retry jobs. */
-import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { type AuditAction, writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody, OrNull, Success, Time } from '../../lib/http/schemas.js'
+import { sendText } from '../../lib/http/send-text.js'
 import { type Owner, platformRef, tenantField, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -90,7 +91,7 @@ const tags = ['Queue']
 const config = { access: 'platform-admin' } as const
 const refusals = [400, 401, 403, 429, 500, 503] as const
 
-export function queueRoutes (app: FastifyInstance): void {
+export function queueRoutes (app: FastifyGroup): void {
   const { db, events, queue } = app
   const list = createJobList(db)
 
@@ -107,7 +108,7 @@ export function queueRoutes (app: FastifyInstance): void {
     return { names, oldestWaiting: oldest.length === 0 ? null : Math.max(...oldest) }
   })
 
-  app.get<{ Querystring: Static<typeof Query> }>('/queue/jobs', {
+  app.get('/queue/jobs', {
     config,
     schema: {
       tags,
@@ -124,7 +125,7 @@ export function queueRoutes (app: FastifyInstance): void {
     return { data: data.map(shownJob), pagination: { ...page, total } }
   })
 
-  app.post<{ Body: Static<typeof New> }>('/queue/jobs', {
+  app.post('/queue/jobs', {
     config: { ...config, idempotency: 'plain', location: true },
     schema: {
       tags,
@@ -151,18 +152,16 @@ export function queueRoutes (app: FastifyInstance): void {
     return await reply.code(201).header('location', `${app.prefix}/queue/jobs/${id}`).send({ id })
   })
 
-  app.get<{ Params: Static<typeof Id> }>('/queue/jobs/:id', {
+  app.get('/queue/jobs/:id', {
     config,
     schema: { tags, summary: 'Retrieve a job with its data', params: Id, response: { 200: Job, ...errorResponses(...refusals, 404) } }
   }, async ({ params: { id } }, reply) => {
     const found = await list.find(id)
     if (found === null) throw failure('notFound')
-    // Fastify's serializer would fail on large numbers in the data.
-    return await reply.header('content-type', 'application/json; charset=utf-8')
-      .send(stringifyJson({ ...shownJob(found), data: found.data }))
+    return sendText(reply, stringifyJson({ ...shownJob(found), data: found.data }))
   })
 
-  app.delete<{ Params: Static<typeof Id> }>('/queue/jobs/:id', {
+  app.delete('/queue/jobs/:id', {
     config,
     schema: {
       tags,
@@ -186,7 +185,7 @@ export function queueRoutes (app: FastifyInstance): void {
     return { success: true }
   })
 
-  app.post<{ Params: Static<typeof Id> }>('/queue/jobs/:id/retry', {
+  app.post('/queue/jobs/:id/retry', {
     config,
     schema: {
       tags,

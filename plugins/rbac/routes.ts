@@ -1,7 +1,8 @@
 /** The endpoints of the platform's roles and their schemas. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { maxUserIdLength } from '../../lib/identity/user-id.js'
@@ -80,8 +81,8 @@ const tags = ['Platform roles']
 const config = { access: 'platform-admin' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
-export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void {
-  app.get<{ Querystring: Static<typeof PageQuery> }>('/rbac/roles', {
+export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
+  app.get('/rbac/roles', {
     config,
     schema: {
       tags,
@@ -95,7 +96,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     return { data: rows, pagination: { ...page, total } }
   })
 
-  app.post<{ Body: Static<typeof NewRole> }>('/rbac/roles', {
+  app.post('/rbac/roles', {
     config: { ...config, idempotency: 'plain', location: true },
     schema: {
       tags,
@@ -111,12 +112,12 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     return reply.code(201).header('location', `${app.prefix}/rbac/roles/${role.id}`).send(role)
   })
 
-  app.get<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {
+  app.get('/rbac/roles/:id', {
     config,
     schema: { tags, summary: 'Retrieve a role', params: Params, response: { 200: Role, ...errorResponses(...refusals) } }
   }, (request) => service.role(request.params.id))
 
-  app.put<{ Params: Static<typeof Params>, Body: Static<typeof RoleChanges> }>('/rbac/roles/:id', {
+  app.put('/rbac/roles/:id', {
     config,
     schema: {
       tags,
@@ -128,7 +129,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     }
   }, (request) => service.updateRole(request.params.id, request.body, actorOf(request)))
 
-  app.delete<{ Params: Static<typeof Params> }>('/rbac/roles/:id', {
+  app.delete('/rbac/roles/:id', {
     config,
     schema: {
       tags,
@@ -142,7 +143,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     return { success: true }
   })
 
-  app.get<{ Querystring: Static<typeof PageQuery> }>('/rbac/permissions', {
+  app.get('/rbac/permissions', {
     config,
     schema: {
       tags,
@@ -156,7 +157,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     return { data: rows, pagination: { ...page, total } }
   })
 
-  app.post<{ Body: Static<typeof NewPermission> }>('/rbac/permissions', {
+  app.post('/rbac/permissions', {
     config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
@@ -170,7 +171,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     return reply.code(201).send(await service.createPermission({ name, description }, actorOf(request)))
   })
 
-  app.delete<{ Params: Static<typeof Params> }>('/rbac/permissions/:id', {
+  app.delete('/rbac/permissions/:id', {
     config,
     schema: {
       tags,
@@ -184,7 +185,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     return { success: true }
   })
 
-  app.post<{ Body: Static<typeof Assignment> }>('/rbac/assign', {
+  app.post('/rbac/assign', {
     config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
@@ -200,7 +201,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     return reply.code(added ? 201 : 200).send({ success: true, userId, roleId })
   })
 
-  app.delete<{ Body: Static<typeof PartOfAssignment>, Querystring: Static<typeof PartOfAssignment> }>('/rbac/unassign', {
+  app.delete('/rbac/unassign', {
     config,
     schema: {
       tags,
@@ -218,7 +219,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     return { success: true, userId, roleId }
   })
 
-  app.get<{ Params: Static<typeof UserParams>, Querystring: Static<typeof PageQuery> }>('/rbac/users/:id/roles', {
+  app.get('/rbac/users/:id/roles', {
     config,
     schema: {
       tags,
@@ -233,7 +234,7 @@ export function rbacRoutes (app: FastifyInstance, service: PlatformRoles): void 
     return { data: slice(roles, page), pagination: { ...page, total: roles.length } }
   })
 
-  app.get<{ Params: Static<typeof UserParams> }>('/rbac/users/:id/permissions', {
+  app.get('/rbac/users/:id/permissions', {
     config,
     schema: {
       tags,
@@ -254,7 +255,7 @@ function userOf ({ tenant }: FastifyRequest, userId: string): UserKey {
 
 /** The value of the body or the query string; `validationFailed` without one, or with two different ones. */
 function oneOf (
-  { body, query }: FastifyRequest<{ Body: Static<typeof PartOfAssignment>, Querystring: Static<typeof PartOfAssignment> }>,
+  { body, query }: Readonly<Record<'body' | 'query', Static<typeof PartOfAssignment>>>,
   member: 'userId' | 'roleId'
 ): string {
   const [inBody, inQuery] = [body[member], query[member]]

@@ -1,9 +1,10 @@
 /** `GET /realtime/events`: the messages of the websocket as server-sent events. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import type { FastifyReply, FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { notWatched, withNote } from '../../lib/firestore/unsupported.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
 import { callerOf } from '../auth/access.js'
@@ -41,8 +42,8 @@ export interface StreamParts {
   readonly identityOf: (request: FastifyRequest, reply: FastifyReply, tenant: Owner) => Identity
 }
 
-export function eventStream (group: FastifyInstance, { core, identityOf }: StreamParts): void {
-  group.get<{ Querystring: Static<typeof Query> }>('/realtime/events', {
+export function eventStream (group: FastifyGroup, { core, identityOf }: StreamParts): void {
+  group.get('/realtime/events', {
     exposeHeadRoute: false,
     config: { access: 'user', countsWithin: true },
     schema: {

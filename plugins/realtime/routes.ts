@@ -1,13 +1,13 @@
 /** The endpoints of realtime. */
-import type { FastifyInstance } from 'fastify'
 import { Type } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { asyncApi } from './asyncapi.js'
 import { eventStream, type StreamParts } from './event-stream.js'
 import { openSockets, type SocketParts, type Sockets } from './sockets.js'
 
-export async function realtimeRoutes (group: FastifyInstance, parts: SocketParts & StreamParts): Promise<Sockets> {
+export async function realtimeRoutes (group: FastifyGroup, parts: SocketParts & StreamParts): Promise<Sockets> {
   eventStream(group, parts)
   const document = stringifyJson(asyncApi(`${group.prefix}/realtime`, group))
   group.get(

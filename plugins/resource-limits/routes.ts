@@ -1,8 +1,9 @@
 /** The endpoints of users' limits, and their schemas. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Percentage } from '../../lib/plans/plans.js'
 import { optional } from '../../lib/plugin/define.js'
 import { maxAmount } from '../../lib/schema/limits.js'
@@ -82,7 +83,7 @@ const reading = { access: 'user' } as const
 const writing = { access: 'tenant-admin', permission: 'limits:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
-export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimits): void {
+export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits): void {
   const users = optional(app, 'users')
   app.get('/tenant/limits/resources', {
     config: reading,
@@ -96,7 +97,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
     return withTag(request, reply, rulesTag(rules), rules)
   })
 
-  app.put<{ Body: Static<typeof Rules> }>('/tenant/limits/resources', {
+  app.put('/tenant/limits/resources', {
     config: writing,
     bodyLimit,
     schema: {
@@ -114,7 +115,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
     return rules
   })
 
-  app.get<{ Querystring: Static<typeof UsageQuery> }>('/tenant/limits/resources/usage', {
+  app.get('/tenant/limits/resources/usage', {
     config: reading,
     schema: {
       tags,
@@ -124,7 +125,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
     }
   }, async (request) => service.usage(await userOf(request, request.query, { part: '/query', others: 'limits:read' })))
 
-  app.post<{ Body: Static<typeof UseBody> }>(
+  app.post(
     '/tenant/limits/resources/check',
     {
       config: reading,
@@ -139,7 +140,7 @@ export function resourceLimitRoutes (app: FastifyInstance, service: ResourceLimi
       service.check(await userOf(request, request.body, { part: '/body', others: 'limits:read', of: request.body }), useOf(request.body))
   )
 
-  app.post<{ Body: Static<typeof UseBody> }>('/tenant/limits/resources/track', {
+  app.post('/tenant/limits/resources/track', {
     config: { ...writing, idempotency: 'plain' },
     schema: {
       tags,

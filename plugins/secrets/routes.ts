@@ -1,15 +1,17 @@
 /** The secrets endpoints and their schemas. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { IfMatchHeaders, ifMatchOf } from '../../lib/http/caching.js'
 import { ListOf, PageInfo, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Success, Time } from '../../lib/http/schemas.js'
+import { sendText } from '../../lib/http/send-text.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { maxCounted } from '../audit/store.js'
 import { actorOf } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
-import { type AuditRow, maxGraceDays, maxMetadataBytes, maxValueBytes, type Rotation, type Secrets } from './service.js'
+import { type AuditRow, maxGraceDays, maxMetadataBytes, maxValueBytes, type Secrets } from './service.js'
 import type { ListedRow } from './store.js'
 
 const bodyLimit = 204_800 // bytes: the largest value, written as `\uXXXX`, and metadata
@@ -107,8 +109,8 @@ const tags = ['Secrets']
 const config = { access: 'tenant-admin', permission: 'secrets:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
-export function secretRoutes (app: FastifyInstance, service: Secrets): void {
-  app.get<{ Querystring: Static<typeof ListQuery> }>('/tenant/secrets', {
+export function secretRoutes (app: FastifyGroup, service: Secrets): void {
+  app.get('/tenant/secrets', {
     config,
     schema: {
       tags,
@@ -120,11 +122,11 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     const page = pageOf(request)
     const { secrets, total, tag } = await service.page(tenantOf(request), { ...page, search: request.query.search })
     // No 304: uses of secrets change the response without changing its tag.
-    return reply.header('etag', tag).type('application/json; charset=utf-8')
-      .send(`{"secrets":[${secrets.map(shown).join(',')}],"pagination":${JSON.stringify({ ...page, total })}}`)
+    reply.header('etag', tag)
+    return sendText(reply, `{"secrets":[${secrets.map(shown).join(',')}],"pagination":${JSON.stringify({ ...page, total })}}`)
   })
 
-  app.post<{ Body: Static<typeof PutBody> }>('/tenant/secrets', {
+  app.post('/tenant/secrets', {
     config: { ...config, idempotency: 'encrypted' },
     bodyLimit,
     schema: {
@@ -145,7 +147,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     return reply.code(done === 'created' ? 201 : 200).send({ success: true, key })
   })
 
-  app.delete<{ Params: Static<typeof KeyParams> }>('/tenant/secrets/:key', {
+  app.delete('/tenant/secrets/:key', {
     config,
     schema: {
       tags,
@@ -160,7 +162,7 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
     return { success: true }
   })
 
-  app.post<{ Params: Static<typeof KeyParams>, Body: Static<typeof RotateBody> }>('/tenant/secrets/:key/rotate', {
+  app.post('/tenant/secrets/:key/rotate', {
     config: { ...config, idempotency: 'encrypted' },
     bodyLimit,
     schema: {
@@ -171,9 +173,9 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
       body: RotateBody,
       response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) }
     }
-  }, (request, reply) => rotate(request, reply, { ...request.body, key: request.params.key }))
+  }, async (request) => await rotate(request, { ...request.body, key: request.params.key }))
 
-  app.post<{ Body: Static<typeof RotateKeyBody> }>('/tenant/secrets/rotate', {
+  app.post('/tenant/secrets/rotate', {
     config: { ...config, idempotency: 'encrypted' },
     bodyLimit,
     schema: {
@@ -183,9 +185,9 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
       body: RotateKeyBody,
       response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) }
     }
-  }, (request, reply) => rotate(request, reply, request.body))
+  }, async (request) => await rotate(request, request.body))
 
-  app.get<{ Querystring: Static<typeof AuditQuery> }>('/tenant/secrets/audit', {
+  app.get('/tenant/secrets/audit', {
     config,
     schema: {
       tags,
@@ -202,16 +204,15 @@ export function secretRoutes (app: FastifyInstance, service: Secrets): void {
 
   async function rotate (
     request: FastifyRequest,
-    reply: FastifyReply,
-    { key, newValue, gracePeriodDays = 0, endEarlier }: Omit<Rotation, 'gracePeriodDays'> & Partial<Rotation>
-  ): Promise<FastifyReply> {
+    { key, newValue, gracePeriodDays = 0, endEarlier }: Static<typeof RotateKeyBody>
+  ): Promise<Static<typeof Rotated>> {
     const oldKeyValidUntil = await service.rotate(
       tenantOf(request),
       { key, newValue, gracePeriodDays, endEarlier },
       actorOf(request),
       ifMatchOf(request)
     )
-    return reply.send({ success: true, oldKeyValidUntil })
+    return { success: true, oldKeyValidUntil }
   }
 }
 

@@ -1,8 +1,9 @@
 /** The endpoints that end sessions, and their schemas. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, tokenMissing } from '../auth/access.js'
@@ -20,7 +21,7 @@ const shared = { tags: ['Sessions'], security: [{ bearer: [] }], body: Nothing, 
 const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
-export function sessionRoutes (app: FastifyInstance, sessions: Sessions): void {
+export function sessionRoutes (app: FastifyGroup, sessions: Sessions): void {
   app.post('/auth/logout', {
     config,
     schema: {

@@ -4,6 +4,7 @@ import { sql } from 'kysely'
 import { type Static, Type } from 'typebox'
 import { type CachedProbeOptions, createCachedProbe } from '../../lib/concurrency/cached-probe.js'
 import { builtInGroups, reservedPaths } from '../../lib/document/reserved.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Time } from '../../lib/http/schemas.js'
 import { optional } from '../../lib/plugin/define.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -101,7 +102,7 @@ export interface SystemParts {
   readonly off: ReadonlySet<string>
 }
 
-export function systemRoutes (app: FastifyInstance, { configurationVersion, off }: SystemParts): void {
+export function systemRoutes (app: FastifyGroup, { configurationVersion, off }: SystemParts): void {
   const startedAt = new Date(performance.timeOrigin)
   const [usageOf, engineOf, cacheOf, queueOf, realtimeOf] = [
     optional(app, 'usage'),

@@ -1,7 +1,8 @@
 /** The endpoints of tenants' billing and their schemas. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { type Static, type TSchema, Type } from 'typebox'
 import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { actorOf } from '../auth/actor.js'
 import { idempotencyKeyOf } from '../billing/idempotency.js'
@@ -55,8 +56,8 @@ const config = { access: 'tenant-admin', permission: 'billing:write' } as const
 const refusals = [400, 401, 403, 404, 424, 429, 500, 502, 503, 504] as const
 const page = `Returns up to ${maxItems} records per response.`
 
-export function tenantBillingRoutes (app: FastifyInstance, service: TenantBilling): void {
-  app.get<{ Querystring: ListQuery }>('/billing/tenant/products', {
+export function tenantBillingRoutes (app: FastifyGroup, service: TenantBilling): void {
+  app.get('/billing/tenant/products', {
     config,
     schema: {
       tags,
@@ -67,7 +68,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     }
   }, async (request) => await service.products(tenantOf(request), request.query.cursor))
 
-  app.post<{ Body: NewProduct }>('/billing/tenant/products', {
+  app.post('/billing/tenant/products', {
     config: { ...config, idempotency: 'plain' },
     schema: { tags, summary: 'Create a product', body: NewProduct, response: { 201: Product, ...errorResponses(...refusals, 413) } }
   }, async (request, reply) => {
@@ -75,7 +76,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     return reply.code(201).send(await service.createProduct(tenant, request.body, requestOf(request, tenant)))
   })
 
-  app.post<{ Body: NewCheckout }>('/billing/tenant/checkout', {
+  app.post('/billing/tenant/checkout', {
     config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
@@ -88,7 +89,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     return await service.createCheckout(tenant, request.body, requestOf(request, tenant))
   })
 
-  app.get<{ Querystring: ListQuery }>('/billing/tenant/customers', {
+  app.get('/billing/tenant/customers', {
     config,
     schema: {
       tags,
@@ -99,7 +100,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     }
   }, async (request) => await service.customers(tenantOf(request), request.query.cursor))
 
-  app.get<{ Params: Static<typeof CustomerParams> }>('/billing/tenant/customers/:id/state', {
+  app.get('/billing/tenant/customers/:id/state', {
     config,
     schema: {
       tags,
@@ -109,7 +110,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     }
   }, async (request) => await service.customerState(tenantOf(request), request.params.id))
 
-  app.get<{ Querystring: ListQuery }>('/billing/tenant/subscriptions', {
+  app.get('/billing/tenant/subscriptions', {
     config,
     schema: {
       tags,
@@ -120,7 +121,7 @@ export function tenantBillingRoutes (app: FastifyInstance, service: TenantBillin
     }
   }, async (request) => await service.subscriptions(tenantOf(request), request.query.cursor))
 
-  app.delete<{ Params: Static<typeof SubscriptionParams>, Querystring: Static<typeof CancelQuery> }>('/billing/tenant/subscriptions/:id', {
+  app.delete('/billing/tenant/subscriptions/:id', {
     config,
     schema: {
       tags,

@@ -1,8 +1,9 @@
 /** The endpoints of tenants' documents, and their schemas. */
-import type { FastifyInstance } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { sendText } from '../../lib/http/send-text.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -51,8 +52,8 @@ const tags = ['Tenant configuration']
 const config = { access: 'tenant-admin', permission: 'config:write' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
-export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService): void {
-  app.get<{ Querystring: Static<typeof ReadQuery> }>('/tenant/config', {
+export function tenantConfigRoutes (app: FastifyGroup, service: ConfigService): void {
+  app.get('/tenant/config', {
     config,
     schema: {
       tags,
@@ -62,11 +63,11 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
     }
   }, async (request, reply) => {
     const { version, document } = await service.read(tenantOf(request), request.query.version)
-    reply.header('content-type', 'application/json; charset=utf-8')
-    return withTag(request, reply, tagOf(version), stringifyJson(document))
+    const text = withTag(request, reply, tagOf(version), stringifyJson(document))
+    return typeof text === 'string' ? sendText(reply, text) : text
   })
 
-  app.post<{ Querystring: Static<typeof SaveQuery> }>('/tenant/config', {
+  app.post('/tenant/config', {
     config,
     bodyLimit: maxDocument,
     schema: {
@@ -91,7 +92,7 @@ export function tenantConfigRoutes (app: FastifyInstance, service: ConfigService
     return { success: true, message: messageOf(dryRun, secretsMissing), version, secretsDetected }
   })
 
-  app.get<{ Querystring: Static<typeof Page> }>('/tenant/config/versions', {
+  app.get('/tenant/config/versions', {
     config,
     schema: {
       tags,

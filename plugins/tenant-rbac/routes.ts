@@ -1,9 +1,10 @@
 /** The endpoints of tenants' roles and their schemas. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
+import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
 import { isFound, ListOf, pageOf, pageQuery, searchQuery, slice } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Success } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -72,7 +73,7 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const rule =
   `A caller who is not an administrator can grant only permissions that the caller has. There can be at most ${maxRoles} roles, with at most ${maxPermissionsInAll} permissions in total.`
 
-export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): void {
+export function tenantRbacRoutes (app: FastifyGroup, service: TenantRbac): void {
   app.get('/tenant/rbac', {
     config: reading,
     schema: {
@@ -85,7 +86,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     return withTag(request, reply, rbacTag(rbac), rbacBody(rbac))
   })
 
-  app.put<{ Body: Static<typeof NewRbac> }>('/tenant/rbac', {
+  app.put('/tenant/rbac', {
     config: writing,
     schema: {
       tags,
@@ -103,7 +104,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     return rbacBody(saved)
   })
 
-  app.get<{ Querystring: Static<typeof ListQuery> }>('/tenant/rbac/roles', {
+  app.get('/tenant/rbac/roles', {
     config: reading,
     schema: {
       tags,
@@ -120,7 +121,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     return { data: slice(roles, page), pagination: { ...page, total: roles.length } }
   })
 
-  app.post<{ Body: Static<typeof NewRole> }>('/tenant/rbac/roles', {
+  app.post('/tenant/rbac/roles', {
     config: { ...writing, idempotency: 'plain' },
     schema: {
       tags,
@@ -135,7 +136,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     return reply.code(201).send(roleBody(role))
   })
 
-  app.put<{ Params: Static<typeof Params>, Body: Static<typeof RoleChanges> }>('/tenant/rbac/roles/:name', {
+  app.put('/tenant/rbac/roles/:name', {
     config: writing,
     schema: {
       tags,
@@ -153,7 +154,7 @@ export function tenantRbacRoutes (app: FastifyInstance, service: TenantRbac): vo
     return roleBody(await service.update(tenantOf(request), request.params.name, changes, await authorOf(request)))
   })
 
-  app.delete<{ Params: Static<typeof Params> }>('/tenant/rbac/roles/:name', {
+  app.delete('/tenant/rbac/roles/:name', {
     config: writing,
     schema: {
       tags,

@@ -1,9 +1,9 @@
 /** `/tenants`, where platform administrators manage tenants, and `/tenant/info`. */
-import type { FastifyInstance } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success, Time } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
 import { bytesPerMB, type Plans, unlimited } from '../../lib/plans/plans.js'
@@ -54,7 +54,6 @@ function bodiesOf (tiers: readonly string[]) {
   }, { additionalProperties: false, minProperties: 1 })
   return { New, Changes }
 }
-type Bodies = ReturnType<typeof bodiesOf>
 
 const Params = Type.Object({ id: Id })
 
@@ -79,11 +78,11 @@ const tags = ['Tenants']
 const config = { access: 'platform-admin' } as const
 const refusals = [400, 401, 403, 429, 500, 503] as const
 
-export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
+export function tenantRoutes (app: FastifyGroup, plans: Plans): void {
   const { tenants } = app
   const { New, Changes } = bodiesOf(plans.tiers)
 
-  app.get<{ Querystring: Static<typeof Query> }>('/tenants', {
+  app.get('/tenants', {
     config,
     schema: {
       tags,
@@ -98,7 +97,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     return { data: data.map(bodyOf), pagination: { ...page, total } }
   })
 
-  app.post<{ Body: Static<Bodies['New']> }>('/tenants', {
+  app.post('/tenants', {
     config: { ...config, idempotency: 'plain', location: true },
     schema: {
       tags,
@@ -112,7 +111,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     return reply.code(201).header('location', `${app.prefix}/tenants/${created.id}`).send(bodyOf(created))
   })
 
-  app.get<{ Params: Static<typeof Params> }>('/tenants/:id', {
+  app.get('/tenants/:id', {
     config,
     schema: { tags, summary: 'Retrieve a tenant', params: Params, response: { 200: Managed, ...errorResponses(...refusals, 404) } }
   }, async ({ params: { id } }) => {
@@ -121,7 +120,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     return bodyOf(tenant)
   })
 
-  app.patch<{ Params: Static<typeof Params>, Body: Static<Bodies['Changes']> }>('/tenants/:id', {
+  app.patch('/tenants/:id', {
     config,
     schema: {
       tags,
@@ -132,7 +131,7 @@ export function tenantRoutes (app: FastifyInstance, plans: Plans): void {
     }
   }, async (request) => bodyOf(await tenants.update(request.params.id, request.body, actorOf(request))))
 
-  app.delete<{ Params: Static<typeof Params> }>('/tenants/:id', {
+  app.delete('/tenants/:id', {
     config,
     schema: {
       tags,

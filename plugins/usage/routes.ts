@@ -1,7 +1,7 @@
 /** The endpoints of usage, and their schemas. */
-import type { FastifyInstance } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { Type } from 'typebox'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import type {} from '../auth/index.js'
@@ -39,7 +39,7 @@ const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 /** @param hasReport adds `GET /billing/usage` */
-export function usageRoutes (app: FastifyInstance, hasReport: boolean): void {
+export function usageRoutes (app: FastifyGroup, hasReport: boolean): void {
   const { usage: service } = app
 
   app.get('/usage/summary', {
@@ -47,7 +47,7 @@ export function usageRoutes (app: FastifyInstance, hasReport: boolean): void {
     schema: { tags, summary: 'Retrieve usage of the current month', response: { 200: Summary, ...errorResponses(...refusals) } }
   }, (request) => service.summary(tenantOf(request)))
 
-  app.get<{ Querystring: Static<typeof HistoryQuery> }>('/usage/history', {
+  app.get('/usage/history', {
     config,
     schema: {
       tags,

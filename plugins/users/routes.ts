@@ -1,7 +1,8 @@
 /** The endpoints for the administration of a tenant's users, and their schemas. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success, Time } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings } from '../auth/access.js'
@@ -58,8 +59,8 @@ const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const rule =
   "A caller without the role `admin` must have all permissions of the user's role. Callers cannot change or delete themselves or the last administrator of the tenant; administrators of the platform can."
 
-export function userRoutes (app: FastifyInstance, service: UserAdministration): void {
-  app.get<{ Querystring: Static<typeof ListQuery> }>('/users', {
+export function userRoutes (app: FastifyGroup, service: UserAdministration): void {
+  app.get('/users', {
     config,
     schema: {
       tags,
@@ -74,12 +75,12 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     return { data, pagination: { ...page, total } }
   })
 
-  app.get<{ Params: Static<typeof Params> }>('/users/:id', {
+  app.get('/users/:id', {
     config,
     schema: { tags, summary: 'Retrieve a user', params: Params, response: { 200: Shown, ...errorResponses(...refusals) } }
   }, (request) => service.read(tenantOf(request), request.params.id))
 
-  app.patch<{ Params: Static<typeof Params>, Body: Static<typeof Changes> }>('/users/:id', {
+  app.patch('/users/:id', {
     config,
     schema: {
       tags,
@@ -92,7 +93,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     }
   }, async (request) => await service.update(tenantOf(request), request.params.id, request.body, await authorOf(request)))
 
-  app.delete<{ Params: Static<typeof Params> }>('/users/:id', {
+  app.delete('/users/:id', {
     config,
     schema: {
       tags,
@@ -106,7 +107,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     return { success: true }
   })
 
-  app.post<{ Body: Static<typeof Invitation> }>('/users/invite', {
+  app.post('/users/invite', {
     config: { ...config, idempotency: 'plain' },
     schema: {
       tags,
@@ -120,7 +121,7 @@ export function userRoutes (app: FastifyInstance, service: UserAdministration): 
     return reply.code(201).send(await service.invite(tenantOf(request), request.body, await authorOf(request)))
   })
 
-  app.post<{ Body: Static<typeof LinkPassword> }>('/auth/invite/accept', {
+  app.post('/auth/invite/accept', {
     config: { access: 'public', addressLimit: triesPerMinute },
     bodyLimit,
     schema: {

@@ -1,9 +1,10 @@
 /** The log of deliveries, and the generated secret. */
-import type { FastifyInstance, FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import type { FastifyRequest } from 'fastify'
+import { Type } from 'typebox'
 import { noEvents, withNote } from '../../lib/firestore/unsupported.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { eventKinds } from '../../lib/webhooks/events.js'
@@ -48,10 +49,10 @@ const Secret = Type.Object({ secret: Type.String({ description: 'The secret in t
 const tags = ['Webhooks']
 
 /** No routes if `app.webhooks` is off. */
-export function webhookRoutes (app: FastifyInstance): void {
+export function webhookRoutes (app: FastifyGroup): void {
   const { webhooks } = app
 
-  app.get<{ Querystring: Static<typeof Query> }>('/webhooks/deliveries', {
+  app.get('/webhooks/deliveries', {
     config: { access: 'tenant-admin', permission: 'webhooks:read' },
     schema: {
       tags,
@@ -70,7 +71,7 @@ export function webhookRoutes (app: FastifyInstance): void {
     return { data, pagination: { ...page, total } }
   })
 
-  app.post<{ Params: Static<typeof Params> }>('/webhooks/deliveries/:id/redeliver', {
+  app.post('/webhooks/deliveries/:id/redeliver', {
     config: { access: 'tenant-admin', permission: 'webhooks:write' },
     schema: {
       tags,

@@ -9,6 +9,7 @@ import { failure } from '../../lib/errors.js'
 import type { PlaceOf } from '../../lib/expressions/condition.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { RouteReply } from '../../lib/http/route-reply.js'
+import { sendText } from '../../lib/http/send-text.js'
 import { type Owner, platformRef, tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
@@ -82,7 +83,7 @@ export function createInRequest (app: FastifyInstance): RespondWithRun {
       const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hasSubscribers(tenant)
       try {
         const { id, result } = await runInRequest(workflow, { ...scope, secrets: values, events }, { request, reply }, parts)
-        return await reply.header('content-type', 'application/json; charset=utf-8').send(completedBody(id, result))
+        return await sendText(reply, completedBody(id, result))
       } finally {
         // The steps before the failed one have already taken effect.
         if (events) webhooks?.wake()

@@ -1,11 +1,13 @@
 /** The endpoints of workflows, and their schemas. */
-import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
+import type { FastifyReply, FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { sendText } from '../../lib/http/send-text.js'
 import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
@@ -135,7 +137,7 @@ const config = { access: 'user' } as const
 const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const runRefusals = [...refusals, 402, 409, 413, 422, 424, 502, 504] as const
 
-export function workflowRoutes (app: FastifyInstance): void {
+export function workflowRoutes (app: FastifyGroup): void {
   const { workflows } = app
   const { documents } = workflows
   const inRequest = createInRequest(app)
@@ -163,7 +165,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     return await reply.code(202).send({ workflowId, status: 'queued', statusUrl })
   }
 
-  app.post<{ Body: Static<typeof InlineBody> }>('/agent/workflow', {
+  app.post('/agent/workflow', {
     config: { access: 'tenant-admin', permission: 'config:write', idempotency: 'encrypted' },
     schema: {
       tags,
@@ -183,7 +185,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     return await run(workflow, input, isAsync, request, reply)
   })
 
-  app.post<{ Body: Static<typeof NamedBody> }>('/agent/workflow/run', {
+  app.post('/agent/workflow/run', {
     config: { ...config, idempotency: 'encrypted' },
     schema: {
       tags,
@@ -201,7 +203,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     return await run(workflow, input, isAsync, request, reply)
   })
 
-  app.get<{ Querystring: Static<typeof StatusQuery> }>('/agent/workflow/status', {
+  app.get('/agent/workflow/status', {
     config: { access: 'open' },
     // A 401 must come before faults of the query.
     preValidation: async (request) => {
@@ -216,13 +218,10 @@ export function workflowRoutes (app: FastifyInstance): void {
       response: { 200: RunStatus, ...errorResponses(...refusals) }
     }
   }, async (request, reply) => {
-    const { workflowId } = request.query
-    // Fastify's serializer would change numbers in the result, or fail on them.
-    const text = stringifyJson(statusOf(await workflows.read(statusViewerOf(request), workflowId)))
-    return await reply.header('content-type', 'application/json; charset=utf-8').send(text)
+    return sendText(reply, stringifyJson(statusOf(await workflows.read(statusViewerOf(request), request.query.workflowId))))
   })
 
-  app.get<{ Querystring: Static<typeof RunsQuery> }>('/agent/workflow/runs', {
+  app.get('/agent/workflow/runs', {
     config,
     schema: {
       tags,
@@ -238,7 +237,7 @@ export function workflowRoutes (app: FastifyInstance): void {
     return { data: data.map(listed), pagination: { ...page, total } }
   })
 
-  app.post<{ Body: Static<typeof Id> }>('/agent/workflow/cancel', {
+  app.post('/agent/workflow/cancel', {
     config,
     schema: {
       tags,
@@ -250,10 +249,10 @@ export function workflowRoutes (app: FastifyInstance): void {
   }, async (request) => {
     const { workflowId } = request.body
     await workflows.cancel(viewerOf(request), workflowId, actorOf(request))
-    return { workflowId, status: 'canceled' }
+    return { workflowId, status: 'canceled' as const }
   })
 
-  app.get<{ Querystring: Static<typeof ListedQuery> }>('/agent/workflows', {
+  app.get('/agent/workflows', {
     config,
     schema: {
       tags,
@@ -275,7 +274,7 @@ function viewerOf (request: FastifyRequest): Viewer {
 }
 
 /** If a token is sent, only the token counts: a user then sees no more than a caller without credentials. */
-function statusViewerOf (request: FastifyRequest<{ Querystring: Static<typeof StatusQuery> }>): Viewer | TokenViewer {
+function statusViewerOf (request: FastifyRequest & { readonly query: Static<typeof StatusQuery> }): Viewer | TokenViewer {
   const { token } = request.query
   return token === undefined ? viewerOf(request) : { tenant: tenantOrPlatform(request.tenant), token }
 }
