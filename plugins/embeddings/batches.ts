@@ -5,6 +5,7 @@ import { randomUUID } from 'node:crypto'
 import { type Kysely, sql, type Transaction } from 'kysely'
 import type { Actor } from '../../lib/database/audit.js'
 import { markClaim } from '../../lib/database/idempotency-claim.js'
+import { removal, sweep } from '../../lib/database/retention.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure, TenantryError } from '../../lib/errors.js'
@@ -162,7 +163,8 @@ export function createBatches ({ db, dbFor, queue, service, now }: BatchParts) {
     },
 
     async sweep (): Promise<void> {
-      await db.deleteFrom(batches).where('finished_at', '<', new Date(now() - keptDays * dayMs)).execute()
+      const oldest = new Date(now() - keptDays * dayMs)
+      await sweep(db, 'tenantry.agent_batches.sweep', [removal('tenantry.agent_batches', sql`finished_at < ${oldest}`)])
     }
   }
 }

@@ -11,11 +11,10 @@ import type { Batch, UsageStore } from './store.js'
 
 const every = 1000 // ms; after thirty of them without a heartbeat, other instances count this one as gone
 const resolveEvery = 3 // beats
-const sweepEvery = 3600 // beats
 const maxEntries = 10_000 // of one batch
 
 export interface LedgerParts {
-  readonly store: Pick<UsageStore, 'write' | 'resolve' | 'retire' | 'sweep'>
+  readonly store: Pick<UsageStore, 'write' | 'resolve' | 'retire'>
   readonly instance: string
   readonly counts: WaitingCounts
   readonly gauges: Pick<Gauges, 'changed' | 'written' | 'rewrite' | 'isChanged'>
@@ -81,7 +80,6 @@ export function createLedger ({ store, instance, counts, gauges, settleLate, log
     try {
       await flush()
       if (beats % resolveEvery === 0) await store.resolve()
-      if (beats % sweepEvery === 0) await store.sweep()
       if (isFailing) log.info('usage is written again')
       isFailing = false
       const dropped = counts.dropped()

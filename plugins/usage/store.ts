@@ -11,8 +11,6 @@ import { daysOf, monthOf, total } from './periods.js'
 import type { Figures, Freed } from './requests.js'
 
 const silence = sql.lit('30 seconds') // after which an instance counts as gone
-const keptFor = sql.lit('1 day') // for which reservations resolved by others are kept, in case their instance returns
-const forgottenAfter = sql.lit('7 days') // of silence, after which an instance is removed
 const maxResolved = 1000 // reservations per statement
 
 /** The open resources of this instance, to be written. */
@@ -272,13 +270,6 @@ export function createUsageStore (
       ), sums as (
         select e.* from ended e join tenantry.tenants t on t.id = e.tenant_id and t.status <> 'deleting'
       ), counted as (${book}) delete from tenantry.usage_instances where id = ${instance}::uuid`.execute(db)
-    },
-
-    async sweep (): Promise<void> {
-      await sql`delete from tenantry.usage_reservations where resolved_at < clock_timestamp() - interval ${keptFor}`.execute(db)
-      await sql`delete from tenantry.usage_instances where seen_at < clock_timestamp() - interval ${forgottenAfter}`.execute(db)
-      // A write cannot happen later than the maximum duration of a statement.
-      await sql`delete from tenantry.usage_gauges where value = 0 and written_at < clock_timestamp() - interval '10 minutes'`.execute(db)
     },
 
     /**

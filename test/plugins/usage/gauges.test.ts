@@ -5,6 +5,7 @@ import { createPlans } from '../../../lib/plans/plans.js'
 import { createGauges } from '../../../plugins/usage/gauges.js'
 import { noFigures } from '../../../plugins/usage/requests.js'
 import { createUsageStore } from '../../../plugins/usage/store.js'
+import { sweepUsage } from '../../../plugins/usage/sweep.js'
 import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { admitted, instanceSilentFor, open, smallPlans } from './app.js'
 
@@ -76,7 +77,7 @@ test("servers count together; a dead one's gauges drop out, and return with it",
   await sql`update tenantry.usage_instances set seen_at = clock_timestamp() where id = ${silent}::uuid`.execute(here.db)
   t.equal(await connections(), 9, 'it was alive')
   await sql`update tenantry.usage_instances set seen_at = seen_at - interval '8 days' where id = ${silent}::uuid`.execute(here.db)
-  await createUsageStore(here.engine).sweep()
+  await sweepUsage(here.db, Date.now())
   t.same((await sql`select from tenantry.usage_gauges where instance_id = ${silent}::uuid`.execute(here.db)).rows, [])
 
   await there.close()

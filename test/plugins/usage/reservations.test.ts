@@ -6,6 +6,7 @@ import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { builtInPlans } from '../../../lib/plans/plans.js'
 import { createReservations, maxUncertain } from '../../../plugins/usage/reservations.js'
 import { createUsageStore } from '../../../plugins/usage/store.js'
+import { sweepUsage } from '../../../plugins/usage/sweep.js'
 import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { admitted, fakeClock, instanceSilentFor, ledgerOf, open } from './app.js'
 
@@ -74,7 +75,7 @@ async function resolves (t: Test, app: FastifyInstance): Promise<void> {
   const kept = async () => (await sql`select from tenantry.usage_reservations where booked is not null`.execute(app.db)).rows.length
   t.equal(await kept(), 4)
   await sql`update tenantry.usage_reservations set resolved_at = resolved_at - interval '25 hours'`.execute(app.db)
-  await store.sweep()
+  await sweepUsage(app.db, Date.now())
   t.equal(await kept(), 0, 'after a day the instance is given up')
 }
 
