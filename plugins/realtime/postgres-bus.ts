@@ -2,6 +2,8 @@
 import { setTimeout as sleep } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import { type Kysely, sql } from 'kysely'
+import { LRUCache } from 'lru-cache'
+import { lruOptions } from '../../lib/cache/lru-options.js'
 import type { Events } from '../../lib/database/events.js'
 import { createPoller } from '../../lib/database/poller.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
@@ -13,6 +15,7 @@ const gatherMs = 10 // ms over which events become one batch; also between batch
 const idlePauseMs = 1000 // ms between reads without a notification
 const keptMs = 60_000
 const maxRows = 500 // of one read
+const maxProcesses = 1000 // whose last batch is remembered; the batches of a process that ended are removed after some minutes
 
 export interface PostgresBusParts {
   readonly db: Kysely<SystemTables>
@@ -32,7 +35,7 @@ export function createPostgresBus ({ db, events, instance, listener, log }: Post
   const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: too many wait for the database'))
   const ending = new AbortController()
   /** By process: the last batch that was read. */
-  const read = new Map<string, number>()
+  const read = new LRUCache<string, number>(lruOptions(maxProcesses))
   let written = 0
   let timer: NodeJS.Timeout | undefined
   let writing: Promise<void> | null = null

@@ -3,6 +3,8 @@ import { createHash } from 'node:crypto'
 import type { FastifyBaseLogger } from 'fastify'
 import type { Redis } from 'ioredis'
 import { type Kysely, sql } from 'kysely'
+import { LRUCache } from 'lru-cache'
+import { lruOptions } from '../../lib/cache/lru-options.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isRecord } from '../../lib/json/plain-value.js'
@@ -29,7 +31,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
   const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: too many wait for Redis'))
   const fallback = makeFallback(deliverOnce)
   /** By process and tenant: the last event that was received. */
-  const last = new Map<string, number>()
+  const last = new LRUCache<string, number>(lruOptions(maxRemembered))
   let sent = 0
   let subscriber: Redis | null = null
   let channel = ''
@@ -43,10 +45,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
       const [from, number] = mark
       const key = `${from} ${tenant}`
       if (number <= (last.get(key) ?? 0)) return
-      last.delete(key)
       last.set(key, number)
-      const [oldest] = last.keys()
-      if (last.size > maxRemembered && oldest !== undefined) last.delete(oldest)
     }
     listener(tenant, event)
   }

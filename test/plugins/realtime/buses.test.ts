@@ -1,5 +1,6 @@
 /** The contract of a bus, tested on PostgreSQL, on Redis, and on a Redis that does not respond. */
 import type { FastifyInstance } from 'fastify'
+import { sql, ValueNode } from 'kysely'
 import type { Test } from 'tap'
 import { test } from 'tap'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
@@ -99,6 +100,39 @@ async function conforms (t: Test, app: FastifyInstance, make: Make): Promise<voi
 test('the bus works over PostgreSQL', async (t) => {
   const { app } = await open(t, {}, { engine: await postgresSection(t) })
   await conforms(t, app, (app) => made(t, app, null))
+})
+
+test('the bus over PostgreSQL forgets processes that ended long ago', async (t) => {
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  let asked = 0
+  const db = app.db.withPlugin({
+    transformQuery ({ node }) {
+      if (node.kind === 'RawNode' && String(node.sqlFragments).includes('unnest')) {
+        for (const one of node.parameters) if (ValueNode.is(one) && Array.isArray(one.value)) asked = one.value.length
+      }
+      return node
+    },
+    transformResult: async ({ result }) => result
+  })
+  const heard: string[] = []
+  const bus = createPostgresBus({
+    db,
+    events: app.events,
+    instance: crypto.randomUUID(),
+    log: app.log,
+    listener: (_tenant, { room }) => heard.push(room)
+  })
+  t.teardown(() => bus.close())
+  await bus.open()
+  await bus.hear()
+  await sql`insert into tenantry.realtime_messages (tenant_id, instance_id, number, messages)
+    select 'acme', gen_random_uuid(), 1, ${JSON.stringify([{ kind: 'presence', room: 'a' }])} from generate_series(1, 1100)`.execute(app.db)
+  await until('all have arrived', () => heard.length === 1100)
+  await sql`delete from tenantry.realtime_messages`.execute(app.db)
+  asked = 0
+  await until('the next read', () => asked > 0)
+  t.equal(asked, 1000)
+  t.equal(heard.length, 1100)
 })
 
 test('the bus works over Redis', async (t) => {
