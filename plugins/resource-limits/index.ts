@@ -36,10 +36,8 @@ export default definePlugin<ResourceLimitsOptions>({
   routeDependencies: ['auth'],
   options: { maxCounters: whole(1, 2 ** 31 - 1), now: callback },
   setup (app, { maxCounters = defaultMaxCounters, now = Date.now }) {
-    const { engine, log, tenancy } = app
-    const service = createResourceLimits({ engine, maxTenants: tenancy.maxRemembered, maxCounters, log, now })
+    const service = createResourceLimits(app, maxCounters, now)
     app.decorate('resourceLimits', service)
-    app.addHook('onClose', () => service.close())
     sweepHourly(app, 'usage of past periods', () => sweepUsage(app.db, new Date(now())))
     return (group) => resourceLimitRoutes(group, service)
   }

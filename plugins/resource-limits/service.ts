@@ -1,8 +1,7 @@
 /** `app.resourceLimits`: the limits of a tenant's users, and their usage. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import { createAsyncCache, whenKnown } from '../../lib/cache/async-cache.js'
 import { type Actor, noActor, writeAudit } from '../../lib/database/audit.js'
-import type { Engine } from '../../lib/database/engine.js'
 import { databaseBusy } from '../../lib/database/failures.js'
 import type { IdempotencyClaim } from '../../lib/database/idempotency-claim.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
@@ -11,6 +10,7 @@ import type { Claims } from '../../lib/expressions/types.js'
 import { type Precondition, requireMatch, tagOf } from '../../lib/http/caching.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { percentageOf, unlimited } from '../../lib/plans/plans.js'
+import { listen } from '../../lib/plugin/lifecycle.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { isPlatformAdmin } from '../auth/access.js'
 import { createRuleSet, isFor, type LimitedUser, limitOf, refuseContradictions, type Rule, type RuleSet } from './rules.js'
@@ -80,17 +80,6 @@ export interface ResourceLimits {
   replace(tenant: string, rules: readonly Rule[], actor?: Actor, match?: Precondition): Promise<readonly Rule[]>
 }
 
-export interface ResourceLimitsParts {
-  readonly engine: Engine
-  /** The maximum number of tenants with cached rules. */
-  readonly maxTenants: number
-  /** The maximum number of usage counters of a tenant: one for each user, resource and metric. */
-  readonly maxCounters: number
-  readonly log: FastifyBaseLogger
-  /** The clock, in milliseconds since 1970. */
-  readonly now: () => number
-}
-
 /** The user whose limits apply to a request. null for strangers and the platform's administrators, who are not users of the tenant. */
 export function limitedUser (
   { auth, tenant }: { readonly auth: Claims | null, readonly tenant: { readonly id: string } | null }
@@ -102,26 +91,29 @@ export function limitedUser (
 
 const nothing: Taken = Object.freeze({ give: async () => {}, settle: async () => {} })
 
-/** The service. At its end the plugin waits for amounts that are being given back, and stops listening for changes. */
-export function createResourceLimits (
-  { engine, maxTenants, maxCounters, log, now }: ResourceLimitsParts
-): ResourceLimits & { close(): Promise<void> } {
-  const { events } = engine
+/**
+ * The service. The app closes after all amounts have been given back.
+ *
+ * @param maxCounters the highest number of usage counters of a tenant: one for each user, resource and metric
+ * @param now the clock, in milliseconds since 1970
+ */
+export function createResourceLimits (app: FastifyInstance, maxCounters: number, now: () => number): ResourceLimits {
+  const { engine, events, log, tenancy } = app
   const store = createLimitStore(engine, maxCounters)
   const giving = new Set<Promise<void>>()
   const known = createAsyncCache<{ readonly rules: RuleSet, readonly weight: number }, Owner>({
-    max: maxTenants,
+    max: tenancy.maxRemembered,
     weight: { max: maxWeight, of: ({ weight }) => weight },
     async load (tenant) {
       const rules = await store.rules(tenant)
       return { rules: createRuleSet(rules), weight: 500 + JSON.stringify(rules).length * bytesPerCharacter }
     }
   })
-  const ends = [
-    // The deletion of a tenant is a change too.
-    events.on('limits', (tenant) => known.invalidate(tenant)),
-    events.onGap(() => known.clear())
-  ]
+  // The deletion of a tenant is a change too.
+  listen(app, events, { limits: known.invalidate, gap: known.clear })
+  app.addHook('onClose', async () => {
+    await Promise.all(giving)
+  })
 
   async function rulesOf (tenant: Owner): Promise<RuleSet> {
     return (await known.get(tenant)).rules
@@ -255,11 +247,6 @@ export function createResourceLimits (
         await writeAudit(transaction, { tenant, action: 'limits.save', actor, details: { rules: rules.length }, at })
       })
       return rules
-    },
-
-    async close () {
-      for (const end of ends) end()
-      await Promise.all(giving)
     }
   }
 }

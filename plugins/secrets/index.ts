@@ -2,14 +2,13 @@
  * Secrets of tenants: `app.secrets` and the endpoints under `/tenant/secrets`. On PostgreSQL it rejects without a master key.
  * It also rejects if the keys decrypt none of the stored secrets.
  */
-import { definePlugin, optional } from '../../lib/plugin/define.js'
+import { definePlugin } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, text } from '../../lib/plugin/options.js'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
 import { type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
-import { plansOf } from '../plans/plans-of.js'
 import type {} from '../tenancy/index.js'
 import { refuseOtherKeys } from './key-check.js'
 import { secretRoutes } from './routes.js'
@@ -37,20 +36,8 @@ export default definePlugin<SecretsOptions>({
     if (note !== undefined) app.log.warn({ masterKeyId: keys.current.id }, note)
     await refuseOtherKeys(app.db, keys, app.log)
 
-    const plans = plansOf(app)
-    const service = createSecrets({
-      db: app.db,
-      plans,
-      maxTenants: app.tenancy.maxRemembered,
-      dbFor: (tenant) => app.engine.kyselyFor(tenant),
-      events: app.events,
-      cipher: createSecretCipher(keys),
-      emitter: optional(app, 'webhooks'),
-      log: app.log,
-      now
-    })
+    const service = createSecrets(app, createSecretCipher(keys), now)
     app.decorate('secrets', service)
-    app.addHook('onClose', () => service.close())
     sweepHourly(app, 'expired secrets', () => sweepSecrets(app.db, new Date(now())))
     return (group) => secretRoutes(group, service)
   }

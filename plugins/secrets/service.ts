@@ -1,21 +1,22 @@
 /** `app.secrets`: the encrypted secrets of tenants, with versions and audit entries. */
-import type { FastifyBaseLogger } from 'fastify'
+import type { FastifyInstance } from 'fastify'
 import type { Kysely } from 'kysely'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import { createUseCounter } from '../../lib/concurrency/use-counter.js'
 import { type Actor, auditActions } from '../../lib/database/audit.js'
-import type { Events } from '../../lib/database/events.js'
-import type { Emitter } from '../../lib/database/outbox.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
 import { type Precondition, requireMatch, tagOf } from '../../lib/http/caching.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import type { Plan, Plans } from '../../lib/plans/plans.js'
+import type { Plan } from '../../lib/plans/plans.js'
+import { optional } from '../../lib/plugin/define.js'
+import { listen } from '../../lib/plugin/lifecycle.js'
 import type { SecretCipher } from '../../lib/secrets/cipher.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { createTenantAudit } from '../audit/service.js'
+import { plansOf } from '../plans/plans-of.js'
 import { refuseBeyond, refuseBytes, refuseEarlier, refuseRotation } from './limits.js'
 import { createSecretStore, type ListedRow, type SecretRow, type SecretStore } from './store.js'
 import { createTenantValues, type SecretValues } from './values.js'
@@ -96,26 +97,15 @@ export interface Secrets {
   audit(tenant: string, query: AuditQuery): Promise<{ data: AuditRow[], total: number }>
 }
 
-export interface SecretsDependencies {
-  readonly db: Kysely<SystemTables>
-  readonly plans: Plans
-  /** The maximum number of tenants with cached values. */
-  readonly maxTenants: number
-  /** For queries of a tenant's endpoints. */
-  readonly dbFor: (tenant: Owner) => Kysely<SystemTables>
-  readonly events: Events
-  readonly cipher: SecretCipher
-  /** Sends the events of rotations. Returns null without the plugin webhooks. Default: no events. */
-  readonly emitter?: () => Emitter | null
-  readonly log: FastifyBaseLogger
-  /** The clock, in milliseconds since 1970. Default: the system's. */
-  readonly now?: (() => number) | undefined
-}
-
-/** The service. At its end the plugin writes the remaining counts and stops listening for changes. */
-export function createSecrets (
-  { db, plans, maxTenants, dbFor, events, cipher, emitter = () => null, log, now = Date.now }: SecretsDependencies
-): Secrets & { close(): Promise<void> } {
+/**
+ * The service. The app closes after the remaining counts have been written.
+ *
+ * @param now the clock, in milliseconds since 1970
+ */
+export function createSecrets (app: FastifyInstance, cipher: SecretCipher, now: () => number): Secrets {
+  const { db, engine, events, log, tenancy } = app
+  const plans = plansOf(app)
+  const webhooks = optional(app, 'webhooks')
   const store = createSecretStore(db)
   const accesses = createUseCounter({
     keys: 'secrets',
@@ -124,14 +114,14 @@ export function createSecrets (
     write: (uses) => store.accessed(uses, new Date(now())),
     log
   })
-  const values = createTenantValues({ maxTenants, store, cipher, log, now, onExpired: auditExpired })
-  const readAudit = createTenantAudit({ dbFor, plans, now })
+  const values = createTenantValues({ maxTenants: tenancy.maxRemembered, store, cipher, log, now, onExpired: auditExpired })
+  const readAudit = createTenantAudit({ dbFor: engine.kyselyFor, plans, now })
   const audits = new Set<Promise<unknown>>()
-  const ends = [
-    // The deletion of a tenant is a change too.
-    events.on('secrets', values.forget),
-    events.onGap(values.clear)
-  ]
+  // The deletion of a tenant is a change too.
+  listen(app, events, { secrets: values.forget, gap: values.clear })
+  app.addHook('onClose', async () => {
+    await Promise.all([accesses.close(), ...audits])
+  })
 
   /** Audits expiry in the background: calls do not wait for it. */
   function auditExpired (tenant: Owner): void {
@@ -172,7 +162,7 @@ export function createSecrets (
   /** The store of the tenant, after uses until now are counted and expired secrets are marked. */
   async function settled (tenant: Owner): Promise<ReturnType<typeof createSecretStore>> {
     await accesses.flush()
-    const own = createSecretStore(dbFor(tenant))
+    const own = createSecretStore(engine.kyselyFor(tenant))
     await own.expire(tenant, new Date(now()))
     return own
   }
@@ -253,10 +243,10 @@ export function createSecrets (
         refuseBytes(bytes + value.length + maxMetadataBytes + others + (previousValidUntil === undefined ? 0 : before))
         await own.replace(tenant, key, { version, value, metadata: there.metadata, expiresAt, previousValidUntil }, at)
         await own.audit(tenant, key, 'rotate', actor, at)
-        await emitter()?.emit(transaction, { tenant, type: 'secret.rotated', subject: `secret:${key}`, data: { key }, at })
+        await webhooks()?.emit(transaction, { tenant, type: 'secret.rotated', subject: `secret:${key}`, data: { key }, at })
         return previousValidUntil ?? at
       })
-      emitter()?.wake()
+      webhooks()?.wake()
       return validUntil
     },
     async delete (tenant: Owner, key, actor, match) {
@@ -281,10 +271,6 @@ export function createSecrets (
         })),
         total
       }
-    },
-    async close () {
-      for (const end of ends) end()
-      await Promise.all([accesses.close(), ...audits])
     }
   }
 }
