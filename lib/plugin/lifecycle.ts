@@ -45,6 +45,25 @@ export function whenStopping (app: FastifyInstance, work: () => Promise<void>): 
 }
 
 /**
+ * Starts the work when all plugins of the app are ready, and ends it with the returned function when the app begins to stop. Work that has
+ * not started by then does not start. The app closes after the end.
+ */
+export function runWhenReady (app: FastifyInstance, start: () => (() => Promise<void>) | undefined): void {
+  let isStopping = false
+  let end: (() => Promise<void>) | undefined
+  app.addHook('onReady', async () => {
+    // Other plugins may become ready after this hook.
+    app.ready().then(() => {
+      if (!isStopping) end = start()
+    }, () => {})
+  })
+  whenStopping(app, async () => {
+    isStopping = true
+    await end?.()
+  })
+}
+
+/**
  * Runs the removal every hour until the app closes. A failure is logged, and the next hour tries again.
  *
  * @param rows the rows that are removed, for the log: `old audit entries`

@@ -2,7 +2,7 @@
 import { sql } from 'kysely'
 import { everyHour } from '../../lib/database/retention.js'
 import { definePlugin } from '../../lib/plugin/define.js'
-import { whenStopping } from '../../lib/plugin/lifecycle.js'
+import { runWhenReady } from '../../lib/plugin/lifecycle.js'
 import { whole } from '../../lib/plugin/options.js'
 import { maxWorkers } from '../../lib/schema/queue.js'
 import type {} from '../database/index.js'
@@ -53,17 +53,11 @@ export default definePlugin<QueueOptions>({
     let status = (): QueueStatus => ({ workers: 0, running: 0, working: true })
     app.decorate('queue', { names, status: () => status(), endpointsOf, define, send, sendWith, every })
 
-    let isStopping = false
-    let stop = async (_deadline: number) => {}
-    app.addHook('onReady', async () => {
-      service.seal()
-      if (service.tasks.size === 0 || workers === 0) return
-      // Handlers may need the plugins that become ready later.
-      app.ready().then(start, () => {})
-    })
-
-    function start (): void {
-      if (isStopping) return
+    app.addHook('onReady', async () => service.seal())
+    // Handlers may need the plugins that become ready later. When the app stops, no job begins while the last requests finish; running jobs
+    // can use all plugins until they end.
+    runWhenReady(app, () => {
+      if (service.tasks.size === 0 || workers === 0) return undefined
       const worker = createWorker({ store, tasks: service.tasks, workers, log })
       wake = worker.wake
       status = () => ({ workers, running: worker.running, working: worker.working })
@@ -74,16 +68,10 @@ export default definePlugin<QueueOptions>({
         () => store.sweep(),
         (err) => log.warn({ err }, 'old jobs could not be removed; the next sweep tries again')
       )
-      stop = async (deadline) => {
+      return async () => {
         for (const end of ends) end()
-        await Promise.all([stopPeriods(), stopSweeping(), worker.stop(deadline)])
+        await Promise.all([stopPeriods(), stopSweeping(), worker.stop(performance.now() + stopTimeoutMs)])
       }
-    }
-
-    // No job begins while the last requests finish. Running jobs can use all plugins until they end.
-    whenStopping(app, async () => {
-      isStopping = true
-      await stop(performance.now() + stopTimeoutMs)
     })
     app.addHook('onClose', () => notices.close())
     return queueRoutes

@@ -3,7 +3,7 @@ import type { Env } from '../../lib/configuration/index.js'
 import { compileOutboundWebhook, platformWebhookSources } from '../../lib/connectors/outbound-webhook.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
-import { listen, sweepHourly, whenStopping } from '../../lib/plugin/lifecycle.js'
+import { listen, runWhenReady, sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, flag, list, record, text, whole } from '../../lib/plugin/options.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { outboundOf, type Webhook } from '../../lib/schema/webhook.js'
@@ -87,8 +87,19 @@ export default definePlugin<WebhooksOptions>({
     faults.throwIfAny()
 
     const documents = optional(app, 'tenantDocuments')
-    const subscribers = createSubscriberDirectory({ platform, tenants: () => documents()?.webhooks ?? null, db, events })
-    const secrets = createSigningSecrets({ db, events, cipher, now })
+    const subscribers = createSubscriberDirectory({ platform, tenants: () => documents()?.webhooks ?? null, db })
+    const secrets = createSigningSecrets({ db, cipher, now })
+    listen(app, events, {
+      config: subscribers.forget,
+      tenant (tenant) {
+        subscribers.forget(tenant)
+        secrets.forget(tenant)
+      },
+      gap () {
+        subscribers.clear()
+        secrets.clear()
+      }
+    })
     const dispatcher = deliver
       ? createDispatcher({ db, subscribers, send: createSend({ app, subscribers, secrets, cipher, now, timeoutMs }), log, now })
       : null
@@ -108,23 +119,15 @@ export default definePlugin<WebhooksOptions>({
     app.decorate('webhooks', service)
 
     sweepHourly(app, 'old deliveries of webhooks', () => sweepDeliveries(db, new Date(now())))
-    if (dispatcher !== null) listen(app, events, { webhooks: dispatcher.wake, config: dispatcher.wake, gap: dispatcher.wake })
-    let isStopping = false
-    // Its sends may need parts that later plugins add before the app is ready.
-    app.addHook('onReady', async () => {
-      app.ready().then(() => {
-        if (!isStopping) dispatcher?.start()
-      }, () => {})
-    })
-    whenStopping(app, async () => {
-      isStopping = true
-      await dispatcher?.stop(performance.now() + stopTimeoutMs)
-    })
-    app.addHook('onClose', async () => {
-      await notices.close()
-      subscribers.close()
-      secrets.close()
-    })
+    if (dispatcher !== null) {
+      listen(app, events, { webhooks: dispatcher.wake, config: dispatcher.wake, gap: dispatcher.wake })
+      // Its sends may need parts that later plugins add before the app is ready.
+      runWhenReady(app, () => {
+        dispatcher.start()
+        return () => dispatcher.stop(performance.now() + stopTimeoutMs)
+      })
+    }
+    app.addHook('onClose', () => notices.close())
     return webhookRoutes
   }
 })

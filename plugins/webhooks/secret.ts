@@ -3,7 +3,6 @@ import { randomBytes } from 'node:crypto'
 import type { Kysely } from 'kysely'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import { noActor, writeAudit } from '../../lib/database/audit.js'
-import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { lockTenant } from '../../lib/database/tenant-lock.js'
 import { failure } from '../../lib/errors.js'
@@ -17,9 +16,8 @@ const maxAgeMs = 60_000
 export type SigningSecrets = ReturnType<typeof createSigningSecrets>
 
 export function createSigningSecrets (
-  { db, events, cipher, now }: {
+  { db, cipher, now }: {
     readonly db: Kysely<SystemTables>,
-    readonly events: Events,
     readonly cipher: SecretCipher,
     readonly now: () => number
   }
@@ -29,7 +27,6 @@ export function createSigningSecrets (
     maxAgeMs,
     load: async (tenant) => ({ secret: cipher.decrypt(webhookSecretPlace(tenant), await sealedOf(tenant)) })
   })
-  const ends = [events.on('tenant', (tenant) => cache.invalidate(tenant)), events.onGap(() => cache.clear())]
 
   async function sealedOf (tenant: Owner): Promise<Buffer> {
     return await find(db, tenant) ?? await db.transaction().execute(async (transaction) => {
@@ -52,9 +49,8 @@ export function createSigningSecrets (
       const { secret } = await cache.get(tenant)
       return secret
     },
-    close (): void {
-      for (const end of ends) end()
-    }
+    forget: cache.invalidate,
+    clear: cache.clear
   }
 }
 

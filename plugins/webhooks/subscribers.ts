@@ -2,7 +2,6 @@
 import type { Kysely } from 'kysely'
 import { createAsyncCache } from '../../lib/cache/async-cache.js'
 import type { CompiledOutboundWebhook } from '../../lib/connectors/outbound-webhook.js'
-import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { entityKinds } from '../../lib/webhooks/events.js'
@@ -25,17 +24,11 @@ export interface SubscriberDirectoryOptions {
   /** null: tenants have no webhooks. */
   readonly tenants: () => TenantWebhooks | null
   readonly db: Kysely<SystemTables>
-  readonly events: Events
 }
 
-export function createSubscriberDirectory ({ platform, tenants, db, events }: SubscriberDirectoryOptions) {
+export function createSubscriberDirectory ({ platform, tenants, db }: SubscriberDirectoryOptions) {
   const own: Subscribers = { ...subscribersOf({ version: 0, webhooks: platform }), version: null }
   const cache = createAsyncCache<Subscribers, Owner>({ max: maxTenants, load: (tenant) => read(tenant, db) })
-  const ends = [
-    events.on('config', (tenant) => cache.invalidate(tenant)),
-    events.on('tenant', (tenant) => cache.invalidate(tenant)),
-    events.onGap(() => cache.clear())
-  ]
 
   async function read (tenant: Owner, through: Kysely<SystemTables>): Promise<Subscribers> {
     const source = tenants()
@@ -53,10 +46,8 @@ export function createSubscriberDirectory ({ platform, tenants, db, events }: Su
     /** Within a transaction of the caller: listeners that are not cached are read with it, and not cached. */
     within: (transaction: Kysely<SystemTables>, tenant: Owner): Subscribers | Promise<Subscribers> =>
       hasNone(tenant) ? unasked : cache.peek(tenant) ?? read(tenant, transaction),
-    forget: (tenant: Owner) => cache.invalidate(tenant),
-    close (): void {
-      for (const end of ends) end()
-    }
+    forget: cache.invalidate,
+    clear: cache.clear
   }
 }
 

@@ -5,7 +5,7 @@ import { type ConnectorSet, platformConnectors } from '../../lib/connectors/inde
 import type { FileRules } from '../../lib/files/rules.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, type EndpointOptions, optional } from '../../lib/plugin/define.js'
-import { listen, sweepHourly, whenStopping } from '../../lib/plugin/lifecycle.js'
+import { listen, runWhenReady, sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { list, record, text } from '../../lib/plugin/options.js'
 import type { StepRunners } from '../../lib/workflows/service-steps.js'
 import type {} from '../database/index.js'
@@ -160,20 +160,8 @@ export default definePlugin<WorkflowsOptions>({
     })
     const schedules = createSchedules({ db, store, documents, tenants: app.tenants, workflows: config.workflows, start: runs.startAt, log })
     app.decorate('workflows', { ...runs, startDue: schedules.startDue })
-    let isStopping = false
-    let endWatch = async (): Promise<void> => {}
-    const watch = (): void => {
-      // A process without workers only serves requests.
-      if (!isStopping && queue.status().workers > 0) endWatch = schedules.watch()
-    }
-    // The queue starts its workers when the app is ready, which is after this hook.
-    app.addHook('onReady', async () => {
-      app.ready().then(watch, () => {})
-    })
-    whenStopping(app, async () => {
-      isStopping = true
-      await endWatch()
-    })
+    // The queue has started its workers. A process without workers only serves requests.
+    runWhenReady(app, () => queue.status().workers > 0 ? schedules.watch() : undefined)
 
     const check = (tenant: Owner) => {
       job.check(tenant).catch((err: unknown) =>

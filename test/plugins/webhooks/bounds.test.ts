@@ -16,7 +16,7 @@ const compiled = compileOutboundWebhook(webhook, '', { faults: new FaultList(), 
 function book (): SubscriberDirectory {
   const noSubscribers: Subscribers = { version: null, webhooks: [], kinds: new Set(), entities: false }
   const own: Subscribers = { version: 1, webhooks: [compiled], kinds: compiled.kinds, entities: true }
-  return { platform: noSubscribers, of: () => own, within: () => own, forget () {}, close () {} }
+  return { platform: noSubscribers, of: () => own, within: () => own, forget () {}, clear () {} }
 }
 
 test("a large number of a tenant's events does not delay others", async (t) => {
