@@ -1,5 +1,6 @@
 /** The one interface of the two database engines: PostgreSQL through `pg`, and embedded PostgreSQL (PGlite). */
 import type { Kysely } from 'kysely'
+import type { ResultMemory } from '../concurrency/result-memory.js'
 import type { TenantRef } from '../identity/tenant-ref.js'
 import type { Actor } from './audit.js'
 import type { Catalogue } from './catalogue.js'
@@ -107,6 +108,8 @@ export interface Engine {
    * notices arrive, or after one failed attempt: it keeps trying, and warns, until the engine is closed.
    */
   listen(): Promise<void>
+  /** The results that requests keep in memory. */
+  readonly resultMemory: ResultMemory
   /** The application's tables at the last refresh. */
   readonly catalogue: Catalogue
   /** Reads the catalogue again, and calls `onCatalogue` listeners. Calls during a read share the next read. */

@@ -1,6 +1,7 @@
 /** The engine above both kinds of connections. */
 import { Kysely } from 'kysely'
 import { together } from '../concurrency/batcher.js'
+import { createResultMemory } from '../concurrency/result-memory.js'
 import { isFailure } from '../errors.js'
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
 import type { Catalogue } from './catalogue.js'
@@ -177,6 +178,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     kyselyFor,
     events,
     listen: () => events.listen(),
+    resultMemory: createResultMemory(),
     get catalogue () {
       return reading.catalogue
     },

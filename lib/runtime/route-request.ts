@@ -176,18 +176,24 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
         placeOf: this.origin.placeOf
       })
     }
-    const text = await runRoute(this.route, this.services, cache, scope, {
-      integrations: this.services.integrations,
-      log,
-      placeOf: this.origin.placeOf,
-      form,
-      isWanted: isShared ? undefined : () => !this.reply.raw.destroyed,
-      created: this.route.location === null ? undefined : (record) => this.#locate(record),
-      once: this.#once,
-      guard: this.#guard
-    })
-    if (realtime !== null) this.#send(realtime, scope)
-    return text
+    const held = waits(this.route) ? engine.resultMemory.hold(tenantOrNone(scope.tenant)) : undefined
+    try {
+      const text = await runRoute(this.route, this.services, cache, scope, {
+        integrations: this.services.integrations,
+        log,
+        placeOf: this.origin.placeOf,
+        form,
+        isWanted: isShared ? undefined : () => !this.reply.raw.destroyed,
+        created: this.route.location === null ? undefined : (record) => this.#locate(record),
+        once: this.#once,
+        guard: this.#guard,
+        held
+      })
+      if (realtime !== null) this.#send(realtime, scope)
+      return text
+    } finally {
+      held?.release()
+    }
   }
 
   /** Sends 304 if the caller already has the current version. */
@@ -229,6 +235,11 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
 /** A read-only route: callers may cache its response and revalidate it with `If-None-Match`. */
 function isRead (route: CompiledRoute): boolean {
   return route.method === 'GET' && route.workflow === null && !writes(route)
+}
+
+/** Whether results of the route wait for a further query or call. */
+function waits ({ queries, integrations }: CompiledRoute): boolean {
+  return queries.length + integrations.length > 1
 }
 
 /** Whether its queries or the steps of its workflow write. */

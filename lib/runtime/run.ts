@@ -3,6 +3,7 @@ import type { FastifyBaseLogger } from 'fastify'
 import type { CacheStore } from '../cache/store.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import { createYielder } from '../concurrency/event-loop-yielder.js'
+import type { HeldResults } from '../concurrency/result-memory.js'
 import type { Engine, Isolation, Session } from '../database/engine.js'
 import { ColumnsError } from '../database/failures.js'
 import { failure, isFailure } from '../errors.js'
@@ -70,7 +71,7 @@ async function run (
   written?: () => void | Promise<void>
 ): Promise<string> {
   if (route.firestore === 'writes' && firestore !== null) return await runOnFirestore(route, { engine, firestore }, scope, caller, written)
-  const { once, guard, form = null } = caller
+  const { once, guard, form = null, held } = caller
   const options = { tenant: tenantOrNone(scope.tenant), isolation: guard?.isolation, isWanted: caller.isWanted }
   const copies = route.copies?.response ?? null
   // The size of the copied request values is known before the first query.
@@ -79,7 +80,7 @@ async function run (
   const writes = (copies !== null || once !== undefined || form !== null) && route.queries.some((query) => query.write)
   if ((writes || form !== null) && !calls) {
     const body = await engine.transaction(options, async (session) => {
-      const stores = storesOf(session, firestore)
+      const stores = storesOf(session, firestore, held)
       if (guard !== undefined) await guard.check(stores)
       await form?.complete(session)
       const result = await runQueries(route, scope, stores)
@@ -95,14 +96,14 @@ async function run (
   }
   const result = route.transaction || guard !== undefined || form !== null || (once !== undefined && writes)
     ? await engine.transaction(options, async (session) => {
-      const stores = storesOf(session, firestore)
+      const stores = storesOf(session, firestore, held)
       if (guard !== undefined) await guard.check(stores)
       await form?.complete(session)
       const result = await runQueries(route, scope, stores)
       if (once !== undefined && writes) await once.written(session)
       return result
     })
-    : await runQueries(route, scope, { sql: (bound) => engine.text(bound.statement, bound.values, options), documents: firestore })
+    : await runQueries(route, scope, { sql: (bound) => engine.text(bound.statement, bound.values, options), documents: firestore, held })
   // The written rows name the files, even if a later call fails.
   if (writes) form?.keep()
   if (written !== undefined) await written()
@@ -124,18 +125,18 @@ async function runOnFirestore (
   caller: Caller,
   written?: () => void | Promise<void>
 ): Promise<string> {
-  const { once, guard, form = null } = caller
+  const { once, guard, form = null, held } = caller
   const options = { tenant: tenantOrNone(scope.tenant), isWanted: caller.isWanted }
   const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
   route.copies?.response?.(scope, 0)
   if (form !== null) await engine.transaction(options, form.complete)
   const result = route.queries.length > 1 || guard !== undefined
     ? await firestore.transaction(async (documents) => {
-      const stores = { sql, documents }
+      const stores = { sql, documents, held }
       if (guard !== undefined) await guard.check(stores)
       return runQueries(route, scope, stores)
     })
-    : await runQueries(route, scope, { sql, documents: firestore })
+    : await runQueries(route, scope, { sql, documents: firestore, held })
   form?.keep()
   if (written !== undefined) await written()
   const last = route.integrations.length > 0 ? await runIntegrations(route, scope, caller) : null
@@ -148,8 +149,8 @@ async function runOnFirestore (
   return body
 }
 
-function storesOf (session: Session, documents: DocumentSession | null): Stores {
-  return { sql: (bound) => session.text(bound.statement, bound.values), documents }
+function storesOf (session: Session, documents: DocumentSession | null, held: HeldResults | undefined): Stores {
+  return { sql: (bound) => session.text(bound.statement, bound.values), documents, held }
 }
 
 function reportCreated ({ text, resultKind }: Result, { created }: Caller): void {
@@ -161,6 +162,8 @@ export interface Stores {
   readonly sql: (bound: BoundQuery) => Promise<string | null>
   /** null if Firestore is not configured; no route uses it then. */
   readonly documents: DocumentSession | null
+  /** Set if results wait for a further query or call. */
+  readonly held?: HeldResults | undefined
 }
 
 interface LastCall {
@@ -237,8 +240,16 @@ async function resultOf (
 ): Promise<Result> {
   route.copies?.queries[index]?.(scope, length)
   const result = query.store === 'sql' ? await rowsOf(query, scope, stores) : await documentsOf(query, scope, stores)
+  if (stores.held !== undefined) count(result.text, query, route, stores.held)
   if (route.readsResults) scope.results[query.key] = parseResult(result.text)
   return result
+}
+
+/** A write has its effect, and its result is not larger than its input. So only a read is refused. */
+function count ({ length }: string, { write }: RouteQuery, { readsResults }: CompiledRoute, held: HeldResults): void {
+  held.text(length)
+  if (readsResults) held.value(length)
+  if (!write) held.requireRoom()
 }
 
 async function rowsOf (query: CompiledQuery, scope: Scope, { sql }: Stores): Promise<Result> {
@@ -300,6 +311,8 @@ interface Caller {
   readonly guard?: Guard | undefined
   /** The files of a form. They become readable in the transaction of the route's writes. */
   readonly form?: ReceivedForm | null | undefined
+  /** Set if results wait for a further query or call. */
+  readonly held?: HeldResults | undefined
   /** Receives the one record that the route created, as JSON text, before the response is sent. */
   readonly created?: ((record: string) => void) | undefined
 }
@@ -311,7 +324,7 @@ interface Caller {
 async function runIntegrations (
   route: CompiledRoute,
   scope: Scope,
-  { integrations, log, placeOf }: Caller
+  { integrations, log, placeOf, held }: Caller
 ): Promise<LastCall | null> {
   let last: LastCall | null = null
   for (const { key, condition, call, copies } of route.integrations) {
@@ -328,7 +341,8 @@ async function runIntegrations (
     const runner = integrations()
     if (runner === null) throw new Error('the plugin integrations is not registered')
     copies?.(scope, Infinity)
-    const result = await runner.run(call, scope, { tenant: tenantOrPlatform(scope.tenant), log })
+    held?.requireRoom()
+    const result = await runner.run(call, scope, { tenant: tenantOrPlatform(scope.tenant), held, log })
     scope.results[key] = result
     last = { key, result }
   }

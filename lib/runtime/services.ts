@@ -5,6 +5,7 @@ import type { RouteMessage } from '../compiler/realtime.js'
 import type { CompiledRoute } from '../compiler/route.js'
 import type { CompiledWebhook } from '../compiler/webhook.js'
 import type { CompiledRouteWorkflow } from '../compiler/workflow.js'
+import type { HeldResults } from '../concurrency/result-memory.js'
 import type { CompiledCall } from '../connectors/types.js'
 import type { Engine } from '../database/engine.js'
 import type { PlaceOf } from '../expressions/condition.js'
@@ -80,7 +81,11 @@ export interface DeclaredForm {
 }
 
 export interface Calls {
-  run (call: CompiledCall, scope: Scope, options: { readonly tenant: Owner, readonly log: RouteCall['log'] }): Promise<unknown>
+  run (
+    call: CompiledCall,
+    scope: Scope,
+    options: { readonly tenant: Owner, readonly held: HeldResults | undefined, readonly log: RouteCall['log'] }
+  ): Promise<unknown>
 }
 
 export interface Rooms {

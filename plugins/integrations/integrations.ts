@@ -1,5 +1,6 @@
 /** `app.integrations`: runs declared calls to other services. */
 import type { FastifyBaseLogger } from 'fastify'
+import type { HeldResults } from '../../lib/concurrency/result-memory.js'
 import type { CompiledCall, ConnectorSet } from '../../lib/connectors/types.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
@@ -27,6 +28,8 @@ export interface CallOptions {
   /** The time limit in milliseconds: all tries, waits between them, renewing tokens. Default: 10,000. */
   readonly timeoutMs?: number | undefined
   readonly signal?: AbortSignal | undefined
+  /** Counts the result. */
+  readonly held?: HeldResults | undefined
   readonly log: FastifyBaseLogger
 }
 

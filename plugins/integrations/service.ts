@@ -49,7 +49,7 @@ export interface RunnerParts {
 }
 
 export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrations['run'] {
-  return async (call, scope, { tenant, idempotencyKey, retries = true, timeoutMs = defaultTimeoutMs, signal, log }) => {
+  return async (call, scope, { tenant, idempotencyKey, retries = true, timeoutMs = defaultTimeoutMs, signal, held, log }) => {
     signal?.throwIfAborted()
     const { trusted, method, url, headers: prepared, body } = call.prepare(scope)
     // Headers of the document take precedence.
@@ -115,6 +115,7 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
     }
 
     async function resultOf (response: OutboundResponse): Promise<unknown> {
+      held?.value(response.body.length)
       if (response.body.length <= largeResponse) return call.result(response)
       const yielder = createYielder(tenant)
       if (yielder.shouldYield()) await yielder.yield()

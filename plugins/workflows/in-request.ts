@@ -42,19 +42,26 @@ export async function runInRequest (
   { request, reply, placeOf }: { readonly request: RouteCall, readonly reply: RouteReply, readonly placeOf?: PlaceOf },
   { engine, cache, integrations, workflows }: InRequestParts
 ): Promise<WorkflowResult & { readonly id: string }> {
-  const journal = new SyncJournal(workflow, engine, tenantOrNone(scope.tenant))
-  const result = await runWorkflow(workflow, scope, {
-    journal,
-    cache,
-    integrations: integrations(),
-    steps: workflows?.steps ?? {},
-    caller: workflows?.callers.within(request, journal.runId),
-    signal: workflow.waits ? disconnectSignal(reply) : never,
-    log: request.log,
-    placeOf,
-    timeoutMs: maxSyncMs
-  })
-  return { ...result, id: journal.runId }
+  const tenant = tenantOrNone(scope.tenant)
+  const journal = new SyncJournal(workflow, engine, tenant)
+  const held = engine.resultMemory.hold(tenant)
+  try {
+    const result = await runWorkflow(workflow, scope, {
+      journal,
+      cache,
+      integrations: integrations(),
+      steps: workflows?.steps ?? {},
+      held,
+      caller: workflows?.callers.within(request, journal.runId),
+      signal: workflow.waits ? disconnectSignal(reply) : never,
+      log: request.log,
+      placeOf,
+      timeoutMs: maxSyncMs
+    })
+    return { ...result, id: journal.runId }
+  } finally {
+    held.release()
+  }
 }
 
 const maxSyncMs = 300_000 // for a run within a request, after which no further step begins

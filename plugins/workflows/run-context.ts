@@ -2,6 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import type { FastifyBaseLogger } from 'fastify'
 import type { CacheStore } from '../../lib/cache/store.js'
+import type { HeldResults } from '../../lib/concurrency/result-memory.js'
 import { failure, type TenantryError } from '../../lib/errors.js'
 import type { PlaceOf } from '../../lib/expressions/condition.js'
 import type { StepRunners } from '../../lib/workflows/service-steps.js'
@@ -16,6 +17,8 @@ export interface RunContext {
   /** null without the plugin: then no workflow has such steps. */
   readonly integrations: Integrations | null
   readonly steps: StepRunners
+  /** Counts the results in memory. Default: they are not counted, since few runs are under way. */
+  readonly held?: HeldResults | undefined
   /** For the tools of steps. Default: a caller that may call no tool. */
   readonly caller?: RunCaller | undefined
   /** Aborts, with the error that ends the run, when no caller waits for the run any longer. */

@@ -93,6 +93,8 @@ class Run {
   /** Whether a step has ended for the first time. */
   #moved = false
   readonly #steps: Record<string, unknown> = {}
+  /** Characters of results, as texts, of the current step of the list, of the steps in it, and of the last result. */
+  #texts = 0
   /** Outcomes of steps within steps that may be retried. */
   readonly #ended = new Map<string, StepOutcome>()
   /** Characters of the results that other steps read. */
@@ -117,11 +119,20 @@ class Run {
       if (this.#moved && this.#turnEnds !== Infinity && this.#clock.now() > this.#turnEnds) throw new TurnOver('the run yields to others')
       if (this.#host.stepMs !== undefined) this.#ends = this.#after(this.#host.stepMs)
       const ended = await this.#step(step, Infinity, 'only')
-      if (ended.status === 'skipped') continue
-      result = ended.result ?? 'null'
-      form = ended.form ?? 'value'
+      if (ended.status !== 'skipped') {
+        result = ended.result ?? 'null'
+        form = ended.form ?? 'value'
+      }
+      this.#forget(result.length)
     }
     return { result, form }
+  }
+
+  /** The texts of a step and of the steps in it are no longer needed, except the result. */
+  #forget (kept: number): void {
+    this.#ended.clear()
+    this.#host.held?.drop(this.#texts - kept)
+    this.#texts = kept
   }
 
   #after (ms: number | undefined): number {
@@ -200,6 +211,7 @@ class Run {
   #try (step: CompiledStep, around: number, turn: Turn): Promise<StepOutcome> {
     this.#host.signal.throwIfAborted()
     if (this.#isOver()) throw overdue(step.id)
+    this.#host.held?.requireRoom()
     const ends = step.timeoutMs === null ? around : Math.min(around, this.#clock.now() + step.timeoutMs)
     step.copies?.(this.scope, this.kept)
     if (step.kind === 'switch') return this.#switch(step, ends, turn)
@@ -229,12 +241,18 @@ class Run {
     const results: string[] = []
     const errors: { readonly index: number, readonly error: unknown }[] = []
     let next = 0
+    let length = 0
+    const add = (result: string): string => {
+      length += result.length
+      if (length > maxResultBytes) throw failure('answerTooLarge')
+      return result
+    }
     const work = async () => {
       while (next < steps.length && errors.length === 0) {
         const index = next++
         const step = steps[index]!
         try {
-          results[index] = (await this.#step(step, ends, turn)).result ?? 'null'
+          results[index] = add((await this.#step(step, ends, turn)).result ?? 'null')
         } catch (error) {
           errors.push({ index, error })
         }
@@ -244,7 +262,6 @@ class Run {
     await Promise.all(Array.from({ length: Math.min(steps.length, maxParallel) }, work))
     const first = errors.find(({ error }) => error instanceof Interrupted) ?? errors.toSorted((left, right) => left.index - right.index)[0]
     if (first !== undefined) throw first.error
-    if (results.reduce((sum, { length }) => sum + length, 0) > maxResultBytes) throw failure('answerTooLarge')
     return {
       status: 'completed',
       result: `{${steps.map(({ id }, index) => `${JSON.stringify(id)}:${results[index] ?? 'null'}`).join(',')}}`,
@@ -266,14 +283,26 @@ class Run {
   /** Makes the result readable for later steps; throws the error of the step if that ends the workflow. */
   #taken (step: CompiledStep, outcome: StepOutcome, turn: Turn, error?: unknown): StepOutcome {
     if (outcome.status === 'failed' && !step.continues) throw error ?? errorOf(outcome.error)
+    const isRead = this.#workflow.readSteps.has(step.id)
+    this.#count(outcome.result?.length ?? 0, isRead)
+    // A write has had its effect, so that the next step is refused instead.
+    if (step.kind === 'database' && !step.query.write) this.#host.held?.requireRoom()
     if (turn !== 'only') this.#ended.set(step.id, outcome)
-    if (this.#workflow.readSteps.has(step.id)) {
-      this.kept += outcome.result?.length ?? 0
-      if (this.kept > maxResultBytes) throw failure('answerTooLarge')
+    if (isRead) {
       const result: unknown = outcome.result === null ? null : parseResult(outcome.result)
       this.#steps[step.id] = outcome.error === null ? { result } : { result, error: outcome.error }
     }
     return outcome
+  }
+
+  #count (length: number, isRead: boolean): void {
+    const { held } = this.#host
+    held?.text(length)
+    this.#texts += length
+    if (!isRead) return
+    this.kept += length
+    if (this.kept > maxResultBytes) throw failure('answerTooLarge')
+    held?.value(length)
   }
 }
 

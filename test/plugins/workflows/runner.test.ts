@@ -2,6 +2,7 @@
 import { setTimeout } from 'node:timers/promises'
 import Fastify from 'fastify'
 import { test } from 'tap'
+import { createResultMemory } from '../../../lib/concurrency/result-memory.js'
 import { failure, TenantryError } from '../../../lib/errors.js'
 import type { Scope } from '../../../lib/expressions/types.js'
 import { tenantIdOf } from '../../../lib/identity/tenant-ref.js'
@@ -71,7 +72,7 @@ async function running (
   does: Does,
   before: Readonly<Record<string, StepOutcome>> = {},
   signal = new AbortController().signal,
-  times: Pick<RunContext, 'stepMs' | 'turnMs'> = {},
+  times: Pick<RunContext, 'stepMs' | 'turnMs' | 'held'> = {},
   finishing: (step: string, outcome: StepOutcome) => void = () => {}
 ): Promise<Ran & { readonly result: unknown }> {
   const ran: Ran = { journaled: [], waits: [], calls: [] }
@@ -296,6 +297,33 @@ test('the time of a step, with its nested steps and attempts, is bounded, and th
 test('a result that is too large, or that JSON cannot represent, fails', async (t) => {
   await t.rejects(running([llm('large')], { large: () => 'x'.repeat(16_777_216) }), failure('answerTooLarge'))
   t.equal((await running([llm('nothing')], { nothing: () => undefined })).result, null)
+})
+
+test('a group whose results are too large begins no further step', async (t) => {
+  const inner = Array.from({ length: 50 }, (_, index) => llm(`l${index}`))
+  let calls = 0
+  const large = () => {
+    calls++
+    return 'x'.repeat(10_000_000)
+  }
+  const does = Object.fromEntries(inner.map(({ id }) => [id, large]))
+  await t.rejects(running([{ id: 'all', parallel: inner }], does), failure('answerTooLarge'))
+  t.ok(calls < 20, `${calls} of 50 steps ran`)
+})
+
+test('the results of a retried group no longer count after it', async (t) => {
+  const memory = createResultMemory()
+  const held = memory.hold(tenantIdOf('acme'))
+  const kept: number[] = []
+  const group = (number: number): Step => ({ id: `g${number}`, parallel: [llm(`l${number}`)], retry: { attempts: 2 } })
+  const large = () => {
+    kept.push(memory.bytes)
+    return 'x'.repeat(1_000_000)
+  }
+  await running([1, 2, 3, 4, 5].map(group), { l1: large, l2: large, l3: large, l4: large, l5: large }, {}, undefined, { held })
+  t.ok(kept.every((bytes) => bytes < 1_100_000), `at most the last result: ${kept.join(', ')}`)
+  held.release()
+  t.equal(memory.bytes, 0)
 })
 
 test('on a bare Fastify a runner passed to the plugin runs its steps', async (t) => {

@@ -1,0 +1,72 @@
+/**
+ * Limits the results that the requests of a tenant keep in memory. Requests keep them while they wait for a statement, for another service,
+ * or for the next attempt of a step.
+ */
+import { failure, retryIn } from '../errors.js'
+import type { TenantRef } from '../identity/tenant-ref.js'
+
+const maxOfTenant = 67_108_864 // bytes
+const maxInAll = 4 * maxOfTenant
+const parsed = 4 // bytes for each character of JSON: records take two to four, lists of empty objects eight
+const retryAfter = 1 // s
+
+/** The results of one request. */
+export interface HeldResults {
+  /** Counts a JSON text of this length. */
+  text(length: number): void
+  /** Counts the parsed value of such a text. */
+  value(length: number): void
+  /** The text is no longer in memory. */
+  drop(length: number): void
+  /**
+   * Throws `responsesBusy` if the requests of the tenant keep too much. The results of one request have a bound, so a tenant's only request
+   * with results always has room.
+   */
+  requireRoom(): void
+  /** The request has ended. */
+  release(): void
+}
+
+export interface ResultMemory {
+  /** The bytes of all requests. */
+  readonly bytes: number
+  hold(tenant: TenantRef): HeldResults
+}
+
+export function createResultMemory (): ResultMemory {
+  const byTenant = new Map<TenantRef, number>()
+  let total = 0
+
+  return {
+    get bytes () {
+      return total
+    },
+    hold (tenant) {
+      let own = 0
+      const add = (bytes: number): void => {
+        const ofTenant = (byTenant.get(tenant) ?? 0) + bytes
+        if (ofTenant > 0) byTenant.set(tenant, ofTenant)
+        else byTenant.delete(tenant)
+        own += bytes
+        total += bytes
+      }
+      return {
+        text: add,
+        value: (length) => add(length * parsed),
+        drop: (length) => add(-length),
+        requireRoom () {
+          const ofTenant = byTenant.get(tenant) ?? 0
+          if (ofTenant !== own && (ofTenant > maxOfTenant || total > maxInAll)) throw busy()
+        },
+        release: () => add(-own)
+      }
+    }
+  }
+}
+
+function busy (): Error {
+  return failure('responsesBusy', {
+    message: 'Other requests of this tenant keep too many large results in memory: try again when they have ended',
+    ...retryIn(retryAfter)
+  })
+}

@@ -1,0 +1,76 @@
+/** Results that requests of a hostile tenant keep in memory while they wait: one request every second could end a process. */
+import { test } from 'tap'
+import type { Step } from '../../lib/schema/workflow.js'
+import { gate } from '../helpers/gate.js'
+import { postgresDatabase } from '../helpers/postgres.js'
+import { remote } from '../helpers/remote.js'
+import { testServer } from '../helpers/server.js'
+import { signToken } from '../helpers/tokens.js'
+import { until } from '../helpers/until.js'
+import { caller, refused } from './caller.js'
+
+const size = 500_000 // empty lists in the record of a tenant: 2 MB as text
+
+test('results that wait for a slow service are bounded for a tenant, and others are served', async (t) => {
+  const { connectionString } = await postgresDatabase(t, {
+    sql: `create table texts (tenant_id text not null, id int not null, data jsonb, primary key (tenant_id, id));
+      insert into texts select t, 1, (select jsonb_agg(jsonb_build_array()) from generate_series(1, ${size})) from unnest(array['a', 'b']) t`
+  })
+  let service = gate()
+  const slow = await remote(t, async (_request, response) => {
+    await service.opened
+    response.writeHead(200, { 'content-type': 'application/json' }).end('{}')
+  })
+  const select = (id: string): Step => ({ id, type: 'database', operation: 'select', table: 'texts', filters: [{ column: 'id', value: 1 }] })
+  const query = (key: string) => ({ id: 1, alias: key, table: 'texts', operation: 'select' }) as const
+  const app = await testServer(t, {
+    customIntegrations: [{ name: 'slow', baseUrl: slow.origin, actions: { get: { method: 'GET', path: '/' } } }],
+    routes: [
+      {
+        path: '/run',
+        method: 'post',
+        requireAuth: true,
+        workflow: {
+          steps: [
+            ...['one', 'two', 'three'].map(select),
+            {
+              id: 'call',
+              type: 'integration',
+              integration: 'slow',
+              action: 'get',
+              condition: 'steps.one.result != null && steps.two.result != null && steps.three.result != null'
+            }
+          ]
+        }
+      },
+      {
+        path: '/combined',
+        method: 'get',
+        requireAuth: true,
+        queries: [query('one'), query('two'), query('three')],
+        integrations: [{ type: 'slow', action: 'get', condition: 'size(results.one.data) + size(results.two.data) + size(results.three.data) > 0' }],
+        response: { count: '{{results.one.id}}' }
+      }
+    ]
+  }, { engine: { provider: 'postgres', postgres: { connectionString } }, tenants: ['a', 'b'] })
+  const [ofA, ofB] = ['a', 'b'].map((tenant) => caller(t, app, { token: signToken({ tenant_id: tenant }) }))
+  if (ofA === undefined || ofB === undefined) throw new Error('two callers')
+  const memory = app.engine.resultMemory
+
+  for (const target of ['POST /run', 'GET /combined']) {
+    service = gate()
+    const before = slow.requests.length
+    const waiting = [ofA(target), ofA(target)]
+    await until('both requests wait for the service', () => slow.requests.length === before + 2)
+    t.ok(memory.bytes > 50_000_000, `${memory.bytes} bytes`)
+    const refusal = await ofA(target)
+    refused(t, refusal, 429, 'RESPONSES_BUSY', target)
+    t.match(refusal.headers, { 'retry-after': '1' })
+    waiting.push(ofB(target))
+    await until('the request of another tenant waits for the service', () => slow.requests.length === before + 3)
+    service.open()
+    for (const { status, text } of await Promise.all(waiting)) t.equal(status, 200, text.slice(0, 200))
+    t.equal(memory.bytes, 0, 'nothing is kept')
+    t.equal((await ofA(target)).status, 200, 'the tenant is served again')
+  }
+})
