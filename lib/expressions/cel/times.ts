@@ -8,6 +8,8 @@ import { type Functions, type Implementation, NotComputable, refuse, text } from
 const earliest = -62_135_596_800_000 // year 1
 const latest = 253_402_300_799_999 // year 9999
 const millisecondsPerDay = 86_400_000
+const longestTimestamp = 35 // characters: with nanoseconds and an offset
+const withoutZone = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:\.\d+)?$/
 const longestZone = 64 // characters
 const mostFormats = 32
 
@@ -77,8 +79,10 @@ function toTimestamp (value: unknown): Date {
   return new Date(time)
 }
 
+/** A text without a zone, such as that of a column `timestamp`, is in UTC. */
 function timeOf (written: string): number {
-  return written.length < 20 || written.length > 30 ? NaN : Date.parse(written)
+  if (written.length < 19 || written.length > longestTimestamp) return NaN
+  return Date.parse(withoutZone.test(written) ? `${written}Z` : written)
 }
 
 function date (value: unknown): Date {

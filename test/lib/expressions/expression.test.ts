@@ -200,6 +200,22 @@ t.test('faults contain the position and a correction', async (t) => {
   t.strictSame(faults('item.length * item.width > body["items"]["length"]'), [], 'a record may have a field with this name')
 })
 
+t.test('timestamp() reads the times of columns, in every zone of the server', async (t) => {
+  const zone = process.env['TZ']
+  t.teardown(() => {
+    if (zone === undefined) delete process.env['TZ']
+    else process.env['TZ'] = zone
+  })
+  process.env['TZ'] = 'America/New_York'
+  const read = (at: string) => evaluate('timestamp(item.at)', { item: { at } })
+  t.equal(read('2026-01-02T03:04:05.123456+00:00'), '2026-01-02T03:04:05.123Z', 'a timestamptz')
+  t.equal(read('2026-01-02T03:04:05.123456789+01:00'), '2026-01-02T02:04:05.123Z')
+  t.equal(read('2026-01-02T03:04:05.123456'), '2026-01-02T03:04:05.123Z', 'a timestamp')
+  t.equal(read('2026-01-02T03:04:05'), '2026-01-02T03:04:05.000Z', 'a timestamp of a whole second')
+  t.throws(() => read('2026-01-02'))
+  t.throws(() => read(`2026-01-02T03:04:05.${'1'.repeat(20)}Z`))
+})
+
 t.test('computed indexes and methods of values work', async (t) => {
   const item = { list: ['a', 'b'], i: 1, name: 'Ann Lee', at: '2026-01-02T03:04:05Z' }
   t.equal(evaluate('item.list[item.i]', { item }), 'b')
