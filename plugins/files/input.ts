@@ -2,7 +2,8 @@
 import { jsonExcess } from '../../lib/json/bounds.js'
 import { NumberTooLongError, parseSent } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { isStorableJson } from '../../lib/json/storable.js'
+import { isStorableJson, unstorableText } from '../../lib/json/storable.js'
+import { stringifyJson } from '../../lib/json/stringify.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import type { Buckets } from './buckets.js'
 import type { FileProperties } from './uploads.js'
@@ -70,8 +71,10 @@ function metadataOf (text: string): Readonly<Record<string, unknown>> {
   if (text.length > maxMetadataLength) {
     throw invalidInput('/body/metadata', `must have at most ${maxMetadataLength} characters as JSON`, 'maxLength')
   }
-  const value = jsonExcess(text) === null && isStorableJson(text) ? parsed(text) : undefined
+  const value = jsonExcess(text) === null ? parsed(text) : undefined
   if (!isRecord(value) || Array.isArray(value)) throw invalidInput('/body/metadata', 'must be a JSON object', 'type')
+  // The sent text may have escapes of any characters.
+  if (!isStorableJson(stringifyJson(value))) throw invalidInput('/body/metadata', unstorableText, 'pattern')
   return value
 }
 

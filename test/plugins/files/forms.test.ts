@@ -63,6 +63,17 @@ test('metadata with a number that no double holds is stored, answered and listed
   refused(t, await ada.upload([file('a'), { name: 'metadata', value: '{"a":1e400}' }]), 400, 'VALIDATION_FAILED', 'beyond a double')
 })
 
+test('metadata with escaped characters is stored, and one with half of a surrogate pair is refused in any case', async (t) => {
+  const { as } = await open(t)
+  const ada = as('acme')
+  const { status, body } = await ada.upload([file('a'), { name: 'metadata', value: '{"mood":"\\ud83d\\ude00"}' }])
+  t.same([status, body['metadata']], [201, { mood: '😀' }])
+  for (const half of ['\\ud83d', '\\uD83D', '\\uDE00']) {
+    const refusal = await ada.upload([file('a'), { name: 'metadata', value: `{"mood":"${half}"}` }])
+    t.same([refusal.status, refusal.body.details?.[0]?.path], [400, '/body/metadata'], half)
+  }
+})
+
 test('a form must contain one file and its fields', async (t) => {
   const opened = await open(t, { files: { buckets: { photos: { types: ['image/*'] } } } })
   const ada = opened.as('acme')
@@ -96,6 +107,7 @@ test('a form must contain one file and its fields', async (t) => {
       'null',
       '{',
       '{"a":"\\u0000"}',
+      '{"a":"\\uD800"}',
       `{"a":"${'x'.repeat(8192)}"}`,
       `{"a":"${'x'.repeat(40_000)}"}`,
       '{"a":'.repeat(100) + '1' + '}'.repeat(100)
