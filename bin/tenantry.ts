@@ -3,8 +3,14 @@
 import { nodeFault } from './node-version.js'
 
 const fault = nodeFault(process.version)
-if (fault === null) await import('./main.js')
-else {
+if (fault === null) {
+  // As Node.js 21 has it. Without it, pg tries a `Response` to detect another platform, which loads Node's fetch and takes 5 MB.
+  if (!('navigator' in globalThis)) {
+    const userAgent = process.version.replace(/^v(\d+).*/, 'Node.js/$1')
+    Object.defineProperty(globalThis, 'navigator', { value: { userAgent }, configurable: true })
+  }
+  await import('./main.js')
+} else {
   process.stderr.write(`${fault}\n`)
   process.exitCode = 1
 }

@@ -8,14 +8,14 @@ import { spawnSync } from 'node:child_process'
 import { existsSync } from 'node:fs'
 import { chmod, copyFile, mkdir, readdir, readFile, rm, stat, writeFile } from 'node:fs/promises'
 import { createRequire } from 'node:module'
-import { dirname, relative } from 'node:path'
+import { basename, dirname, relative } from 'node:path'
 import { fileURLToPath } from 'node:url'
-import { build, type Plugin } from 'esbuild'
+import { build, type BuildOptions, type Plugin } from 'esbuild'
 import { prepareData } from '../lib/database/embedded-prepared.js'
 import manifest from '../package.json' with { type: 'json' }
 
-/** Packages of hundreds of modules each; the bundle takes only what it uses. Their types remain dependencies. */
-const bundled = ['kysely', 'typebox']
+/** Packages of many modules each, of which the bundle takes only the used parts. They remain dependencies, for their types. */
+const bundled = ['kysely', 'typebox', 'jsonc-parser', '@marcbachmann/cel-js']
 
 /** Plugins that most documents do not use. */
 const seldom = ['agent', 'cors', 'embeddings', 'mcp', 'mcp-client', 'models', 'rbac'].map((name) => `dist/plugins/${name}/index.js`)
@@ -42,9 +42,11 @@ const options = {
   splitting: true,
   format: 'esm',
   platform: 'node',
+  // jsonc-parser has its ES modules there.
+  mainFields: ['module', 'main'],
   target: 'node20.19',
   logLevel: 'warning'
-} as const
+} satisfies BuildOptions
 
 interface Entry {
   readonly source: string
@@ -114,9 +116,9 @@ async function bundle (): Promise<void> {
   }
   for (const name of bundled) {
     const location = new URL(`node_modules/${name}/`, root)
-    const license = (await readdir(location)).find((file) => /^license$/i.test(file))
+    const license = (await readdir(location)).find((file) => /^license(?:\.md)?$/i.test(file))
     if (license === undefined) throw new Error(`${name} has no license to publish`)
-    await copyFile(new URL(license, location), new URL(`dist/chunks/LICENSE-${name}`, root))
+    await copyFile(new URL(license, location), new URL(`dist/chunks/LICENSE-${basename(name)}`, root))
   }
   // npm does so at installation; a working copy runs the file from here.
   for (const program of programs) await chmod(new URL(program, root), 0o755)

@@ -49,7 +49,7 @@ function checkFiles (paths: readonly string[]): void {
   for (
     const path of paths.filter(path =>
       !single.includes(path) &&
-      !/^docs\/.+\.md$|^deploy\/(?:Dockerfile|\w+\.(?:json|sh|yaml))$|^examples\/(?:README\.md|\w+\/\w+\.(?:json|ts))$|^dist\/chunks\/(?:[\w-]+\.js|LICENSE-\w+)$/
+      !/^docs\/.+\.md$|^deploy\/(?:Dockerfile|\w+\.(?:json|sh|yaml))$|^examples\/(?:README\.md|\w+\/\w+\.(?:json|ts))$|^dist\/chunks\/(?:[\w-]+\.js|LICENSE-[\w-]+)$/
         .test(path)
     )
   ) {

@@ -30,6 +30,10 @@ const slow = `
   create view waiting as select id, pg_sleep(0.3)::text as slept from single;
   create view stuck as select id, pg_sleep(60)::text as slept from single`
 
+/** Prints at the end whether Node's fetch, which takes memory, was loaded. */
+const reportFetch = '--import=data:text/javascript,' +
+  encodeURIComponent("process.on('exit', () => console.log('fetch', process.moduleLoadList.includes('NativeModule internal/deps/undici/undici')))")
+
 const lookMs = 20 // between polls: polling takes CPU from the awaited work
 
 /** Resolves when the database runs a statement on the view. */
@@ -61,7 +65,7 @@ async function serves (t: Test): Promise<void> {
     }),
     '.env': `JWT_SECRET="${testSecret}"\nDATABASE_URL=${connectionString}\nSECRETS_MASTER_KEY=${testMasterKey}\nAPI_NAME=notes\nPORT=0`
   })
-  const server = launch(t, folder, ['start'])
+  const server = launch(t, folder, ['start'], { NODE_OPTIONS: reportFetch })
   const address = (await server.line(/^listening on /)).slice('listening on '.length)
   t.match(address, /^http:\/\/127\.0\.0\.1:\d+$/)
   t.strictSame(await (await fetch(`${address}/settings`)).json(), { name: 'notes' })
@@ -73,7 +77,9 @@ async function serves (t: Test): Promise<void> {
   await reading('waiting', query)
   server.kill('SIGTERM')
   t.equal((await last).status, 200)
-  t.match(await server.ended, { code: 0, errors: [] })
+  const { code, errors, output } = await server.ended
+  t.match({ code, errors }, { code: 0, errors: [] })
+  t.equal(output.at(-1), 'fetch false', 'a server without calls does not load fetch')
 }
 
 async function stops (t: Test): Promise<void> {
