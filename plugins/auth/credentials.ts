@@ -6,10 +6,10 @@ import { type TenantId, tenantIdOf } from '../../lib/identity/tenant-ref.js'
 import { isOfPlatformKey, keyOf, keyTextOf, platformClaims, platformKeyId } from './callers.js'
 import { heldAt } from './claims.js'
 import { apiKeyUnknown, tokenInvalid } from './errors.js'
+import { bearerToken, type Verifier } from './identification.js'
 import type { OwnKeys } from './own-key.js'
 import { fromProvider, ownProvider } from './providers/claims.js'
 import { noRevocations, type Sources, tokenId } from './sources.js'
-import { bearerToken, type TokenStore } from './tokens.js'
 
 /** Plain JSON. */
 export type Credential =
@@ -41,7 +41,7 @@ export interface CredentialParts {
   readonly own: OwnKeys | undefined
   readonly providers: readonly string[]
   readonly apiKey: string | undefined
-  readonly inspect: TokenStore['inspect']
+  readonly inspect: Verifier['inspect']
   readonly sources: Sources
   /** The clock, in milliseconds since 1970. */
   readonly now: () => number

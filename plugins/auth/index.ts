@@ -1,31 +1,27 @@
 /** Identity: JSON Web Tokens, API keys, `request.auth`, and the access of routes. It guards only routes with `config: { access }`. */
-import type { FastifyReply, FastifyRequest, onRequestHookHandler, RouteOptions } from 'fastify'
+import type { RouteOptions } from 'fastify'
 import { hookWhenKnown, whenKnown } from '../../lib/cache/async-cache.js'
 import { checkAuthProviders, type CompleteAuthProvider } from '../../lib/document/rules/auth.js'
-import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
-import { addVary } from '../../lib/http/caching.js'
 import { guardRoutes } from '../../lib/http/guards.js'
-import { isRecord } from '../../lib/json/plain-value.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, type ClockOption, record, text } from '../../lib/plugin/options.js'
 import { addStep } from '../../lib/plugin/pipeline.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import type { AuthProviders } from '../../lib/schema/tokens.js'
-import { checkLimit } from '../rate-limit/check-limit.js'
 import type {} from '../rate-limit/index.js'
-import { createLimit } from '../rate-limit/rules.js'
-import { type Access, accessLevels, requireCaller, requirePermissions, tokenMissing } from './access.js'
+import { type Access, accessLevels, requireCaller, requirePermissions } from './access.js'
 import { type Callers, createCallers } from './callers.js'
 import { createCredentials, type Credentials } from './credentials.js'
 import { applyRules } from './decorators.js'
+import { createIdentification, createPartialIdentification } from './identification.js'
 import { type JwtOptions, type Keys, keysOf } from './keys.js'
 import { type OwnKeys, ownKeys, registeredKey } from './own-key.js'
 import { ownProvider } from './providers/claims.js'
 import { createProviders } from './providers/index.js'
 import { readRegistered, registerJwt, type Registration } from './registration.js'
 import { sourcesOf } from './sources.js'
-import { bearerToken, createTokens, type Tokens, type TokenStore, type Verified } from './tokens.js'
+import { createTokens, type Tokens } from './tokens.js'
 
 export type {} from '@fastify/jwt'
 
@@ -104,7 +100,7 @@ export default definePlugin<AuthOptions>({
     const own: Auth = { ...tokens, ...callers, ...credentials }
     app.decorate('auth', own)
     app.decorateRequest('auth', null)
-    const identifyPartial = createPartialIdentification(own)
+    const identifyPartial = createPartialIdentification(own.verifyPartial)
 
     guardRoutes(app, 'auth', (route) => {
       const { access, permissions = [], authProvider } = route.config ?? {}
@@ -186,66 +182,4 @@ function addPermissionStep (route: RouteOptions, access: Access, permissions: re
     const admitted = requireCaller(request, access, permission)
     hookWhenKnown(whenKnown(admitted, () => requirePermissions(request, permissions)), () => {}, done)
   })
-}
-
-/** Headers that identify the caller and the tenant. Responses to the same URL vary with them. */
-const identityHeaders = 'authorization, x-api-key, x-tenant-id'
-
-function createIdentification (
-  auth: Auth,
-  { inspect }: TokenStore,
-  decoratorName: string,
-  required: boolean,
-  provider: string | undefined
-): onRequestHookHandler {
-  const take = (request: FastifyRequest, { claims, payload }: Verified) => {
-    request.auth = claims
-    Reflect.set(request, decoratorName, payload)
-  }
-  return (request, reply, done) => {
-    addVary(reply, identityHeaders)
-    const key = request.headers['x-api-key']
-    if (key !== undefined) return identifyKey(auth, request, reply, String(key), done)
-    const token = bearerToken(request)
-    if (token === null) {
-      if (required) throw tokenMissing()
-      return done()
-    }
-    const found = inspect(token, provider)
-    hookWhenKnown(found, (verified) => take(request, verified), done)
-  }
-}
-
-/** The token from the header or from `partialToken` in the body. If both are sent, they must be equal. */
-function createPartialIdentification (auth: Auth): onRequestHookHandler {
-  return (request, _reply, done) => {
-    const token = bearerToken(request)
-    const { body } = request
-    const inBody = isRecord(body) && Object.hasOwn(body, 'partialToken') ? body['partialToken'] : undefined
-    const given = token ?? inBody
-    if (typeof given !== 'string') throw tokenMissing()
-    if (inBody !== undefined && inBody !== given) {
-      throw failure('credentialsAmbiguous', {
-        message: 'The partial token in the body differs from the token in the Authorization header: send one of them'
-      })
-    }
-    identified(auth.verifyPartial(given), request, done)
-  }
-}
-
-/** Synchronous if the caller is known. */
-function identified (claims: Claims | Promise<Claims>, request: FastifyRequest, done: (error?: Error) => void): void {
-  hookWhenKnown(claims, (found) => {
-    request.auth = found
-  }, done)
-}
-
-/** Limits the unknown keys of one address. Valid keys are not counted. */
-const unknownKeys = createLimit({ max: 100, windowMs: 60_000, skipSuccessfulRequests: true }, 'x-api-key')
-
-/** Repeated headers are joined with a comma, which no key contains. */
-function identifyKey (auth: Auth, request: FastifyRequest, reply: FastifyReply, key: string, done: (error?: Error) => void): void {
-  if (request.headers.authorization !== undefined) throw failure('credentialsAmbiguous')
-  const claims = auth.identify(key, () => checkLimit(request, reply, unknownKeys))
-  identified(claims, request, done)
 }

@@ -1,25 +1,19 @@
-/** Reads, signs and verifies tokens (JWT, RFC 7519). */
+/** Signs tokens (JWT, RFC 7519), and offers their verification. */
 import { randomUUID } from 'node:crypto'
 import type { SignOptions as PackageOptions } from '@fastify/jwt'
-import type { FastifyRequest } from 'fastify'
-import { LRUCache } from 'lru-cache'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { isRecord } from '../../lib/json/plain-value.js'
-import { tokenMissing } from './access.js'
-import { heldAt, requireForm, requireLifetime, type VerifiedClaims } from './claims.js'
+import { requireForm, requireLifetime } from './claims.js'
 import { tokenInvalid } from './errors.js'
+import { createVerifier, maxTokenLength, type Verifier } from './identification.js'
 import type { OwnKeys } from './own-key.js'
 import type { PartialClaims } from './partial.js'
-import { ownProvider } from './providers/claims.js'
 import type { Providers } from './providers/index.js'
 import { readToken } from './providers/signature.js'
-import { noRevocations, noSources, type Sources, tokenId } from './sources.js'
+import { noSources, type Sources, tokenId } from './sources.js'
 
 const defaultExpiresIn = 3600 // s
-const maxTokenLength = 8192 // characters; longer tokens are refused without parsing
-const maxCachedTokens = 50_000
-const maxCachedCharacters = 33_554_432 // 32 MB of tokens, whatever their number
 
 export interface SignOptions {
   /** Seconds until the token expires. Default: `jwt.expiresIn`, 3600 without it. */
@@ -59,11 +53,7 @@ export interface Tokens {
 }
 
 /** The internal part of the service. */
-export interface TokenStore extends Tokens {
-  /** Tokens of the provider are verified again at their next use. */
-  forget(provider: string): void
-  /** Like `verify`, with further facts about the token. */
-  inspect(token: string, provider?: string): Verified | Promise<Verified>
+export interface TokenStore extends Tokens, Verifier {
   /**
    * Signs like `app.jwt.sign` of @fastify/jwt, and completes the claims: `jti`, `iat`, `exp`, and the configured `iss` and `aud`. Throws if
    * `access` would refuse the token.
@@ -73,18 +63,8 @@ export interface TokenStore extends Tokens {
   readonly hasRevocations: boolean
 }
 
-/** A verified, remembered token. */
-export interface Verified extends VerifiedClaims {
-  readonly provider: string
-  /** The own key that signed it, if @fastify/jwt does not use it by itself: that of a previous secret. */
-  readonly key: string | undefined
-  /** The version of the list of revocations at the last check. */
-  version: number
-}
-
 /**
- * Tokens of the server's own keys and of external providers. A verified token is cached until it expires, so that the caller's next
- * request costs one look-up. Without own keys no token can be signed.
+ * Tokens of the server's own keys and of external providers. Without own keys no token can be signed.
  *
  * @param now the clock, in milliseconds since 1970
  */
@@ -95,54 +75,8 @@ export function createTokens (
   maxLifetime = Infinity,
   listOf: Sources['revocations'] = noSources.revocations
 ): TokenStore {
-  const { decode = refuse, encode, partial, claims: fixed, lifetime = defaultExpiresIn, isAged = false } = own ?? {}
-  const verified = new LRUCache<string, Verified>({
-    maxSize: maxCachedCharacters,
-    sizeCalculation: (_value, token) => token.length
-  })
-
-  function verifyAnew (token: string, provider: string | undefined): Verified | Promise<Verified> {
-    if (token.length > maxTokenLength) throw tokenInvalid()
-    const external = providers?.read(token) ?? null
-    const whose = external?.provider ?? ownProvider
-    if (provider !== undefined && provider !== whose) throw tokenInvalid()
-    if (external === null) {
-      const { payload, key } = decode(token)
-      const held = heldAt(now(), payload, maxLifetime)
-      return remember(token, isAged ? { ...held, until: -Infinity } : held, whose, key)
-    }
-    const held = external.verify()
-    return whenKnown(held, (found) => remember(token, found, whose))
-  }
-
-  function remember (token: string, found: VerifiedClaims, provider: string, key?: string): Verified | Promise<Verified> {
-    const { claims, payload, until } = found
-    // NaN equals no version: the token is not checked yet.
-    const entry = { claims, payload, until, provider, key, version: NaN }
-    verified.set(token, entry)
-    if (verified.size > maxCachedTokens) verified.pop()
-    return unlessRevoked(token, entry)
-  }
-
-  function unlessRevoked (token: string, entry: Verified): Verified | Promise<Verified> {
-    // If the list changes during the call, the token is checked again.
-    const revocations = listOf() ?? noRevocations
-    const { version } = revocations
-    const settle = (refused: boolean) => {
-      if (refused) throw tokenInvalid()
-      entry.version = version
-      return entry
-    }
-    const refused = revocations.refuses(entry.claims, () => tokenId(token))
-    return whenKnown(refused, settle)
-  }
-
-  function inspect (token: string, provider?: string): Verified | Promise<Verified> {
-    const known = verified.get(token)
-    if (known === undefined || now() >= known.until) return verifyAnew(token, provider)
-    if (provider !== undefined && provider !== known.provider) throw tokenInvalid()
-    return known.version === (listOf() ?? noRevocations).version ? known : unlessRevoked(token, known)
-  }
+  const { encode, partial, claims: fixed, lifetime = defaultExpiresIn } = own ?? {}
+  const verifier = createVerifier({ own, now, providers, maxLifetime, listOf })
 
   return {
     sign (claims, { expiresIn = lifetime } = {}) {
@@ -166,9 +100,9 @@ export function createTokens (
       requireLifetime(readToken(token)?.payload ?? {}, maxLifetime)
       return token
     },
-    inspect,
+    inspect: verifier.inspect,
     verify (token, provider) {
-      const found = inspect(token, provider)
+      const found = verifier.inspect(token, provider)
       return whenKnown(found, ({ claims }) => claims)
     },
     signPartial (claims) {
@@ -192,9 +126,7 @@ export function createTokens (
     canSign: encode !== undefined,
     canSignPartial: partial !== undefined,
     providers: providers?.names ?? [],
-    forget (provider) {
-      for (const [token, known] of [...verified.entries()]) if (known.provider === provider) verified.delete(token)
-    }
+    forget: verifier.forget
   }
 
   function cannotSign (): Error {
@@ -214,25 +146,4 @@ function requireOwnKey ({ algorithm }: OwnKeys, options: Partial<PackageOptions>
       `app.jwt.sign does not accept an \`algorithm\` other than ${algorithm}: register @fastify/jwt with a \`namespace\` for other tokens`
     )
   }
-}
-
-/** Without a key no token is valid. */
-function refuse (): never {
-  throw tokenInvalid()
-}
-
-/**
- * The token of the Authorization header; null without the header. Refuses other schemes than Bearer, so that a caller with
- * credentials is not served as one without.
- */
-export function bearerToken ({ headers: { authorization } }: Pick<FastifyRequest, 'headers'>): string | null {
-  if (authorization === undefined) return null
-  if (authorization.startsWith('Bearer ') && !authorization.includes(' ', 7)) return authorization.slice(7)
-  const [scheme = '', token, ...rest] = authorization.trim().split(/ +/)
-  if (scheme !== '' && scheme.toLowerCase() !== 'bearer') {
-    throw tokenMissing('The Authorization header has an unsupported scheme: expected Bearer')
-  }
-  if (token === undefined) throw tokenMissing()
-  if (rest.length > 0) throw tokenInvalid()
-  return token
 }

@@ -1,0 +1,195 @@
+/** Identifies the caller of a request: reads its token or its API key, and verifies it. */
+import type { FastifyReply, FastifyRequest, onRequestHookHandler } from 'fastify'
+import { LRUCache } from 'lru-cache'
+import { hookWhenKnown, whenKnown } from '../../lib/cache/async-cache.js'
+import { failure } from '../../lib/errors.js'
+import type { Claims } from '../../lib/expressions/types.js'
+import { addVary } from '../../lib/http/caching.js'
+import { isRecord } from '../../lib/json/plain-value.js'
+import { checkLimit } from '../rate-limit/check-limit.js'
+import { createLimit } from '../rate-limit/rules.js'
+import { tokenMissing } from './access.js'
+import type { Callers } from './callers.js'
+import { heldAt, type VerifiedClaims } from './claims.js'
+import { tokenInvalid } from './errors.js'
+import type { OwnKeys } from './own-key.js'
+import { ownProvider } from './providers/claims.js'
+import type { Providers } from './providers/index.js'
+import { noRevocations, type RevocationList, type Sources, tokenId } from './sources.js'
+
+/** Characters; longer tokens are refused without parsing. */
+export const maxTokenLength = 8192
+const maxCachedTokens = 50_000
+const maxCachedCharacters = 33_554_432 // 32 MB of tokens, whatever their number
+
+/** A verified, remembered token. */
+export interface Verified extends VerifiedClaims {
+  readonly provider: string
+  /** The own key that signed it, if @fastify/jwt does not use it by itself: that of a previous secret. */
+  readonly key: string | undefined
+  /** The version of the list of revocations at the last check. */
+  version: number
+}
+
+export interface Verifier {
+  /** The token, as `verify` of `app.auth`, with further facts about it. */
+  inspect(token: string, provider?: string): Verified | Promise<Verified>
+  /** Tokens of the provider are verified again at their next use. */
+  forget(provider: string): void
+}
+
+export interface VerifierParts {
+  readonly own: OwnKeys | undefined
+  /** The clock, in milliseconds since 1970. */
+  readonly now: () => number
+  readonly providers: Providers | undefined
+  readonly maxLifetime: number
+  readonly listOf: Sources['revocations']
+}
+
+/** A verified token is cached until it expires, so that the caller's next request costs one look-up. */
+export function createVerifier ({ own, now, providers, maxLifetime, listOf }: VerifierParts): Verifier {
+  const { decode = refuse, isAged = false } = own ?? {}
+  let found: RevocationList | null = null
+  const verified = new LRUCache<string, Verified>({
+    maxSize: maxCachedCharacters,
+    sizeCalculation: (_value, token) => token.length
+  })
+
+  function verifyAnew (token: string, provider: string | undefined): Verified | Promise<Verified> {
+    if (token.length > maxTokenLength) throw tokenInvalid()
+    const external = providers?.read(token) ?? null
+    const whose = external?.provider ?? ownProvider
+    if (provider !== undefined && provider !== whose) throw tokenInvalid()
+    if (external === null) {
+      const { payload, key } = decode(token)
+      const held = heldAt(now(), payload, maxLifetime)
+      return remember(token, isAged ? { ...held, until: -Infinity } : held, whose, key)
+    }
+    const held = external.verify()
+    return whenKnown(held, (found) => remember(token, found, whose))
+  }
+
+  function remember (token: string, found: VerifiedClaims, provider: string, key?: string): Verified | Promise<Verified> {
+    const { claims, payload, until } = found
+    // NaN equals no version: the token is not checked yet.
+    const entry = { claims, payload, until, provider, key, version: NaN }
+    verified.set(token, entry)
+    if (verified.size > maxCachedTokens) verified.pop()
+    return unlessRevoked(token, entry)
+  }
+
+  function unlessRevoked (token: string, entry: Verified): Verified | Promise<Verified> {
+    // If the list changes during the call, the token is checked again.
+    const list = revocations()
+    const { version } = list
+    const settle = (refused: boolean) => {
+      if (refused) throw tokenInvalid()
+      entry.version = version
+      return entry
+    }
+    const refused = list.refuses(entry.claims, () => tokenId(token))
+    return whenKnown(refused, settle)
+  }
+
+  function inspect (token: string, provider?: string): Verified | Promise<Verified> {
+    const known = verified.get(token)
+    if (known === undefined || now() >= known.until) return verifyAnew(token, provider)
+    if (provider !== undefined && provider !== known.provider) throw tokenInvalid()
+    return known.version === revocations().version ? known : unlessRevoked(token, known)
+  }
+
+  function revocations (): RevocationList {
+    return (found ??= listOf()) ?? noRevocations
+  }
+
+  return {
+    inspect,
+    forget (provider) {
+      for (const [token, known] of [...verified.entries()]) if (known.provider === provider) verified.delete(token)
+    }
+  }
+}
+
+/** Without a key no token is valid. */
+function refuse (): never {
+  throw tokenInvalid()
+}
+
+/** Headers that identify the caller and the tenant. Responses to the same URL vary with them. */
+const identityHeaders = 'authorization, x-api-key, x-tenant-id'
+
+export function createIdentification (
+  { identify }: Pick<Callers, 'identify'>,
+  { inspect }: Verifier,
+  decoratorName: string,
+  required: boolean,
+  provider: string | undefined
+): onRequestHookHandler {
+  const take = (request: FastifyRequest, { claims, payload }: Verified) => {
+    request.auth = claims
+    Reflect.set(request, decoratorName, payload)
+  }
+  return (request, reply, done) => {
+    addVary(reply, identityHeaders)
+    const key = request.headers['x-api-key']
+    if (key !== undefined) return identifyKey(identify, request, reply, String(key), done)
+    const token = bearerToken(request)
+    if (token === null) {
+      if (required) throw tokenMissing()
+      return done()
+    }
+    const found = inspect(token, provider)
+    hookWhenKnown(found, (verified) => take(request, verified), done)
+  }
+}
+
+/** The token from the header or from `partialToken` in the body. If both are sent, they must be equal. */
+export function createPartialIdentification (verifyPartial: (token: string) => Claims): onRequestHookHandler {
+  return (request, _reply, done) => {
+    const token = bearerToken(request)
+    const { body } = request
+    const inBody = isRecord(body) && Object.hasOwn(body, 'partialToken') ? body['partialToken'] : undefined
+    const given = token ?? inBody
+    if (typeof given !== 'string') throw tokenMissing()
+    if (inBody !== undefined && inBody !== given) {
+      throw failure('credentialsAmbiguous', {
+        message: 'The partial token in the body differs from the token in the Authorization header: send one of them'
+      })
+    }
+    identified(verifyPartial(given), request, done)
+  }
+}
+
+/** Synchronous if the caller is known. */
+function identified (claims: Claims | Promise<Claims>, request: FastifyRequest, done: (error?: Error) => void): void {
+  hookWhenKnown(claims, (found) => {
+    request.auth = found
+  }, done)
+}
+
+/** Limits the unknown keys of one address. Valid keys are not counted. */
+const unknownKeys = createLimit({ max: 100, windowMs: 60_000, skipSuccessfulRequests: true }, 'x-api-key')
+
+/** Repeated headers are joined with a comma, which no key contains. */
+function identifyKey (identify: Callers['identify'], request: FastifyRequest, reply: FastifyReply, key: string, done: (error?: Error) => void): void {
+  if (request.headers.authorization !== undefined) throw failure('credentialsAmbiguous')
+  const claims = identify(key, () => checkLimit(request, reply, unknownKeys))
+  identified(claims, request, done)
+}
+
+/**
+ * The token of the Authorization header; null without the header. Refuses other schemes than Bearer, so that a caller with
+ * credentials is not served as one without.
+ */
+export function bearerToken ({ headers: { authorization } }: Pick<FastifyRequest, 'headers'>): string | null {
+  if (authorization === undefined) return null
+  if (authorization.startsWith('Bearer ') && !authorization.includes(' ', 7)) return authorization.slice(7)
+  const [scheme = '', token, ...rest] = authorization.trim().split(/ +/)
+  if (scheme !== '' && scheme.toLowerCase() !== 'bearer') {
+    throw tokenMissing('The Authorization header has an unsupported scheme: expected Bearer')
+  }
+  if (token === undefined) throw tokenMissing()
+  if (rest.length > 0) throw tokenInvalid()
+  return token
+}
