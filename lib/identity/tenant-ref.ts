@@ -12,6 +12,7 @@ export type TenantRef = Owner | Ref<'none'> | Ref<'server'>
 
 export const platformRef = '' as Ref<'platform'>
 // A tenant's id cannot contain parentheses.
+/** A request without a tenant. Such requests share one limit of connections and of concurrent work. */
 export const noTenant = '(none)' as Ref<'none'>
 export const serverRef = '(server)' as Ref<'server'>
 
@@ -46,11 +47,6 @@ export function tenantOrPlatform (tenant: { readonly id: string } | null | undef
 /** The tenant that a token names; the platform if it names none. */
 export function tenantOfToken ({ tenant_id: id }: { readonly tenant_id?: string | undefined }): Owner {
   return id === undefined ? platformRef : tenantRef(id)
-}
-
-/** For connections and concurrency limits: requests without a tenant share one limit. */
-export function tenantOrNone (tenant: { readonly id: string } | null | undefined): TenantRef {
-  return tenant === null || tenant === undefined ? noTenant : tenantRef(tenant.id)
 }
 
 /** The tenant in JSON and in the log: null if there is none. */

@@ -8,7 +8,7 @@ import type { Scope } from '../expressions/types.js'
 import { tagOfBody, withTag } from '../http/caching.js'
 import { idempotencyHeader, idempotencyKeyIn } from '../http/idempotency-key.js'
 import type { RouteReply } from '../http/route-reply.js'
-import { tenantOrNone, tenantOrPlatform } from '../identity/tenant-ref.js'
+import { noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { traceOf } from '../log/trace-context.js'
 import { throughCache } from './cached.js'
 import { type Once, once } from './idempotency.js'
@@ -167,7 +167,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const { log, receivedForm } = this.request
     const form = files === null ? null : receivedForm
     if (workflow !== null) {
-      if (form !== null) await engine.transaction({ tenant: tenantOrNone(scope.tenant) }, form.complete)
+      if (form !== null) await engine.transaction({ tenant: scope.tenant?.id ?? noTenant }, form.complete)
       return this.services.runWorkflow(workflow, {
         route: this.route,
         request: this.request,
@@ -176,7 +176,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
         placeOf: this.origin.placeOf
       })
     }
-    const held = waits(this.route) ? engine.resultMemory.hold(tenantOrNone(scope.tenant)) : undefined
+    const held = waits(this.route) ? engine.resultMemory.hold(scope.tenant?.id ?? noTenant) : undefined
     try {
       const text = await runRoute(this.route, this.services, cache, scope, {
         integrations: this.services.integrations,

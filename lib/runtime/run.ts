@@ -12,7 +12,7 @@ import { formOf, maxResultBytes } from '../expressions/result.js'
 import type { BoundQuery, CompiledQuery, FirestoreQuery, ResultKind, RouteQuery, Scope } from '../expressions/types.js'
 import { withIndexLink } from '../firestore/failures.js'
 import type { DocumentSession, DocumentStore } from '../firestore/types.js'
-import { isPlatformAdmin, tenantOrNone, tenantOrPlatform } from '../identity/tenant-ref.js'
+import { isPlatformAdmin, noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { parseResult } from '../json/parse.js'
 import { stringifyJson } from '../json/stringify.js'
 import type { Once } from './idempotency.js'
@@ -72,7 +72,7 @@ async function run (
 ): Promise<string> {
   if (route.firestore === 'writes' && firestore !== null) return await runOnFirestore(route, { engine, firestore }, scope, caller, written)
   const { once, guard, form = null, held } = caller
-  const options = { tenant: tenantOrNone(scope.tenant), isolation: guard?.isolation, isWanted: caller.isWanted }
+  const options = { tenant: scope.tenant?.id ?? noTenant, isolation: guard?.isolation, isWanted: caller.isWanted }
   const copies = route.copies?.response ?? null
   // The size of the copied request values is known before the first query.
   if (copies !== null) copies(scope, 0)
@@ -126,7 +126,7 @@ async function runOnFirestore (
   written?: () => void | Promise<void>
 ): Promise<string> {
   const { once, guard, form = null, held } = caller
-  const options = { tenant: tenantOrNone(scope.tenant), isWanted: caller.isWanted }
+  const options = { tenant: scope.tenant?.id ?? noTenant, isWanted: caller.isWanted }
   const sql = (bound: BoundQuery) => engine.text(bound.statement, bound.values, options)
   route.copies?.response?.(scope, 0)
   if (form !== null) await engine.transaction(options, form.complete)

@@ -6,7 +6,7 @@ import type { Engine, SessionOptions } from '../../lib/database/engine.js'
 import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope, ScopeTenant } from '../../lib/expressions/types.js'
-import { platformRef, tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { noTenant, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseResult } from '../../lib/json/parse.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import type { Order, Query } from '../../lib/schema/query.js'
@@ -284,7 +284,7 @@ function ownReach ({ platform }: Caller): Reach {
 }
 
 function sessionOf (tenant: ScopeTenant | null): SessionOptions {
-  return { tenant: tenantOrNone(tenant) }
+  return { tenant: tenant?.id ?? noTenant }
 }
 
 function entryOf (

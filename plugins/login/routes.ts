@@ -13,7 +13,7 @@ import { ExpiresIn, LoginSession, sendSession } from '../sessions/login-response
 import { maxRefreshTokenLength, readRefreshToken } from '../sessions/refresh-tokens.js'
 import {
   decorateNamedTenant, existingTenant, findNamedTenant, isReachable, NamedTenantHeader, requireNamedTenant
-} from '../tenancy/resolution.js'
+} from '../tenancy/named.js'
 import { Email, Password } from '../users/user.js'
 import type { Login } from './service.js'
 

@@ -11,7 +11,7 @@ import type { Mail } from '../mail/index.js'
 import type { Mfa } from '../mfa/index.js'
 import type { Sessions } from '../sessions/index.js'
 import type { LoggedIn } from '../sessions/login-response.js'
-import { type NamedTenant, unknownTenant } from '../tenancy/resolution.js'
+import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
 import type { User, Users } from '../users/index.js'
 import type { Tries } from './tries.js'
 

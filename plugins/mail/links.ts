@@ -10,7 +10,7 @@ import type { SystemTables } from '../../lib/database/system-tables.js'
 import { linkMinutes, type MailKind } from '../../lib/document/mail-template.js'
 import { failure } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
-import { isReachable } from '../tenancy/resolution.js'
+import { isReachable } from '../tenancy/named.js'
 
 const tokenBytes = 32
 const form = /^lt_([A-Za-z0-9_-]{0,64})\.[A-Za-z0-9_-]{43}$/

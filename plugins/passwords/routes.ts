@@ -8,7 +8,7 @@ import { errorResponses } from '../conventions/index.js'
 import { reachableLink } from '../mail/links.js'
 import { triesPerHour, triesPerMinute } from '../rate-limit/check-limit.js'
 import type {} from '../rate-limit/index.js'
-import { decorateNamedTenant, findNamedTenant, NamedTenantHeader, requireNamedTenant } from '../tenancy/resolution.js'
+import { decorateNamedTenant, findNamedTenant, NamedTenantHeader, requireNamedTenant } from '../tenancy/named.js'
 import { Email, LinkPassword, LinkTokenText, Password } from '../users/user.js'
 import type { PasswordService } from './service.js'
 

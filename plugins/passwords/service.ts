@@ -10,7 +10,7 @@ import type { Tries } from '../login/tries.js'
 import type { Mail } from '../mail/index.js'
 import type { LinkToken } from '../mail/links.js'
 import type { Sessions } from '../sessions/index.js'
-import { type NamedTenant, unknownTenant } from '../tenancy/resolution.js'
+import { type NamedTenant, unknownTenant } from '../tenancy/named.js'
 import type { Users } from '../users/index.js'
 
 /** Mails to one address. */

@@ -1,10 +1,9 @@
-/** The steps that set `request.tenant`: the tenant that a caller names, which exists or is created by its first request. */
-import type { FastifyInstance, FastifyRequest, onRequestHookHandler } from 'fastify'
-import { Type } from 'typebox'
-import { hookWhenKnown, whenKnown } from '../../lib/cache/async-cache.js'
+/** The steps that set `request.tenant`: the tenant that a caller names, which is found in memory, or created by its first request. */
+import type { FastifyRequest, onRequestHookHandler } from 'fastify'
+import { createAsyncCache, hookWhenKnown, whenKnown } from '../../lib/cache/async-cache.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
-import { catalogue, failure, TenantryError } from '../../lib/errors.js'
+import { catalogue, failure, isFailure, TenantryError } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { isTenantId, type Owner, platformRef, type TenantId, tenantIdOf, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { isPlatformAdmin, tokenMissing } from '../auth/access.js'
@@ -12,7 +11,7 @@ import { type ActingRequest, actorOf } from '../auth/actor.js'
 import { keyOf } from '../auth/callers.js'
 import type { Erasure } from './erasure.js'
 import type { TenantStore } from './store.js'
-import { requireActive, type Tenant, type TenantLookup, type TenantMemory } from './tenant.js'
+import { requireActive, type Tenant, type TenantLookup } from './tenant.js'
 
 export interface ResolutionOptions {
   /** For verified ids: from a token, from a key, or from the gateway of `trustHeader`. */
@@ -22,7 +21,7 @@ export interface ResolutionOptions {
 }
 
 /** The id in `X-Tenant-ID`; undefined without it. Throws `tenantInvalid`. */
-function tenantHeader ({ headers }: Pick<FastifyRequest, 'headers'>): TenantId | undefined {
+export function tenantHeader ({ headers }: Pick<FastifyRequest, 'headers'>): TenantId | undefined {
   const id = headers['x-tenant-id']
   // Node joins repeated headers with a comma, which ids cannot contain.
   if (id !== undefined && !isTenantId(id)) throw failure('tenantInvalid')
@@ -39,7 +38,7 @@ export function createCallerStep ({ provision, lookup, trustHeader }: Resolution
     const header = tenantHeader(request)
     if (auth !== null && claimed !== undefined) {
       if (header !== undefined && header !== claimed) throw failure('tenantMismatch')
-      return enter(request, provision(tenantIdOf(claimed), auth, request), done)
+      return enter(request, provision(claimed, auth, request), done)
     }
     if (header === undefined) return done()
     // The platform's administrators only name existing tenants, also through a gateway, so that a typing error creates no tenant.
@@ -87,7 +86,7 @@ export function createAdmission ({ provision, lookup, trustHeader }: ResolutionO
     const byPlatform = isPlatformAdmin(auth)
     if (claimed === undefined && !trustHeader && !byPlatform) throw failure('tenantMismatch', { message: nameless })
     const id = claimed ?? header ?? ''
-    const tenant = await (byPlatform ? lookup(id) : provision(tenantIdOf(id), claimed === undefined ? null : auth, request))
+    const tenant = await (byPlatform ? lookup(id) : provision(id, claimed === undefined ? null : auth, request))
     if (tenant === null) throw failure('tenantUnknown')
     requireActive(tenant)
     return tenant
@@ -101,7 +100,7 @@ function enter (request: FastifyRequest, found: Tenant | null | Promise<Tenant |
 
 function admit (request: FastifyRequest, tenant: Tenant | null): void {
   if (tenant === null) throw failure('tenantUnknown')
-  requireActive(tenant, request.auth !== null && isPlatformAdmin(request.auth))
+  if (tenant.status !== 'active') requireActive(tenant, request.auth !== null && isPlatformAdmin(request.auth))
   request.tenant = tenant
 }
 
@@ -115,7 +114,7 @@ function issuedAtOf (auth: Claims): number | null {
  * Finds or creates the tenant; null if it does not exist and is not created. Throws, or rejects with, `tenantUnknown` if the token was
  * issued before a tenant with the id was deleted. Synchronous if the tenant is cached. `by`: the request that names the tenant.
  */
-type Provision = (id: TenantId, auth: Claims | null, by: ActingRequest) => Tenant | null | Promise<Tenant | null>
+type Provision = (id: string, auth: Claims | null, by: ActingRequest) => Tenant | null | Promise<Tenant | null>
 
 export interface ProvisioningParts {
   readonly store: TenantStore
@@ -136,7 +135,7 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
   const running = new Map<string, Promise<void>>()
 
   function settle (
-    id: TenantId,
+    id: string,
     auth: Claims | null,
     by: ActingRequest,
     { tenant, deletedAt }: TenantLookup
@@ -146,7 +145,7 @@ export function createProvisioning ({ store, memory, events, erasure, makes }: P
     if (tenant === null && (!makes || (deletedAt !== null && issuedAt === null))) return null
     refuseOlder(issuedAt, deletedAt)
     if (tenant !== null) return tenant
-    return make(id, issuedAt ?? Infinity, by, deletedAt !== null)
+    return make(tenantIdOf(id), issuedAt ?? Infinity, by, deletedAt !== null)
   }
 
   async function make (id: TenantId, issuedAt: number, by: ActingRequest, deleted: boolean): Promise<Tenant | null> {
@@ -207,74 +206,68 @@ function isUnlessOlder (error: unknown): false {
   throw error
 }
 
-declare module 'fastify' {
-  interface FastifyRequest {
-    /** The tenant that a call without a token names; null on routes that do not set it. */
-    namedTenant: NamedTenant | null
+const maxLookups = 1000
+const lookupWeight = 16_777_216 // bytes
+const lookupAge = 1000 // ms for which a missing tenant is cached
+// Bytes in memory: for each character of the settings' JSON, measured with objects of many short members; and for the rest.
+const [bytesPerCharacter, bytesPerTenant] = [8, 1000]
+const minWeight = 67_108_864 // bytes, for any number of tenants: room for a hundred with the largest settings
+const shareOfTenant = 10_000 // bytes
+const retryAfter = { 'retry-after': '1' } // s
+
+export type TenantMemory = ReturnType<typeof createTenantMemory>
+
+/**
+ * The cache of tenants. Unknown ids have a separate, small cache with a short lifetime, so that many of them evict only each other.
+ *
+ * @param max tenants at most; fewer if their settings take more than 10 KB each on average
+ */
+export function createTenantMemory (find: (id: Owner) => Promise<TenantLookup>, max: number, now?: () => number) {
+  // All loads start here, so that concurrent loads of an id share one.
+  const lookups = createAsyncCache<TenantLookup>({
+    max: maxLookups,
+    maxAgeMs: lookupAge,
+    weight: { max: lookupWeight, of: weigh },
+    load: (id) => find(tenantRef(id)).catch(unmigrated),
+    ...now !== undefined && { now }
+  })
+  const known = createAsyncCache<TenantLookup>({
+    max,
+    weight: { max: Math.max(minWeight, max * shareOfTenant), of: weigh },
+    async load (id) {
+      const found = await lookups.get(id)
+      // The tenant was deleted in this moment.
+      if (found.tenant === null) throw failure('tenantUnknown')
+      return found
+    }
+  })
+
+  function lookUp (id: string): TenantLookup | Promise<TenantLookup> {
+    const found = lookups.get(id)
+    return whenKnown(found, (lookup) => lookup.tenant === null ? lookup : known.get(id))
+  }
+
+  return {
+    /** Of any id that a caller names. Synchronous if the id is cached. */
+    get: (id: string): TenantLookup | Promise<TenantLookup> => known.touch(id) ?? lookUp(id),
+    /** Call it when the tenant of the id has changed. */
+    forget (id: Owner): void {
+      lookups.invalidate(id)
+      known.invalidate(id)
+    },
+    clear (): void {
+      lookups.clear()
+      known.clear()
+    }
   }
 }
 
-/** The tenant of a login or of another call without a token: the one in `X-Tenant-ID`, or else the platform. */
-export interface NamedTenant {
-  readonly id: Owner
-  /** A login does not reveal that a tenant does not exist. */
-  readonly exists: boolean
+function weigh ({ characters }: TenantLookup): number {
+  return bytesPerTenant + characters * bytesPerCharacter
 }
 
-/**
- * Stands for all unknown tenants. Their logins take the same path, share one turn for all ids, and find no user. The audit log has
- * no such tenant.
- */
-export const unknownTenant = tenantRef('?')
-
-/** The header for `/doc`. It is checked before validation. */
-export function NamedTenantHeader (description: string) {
-  return Type.Object({ 'X-Tenant-ID': Type.Optional(Type.String({ description })) })
-}
-
-/** For the context of routes that set `request.namedTenant`. */
-export function decorateNamedTenant (app: FastifyInstance): void {
-  app.decorateRequest('namedTenant', null)
-}
-
-/** For a route that set `request.namedTenant`. */
-export function requireNamedTenant ({ namedTenant }: FastifyRequest): NamedTenant {
-  if (namedTenant === null) throw new Error('the route did not look for the tenant of the request')
-  return namedTenant
-}
-
-/** An `onRequest` hook. Rejects with `tenantInvalid`, `tenantSuspended`. */
-export async function findNamedTenant (request: FastifyRequest): Promise<void> {
-  request.namedTenant = await namedTenant(request)
-}
-
-/** Throws `tenantInvalid`, `tenantSuspended`. */
-export async function namedTenant (request: FastifyRequest): Promise<NamedTenant> {
-  const id = tenantHeader(request)
-  return id === undefined ? { id: platformRef, exists: true } : { id, exists: await activeTenant(request, id) !== null }
-}
-
-/** undefined for the platform. Throws `tenantInvalid`, `tenantSuspended`, `tenantUnknown`. */
-export async function existingTenant (request: FastifyRequest): Promise<Tenant | undefined> {
-  const id = tenantHeader(request)
-  if (id === undefined) return undefined
-  const tenant = await activeTenant(request, id)
-  if (tenant === null) throw failure('tenantUnknown')
-  return tenant
-}
-
-/**
- * Whether the tenant of a one-time token exists and the header names no other one. The empty tenant is the platform. Throws
- * `tenantInvalid`, `tenantSuspended`.
- */
-export async function isReachable (request: FastifyRequest, tenant: Owner): Promise<boolean> {
-  const header = tenantHeader(request)
-  if (header !== undefined && header !== tenant) return false
-  return tenant === platformRef || await activeTenant(request, tenant) !== null
-}
-
-async function activeTenant ({ server: { tenants } }: FastifyRequest, id: string): Promise<Tenant | null> {
-  const tenant = await tenants.get(id)
-  if (tenant !== null) requireActive(tenant)
-  return tenant
+/** Before its migration, the table of tenants does not exist. */
+function unmigrated (error: unknown): never {
+  if (isFailure(error, 'schemaChanged')) throw failure('migrationPending', { headers: retryAfter, cause: error })
+  throw error
 }

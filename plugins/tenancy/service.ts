@@ -10,8 +10,9 @@ import { platformRef, type TenantId, tenantIdOf } from '../../lib/identity/tenan
 import type { Plans } from '../../lib/plans/plans.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import type { Erasure } from './erasure.js'
+import type { TenantMemory } from './resolution.js'
 import type { TenantChanges, TenantList, TenantStore } from './store.js'
-import type { Tenant, TenantMemory, TenantRecord } from './tenant.js'
+import type { Tenant, TenantRecord } from './tenant.js'
 
 /** The type of `app.tenants`. Changes are written to the platform's audit log; the default actor is the server itself. */
 export interface Tenants {
@@ -53,7 +54,7 @@ export function createTenants ({ store, plans, memory, events, erasure, log }: T
   const listeners: ((tenant: TenantId) => void | Promise<void>)[] = []
 
   return {
-    get (id: TenantId) {
+    get (id) {
       return whenKnown(memory.get(id), ({ tenant }) => tenant)
     },
     list: (list) => store.list(list),

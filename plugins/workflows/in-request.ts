@@ -10,7 +10,7 @@ import type { PlaceOf } from '../../lib/expressions/condition.js'
 import type { Scope } from '../../lib/expressions/types.js'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import { sendText } from '../../lib/http/send-text.js'
-import { type Owner, platformRef, tenantOrNone, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { noTenant, type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { Section } from '../../lib/schema/annotations.js'
@@ -42,7 +42,7 @@ export async function runInRequest (
   { request, reply, placeOf }: { readonly request: RouteCall, readonly reply: RouteReply, readonly placeOf?: PlaceOf },
   { engine, cache, integrations, workflows }: InRequestParts
 ): Promise<WorkflowResult & { readonly id: string }> {
-  const tenant = tenantOrNone(scope.tenant)
+  const tenant = scope.tenant?.id ?? noTenant
   const journal = new SyncJournal(workflow, engine, tenant)
   const held = engine.resultMemory.hold(tenant)
   try {

@@ -4,7 +4,7 @@ import type { Engine } from '../../../lib/database/engine.js'
 import { createEngine } from '../../../lib/database/index.js'
 import { TenantryError } from '../../../lib/errors.js'
 import type { BoundQuery, Scope } from '../../../lib/expressions/types.js'
-import { platformRef, tenantOrNone } from '../../../lib/identity/tenant-ref.js'
+import { noTenant, platformRef } from '../../../lib/identity/tenant-ref.js'
 import type { QueryContext } from '../../../lib/queries/index.js'
 import { quote } from '../../../lib/queries/sql.js'
 import type { DocumentQuery, Query } from '../../../lib/schema/query.js'
@@ -28,13 +28,13 @@ export class Library {
   /** Runs the query and parses the response; null without a row. */
   async run (query: Query, scope: Partial<Scope> = {}, changes: Partial<QueryContext> = {}): Promise<unknown> {
     const { statement, values, finish = (text) => text } = this.bind(query, scope, changes)
-    const text = await this.engine.text(statement, values, { tenant: tenantOrNone(scopeOf(scope).tenant) })
+    const text = await this.engine.text(statement, values, { tenant: scopeOf(scope).tenant?.id ?? noTenant })
     return this.#parse(text === null ? null : finish(text))
   }
 
   async runDocument (query: DocumentQuery, scope: Partial<Scope> = {}, changes: Partial<QueryContext> = {}): Promise<unknown> {
     const { statement, values } = compileDocument(query, { catalogue: this.engine.catalogue, ...changes }).bind(scopeOf(scope))
-    return this.#parse(await this.engine.text(statement, values, { tenant: tenantOrNone(scopeOf(scope).tenant) }))
+    return this.#parse(await this.engine.text(statement, values, { tenant: scopeOf(scope).tenant?.id ?? noTenant }))
   }
 
   /** The `data` of a page, reduced to one column. */
