@@ -1,4 +1,5 @@
-/** The published build of tenantry, with the document of the worst neighbour. */
+/** The published build of tenantry, with the document of the worst neighbour and the heap of `tenantry start`. */
+import { growHeap } from '../../bin/heap.js'
 import { neighbourSections } from '../../test/helpers/worst-neighbour.js'
 import type { ServerSettings } from '../server-process.js'
 import { serve } from '../server-process.js'
@@ -13,6 +14,7 @@ const { createServer }: typeof import('tenantry') = await import(new URL('../../
 
 const { upstream, masterKey }: NeighbourSettings = JSON.parse(process.argv[2] ?? '{}')
 
+growHeap()
 await serve(async ({ connectionString, jwtSecret }) => {
   const env = { NODE_ENV: 'production', DATABASE_URL: connectionString, JWT_SECRET: jwtSecret, SECRETS_MASTER_KEY: masterKey }
   return createServer({

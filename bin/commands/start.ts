@@ -2,6 +2,7 @@
 import { environmentOf } from '../../lib/configuration/index.js'
 import type { Command } from '../command.js'
 import { loadDocument } from '../document.js'
+import { growHeap } from '../heap.js'
 import { checkAddress, defaultHost, defaultPort, explainListening, listenAt, mailPrinter, namedPort } from '../listening.js'
 import { listenToSignals } from '../signals.js'
 
@@ -21,6 +22,7 @@ After SIGTERM the server first keeps serving for \`server.stopDelayMs\` of the d
 
   async run (call) {
     const stopOnSignal = listenToSignals()
+    growHeap()
     namedPort(call)
     const config = await loadDocument(call.document, call.env)
     const env = environmentOf(config)
