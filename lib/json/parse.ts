@@ -11,13 +11,24 @@ export class NumberTooLongError extends Error {
 
 const longNumber = 16 // characters; 15 digits always fit a double
 
-// The second, slower test distinguishes numbers from texts such as UUIDs, which often pass the first one.
-const exponent = /[eE][-+\d]\d\d/
-const exponentOfNumber = /(?:^|[:,[\s])-?\d[\d.]{0,14}[eE][+-]?\d{3}/
+/** Ends of numbers with three digits of an exponent, and parts of texts such as UUIDs. */
+const exponent = /[\d.][eE][-+]?\d{3}/g
+const beforeNumber = new Set(['', ':', ',', '[', ' ', '\t', '\n', '\r'])
 
 /** Whether `parseJson` may find a number that JSON.parse changes. False positives for texts with digits only cost time. */
 export function mayHoldExact (text: string): boolean {
-  return hasLongNumber(text) || (exponent.test(text) && exponentOfNumber.test(text))
+  return hasLongNumber(text) || hasLongExponent(text)
+}
+
+/** Whether a number has an exponent of three digits. The text has no run of 16 digits. */
+function hasLongExponent (text: string): boolean {
+  exponent.lastIndex = 0
+  for (let found = exponent.exec(text); found !== null; found = exponent.exec(text)) {
+    let start = found.index
+    while (start > 0 && isDigitOrDot(text.charCodeAt(start - 1))) start--
+    if (beforeNumber.has(text.charAt(start - (text[start - 1] === '-' ? 2 : 1)))) return true
+  }
+  return false
 }
 
 /** Any run of 16 characters includes an index that is one less than a multiple of 16, so only these are tested. */
