@@ -71,7 +71,8 @@ export function createMcp ({ sdk, tools, documents, url, name, instructions, pro
       // A subscription would hold a connection open, though tools change only with the tenant's document.
       if (isRecord(body) && body['method'] === 'subscriptions/listen') return refused(body['id'])
       // The caller may be another server of this package, within a tool call of its own.
-      request.toolDepth = Math.max(request.toolDepth, depthOf(body))
+      const depth = depthOf(body)
+      if (depth > request.toolDepth) request.toolDepth = depth
       const common = recognise(body, headers)
       const ready = common && await direct.respond(common, contextOf(reply))
       if (ready !== null) return ready
