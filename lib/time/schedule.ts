@@ -19,12 +19,15 @@ export interface ScheduleFault {
 }
 
 const minuteMs = 60_000
-const numbers = '[0-9*][0-9*,/-]{0,99}'
-/** Without croner's seconds, nicknames and extensions, which other programs do not support. */
-const pattern = new RegExp(
-  `^(${numbers}) +(${numbers}) +(${numbers}) +([0-9A-Za-z*][0-9A-Za-z*,/-]{0,99}) +([0-9A-Za-z*][0-9A-Za-z*,/-]{0,99})$`
-)
-const names = /^(?:[0-9*,/-]|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec|mon|tue|wed|thu|fri|sat|sun)*$/i
+const anyOf = (value: string) => {
+  const part = `(?:\\*|${value}(?:-${value})?)(?:/\\d{1,2})?`
+  return `(${part}(?:,${part}){0,59})`
+}
+const numbers = anyOf('\\d{1,2}')
+const months = anyOf('(?:\\d{1,2}|jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)')
+const weekdays = anyOf('(?:\\d{1,2}|mon|tue|wed|thu|fri|sat|sun)')
+/** Without croner's seconds, nicknames and extensions, which other programs do not support. croner accepts `15*` too, as 15. */
+const pattern = new RegExp(`^${numbers} +${numbers} +${numbers} +${months} +${weekdays}$`, 'i')
 
 /** Parses a schedule. The default time zone is UTC. */
 export function parseSchedule (
@@ -34,7 +37,7 @@ export function parseSchedule (
     return { at: 'timezone', reason: `there is no time zone "${timezone}": expected a name such as "Europe/Berlin"` }
   }
   const fields = pattern.exec(cron.trim())
-  if (fields === null || !fields.slice(4).every((field) => names.test(field))) {
+  if (fields === null) {
     return { at: 'cron', reason: 'expected five fields, minute, hour, day of the month, month and day of the week, such as "30 6 * * 1-5"' }
   }
   let times: Cron

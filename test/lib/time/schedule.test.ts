@@ -49,6 +49,17 @@ test('a pattern of minutes alone is not interrupted by clock changes', (t) => {
   t.end()
 })
 
+test('a field with characters after its number is rejected: the search for its next time did not end', (t) => {
+  for (const field of ['15*', '5**', '0*-59', '15*60', '5,', ',5', '1-', '*/', '1/2/3', '1-2-3']) {
+    for (const cron of [`${field} * * * *`, `0 ${field} * * *`, `0 0 * * ${field}`]) {
+      const read = parseSchedule({ cron })
+      t.match('reason' in read ? read.reason : 'parsed', /^expected five fields/, cron)
+    }
+  }
+  for (const cron of ['*/15 6-18 1,15 jan-mar mon-fri', '5-50/5,59 0 * 12 SUN,7']) t.notOk('reason' in parseSchedule({ cron }), cron)
+  t.end()
+})
+
 test('invalid patterns, unknown time zones and patterns that never match are rejected', (t) => {
   for (
     const cron of [
