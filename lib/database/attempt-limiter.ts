@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto'
 import { type Kysely, type RawBuilder, sql } from 'kysely'
-import { failure } from '../errors.js'
+import { failure, retryIn } from '../errors.js'
 import type { Owner } from '../identity/tenant-ref.js'
 import { removal, sweep } from './retention.js'
 import type { SystemTables } from './system-tables.js'
@@ -72,8 +72,7 @@ export function createAttemptLimiter (db: Kysely<SystemTables>, now: () => numbe
       if (rows.length > 0) return
       const { rows: [row] } = await sql<{ last: Date | null }>`select tries[1] as last
         from tenantry.attempts where tenant_id = ${tenant} and kind = ${kind} and subject = ${digest(subject)}`.execute(db)
-      const retryAfter = Math.max(1, Math.ceil(((row?.last?.getTime() ?? 0) - paused.getTime()) / 1000))
-      throw failure('tooManyAttempts', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+      throw failure('tooManyAttempts', retryIn(Math.max(1, Math.ceil(((row?.last?.getTime() ?? 0) - paused.getTime()) / 1000))))
     },
 
     async isSpent ({ kind, max, windowMs, pauseMs = windowMs }, tenant, subject) {

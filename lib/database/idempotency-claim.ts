@@ -3,7 +3,7 @@
  * was committed, even if the process ends afterwards.
  */
 import { CompiledQuery, type Kysely } from 'kysely'
-import { failure } from '../errors.js'
+import { failure, retryIn } from '../errors.js'
 
 export interface IdempotencyClaim {
   /** The statement that marks the claim. It returns no row if another request has taken over the key. */
@@ -27,5 +27,5 @@ const retryAfter = 2 // s
 
 /** 409: a request with the key is running. */
 export function requestRunning (): Error {
-  return failure('idempotencyRunning', { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
+  return failure('idempotencyRunning', retryIn(retryAfter))
 }

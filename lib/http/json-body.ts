@@ -3,7 +3,7 @@ import { isUtf8 } from 'node:buffer'
 import type { FastifyBodyParser, FastifyInstance } from 'fastify'
 import * as jsonc from 'jsonc-parser'
 import { turns } from '../concurrency/event-loop-yielder.js'
-import { failure } from '../errors.js'
+import { failure, retryIn } from '../errors.js'
 import { jsonExcess } from '../json/bounds.js'
 import { maxNumberLength } from '../json/exact-number.js'
 import { mayHoldExact, NumberTooLongError, parseSent } from '../json/parse.js'
@@ -88,8 +88,7 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
       return done(
         failure('responsesBusy', {
           message: 'Too many large bodies of this tenant are waiting: try again',
-          extras: { retryAfter },
-          headers: { 'retry-after': String(retryAfter) }
+          ...retryIn(retryAfter)
         })
       )
     }

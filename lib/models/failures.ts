@@ -1,5 +1,5 @@
 /** Errors for failures of a provider. They contain no text of the provider, because it may repeat the key or the prompt. */
-import { failure, TenantryError } from '../errors.js'
+import { failure, retryIn, TenantryError } from '../errors.js'
 
 const defaultRetryAfter = 5 // s
 const maxRetryAfter = 3600 // s
@@ -39,10 +39,8 @@ export function statusFailure (status: number, retryAfter: string | undefined, o
         message: 'The provider rejected the request: the model does not support a message, an image, a parameter or `responseFormat`'
       })
     case 429:
-    case 529: {
-      const seconds = secondsOf(retryAfter, now)
-      return failure('providerBusy', { extras: { retryAfter: seconds }, headers: { 'retry-after': String(seconds) } })
-    }
+    case 529:
+      return failure('providerBusy', retryIn(secondsOf(retryAfter, now)))
     case 408:
       return failure('providerTimeout')
     default:

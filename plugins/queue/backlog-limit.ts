@@ -6,7 +6,7 @@ import type { Kysely } from 'kysely'
 import { LRUCache } from 'lru-cache'
 import { lruOptions } from '../../lib/cache/lru-options.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { failure } from '../../lib/errors.js'
+import { failure, retryIn } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 
 const maxTenants = 10_000 // tenants in memory
@@ -59,7 +59,7 @@ export function createBacklogLimit ({ max, waiting }: BacklogLimitParts) {
       const allowance = allowanceOf(tenant)
       while (allowance.left <= 0) {
         if (performance.now() < allowance.fullUntil) {
-          throw failure('queueFull', { headers: { 'retry-after': String(retryAfter) }, extras: { retryAfter } })
+          throw failure('queueFull', retryIn(retryAfter))
         }
         // Another caller's count may wait for the connection of this transaction.
         if (db !== undefined) await countAgain(tenant, allowance, db)

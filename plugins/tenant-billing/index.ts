@@ -3,7 +3,7 @@
  * the package @polar-sh/sdk, which the first call loads.
  */
 import { createTenantLimiter } from '../../lib/concurrency/tenant-limiter.js'
-import { failure } from '../../lib/errors.js'
+import { failure, retryIn } from '../../lib/errors.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { callback, type ClockOption, type OptionCheck, whole } from '../../lib/plugin/options.js'
 import type {} from '../auth/index.js'
@@ -16,7 +16,6 @@ import { createTenantBilling } from './service.js'
 
 const maxOfTenant = 10 // running requests at payprov
 const maxInAll = 100
-const retryAfter = 1 // s
 
 /** An absolute address of http or https. */
 const httpAddress: OptionCheck = (value) =>
@@ -64,4 +63,4 @@ export default definePlugin<TenantBillingOptions>({
   }
 })
 
-const later = { extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } }
+const later = retryIn(1)

@@ -4,7 +4,7 @@
  */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { type Static, type TSchema, Type } from 'typebox'
-import { failure, isFailure, TenantryError } from '../../../lib/errors.js'
+import { failure, isFailure, retryIn, TenantryError } from '../../../lib/errors.js'
 import { jsonExcess, parseBounded } from '../../../lib/json/bounds.js'
 import { lazyValidator } from '../../../lib/validation/validator.js'
 
@@ -179,18 +179,13 @@ function failureOf (error: unknown, isTimedOut: boolean, { keyOwner }: CallOptio
         ...error.reason === undefined ? {} : { message: `The provider does not accept these values: ${error.reason}` }
       })
     case 'busy':
-      return busy(error)
+      return failure('providerBusy', { cause: error, ...retryIn(Math.max(1, error.retryAfter ?? defaultRetryAfter)) })
     case 'failed':
     case 'unreadable':
       return failure('providerFailed', { cause: error })
     default:
       return error.kind satisfies never
   }
-}
-
-function busy (error: ProviderFault): TenantryError {
-  const retryAfter = Math.max(1, error.retryAfter ?? defaultRetryAfter)
-  return failure('providerBusy', { cause: error, extras: { retryAfter }, headers: { 'retry-after': String(retryAfter) } })
 }
 
 /** An id, or the name of a kind, that fits the database and paths: visible ASCII characters. */
