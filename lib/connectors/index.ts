@@ -2,7 +2,7 @@
 import type { Env } from '../expressions/environment.js'
 import type { TemplateContext } from '../expressions/reference.js'
 import type { SecretUses } from '../expressions/secret-uses.js'
-import { FaultList, nearest, pointerTo } from '../schema/faults.js'
+import { FaultList, nearest, pointerTo, withoutFaults } from '../schema/faults.js'
 import type { Credentials, CustomIntegrations } from '../schema/integrations.js'
 import { builtIn } from './built-in/index.js'
 import { compileCall } from './call.js'
@@ -37,10 +37,9 @@ export interface ConnectorsContext {
 
 /** The connectors of the platform's document, which was checked. */
 export function platformConnectors (document: ConnectorsDocument, env: Env, overridableEnv: readonly string[]): ConnectorSet {
-  const faults = new FaultList()
-  const connectors = compileConnectors(document, { origin: 'platform', env, overridableEnv: new Set(overridableEnv), faults })
-  faults.throwIfAny()
-  return connectors
+  return withoutFaults((faults) =>
+    compileConnectors(document, { origin: 'platform', env, overridableEnv: new Set(overridableEnv), faults })
+  )
 }
 
 /** Used if the document's sections are invalid: calls are not checked. */

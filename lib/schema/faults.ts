@@ -63,6 +63,14 @@ export class FaultList {
   }
 }
 
+/** The result of the work. Throws a ConfigError of the faults that it adds. */
+export function withoutFaults<Result> (work: (faults: FaultList) => Result): Result {
+  const faults = new FaultList()
+  const result = work(faults)
+  faults.throwIfAny()
+  return result
+}
+
 /** Appends members to a JSON Pointer, escaped as RFC 6901 says. */
 export function pointerTo (base: string, ...members: (string | number)[]): string {
   let pointer = base

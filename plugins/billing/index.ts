@@ -3,7 +3,7 @@ import { type BillingSettings, checkBilling } from '../../lib/document/rules/bil
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { callback, type ClockOption, record, text } from '../../lib/plugin/options.js'
-import { FaultList } from '../../lib/schema/faults.js'
+import { withoutFaults } from '../../lib/schema/faults.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import { plansOf } from '../plans/plans-of.js'
@@ -72,10 +72,7 @@ export default definePlugin<BillingOptions>({
   async setup (app, { now = Date.now, ...settings }) {
     const { db, engine, events, queue, tenants, log } = app
     const plans = plansOf(app)
-    const faults = new FaultList()
-    checkBilling(settings, plans.tiers, faults)
-    faults.throwIfAny()
-
+    withoutFaults((faults) => checkBilling(settings, plans.tiers, faults))
     const products = createProductMap(settings, plans.tiers)
     const { provider, providers, receivers } = await openAdapters(settings)
     if (provider !== null && !receivers.has(provider.name)) {

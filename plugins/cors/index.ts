@@ -13,7 +13,7 @@ import { isTenantId, type Owner, tenantRef } from '../../lib/identity/tenant-ref
 import { definePlugin } from '../../lib/plugin/define.js'
 import { listen } from '../../lib/plugin/lifecycle.js'
 import { membersOf } from '../../lib/plugin/options.js'
-import { FaultList } from '../../lib/schema/faults.js'
+import { withoutFaults } from '../../lib/schema/faults.js'
 import { type Cors, Cors as CorsSection } from '../../lib/schema/server.js'
 import type {} from '../database/index.js'
 import type {} from '../tenancy/index.js'
@@ -154,9 +154,7 @@ export default definePlugin<CorsOptions>({
 function completed (options: CorsOptions): Cors {
   const { origins, credentials = false, maxAge = 600, exposedHeaders = [] } = options
   const section = { origins, credentials, maxAge, exposedHeaders }
-  const faults = new FaultList()
-  checkCors(section, faults)
-  faults.throwIfAny()
+  withoutFaults((faults) => checkCors(section, faults))
   return section
 }
 

@@ -12,7 +12,7 @@ import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, section, text } from '../../lib/plugin/options.js'
 import { type Auth as AuthConfig, Auth as AuthSection, Mail as MailSchema, type Mail as MailSection } from '../../lib/schema/auth.js'
-import { FaultList } from '../../lib/schema/faults.js'
+import { withoutFaults } from '../../lib/schema/faults.js'
 import type {} from '../database/index.js'
 import type {} from '../integrations/index.js'
 import type {} from '../queue/index.js'
@@ -84,13 +84,13 @@ function connectorOf (app: FastifyInstance, { connector }: MailSection): Deliver
     throw new Error('register the plugin "tenantry/plugins/integrations" before "tenantry/plugins/mail", or give it the option `deliver`')
   }
   const { log } = app
-  const faults = new FaultList()
-  const call = integrations.platform.call({ type: connector, action: sendAction, params: '{{body}}' }, '/auth/mail', {
-    faults,
-    sources: new Set(['body']),
-    env: {}
-  }, 'connector')
-  faults.throwIfAny()
+  const call = withoutFaults((faults) =>
+    integrations.platform.call({ type: connector, action: sendAction, params: '{{body}}' }, '/auth/mail', {
+      faults,
+      sources: new Set(['body']),
+      env: {}
+    }, 'connector')
+  )
   if (call === null) throw new Error(`there is no connector "${connector}"`)
   return async ({ to, from, subject, text, html }, signal) => {
     const body = { to, from, subject, text, ...html !== undefined && { html } }

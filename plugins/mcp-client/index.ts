@@ -8,7 +8,7 @@ import { definePlugin } from '../../lib/plugin/define.js'
 import { whenStopping } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, list, whole } from '../../lib/plugin/options.js'
 import { McpServer } from '../../lib/schema/agent.js'
-import { FaultList } from '../../lib/schema/faults.js'
+import { withoutFaults } from '../../lib/schema/faults.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
 import { createCounter } from '../metrics/counter.js'
@@ -39,9 +39,7 @@ export default definePlugin<McpClientOptions>({
   optional: ['metrics'],
   options: { servers: list, maxProcesses: whole(1, 1000), now: callback },
   async setup (app, { servers, maxProcesses = 8, now = Date.now }) {
-    const faults = new FaultList()
-    checkMcpServers(servers, faults)
-    faults.throwIfAny()
+    withoutFaults((faults) => checkMcpServers(servers, faults))
     // Without servers the endpoints have empty lists, and need no package.
     const sdk = servers.length === 0 ? undefined : await loadSdk()
     const { engine, log } = app

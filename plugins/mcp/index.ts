@@ -5,7 +5,7 @@
 import { checkMcp } from '../../lib/document/rules/agent.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { list, membersOf, text } from '../../lib/plugin/options.js'
-import { FaultList } from '../../lib/schema/faults.js'
+import { withoutFaults } from '../../lib/schema/faults.js'
 import { type Mcp, Mcp as McpSection } from '../../lib/schema/mcp.js'
 import type {} from '../auth/index.js'
 import type {} from '../cors/index.js'
@@ -30,9 +30,7 @@ export default definePlugin<McpOptions>({
   optional: ['cors', 'embeddings', 'tenancy'],
   options: { ...membersOf(McpSection), name: text, issuers: list },
   async setup (app, { url, instructions, prompts = [], documents = false, name = 'API', issuers = [] }) {
-    const faults = new FaultList()
-    checkMcp({ url, prompts }, faults)
-    faults.throwIfAny()
+    withoutFaults((faults) => checkMcp({ url, prompts }, faults))
     const sdk = await import('@modelcontextprotocol/server').catch((cause: unknown) => {
       throw new Error('mcp needs the package "@modelcontextprotocol/server": run "npm i @modelcontextprotocol/server@^2.4.0"', { cause })
     })

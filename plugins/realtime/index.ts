@@ -11,7 +11,7 @@ import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { listen, sweepHourly, whenStopping } from '../../lib/plugin/lifecycle.js'
 import { callback, membersOf } from '../../lib/plugin/options.js'
 import type { RoomBus, RoomListener } from '../../lib/realtime/bus.js'
-import { FaultList } from '../../lib/schema/faults.js'
+import { withoutFaults } from '../../lib/schema/faults.js'
 import { Realtime as RealtimeSchema, type Realtime as RealtimeSection } from '../../lib/schema/realtime.js'
 import type {} from '../auth/index.js'
 import type {} from '../database/index.js'
@@ -54,9 +54,7 @@ export default definePlugin<RealtimeOptions>({
   async setup (app, options) {
     const { now = Date.now, monotonic = () => performance.now(), ...section } = options
     if (section.enabled === false) return undefined
-    const faults = new FaultList()
-    checkRealtime(section, faults)
-    faults.throwIfAny()
+    withoutFaults((faults) => checkRealtime(section, faults))
     const { db, engine, events, log, tenants } = app
     const instance = randomUUID()
     const store = createChangeStore(engine)
@@ -192,9 +190,7 @@ async function openBus (
 async function checkTables ({ engine }: FastifyInstance, section: RealtimeSection): Promise<void> {
   if (Object.keys(section.tables ?? {}).length === 0) return
   if (!engine.isMigrated && (await engine.pendingMigrations()).length > 0) return
-  const faults = new FaultList()
-  checkWatchedTables(section, engine.catalogue, faults)
-  faults.throwIfAny()
+  withoutFaults((faults) => checkWatchedTables(section, engine.catalogue, faults))
 }
 
 function addMetrics (app: FastifyInstance, status: () => RealtimeStatus): void {

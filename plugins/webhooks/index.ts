@@ -5,7 +5,7 @@ import { platformRef } from '../../lib/identity/tenant-ref.js'
 import { definePlugin, optional } from '../../lib/plugin/define.js'
 import { listen, runWhenReady, sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, type ClockOption, flag, list, record, text, whole } from '../../lib/plugin/options.js'
-import { FaultList } from '../../lib/schema/faults.js'
+import { withoutFaults } from '../../lib/schema/faults.js'
 import { outboundOf, type Webhook } from '../../lib/schema/webhook.js'
 import { createSecretCipher } from '../../lib/secrets/cipher.js'
 import { howToMake, type KeyOptions, openKeys } from '../../lib/secrets/master-key.js'
@@ -80,12 +80,11 @@ export default definePlugin<WebhooksOptions>({
     // The plugin secrets reports a key in memory.
     if (note !== undefined && engine.folder !== undefined) log.warn({ masterKeyId: keys.current.id }, note)
     const cipher = createSecretCipher(keys)
-    const faults = new FaultList()
-    const platform = sent.map((webhook, index) =>
-      compileOutboundWebhook(webhook, `/webhooks/${index}`, { faults, env, sources: platformWebhookSources }, 'platform')
+    const platform = withoutFaults((faults) =>
+      sent.map((webhook, index) =>
+        compileOutboundWebhook(webhook, `/webhooks/${index}`, { faults, env, sources: platformWebhookSources }, 'platform')
+      )
     )
-    faults.throwIfAny()
-
     const documents = optional(app, 'tenantDocuments')
     const subscribers = createSubscriberDirectory({ platform, tenants: () => documents()?.webhooks ?? null, db })
     const secrets = createSigningSecrets({ db, cipher, now })
