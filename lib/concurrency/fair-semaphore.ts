@@ -13,7 +13,7 @@ export interface Account<Key extends string = TenantRef> {
   held: number
   /**
    * In order of arrival; null at first, since most accounts never wait. Not a Set: its replaced tables would keep waiters, and so their
-   * requests, from being collected (see slots.ts).
+   * requests, from being collected (see `Slots` in lib/plugin/request-end.ts).
    */
   waiting: Array<Waiter<Key>> | null
 }

@@ -129,7 +129,7 @@ export default definePlugin<ResponsesOptions>({
     })
 
     app.addHook('preHandler', (request, reply, done) => {
-      if (largeRoutes.isEmpty && !turns.isActive) return done()
+      if (largeRoutes.known.size === 0 && !turns.isActive) return done()
       const account = accountOf(request, trustsHeader)
       turns.noteRequest(account)
       largeRoutes.enter(account, request, reply, done)
@@ -138,7 +138,7 @@ export default definePlugin<ResponsesOptions>({
     app.addHook('onSend', (request, reply, payload, done) => {
       const size = sizeOf(payload)
       const isSmall = size < smallResponse && !isBehind(reply)
-      if (isSmall && largeRoutes.isEmpty) return done()
+      if (isSmall && largeRoutes.known.size === 0) return done()
       const account = accountOf(request, trustsHeader)
       largeRoutes.leave(account, request, size)
       const { socket } = request.raw

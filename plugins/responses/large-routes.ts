@@ -19,20 +19,18 @@ interface Line {
 }
 
 export class LargeRoutes {
-  /** By route: the number of smaller responses until it no longer counts as large. */
-  private readonly routes = new LRUCache<string, number>({ max: maxRoutes })
+  /**
+   * The large routes: each with the number of smaller responses until it no longer counts as large. Usually there are none, so that a
+   * request needs no look-up.
+   */
+  readonly known = new LRUCache<string, number>({ max: maxRoutes })
   private readonly lines = new Map<string, Line>()
   /** The function that frees the place of a request or a call. */
   private readonly places = new WeakMap<object, () => void>()
 
-  /** Whether no route is large, so that no look-up is needed. */
-  get isEmpty (): boolean {
-    return this.routes.size === 0
-  }
-
   /** Calls `done` when the request may be handled: at once, unless its route is large. */
   enter (account: string, request: FastifyRequest, { raw }: FastifyReply, done: (error?: Error) => void): void {
-    if (!this.routes.has(keyOf(account, request))) return done()
+    if (!this.known.has(keyOf(account, request))) return done()
     this.queue(account, (free) => {
       const leave = () => {
         if (this.places.delete(request)) free()
@@ -55,7 +53,7 @@ export class LargeRoutes {
     const key = () => `${account()} ${route}`
     const outer = this.places.get(within)
     if (outer !== undefined) this.places.set(call, outer)
-    if (outer !== undefined || this.isEmpty || !this.routes.has(key())) return this.remember(key, await work())
+    if (outer !== undefined || this.known.size === 0 || !this.known.has(key())) return this.remember(key, await work())
     const free = await new Promise<() => void>((resolve, reject) => this.queue(account(), resolve, reject))
     this.places.set(call, free)
     try {
@@ -71,11 +69,11 @@ export class LargeRoutes {
     if (size >= largeResponse) {
       // Prevents responses from being built faster than they are read.
       if (leave !== undefined) setTimeout(leave, readMs).unref()
-      this.routes.set(keyOf(account, request), remembered)
+      this.known.set(keyOf(account, request), remembered)
       return
     }
     leave?.()
-    if (!this.isEmpty) this.forget(keyOf(account, request))
+    if (this.known.size > 0) this.forget(keyOf(account, request))
   }
 
   /** Refuses the waiting requests. */
@@ -84,17 +82,17 @@ export class LargeRoutes {
   }
 
   private remember (key: () => string, text: string): string {
-    if (text.length >= largeResponse) this.routes.set(key(), remembered)
-    else if (!this.isEmpty) this.forget(key())
+    if (text.length >= largeResponse) this.known.set(key(), remembered)
+    else if (this.known.size > 0) this.forget(key())
     return text
   }
 
   /** Counts a smaller response of the route. */
   private forget (key: string): void {
-    const left = this.routes.get(key)
+    const left = this.known.get(key)
     if (left === undefined) return
-    if (left > 1) this.routes.set(key, left - 1)
-    else this.routes.delete(key)
+    if (left > 1) this.known.set(key, left - 1)
+    else this.known.delete(key)
   }
 
   /** Calls `granted` with a function that frees the place, once there is one. */

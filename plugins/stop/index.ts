@@ -8,13 +8,12 @@
  */
 import type { ServerResponse } from 'node:http'
 import { setImmediate as turn, setTimeout as sleep } from 'node:timers/promises'
-import { Slots } from '../../lib/concurrency/slots.js'
 import { settlesWithin } from '../../lib/concurrency/with-timeout.js'
 import { failure } from '../../lib/errors.js'
 import { definePlugin } from '../../lib/plugin/define.js'
 import { serverOptions } from '../../lib/plugin/lifecycle.js'
 import { whole } from '../../lib/plugin/options.js'
-import { whenEnded } from '../../lib/plugin/request-end.js'
+import { Slots, whenEnded } from '../../lib/plugin/request-end.js'
 
 const lingering = 500 // ms for refusals to arrive, before idle connections are destroyed
 const endingMs = 200 // for the rest of the stop: jobs are handed back, and data in memory is written
