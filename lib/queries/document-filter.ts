@@ -58,18 +58,18 @@ export function compileFirestoreFilters (filters: readonly Filter[], pointer: st
   }
 
   const compiled = filters.map((filter, index) => compile(filter, pointerTo(pointer, index), 0))
-  return {
-    references,
-    read (scope) {
-      const list: DocumentFilter[] = []
-      for (const evaluate of compiled) {
-        const filter = evaluate(scope)
-        if (filter === null) return null
-        if (filter !== undefined) list.push(filter)
-      }
-      return list
-    }
+  return { references, read: (scope) => evaluated(compiled, scope) }
+}
+
+/** The filters of a request; null if one of them matches nothing. */
+function evaluated (members: readonly Evaluate[], scope: Scope): DocumentFilter[] | null {
+  const filters: DocumentFilter[] = []
+  for (const evaluate of members) {
+    const filter = evaluate(scope)
+    if (filter === null) return null
+    if (filter !== undefined) filters.push(filter)
   }
+  return filters
 }
 
 function either (members: readonly Evaluate[]): Evaluate {
@@ -83,13 +83,8 @@ function either (members: readonly Evaluate[]): Evaluate {
 
 function all (members: readonly Evaluate[]): Evaluate {
   return (scope) => {
-    const filters: DocumentFilter[] = []
-    for (const evaluate of members) {
-      const filter = evaluate(scope)
-      if (filter === null) return null
-      if (filter !== undefined) filters.push(filter)
-    }
-    return filters.length === 0 ? undefined : group('and', filters)
+    const filters = evaluated(members, scope)
+    return filters === null ? null : filters.length === 0 ? undefined : group('and', filters)
   }
 }
 
