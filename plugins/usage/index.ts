@@ -4,6 +4,7 @@ import { sweepHourly } from '../../lib/plugin/lifecycle.js'
 import { callback, flag } from '../../lib/plugin/options.js'
 import type {} from '../database/index.js'
 import { plansOf } from '../plans/plans-of.js'
+import { whenGone } from '../tenancy/gone.js'
 import type {} from '../tenancy/index.js'
 import type {} from '../webhooks/webhooks.js'
 import { createNotices } from './notices.js'
@@ -58,6 +59,7 @@ export default definePlugin<UsageOptions>({
       await service.close()
       await notices.close()
     })
+    whenGone(app, notices.forget)
     sweepHourly(app, 'notices of limits', () => notices.sweep())
     sweepHourly(app, 'old figures of usage', () => sweepUsage(db, (now ?? Date.now)()))
     return (group) => usageRoutes(group, report)

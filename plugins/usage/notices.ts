@@ -79,6 +79,10 @@ export function createNotices ({ emitter, plans, db, dbFor, now, log }: NoticesP
         .finally(() => writing.delete(written))
       writing.add(written)
     },
+    /** The tenant is gone: a later one with its id gets its own notices. */
+    forget (tenant: Owner): void {
+      for (const key of [...sent.keys()]) if (key.startsWith(`${tenant} `)) sent.delete(key)
+    },
     async sweep (): Promise<void> {
       await sweep(db, 'tenantry.usage_notices.sweep', [removal('tenantry.usage_notices', sql`at < ${new Date(now() - keptFor)}`)])
     },

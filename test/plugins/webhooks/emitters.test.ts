@@ -35,6 +35,7 @@ t.test('events of tenants are written in the transaction of the change', async (
     await t.test("a subscription's start, change and end write events", (t) => subscribed(t, app))
     await t.test('a reached limit writes one event', (t) => reached(t, app))
     await t.test('a reached limit writes another event in the next period', (t) => again(t, app))
+    await t.test('a limit that a deleted tenant reached is announced for a later tenant with its id', () => reachedAnew(app))
   })
 })
 
@@ -115,6 +116,17 @@ async function reached (t: Test, app: FastifyInstance): Promise<void> {
     async () => (await toldOf(app, 'used')).some(({ data }) => data['metric'] === 'connections')
   )
   t.equal((await toldOf(app, 'used')).length, 2)
+}
+
+async function reachedAnew (app: FastifyInstance): Promise<void> {
+  for (const tenant of ['The first', 'The second']) {
+    await app.tenants.create({ id: 'anew', name: tenant, plan: 'free' })
+    await app.usage.reserve('anew', 'llm_tokens', 100_000)
+    await app.usage.reserve('anew', 'llm_tokens', 1).catch(() => {})
+    await until(`the limit of ${tenant} is announced`, async () => (await toldOf(app, 'anew')).length === 1)
+    await app.tenants.delete('anew')
+    await until('its events are gone', async () => (await toldOf(app, 'anew')).length === 0)
+  }
 }
 
 async function again (t: Test, app: FastifyInstance): Promise<void> {
