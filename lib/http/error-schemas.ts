@@ -118,3 +118,10 @@ export function errorResponses (...errors: readonly ToldError[]): Record<number,
     return [status, Type.Unsafe<CommonErrorBody>({ description: STATUS_CODES[status] ?? 'Error', $ref: `${id}#` })]
   }))
 }
+
+const ofCallers = [400, 401, 403, 404, 429, 500, 503] as const
+
+/** The errors of endpoints with a caller, and further ones. */
+export function callerErrors<const Told extends readonly ToldError[]> (...further: Told) {
+  return errorResponses(...ofCallers, ...further)
+}

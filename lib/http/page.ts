@@ -54,9 +54,9 @@ export function pageOf (
   return { limit: Math.min(limit ?? pagination.defaultLimit, pagination.maxLimit), offset: offset ?? pagination.defaultOffset }
 }
 
-/** The page of a list in memory. */
-export function slice<Item> (items: readonly Item[], { limit, offset }: Page): Item[] {
-  return items.slice(offset, offset + limit)
+/** The response for a list in memory. */
+export function pageIn<Item> (items: readonly Item[], page: Page) {
+  return { data: items.slice(page.offset, page.offset + page.limit), pagination: { ...page, total: items.length } }
 }
 
 export const PageInfo = named('Pagination', Type.Object({ limit: Type.Integer(), offset: Type.Integer(), total: Type.Integer() }))

@@ -3,6 +3,7 @@ import type { FastifyRequest, preValidationHookHandler } from 'fastify'
 import { Type } from 'typebox'
 import { notReached, withNote } from '../../lib/firestore/unsupported.js'
 import { errorSchema } from '../../lib/http/error-schemas.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
@@ -11,7 +12,6 @@ import { pointerTo } from '../../lib/schema/faults.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { isPlatformAdmin } from '../auth/access.js'
-import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { isFilter } from './filters.js'
 import type { Caller, Entities } from './service.js'
@@ -89,7 +89,6 @@ const conflict = named('RowConflictError', {
 const tags = ['Admin']
 const toRead = { access: 'tenant-admin', permission: 'entities:read' } as const
 const toWrite = { access: 'tenant-admin', permission: 'entities:write' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const rowsDescription =
   'A tenant can access its own rows in tables with a tenant column. A platform administrator can access every table: all rows, or with `X-Tenant-ID` the rows of that tenant.'
 
@@ -104,7 +103,7 @@ export function adminRoutes (app: FastifyGroup, entities: () => Entities): void 
       description: whose,
       params: Tables,
       querystring: Many,
-      response: { 200: ListOf(Entity), ...errorResponses(...refusals) }
+      response: { 200: ListOf(Entity), ...callerErrors() }
     }
   }, async (request, reply) => {
     return sendText(reply, await entities().list(callerOf(request), request.params.table, { ...request.query, ...pageOf(request) }))
@@ -118,7 +117,7 @@ export function adminRoutes (app: FastifyGroup, entities: () => Entities): void 
       description: whose,
       params: Row,
       querystring: One,
-      response: { 200: Entity, ...errorResponses(...refusals) }
+      response: { 200: Entity, ...callerErrors() }
     }
   }, async (request, reply) => {
     const { params: { table, id }, query } = request
@@ -134,7 +133,7 @@ export function adminRoutes (app: FastifyGroup, entities: () => Entities): void 
         `${whose} Responds with 409 if the table has no columns for marking rows as deleted, or if rows of another table refer to this row and prevent the deletion.`,
       params: Row,
       querystring: Removal,
-      response: { 200: Removed, ...errorResponses(...refusals), 409: conflict }
+      response: { 200: Removed, ...callerErrors(), 409: conflict }
     }
   }, async (request, reply) => {
     const { params: { table, id }, query: { hard, softDelete } } = request
@@ -154,7 +153,7 @@ export function adminRoutes (app: FastifyGroup, entities: () => Entities): void 
       params: Row,
       bodyOptional: true,
       body: EmptyBody,
-      response: { 200: Restored, ...errorResponses(...refusals), 409: conflict }
+      response: { 200: Restored, ...callerErrors(), 409: conflict }
     }
   }, async (request, reply) => sendText(reply, await entities().restore(callerOf(request), request.params.table, request.params.id)))
 }

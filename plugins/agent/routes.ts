@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { leftOf } from '../../lib/http/caller-left.js'
-import { errorResponses } from '../../lib/http/error-schemas.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
 import { pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
@@ -21,8 +21,7 @@ import type { AgentEvent, Citation, Conversation, ConversationOwner } from './ty
 
 const tags = ['Agent']
 const config = { access: 'user' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const chatRefusals = [...refusals, 402, 413, 415, 424, 502, 504] as const
+const chatErrors = callerErrors(402, 413, 415, 424, 502, 504)
 const ListQuery = Type.Object(pageQuery('Conversations'), { additionalProperties: false })
 
 export interface AgentRouteOptions {
@@ -46,7 +45,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
       description:
         'With `stream: true` the response is a stream of server-sent events with `data: {...}`: `start` with `conversationId` and `citations`, `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` or `error`. A comment is sent every 15 seconds. If the provider fails before it responds, the response has an error status. The call ends when the caller disconnects. A conversation is saved when its response is complete.',
       body: ChatBody,
-      response: { 200: ChatResponse, ...errorResponses(...chatRefusals) }
+      response: { 200: ChatResponse, ...chatErrors }
     }
   }, async (request, reply) => {
     const { message, conversationId, stream = false, documents = true, tools = false } = request.body
@@ -73,7 +72,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
       tags,
       summary: 'List conversations of the caller, most recently used first',
       querystring: ListQuery,
-      response: { 200: ConversationList, ...errorResponses(...refusals) }
+      response: { 200: ConversationList, ...callerErrors() }
     }
   }, async (request) => {
     const page = pageOf(request)
@@ -90,7 +89,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
       tags,
       summary: 'Retrieve a conversation of the caller with its messages',
       params: ConversationParams,
-      response: { 200: ConversationWithMessages, ...errorResponses(...refusals) }
+      response: { 200: ConversationWithMessages, ...callerErrors() }
     }
   }, async (request) => {
     const conversation = await service.read(ownerOf(request), request.params.id)
@@ -109,7 +108,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
       tags,
       summary: 'Delete a conversation of the caller',
       params: ConversationParams,
-      response: { 200: Success, ...errorResponses(...refusals) }
+      response: { 200: Success, ...callerErrors() }
     }
   }, async (request) => {
     await service.delete(ownerOf(request), request.params.id, actorOf(request))
@@ -121,7 +120,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
     schema: {
       tags,
       summary: 'Check the health of models, documents and tools',
-      response: { 200: AgentHealth, ...errorResponses(...refusals) }
+      response: { 200: AgentHealth, ...callerErrors() }
     }
   }, async (request) => {
     return await health(tenantOf(request))

@@ -1,6 +1,6 @@
 /** `GET /analytics/summary`. */
 import { Type } from 'typebox'
-import { errorResponses } from '../../lib/http/error-schemas.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { named } from '../../lib/validation/named-schema.js'
 import type {} from '../auth/index.js'
@@ -59,7 +59,7 @@ export function analyticsRoutes (app: FastifyGroup, now: () => number): void {
       description:
         'Covers all requests, or with `X-Tenant-ID` the requests of that tenant. Counts are kept per hour: an hour that is partly in the period is included as a whole.',
       querystring: Query,
-      response: { 200: Summary, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
+      response: { 200: Summary, ...callerErrors() }
     }
   }, ({ query, tenant }) => analytics.summary(rangeOf(query, now(), analytics.retentionDays), tenant?.id))
 }

@@ -1,7 +1,8 @@
 /** The endpoints of API keys and their schemas. */
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
-import { isFound, ListOf, pageOf, pageQuery, searchQuery, slice } from '../../lib/http/page.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
+import { isFound, ListOf, pageIn, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
@@ -10,7 +11,6 @@ import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
-import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { type ApiKeys, type Grantor, maxGraceDays, maxKeys } from './service.js'
 
@@ -61,7 +61,6 @@ const Rotated = named('RotatedApiKey', Type.Object(
 
 const tags = ['API keys']
 const config = { access: 'tenant-admin', permission: 'api-keys:write' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => number): void {
   app.get('/tenant/api-keys', {
@@ -70,13 +69,12 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
       tags,
       summary: 'List API keys of the tenant, oldest first',
       querystring: ListQuery,
-      response: { 200: List, ...errorResponses(...refusals) }
+      response: { 200: List, ...callerErrors() }
     }
   }, async (request) => {
-    const page = pageOf(request)
     const { search } = request.query
     const keys = (await service.list(tenantOf(request))).filter(({ name }) => isFound(search, name))
-    return { data: slice(keys, page), pagination: { ...page, total: keys.length } }
+    return pageIn(keys, pageOf(request))
   })
 
   app.post('/tenant/api-keys', {
@@ -87,7 +85,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
       description:
         `A caller who is not an administrator can grant a key only permissions that the caller has. A tenant has at most ${maxKeys} keys.`,
       body: NewKey,
-      response: { 201: Made, ...errorResponses(...refusals, 409) }
+      response: { 201: Made, ...callerErrors(409) }
     }
   }, async (request, reply) => {
     const { name, scopes = [], expiresAt } = request.body
@@ -97,7 +95,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
 
   app.delete('/tenant/api-keys/:id', {
     config,
-    schema: { tags, summary: 'Revoke an API key', params: Params, response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Revoke an API key', params: Params, response: { 200: Success, ...callerErrors() } }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.id, actorOf(request))
     return { success: true }
@@ -112,7 +110,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
       params: Params,
       body: Rotation,
       bodyOptional: true,
-      response: { 200: Rotated, ...errorResponses(...refusals, 409) }
+      response: { 200: Rotated, ...callerErrors(409) }
     }
   }, async (request) => {
     const { params: { id }, body: { gracePeriodDays = 0 } } = request

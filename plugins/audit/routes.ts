@@ -2,7 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { type AuditAction, auditActions, tenantOfEntry } from '../../lib/database/audit.js'
-import { errorResponses } from '../../lib/http/error-schemas.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import { endOf, ListOf, pageOf, pageQuery, timeOf } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Time } from '../../lib/http/schemas.js'
@@ -77,7 +77,7 @@ export function auditRoutes (app: FastifyGroup): void {
       description:
         `A tenant sees its entries for the retention period of its plan. A platform administrator sees the entries of all tenants and of the platform; with \`X-Tenant-ID\` or \`tenantId\` the entries of that tenant; with \`deletedTenant\` the entries of a deleted tenant. \`total\` counts up to ${maxCounted}.`,
       querystring: Query,
-      response: { 200: ListOf(Entry), ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
+      response: { 200: ListOf(Entry), ...callerErrors() }
     }
   }, async (request) => {
     const { userId, action, target, outcome } = request.query

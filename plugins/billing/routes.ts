@@ -1,6 +1,7 @@
 /** `/billing/plans`, `/billing/subscription`, its sync, and `/billing/upgrade`, with their schemas. */
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody, Time } from '../../lib/http/schemas.js'
 import { Plan, type Plans } from '../../lib/plans/plans.js'
@@ -82,7 +83,6 @@ function bodyOf (tiers: readonly string[]) {
 }
 
 const tags = ['Billing']
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const config = { access: 'tenant-admin', permission: 'billing:write' } as const
 /** Limits a tenant's requests to the provider, which limits the platform's calls for all tenants together. */
 const asked = createLimit(
@@ -102,7 +102,7 @@ export function billingRoutes (app: FastifyGroup, { billing, upgrade, plans }: B
     schema: {
       tags,
       summary: 'Retrieve the subscription of the tenant',
-      response: { 200: Subscription, ...errorResponses(...refusals) }
+      response: { 200: Subscription, ...callerErrors() }
     }
   }, async (request) => {
     const tenantId = tenantOf(request)
@@ -117,7 +117,7 @@ export function billingRoutes (app: FastifyGroup, { billing, upgrade, plans }: B
       description:
         'Without a subscription, creates a checkout. With a subscription, a higher plan or a change from monthly to yearly billing takes effect immediately. A lower plan, a change from yearly to monthly billing and `free` take effect at the end of the paid period. Choosing the current plan cancels a pending cancellation or change.',
       body: bodyOf(plans.tiers),
-      response: { 200: Upgraded, ...errorResponses(...refusals, 409, 502, 504) }
+      response: { 200: Upgraded, ...callerErrors(409, 502, 504) }
     }
   }, async (request, reply) => {
     await checkLimit(request, reply, asked)
@@ -136,7 +136,7 @@ export function billingRoutes (app: FastifyGroup, { billing, upgrade, plans }: B
       description: 'Use this after a missed webhook. Webhooks report every change otherwise.',
       body: EmptyBody,
       bodyOptional: true,
-      response: { 200: Synced, ...errorResponses(...refusals, 502, 504) }
+      response: { 200: Synced, ...callerErrors(502, 504) }
     }
   }, async (request, reply) => {
     await checkLimit(request, reply, asked)

@@ -9,7 +9,7 @@ import { everyTenant } from '../../lib/cache/store.js'
 import { writeAudit } from '../../lib/database/audit.js'
 import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
-import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
@@ -102,7 +102,7 @@ export function cacheRoutes (app: FastifyGroup): void {
     const of = whose(request) ?? ''
     const page = pageOf(request)
     const [keys, { items }] = await Promise.all([cache.keys(of, page.offset + page.limit), cache.stats(of)])
-    return { data: slice(keys, page), pagination: { ...page, total: items } }
+    return { data: keys.slice(page.offset, page.offset + page.limit), pagination: { ...page, total: items } }
   })
 
   app.delete('/cache/clear', {

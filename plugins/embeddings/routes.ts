@@ -2,7 +2,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { leftOf } from '../../lib/http/caller-left.js'
-import { errorResponses } from '../../lib/http/error-schemas.js'
+import { callerErrors, errorResponses } from '../../lib/http/error-schemas.js'
 import { pageOf } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
@@ -19,8 +19,7 @@ import type { EmbeddingsService } from './service.js'
 
 const tags = ['Documents and search']
 const config = { access: 'user' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const modelRefusals = [...refusals, 402, 424, 502, 504] as const
+const modelErrors = callerErrors(402, 424, 502, 504)
 
 export interface EmbeddingRouteParts {
   readonly service: EmbeddingsService
@@ -40,7 +39,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
 
   app.post('/agent/embeddings', {
     config,
-    schema: { tags, summary: 'Create embeddings of texts', body: Texts, response: { 200: Vectors, ...errorResponses(...modelRefusals) } }
+    schema: { tags, summary: 'Create embeddings of texts', body: Texts, response: { 200: Vectors, ...modelErrors } }
   }, async (request, reply) => {
     const { embeddings, model, usage } = await service.embed(tenantOf(request), request.body.texts, callOf(request, reply))
     return { embeddings: embeddings.map((vector) => [...vector]), model, usage }
@@ -54,7 +53,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
       description:
         'The text is split at headings and paragraphs into chunks of at most 400 tokens. A document with the same id is replaced, and the response has the status 200.',
       body: Document,
-      response: { 200: Put, 201: Put, ...errorResponses(...modelRefusals, 413, 422) }
+      response: { 200: Put, 201: Put, ...modelErrors, ...errorResponses(413, 422) }
     }
   }, async (request, reply) => {
     const tenant = tenantOf(request)
@@ -72,7 +71,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
       summary: 'Store documents in the background',
       description: 'A background job stores the documents in order. A document that fails does not stop the others.',
       body: Batch,
-      response: { 202: BatchQueued, ...errorResponses(...refusals, 413) }
+      response: { 202: BatchQueued, ...callerErrors(413) }
     }
   }, async (request, reply) => {
     const tenant = tenantOf(request)
@@ -92,7 +91,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
       summary: 'Retrieve the progress of a batch',
       description: 'The status is kept for 7 days after the batch has ended.',
       params: BatchParams,
-      response: { 200: BatchStatus, ...errorResponses(...refusals) }
+      response: { 200: BatchStatus, ...callerErrors() }
     }
   }, async (request) => {
     const state = await batches.state(tenantOf(request), request.params.id)
@@ -106,7 +105,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
       tags,
       summary: 'List documents of the tenant, newest first',
       querystring: ListQuery,
-      response: { 200: DocumentList, ...errorResponses(...refusals) }
+      response: { 200: DocumentList, ...callerErrors() }
     }
   }, async (request) => {
     const page = pageOf(request)
@@ -119,7 +118,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
 
   app.delete('/agent/embeddings/document/:id', {
     config,
-    schema: { tags, summary: 'Delete a document', params: DocumentParams, response: { 200: Success, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Delete a document', params: DocumentParams, response: { 200: Success, ...callerErrors() } }
   }, async (request) => {
     if (!await service.remove(tenantOf(request), request.params.id, actorOf(request))) {
       throw failure('notFound')
@@ -133,7 +132,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
       tags,
       summary: 'Search documents of the tenant',
       body: SearchBody,
-      response: { 200: Results, ...errorResponses(...modelRefusals) }
+      response: { 200: Results, ...modelErrors }
     }
   }, async (request, reply) => {
     const { body } = request
@@ -149,7 +148,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
       summary: 'Embed outdated documents again',
       description:
         'Embeds documents of all tenants again that were embedded with another model. A background job does this; its tokens count as usage of the tenants. You can start it again at any time.',
-      response: { 202: Reindexing, ...errorResponses(...refusals) }
+      response: { 202: Reindexing, ...callerErrors() }
     }
   }, async (_request, reply) => reply.code(202).send({ success: true, stale: await reindex() }))
 }

@@ -2,6 +2,7 @@
 import type {} from '@fastify/multipart'
 import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import { pageOf } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
@@ -29,8 +30,7 @@ import { uploaderOf, uploadTenantOf } from './uploads.js'
 
 const tags = ['Files']
 const config = { access: 'user' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const uploadRefusals = [...refusals, 'planLimit', 408, 413, 415, 507] as const
+const uploadErrors = [400, 401, 'planLimit', 403, 404, 408, 413, 415, 429, 500, 503, 507] as const
 
 /** @param slowMs  milliseconds over which an upload must bring 1 KB a second */
 export async function fileRoutes (group: FastifyGroup, service: FilesService, slowMs: number): Promise<void> {
@@ -61,9 +61,9 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
         ...config,
         streamsBody: 'form',
         location: true,
-        openapi: { ...schema, consumes: ['multipart/form-data'], body: UploadForm, response: { 201: File }, errors: uploadRefusals }
+        openapi: { ...schema, consumes: ['multipart/form-data'], body: UploadForm, response: { 201: File }, errors: uploadErrors }
       },
-      schema: { ...schema, response: { 201: File, ...errorResponses(...uploadRefusals) } }
+      schema: { ...schema, response: { 201: File, ...errorResponses(...uploadErrors) } }
     }, async (request, reply) => {
       const tenant = uploadTenantOf(request)
       if (!request.isMultipart()) throw failure('mediaTypeUnsupported', { message: 'Send the file as multipart/form-data' })
@@ -110,7 +110,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
       summary: 'Announce a file and create an upload URL',
       description: 'The size of the file counts as used storage immediately. It is released if the file is not confirmed in time.',
       body: Announcement,
-      response: { 201: SignedUpload, ...errorResponses(...refusals, 'planLimit', 413, 415) }
+      response: { 201: SignedUpload, ...callerErrors('planLimit', 413, 415) }
     }
   }, async (request, reply) => {
     const { contentType, size, metadata, ...said } = request.body
@@ -128,7 +128,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
       summary: 'Confirm an announced file',
       description: 'You can repeat this request. Responds with 409 until the content has been uploaded.',
       params: FileParams,
-      response: { 200: File, ...errorResponses(...refusals, 409, 415) }
+      response: { 200: File, ...callerErrors(409, 415) }
     }
   }, async (request) =>
     bodyOf(
@@ -141,7 +141,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
 
   group.get('/files/:fileId', {
     config,
-    schema: { tags, summary: 'Retrieve a file', params: FileParams, response: { 200: File, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Retrieve a file', params: FileParams, response: { 200: File, ...callerErrors() } }
   }, async (request) => bodyOf(await readable(request, request.params.fileId)))
 
   group.delete('/files/:fileId', {
@@ -151,7 +151,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
       summary: 'Delete a file',
       description: 'Requires the uploader, an administrator of the tenant, or the permission `files:delete`.',
       params: FileParams,
-      response: { 200: Success, ...errorResponses(...refusals) }
+      response: { 200: Success, ...callerErrors() }
     }
   }, async (request) => {
     const { fileId } = request.params
@@ -170,7 +170,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
       description: 'The list omits files in buckets that the caller cannot access.',
       params: EntityParams,
       querystring: ListQuery,
-      response: { 200: FileList, ...errorResponses(...refusals) }
+      response: { 200: FileList, ...callerErrors() }
     }
   }, async (request) => {
     const { entityType: type, entityId: id } = request.params
@@ -188,7 +188,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
       summary: 'Create a signed URL for a download',
       params: KeyParams,
       querystring: SignQuery,
-      response: { 200: SignedUrl, ...errorResponses(...refusals, 409) }
+      response: { 200: SignedUrl, ...callerErrors(409) }
     }
   }, async (request) => {
     const { bucket, '*': key } = request.params

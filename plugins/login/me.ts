@@ -1,11 +1,11 @@
 /** `GET /auth/me`: the caller's user. */
 import { Type } from 'typebox'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull } from '../../lib/http/schemas.js'
 import { tenantField, tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
-import { errorResponses } from '../conventions/index.js'
 import type { Mfa } from '../mfa/index.js'
 import type { Users } from '../users/index.js'
 
@@ -41,7 +41,7 @@ export function meRoute (app: FastifyGroup, { users, mfa }: MeParts): void {
       tags: ['Login'],
       security: [{ bearer: [] }],
       summary: 'Retrieve the user of the token',
-      response: { 200: Me, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
+      response: { 200: Me, ...callerErrors() }
     }
   }, async (request) => {
     const auth = callerOf(request)

@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
-import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import { ListOf, pageIn, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
@@ -23,9 +23,8 @@ export function mcpClientRoutes (app: FastifyGroup, service: McpServers): void {
       response: { 200: ServerList, ...errorResponses(...refusals) }
     }
   }, async (request) => {
-    const page = pageOf(request)
     const servers = service.servers(tenantOf(request))
-    return { data: slice(servers, page), pagination: { ...page, total: servers.length } }
+    return pageIn(servers, pageOf(request))
   })
 
   app.get('/agent/mcp/tools', {

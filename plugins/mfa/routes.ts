@@ -1,12 +1,12 @@
 /** The endpoints of second factors and their schemas. */
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
-import { errorResponses } from '../conventions/index.js'
 import { backupCodeCount, backupCodePattern, codePattern, totpPattern } from './codes.js'
 import type { Mfa, User } from './service.js'
 
@@ -64,7 +64,6 @@ const BackupCodeUsed = Type.Object({ valid: Type.Boolean(), backupCodesRemaining
 /** A key is not a person, and has no phone. */
 const shared = { tags: ['Multi-factor authentication'], security: [{ bearer: [] }] }
 const config = { access: 'user' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
   const onRequest = refuseApiKeys('An API key has no second factor')
@@ -79,7 +78,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
         'Creates a new secret for an authenticator app. The secret becomes active with `POST /mfa/enable`. Until then a previously enabled secret stays active.',
       body: SetupBody,
       bodyOptional: true,
-      response: { 200: Enrolment, ...errorResponses(...refusals, 409) }
+      response: { 200: Enrolment, ...callerErrors(409) }
     }
   }, async (request) => {
     const { email, sub } = callerOf(request)
@@ -95,7 +94,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
       description:
         'If the second factor is enabled, the code is used up. Otherwise the code is checked against the secret of the pending setup.',
       body: TotpBody,
-      response: { 200: Valid, ...errorResponses(...refusals) }
+      response: { 200: Valid, ...callerErrors() }
     }
   }, async (request) => ({ valid: await mfa.verify(userOf(request), request.body.code, actorIn(request)) }))
 
@@ -106,7 +105,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
       ...shared,
       summary: 'Enable the second factor',
       body: TotpBody,
-      response: { 200: Enabled, ...errorResponses(...refusals, 409) }
+      response: { 200: Enabled, ...callerErrors(409) }
     }
   }, async (request) => {
     const backupCodes = await mfa.enable(userOf(request), request.body.code, actorIn(request))
@@ -120,7 +119,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
       ...shared,
       summary: 'Disable the second factor',
       body: AnyCodeBody,
-      response: { 200: Disabled, ...errorResponses(...refusals, 409) }
+      response: { 200: Disabled, ...callerErrors(409) }
     }
   }, async (request) => {
     await mfa.disable(userOf(request), request.body.code, actorIn(request))
@@ -130,7 +129,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
   app.get('/mfa/status', {
     config,
     onRequest,
-    schema: { ...shared, summary: 'Retrieve the state of the second factor', response: { 200: Status, ...errorResponses(...refusals) } }
+    schema: { ...shared, summary: 'Retrieve the state of the second factor', response: { 200: Status, ...callerErrors() } }
   }, (request) => mfa.status(userOf(request)))
 
   app.get('/mfa/backup-codes', {
@@ -143,7 +142,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
       summary: 'Create new backup codes',
       description: 'The previous backup codes become invalid.',
       querystring: CodeQuery,
-      response: { 200: Renewed, ...errorResponses(...refusals, 409) }
+      response: { 200: Renewed, ...callerErrors(409) }
     }
   }, async (request) => {
     const backupCodes = await mfa.renewBackupCodes(userOf(request), request.query.code, actorIn(request))
@@ -157,7 +156,7 @@ export function mfaRoutes (app: FastifyGroup, mfa: Mfa): void {
       ...shared,
       summary: 'Use a backup code',
       body: BackupCodeBody,
-      response: { 200: BackupCodeUsed, ...errorResponses(...refusals) }
+      response: { 200: BackupCodeUsed, ...callerErrors() }
     }
   }, (request) => mfa.useBackupCode(userOf(request), request.body.code, actorIn(request)))
 }

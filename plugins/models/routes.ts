@@ -1,8 +1,8 @@
 /** The endpoints of models. */
 import type { FastifyRequest } from 'fastify'
 import { leftOf } from '../../lib/http/caller-left.js'
-import { errorResponses } from '../../lib/http/error-schemas.js'
-import { pageOf, slice } from '../../lib/http/page.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
+import { pageIn, pageOf } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import type { ChatCall, ChatResult } from '../../lib/models/types.js'
 import type {} from '../auth/index.js'
@@ -16,8 +16,7 @@ import type { ModelsService } from './service.js'
 
 const tags = ['Models']
 const config = { access: 'user' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const chatRefusals = [...refusals, 402, 413, 415, 424, 502, 504] as const
+const chatErrors = callerErrors(402, 413, 415, 424, 502, 504)
 
 export function modelRoutes (
   app: FastifyGroup,
@@ -49,7 +48,7 @@ export function modelRoutes (
       description:
         'Tokens and cost are reserved before the call and settled after it. The call ends when the caller disconnects; the prompt and the response up to that point are charged.',
       body: ChatBody,
-      response: { 200: ChatResponse, ...errorResponses(...chatRefusals) }
+      response: { 200: ChatResponse, ...chatErrors }
     }
   }, async (request, reply) => responseOf(await models.chat(await callOf(request, leftOf(reply)))))
 
@@ -61,7 +60,7 @@ export function modelRoutes (
       description:
         'The response is a stream of server-sent events with `data: {...}`: `content` with `text`, `tool` with `name` and `ok`, `usage`, then exactly one `done` with `finishReason` or `error` with `code` and `message`. A comment is sent every 15 seconds. If the provider fails before it responds, the response has an error status. A caller with more than 256 KB of unread data is disconnected. With `stream: false` the response is that of `POST /llm/chat`.',
       body: StreamBody,
-      response: { 200: ChatResponse, ...errorResponses(...chatRefusals) }
+      response: { 200: ChatResponse, ...chatErrors }
     }
   }, async (request, reply) => {
     const call = await callOf(request, leftOf(reply))
@@ -78,12 +77,11 @@ export function modelRoutes (
       tags,
       summary: 'List models available to the caller',
       querystring: ModelQuery,
-      response: { 200: ModelList, ...errorResponses(...refusals) }
+      response: { 200: ModelList, ...callerErrors() }
     }
   }, (request) => {
     tenantOf(request)
-    const page = pageOf(request)
-    return { data: slice(models.list, page), pagination: { ...page, total: models.list.length } }
+    return pageIn(models.list, pageOf(request))
   })
 }
 

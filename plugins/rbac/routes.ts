@@ -1,7 +1,8 @@
 /** The endpoints of the platform's roles and their schemas. */
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
-import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
+import { ListOf, pageIn, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
@@ -12,7 +13,6 @@ import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
-import { errorResponses } from '../conventions/index.js'
 import { maxPermissions, maxPermissionsOfRole, maxRoles, maxRolesOfUser, type PlatformRoles } from './service.js'
 import type { UserKey } from './store.js'
 
@@ -79,7 +79,6 @@ const UserParams = Type.Object({ id: UserId })
 
 const tags = ['Platform roles']
 const config = { access: 'platform-admin' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
   app.get('/rbac/roles', {
@@ -88,7 +87,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       tags,
       summary: 'List roles of the platform',
       querystring: PageQuery,
-      response: { 200: ListOf(Role), ...errorResponses(...refusals) }
+      response: { 200: ListOf(Role), ...callerErrors() }
     }
   }, async (request) => {
     const page = pageOf(request)
@@ -104,7 +103,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       description:
         `There can be at most ${maxRoles} roles. A role grants only its permissions: a role named admin does not make its users administrators.`,
       body: NewRole,
-      response: { 201: Role, ...errorResponses(...refusals, 409) }
+      response: { 201: Role, ...callerErrors(409) }
     }
   }, async (request, reply) => {
     const { name, description = null, permissions = [] } = request.body
@@ -114,7 +113,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
 
   app.get('/rbac/roles/:id', {
     config,
-    schema: { tags, summary: 'Retrieve a role', params: Params, response: { 200: Role, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Retrieve a role', params: Params, response: { 200: Role, ...callerErrors() } }
   }, (request) => service.role(request.params.id))
 
   app.put('/rbac/roles/:id', {
@@ -125,7 +124,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       description: 'The default role cannot be renamed.',
       params: Params,
       body: RoleChanges,
-      response: { 200: Role, ...errorResponses(...refusals, 409) }
+      response: { 200: Role, ...callerErrors(409) }
     }
   }, (request) => service.updateRole(request.params.id, request.body, actorOf(request)))
 
@@ -136,7 +135,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       summary: 'Delete a role',
       description: 'The role is unassigned from all users. The default role cannot be deleted.',
       params: Params,
-      response: { 200: Success, ...errorResponses(...refusals, 409) }
+      response: { 200: Success, ...callerErrors(409) }
     }
   }, async (request) => {
     await service.deleteRole(request.params.id, actorOf(request))
@@ -149,7 +148,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       tags,
       summary: 'List permissions of the platform',
       querystring: PageQuery,
-      response: { 200: ListOf(PermissionEntry), ...errorResponses(...refusals) }
+      response: { 200: ListOf(PermissionEntry), ...callerErrors() }
     }
   }, async (request) => {
     const page = pageOf(request)
@@ -164,7 +163,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       summary: 'Create a permission',
       description: `There can be at most ${maxPermissions} permissions.`,
       body: NewPermission,
-      response: { 201: PermissionEntry, ...errorResponses(...refusals, 409) }
+      response: { 201: PermissionEntry, ...callerErrors(409) }
     }
   }, async (request, reply) => {
     const { name, description = null } = request.body
@@ -178,7 +177,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       summary: 'Delete a permission',
       description: 'The permission is removed from all roles.',
       params: Params,
-      response: { 200: Success, ...errorResponses(...refusals) }
+      response: { 200: Success, ...callerErrors() }
     }
   }, async (request) => {
     await service.deletePermission(request.params.id, actorOf(request))
@@ -193,7 +192,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       description:
         `Responds with 200 if the user already has the role. A user can have at most ${maxRolesOfUser} roles. Send \`X-Tenant-ID\` for a user of a tenant. Without it, the request fails with 400 if only a tenant has a user with this id and a password.`,
       body: Assignment,
-      response: { 200: Assigned, 201: Assigned, ...errorResponses(...refusals, 409) }
+      response: { 200: Assigned, 201: Assigned, ...callerErrors(409) }
     }
   }, async (request, reply) => {
     const { userId, roleId } = request.body
@@ -210,7 +209,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       body: PartOfAssignment,
       bodyOptional: true,
       querystring: PartOfAssignment,
-      response: { 200: Assigned, ...errorResponses(...refusals) }
+      response: { 200: Assigned, ...callerErrors() }
     }
   }, async (request) => {
     const userId = oneOf(request, 'userId')
@@ -226,12 +225,11 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       summary: 'List assigned roles of a user',
       params: UserParams,
       querystring: PageQuery,
-      response: { 200: ListOf(Role), ...errorResponses(...refusals) }
+      response: { 200: ListOf(Role), ...callerErrors() }
     }
   }, async (request) => {
-    const page = pageOf(request)
     const roles = await service.rolesOf(userOf(request, request.params.id))
-    return { data: slice(roles, page), pagination: { ...page, total: roles.length } }
+    return pageIn(roles, pageOf(request))
   })
 
   app.get('/rbac/users/:id/permissions', {
@@ -243,7 +241,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       params: UserParams,
       response: {
         200: Type.Object({ permissions: Type.Array(Type.String(), { description: 'The permissions, sorted and without duplicates.' }) }),
-        ...errorResponses(...refusals)
+        ...callerErrors()
       }
     }
   }, async (request) => ({ permissions: await service.permissionsOf(userOf(request, request.params.id)) }))

@@ -3,6 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Percentage } from '../../lib/plans/plans.js'
 import { optional } from '../../lib/plugin/define.js'
@@ -11,7 +12,6 @@ import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { hasPermission } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
-import { errorResponses } from '../conventions/index.js'
 import type {} from '../idempotency/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import type {} from '../users/index.js'
@@ -81,7 +81,6 @@ const Usage = Type.Array(
 const tags = ['Resource limits']
 const reading = { access: 'user' } as const
 const writing = { access: 'tenant-admin', permission: 'limits:write' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits): void {
   const users = optional(app, 'users')
@@ -90,7 +89,7 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
     schema: {
       tags,
       summary: 'List limits of the tenant for its users',
-      response: { 200: Rules, 304: notModified, ...errorResponses(...refusals) }
+      response: { 200: Rules, 304: notModified, ...callerErrors() }
     }
   }, async (request, reply) => {
     const rules = await service.rules(tenantOf(request))
@@ -107,7 +106,7 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
         `Accepts at most ${maxRules} rules; an empty list removes all rules. The usage of a resource and metric without a remaining rule is deleted.`,
       headers: IfMatchHeaders,
       body: Rules,
-      response: { 200: Rules, ...errorResponses(...refusals, 412, 413) }
+      response: { 200: Rules, ...callerErrors(412, 413) }
     }
   }, async (request, reply) => {
     const rules = await service.replace(tenantOf(request), request.body, actorOf(request), ifMatchOf(request))
@@ -121,7 +120,7 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
       tags,
       summary: 'List the usage of a user',
       querystring: UsageQuery,
-      response: { 200: Usage, ...errorResponses(...refusals) }
+      response: { 200: Usage, ...callerErrors() }
     }
   }, async (request) => service.usage(await userOf(request, request.query, { part: '/query', others: 'limits:read' })))
 
@@ -133,7 +132,7 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
         tags,
         summary: 'Check whether a user may use an amount',
         body: UseBody,
-        response: { 200: Checked, ...errorResponses(...refusals) }
+        response: { 200: Checked, ...callerErrors() }
       }
     },
     async (request) =>
@@ -148,7 +147,7 @@ export function resourceLimitRoutes (app: FastifyGroup, service: ResourceLimits)
       description:
         'If a blocking limit would be exceeded, responds with 402 and does not track the usage. If another limit would be exceeded, the usage is tracked and `allowed` is false.',
       body: UseBody,
-      response: { 200: Checked, ...errorResponses(...refusals, 'resourceLimit', 409) }
+      response: { 200: Checked, ...callerErrors('resourceLimit', 409) }
     }
   }, async (request) => {
     const user = await userOf(request, request.body, { part: '/body', others: writing.permission, of: request.body })

@@ -2,6 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { IfMatchHeaders, ifMatchOf } from '../../lib/http/caching.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import { ListOf, PageInfo, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Success, Time } from '../../lib/http/schemas.js'
@@ -9,7 +10,6 @@ import { sendText } from '../../lib/http/send-text.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { maxCounted } from '../audit/store.js'
 import { actorOf } from '../auth/actor.js'
-import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { type AuditRow, maxGraceDays, maxMetadataBytes, maxValueBytes, type Secrets } from './service.js'
 import type { ListedRow } from './store.js'
@@ -107,7 +107,6 @@ const Audit = ListOf(AuditEntry)
 
 const tags = ['Secrets']
 const config = { access: 'tenant-admin', permission: 'secrets:write' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 export function secretRoutes (app: FastifyGroup, service: Secrets): void {
   app.get('/tenant/secrets', {
@@ -116,7 +115,7 @@ export function secretRoutes (app: FastifyGroup, service: Secrets): void {
       tags,
       summary: 'List secrets of the tenant, without their values',
       querystring: ListQuery,
-      response: { 200: List, ...errorResponses(...refusals) }
+      response: { 200: List, ...callerErrors() }
     }
   }, async (request, reply) => {
     const page = pageOf(request)
@@ -134,7 +133,7 @@ export function secretRoutes (app: FastifyGroup, service: Secrets): void {
       summary: 'Store a secret',
       headers: IfMatchHeaders,
       body: PutBody,
-      response: { 200: Stored, 201: Stored, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) }
+      response: { 200: Stored, 201: Stored, ...callerErrors('planLimit', 409, 412, 413) }
     }
   }, async (request, reply) => {
     const { key, value, metadata, expiresAt } = request.body
@@ -155,7 +154,7 @@ export function secretRoutes (app: FastifyGroup, service: Secrets): void {
       description: 'The value is deleted; the audit log entries are kept.',
       headers: IfMatchHeaders,
       params: KeyParams,
-      response: { 200: Success, ...errorResponses(...refusals, 412) }
+      response: { 200: Success, ...callerErrors(412) }
     }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.key, actorOf(request), ifMatchOf(request))
@@ -171,7 +170,7 @@ export function secretRoutes (app: FastifyGroup, service: Secrets): void {
       headers: IfMatchHeaders,
       params: KeyParams,
       body: RotateBody,
-      response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) }
+      response: { 200: Rotated, ...callerErrors('planLimit', 409, 412, 413) }
     }
   }, async (request) => await rotate(request, { ...request.body, key: request.params.key }))
 
@@ -183,7 +182,7 @@ export function secretRoutes (app: FastifyGroup, service: Secrets): void {
       summary: 'Rotate a secret named in the body',
       headers: IfMatchHeaders,
       body: RotateKeyBody,
-      response: { 200: Rotated, ...errorResponses(...refusals, 'planLimit', 409, 412, 413) }
+      response: { 200: Rotated, ...callerErrors('planLimit', 409, 412, 413) }
     }
   }, async (request) => await rotate(request, request.body))
 
@@ -194,7 +193,7 @@ export function secretRoutes (app: FastifyGroup, service: Secrets): void {
       summary: 'List audit log entries of secrets, newest first',
       description: `Lists entries within the retention period of the plan; \`total\` counts up to ${maxCounted}.`,
       querystring: AuditQuery,
-      response: { 200: Audit, ...errorResponses(...refusals) }
+      response: { 200: Audit, ...callerErrors() }
     }
   }, async (request) => {
     const page = pageOf(request)

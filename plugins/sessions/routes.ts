@@ -3,12 +3,12 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, tokenMissing } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
-import { errorResponses } from '../conventions/index.js'
 import type { Sessions } from './service.js'
 
 const Nothing = named(
@@ -19,7 +19,6 @@ const Nothing = named(
 /** An API key has no session to end. */
 const shared = { tags: ['Sessions'], security: [{ bearer: [] }], body: Nothing, bodyOptional: true }
 const config = { access: 'user' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 export function sessionRoutes (app: FastifyGroup, sessions: Sessions): void {
   app.post('/auth/logout', {
@@ -28,7 +27,7 @@ export function sessionRoutes (app: FastifyGroup, sessions: Sessions): void {
       ...shared,
       summary: 'Log out',
       description: 'Revokes the token. All servers reject it within one second.',
-      response: { 200: Success, ...errorResponses(...refusals) }
+      response: { 200: Success, ...callerErrors() }
     }
   }, async (request) => {
     const { claims, token } = sessionOf(request)
@@ -43,7 +42,7 @@ export function sessionRoutes (app: FastifyGroup, sessions: Sessions): void {
       summary: 'Log out of all sessions',
       description:
         'Revokes all tokens issued to the caller so far. All servers reject them within one second. Tokens issued afterwards are valid.',
-      response: { 200: Success, ...errorResponses(...refusals) }
+      response: { 200: Success, ...callerErrors() }
     }
   }, async (request) => {
     const { claims } = sessionOf(request)

@@ -1,6 +1,7 @@
 /** The endpoints of tenants' documents, and their schemas. */
 import { Type } from 'typebox'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { sendText } from '../../lib/http/send-text.js'
@@ -9,7 +10,6 @@ import { Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { hasPermission } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
-import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { type ConfigService, tagOf } from './service.js'
 
@@ -50,7 +50,6 @@ const Versions = ListOf(Type.Object({
 
 const tags = ['Tenant configuration']
 const config = { access: 'tenant-admin', permission: 'config:write' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 export function tenantConfigRoutes (app: FastifyGroup, service: ConfigService): void {
   app.get('/tenant/config', {
@@ -59,7 +58,7 @@ export function tenantConfigRoutes (app: FastifyGroup, service: ConfigService): 
       tags,
       summary: 'Retrieve the configuration of the tenant',
       querystring: ReadQuery,
-      response: { 200: Document, 304: notModified, ...errorResponses(...refusals) }
+      response: { 200: Document, 304: notModified, ...callerErrors() }
     }
   }, async (request, reply) => {
     const { version, document } = await service.read(tenantOf(request), request.query.version)
@@ -76,7 +75,7 @@ export function tenantConfigRoutes (app: FastifyGroup, service: ConfigService): 
       querystring: SaveQuery,
       headers: IfMatchHeaders,
       body: Document,
-      response: { 200: Saved, ...errorResponses(...refusals, 409, 412, 413, 415) }
+      response: { 200: Saved, ...callerErrors(409, 412, 413, 415) }
     }
   }, async (request, reply) => {
     const { dryRun = false } = request.query
@@ -98,7 +97,7 @@ export function tenantConfigRoutes (app: FastifyGroup, service: ConfigService): 
       tags,
       summary: 'List kept versions of the configuration, newest first',
       querystring: Page,
-      response: { 200: Versions, ...errorResponses(...refusals) }
+      response: { 200: Versions, ...callerErrors() }
     }
   }, async (request) => {
     const page = pageOf(request)

@@ -3,7 +3,8 @@ import type { FastifyRequest } from 'fastify'
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
-import { isFound, ListOf, pageOf, pageQuery, searchQuery, slice } from '../../lib/http/page.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
+import { isFound, ListOf, pageIn, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Success } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
@@ -11,7 +12,6 @@ import { named } from '../../lib/validation/named-schema.js'
 import { holdings } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
-import { errorResponses } from '../conventions/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { maxPermissions, maxPermissionsInAll, maxRoles, type RbacConfig, type Role } from './roles.js'
 import { type Author, rbacTag, type TenantRbac } from './service.js'
@@ -69,7 +69,6 @@ const Params = Type.Object({ name: Type.String({ maxLength: 64 }) })
 const tags = ['Roles']
 const reading = { access: 'user' } as const
 const writing = { access: 'tenant-admin', permission: 'rbac:write' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const rule =
   `A caller who is not an administrator can grant only permissions that the caller has. There can be at most ${maxRoles} roles, with at most ${maxPermissionsInAll} permissions in total.`
 
@@ -79,7 +78,7 @@ export function tenantRbacRoutes (app: FastifyGroup, service: TenantRbac): void 
     schema: {
       tags,
       summary: 'Retrieve the RBAC configuration of the tenant',
-      response: { 200: Rbac, 304: notModified, ...errorResponses(...refusals) }
+      response: { 200: Rbac, 304: notModified, ...callerErrors() }
     }
   }, async (request, reply) => {
     const rbac = await service.read(tenantOf(request))
@@ -94,7 +93,7 @@ export function tenantRbacRoutes (app: FastifyGroup, service: TenantRbac): void 
       description: rule,
       headers: IfMatchHeaders,
       body: NewRbac,
-      response: { 200: Rbac, ...errorResponses(...refusals, 412) }
+      response: { 200: Rbac, ...callerErrors(412) }
     }
   }, async (request, reply) => {
     const { enabled, defaultRole = null, roles = [] } = request.body
@@ -110,15 +109,14 @@ export function tenantRbacRoutes (app: FastifyGroup, service: TenantRbac): void 
       tags,
       summary: 'List roles of the tenant',
       querystring: ListQuery,
-      response: { 200: List, ...errorResponses(...refusals) }
+      response: { 200: List, ...callerErrors() }
     }
   }, async (request) => {
-    const page = pageOf(request)
     const { search } = request.query
     const roles = rolesBody(await service.read(tenantOf(request))).filter(({ name, description = '' }) =>
       isFound(search, name, description)
     )
-    return { data: slice(roles, page), pagination: { ...page, total: roles.length } }
+    return pageIn(roles, pageOf(request))
   })
 
   app.post('/tenant/rbac/roles', {
@@ -128,7 +126,7 @@ export function tenantRbacRoutes (app: FastifyGroup, service: TenantRbac): void 
       summary: 'Create a role',
       description: rule,
       body: NewRole,
-      response: { 201: Shown, ...errorResponses(...refusals, 409) }
+      response: { 201: Shown, ...callerErrors(409) }
     }
   }, async (request, reply) => {
     const role = roleOf(request.body)
@@ -144,7 +142,7 @@ export function tenantRbacRoutes (app: FastifyGroup, service: TenantRbac): void 
       description: rule,
       params: Params,
       body: RoleChanges,
-      response: { 200: Shown, ...errorResponses(...refusals) }
+      response: { 200: Shown, ...callerErrors() }
     }
   }, async (request) => {
     const { name, ...changes } = request.body
@@ -161,7 +159,7 @@ export function tenantRbacRoutes (app: FastifyGroup, service: TenantRbac): void 
       summary: 'Delete a role',
       description: 'Users of the role then have the default role. The default role and roles from which others inherit cannot be deleted.',
       params: Params,
-      response: { 200: Success, ...errorResponses(...refusals, 409) }
+      response: { 200: Success, ...callerErrors(409) }
     }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.name, await authorOf(request))

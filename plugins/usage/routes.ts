@@ -1,6 +1,6 @@
 /** The endpoints of usage, and their schemas. */
 import { Type } from 'typebox'
-import { errorResponses } from '../../lib/http/error-schemas.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -36,7 +36,6 @@ const History = Type.Object({
 
 const tags = ['Usage']
 const config = { access: 'user' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 
 /** @param hasReport adds `GET /billing/usage` */
 export function usageRoutes (app: FastifyGroup, hasReport: boolean): void {
@@ -44,7 +43,7 @@ export function usageRoutes (app: FastifyGroup, hasReport: boolean): void {
 
   app.get('/usage/summary', {
     config,
-    schema: { tags, summary: 'Retrieve usage of the current month', response: { 200: Summary, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Retrieve usage of the current month', response: { 200: Summary, ...callerErrors() } }
   }, (request) => service.summary(tenantOf(request)))
 
   app.get('/usage/history', {
@@ -53,7 +52,7 @@ export function usageRoutes (app: FastifyGroup, hasReport: boolean): void {
       tags,
       summary: 'Retrieve usage of a month by day',
       querystring: HistoryQuery,
-      response: { 200: History, ...errorResponses(...refusals) }
+      response: { 200: History, ...callerErrors() }
     }
   }, async (request) => ({ history: await service.history(tenantOf(request), monthOf(request.query.period)) }))
 
@@ -63,7 +62,7 @@ export function usageRoutes (app: FastifyGroup, hasReport: boolean): void {
     schema: {
       tags,
       summary: 'Retrieve current usage and the limits of the plan',
-      response: { 200: Report, ...errorResponses(...refusals) }
+      response: { 200: Report, ...callerErrors() }
     }
   }, (request) => service.report(tenantOf(request)))
 }

@@ -1,6 +1,7 @@
 /** The endpoints for the administration of a tenant's users, and their schemas. */
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success, Time } from '../../lib/http/schemas.js'
@@ -55,7 +56,6 @@ const Invited = Type.Object({
 })
 const tags = ['Users']
 const config = { access: 'tenant-admin', permission: 'users:write' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
 const rule =
   "A caller without the role `admin` must have all permissions of the user's role. Callers cannot change or delete themselves or the last administrator of the tenant; administrators of the platform can."
 
@@ -66,7 +66,7 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
       tags,
       summary: 'List users of the tenant',
       querystring: ListQuery,
-      response: { 200: List, ...errorResponses(...refusals) }
+      response: { 200: List, ...callerErrors() }
     }
   }, async (request) => {
     const { search, status } = request.query
@@ -77,7 +77,7 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
 
   app.get('/users/:id', {
     config,
-    schema: { tags, summary: 'Retrieve a user', params: Params, response: { 200: Shown, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Retrieve a user', params: Params, response: { 200: Shown, ...callerErrors() } }
   }, (request) => service.read(tenantOf(request), request.params.id))
 
   app.patch('/users/:id', {
@@ -89,7 +89,7 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
         `${rule} Changing the role revokes the user's tokens; refresh tokens return new ones. Disabling a user revokes the user's tokens, sessions and API keys.`,
       params: Params,
       body: Changes,
-      response: { 200: Shown, ...errorResponses(...refusals, 409) }
+      response: { 200: Shown, ...callerErrors(409) }
     }
   }, async (request) => await service.update(tenantOf(request), request.params.id, request.body, await authorOf(request)))
 
@@ -100,7 +100,7 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
       summary: 'Delete a user',
       description: rule,
       params: Params,
-      response: { 200: Success, ...errorResponses(...refusals, 409) }
+      response: { 200: Success, ...callerErrors(409) }
     }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.id, await authorOf(request))
@@ -115,7 +115,7 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
       description:
         'A caller without the role `admin` must have all permissions of the invited role. Default role: `user`. A new invitation replaces an earlier one of the same address. An address receives at most three invitations per hour, and a caller can send at most 100 per hour. Responds with 503 without `auth.mail`.',
       body: Invitation,
-      response: { 201: Invited, ...errorResponses(...refusals, 409) }
+      response: { 201: Invited, ...callerErrors(409) }
     }
   }, async (request, reply) => {
     return reply.code(201).send(await service.invite(tenantOf(request), request.body, await authorOf(request)))

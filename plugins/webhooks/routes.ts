@@ -2,6 +2,7 @@
 import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { noEvents, withNote } from '../../lib/firestore/unsupported.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
@@ -63,7 +64,7 @@ export function webhookRoutes (app: FastifyGroup): void {
         app
       ),
       querystring: Query,
-      response: { 200: ListOf(Delivery), ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
+      response: { 200: ListOf(Delivery), ...callerErrors() }
     }
   }, async (request) => {
     const page = pageOf(request)
@@ -81,7 +82,7 @@ export function webhookRoutes (app: FastifyGroup): void {
       params: Params,
       bodyOptional: true,
       body: EmptyBody,
-      response: { 202: Success, ...errorResponses(400, 401, 403, 404, 429, 500, 503) }
+      response: { 202: Success, ...callerErrors() }
     }
   }, async (request, reply) => {
     await webhooks.redeliver(ownerOf(request), request.params.id, actorOf(request))

@@ -4,8 +4,8 @@ import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { noScope } from '../../lib/expressions/no-scope.js'
 import type { Scope } from '../../lib/expressions/types.js'
-import { errorResponses } from '../../lib/http/error-schemas.js'
-import { ListOf, pageOf, pageQuery, slice } from '../../lib/http/page.js'
+import { callerErrors } from '../../lib/http/error-schemas.js'
+import { ListOf, pageIn, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { sendText } from '../../lib/http/send-text.js'
 import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
@@ -134,8 +134,7 @@ const InlineBody = Type.Object({
 
 const tags = ['Workflows']
 const config = { access: 'user' } as const
-const refusals = [400, 401, 403, 404, 429, 500, 503] as const
-const runRefusals = [...refusals, 402, 409, 413, 422, 424, 502, 504] as const
+const runErrors = callerErrors(402, 409, 413, 422, 424, 502, 504)
 
 export function workflowRoutes (app: FastifyGroup): void {
   const { workflows } = app
@@ -173,7 +172,7 @@ export function workflowRoutes (app: FastifyGroup): void {
       description:
         "The steps are subject to the rules of the tenant's own document and can use its connectors. Steps that read a secret, in a template or in an expression, also require the permission `secrets:write`.",
       body: InlineBody,
-      response: { 200: Completed, 202: Queued, ...errorResponses(...runRefusals) }
+      response: { 200: Completed, 202: Queued, ...runErrors }
     }
   }, async (request, reply) => {
     const tenant = tenantOf(request)
@@ -191,7 +190,7 @@ export function workflowRoutes (app: FastifyGroup): void {
       tags,
       summary: 'Run a workflow by its name',
       body: NamedBody,
-      response: { 200: Completed, 202: Queued, ...errorResponses(...runRefusals) }
+      response: { 200: Completed, 202: Queued, ...runErrors }
     }
   }, async (request, reply) => {
     const { ref, input, async: isAsync = true } = request.body
@@ -215,7 +214,7 @@ export function workflowRoutes (app: FastifyGroup): void {
       description:
         'Users can access their own runs, administrators all runs of their tenant. Without credentials the `token` of the `statusUrl` gives access to its run, with the same `X-Tenant-ID` as the request that started it.',
       querystring: StatusQuery,
-      response: { 200: RunStatus, ...errorResponses(...refusals) }
+      response: { 200: RunStatus, ...callerErrors() }
     }
   }, async (request, reply) => {
     return sendText(reply, stringifyJson(statusOf(await workflows.read(statusViewerOf(request), request.query.workflowId))))
@@ -229,7 +228,7 @@ export function workflowRoutes (app: FastifyGroup): void {
       description:
         `Lists the runs of the caller; for administrators, all runs of their tenant. Runs are kept for 30 days. \`total\` counts up to ${maxCounted}.`,
       querystring: RunsQuery,
-      response: { 200: ListOf(Run), ...errorResponses(...refusals) }
+      response: { 200: ListOf(Run), ...callerErrors() }
     }
   }, async (request) => {
     const page = pageOf(request)
@@ -244,7 +243,7 @@ export function workflowRoutes (app: FastifyGroup): void {
       summary: 'Cancel a run',
       description: 'Effects of completed steps are not undone. No further step starts.',
       body: Id,
-      response: { 200: Canceled, ...errorResponses(...refusals, 409) }
+      response: { 200: Canceled, ...callerErrors(409) }
     }
   }, async (request) => {
     const { workflowId } = request.body
@@ -258,12 +257,11 @@ export function workflowRoutes (app: FastifyGroup): void {
       tags,
       summary: 'List workflows',
       querystring: ListedQuery,
-      response: { 200: Listed, ...errorResponses(...refusals) }
+      response: { 200: Listed, ...callerErrors() }
     }
   }, async (request) => {
-    const page = pageOf(request)
     const workflows = await documents.list(tenantOrPlatform(request.tenant))
-    return { data: slice(workflows, page), pagination: { ...page, total: workflows.length } }
+    return pageIn(workflows, pageOf(request))
   })
 }
 
