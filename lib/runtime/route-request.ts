@@ -166,16 +166,7 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     const { engine, cache } = this.services
     const { log, receivedForm } = this.request
     const form = files === null ? null : receivedForm
-    if (workflow !== null) {
-      if (form !== null) await engine.transaction({ tenant: scope.tenant?.id ?? noTenant }, form.complete)
-      return this.services.runWorkflow(workflow, {
-        route: this.route,
-        request: this.request,
-        reply: this.reply,
-        scope,
-        placeOf: this.origin.placeOf
-      })
-    }
+    if (workflow !== null) return await this.#runWorkflow(workflow, form, scope)
     const held = waits(this.route) ? engine.resultMemory.hold(scope.tenant?.id ?? noTenant) : undefined
     try {
       const text = await runRoute(this.route, this.services, cache, scope, {
@@ -194,6 +185,12 @@ export class RouteRequest<Request extends RouteCall = FastifyRequest, Reply exte
     } finally {
       held?.release()
     }
+  }
+
+  async #runWorkflow (workflow: NonNullable<CompiledRoute['workflow']>, form: RouteCall['receivedForm'], scope: Scope): Promise<string> {
+    const { route, request, reply, origin: { placeOf } } = this
+    if (form !== null) await this.services.engine.transaction({ tenant: scope.tenant?.id ?? noTenant }, form.complete)
+    return this.services.runWorkflow(workflow, { route, request, reply, scope, placeOf })
   }
 
   /** Sends 304 if the caller already has the current version. */

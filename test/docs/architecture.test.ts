@@ -44,6 +44,12 @@ t.test('the drawing of a request shows the steps of its class in order', async (
   t.same(drawing?.split(' --> '), methods.filter((name) => name !== 'constructor'))
 })
 
+t.test('each step of a request has at most 30 lines', async (t) => {
+  const steps = [...read('lib/runtime/route-request.ts').matchAll(/^ {2}(?:async )?(#?[a-zA-Z]+) \([^]*?^ {2}\}$/gm)]
+  t.ok(steps.length > 10)
+  t.same(steps.filter(([text]) => text.split('\n').length > 30).map(([, name]) => name), [])
+})
+
 t.test('a request on a declared route with one query runs functions from at most the documented number of files', async (t) => {
   const app = await testServer(t, {
     tables: { notes: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true, default: 'uuid()' }, text: { type: 'text' } } } },
