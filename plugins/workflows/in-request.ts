@@ -23,6 +23,7 @@ import type { Integrations } from '../integrations/integrations.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { SyncJournal } from './journal.js'
 import { runWorkflow, type WorkflowResult } from './runner.js'
+import { definitionText } from './serialization.js'
 import { asRun, type WorkflowRuns } from './service.js'
 
 /** The parts of the app that a run within a request needs. */
@@ -35,16 +36,25 @@ export interface InRequestParts {
   readonly workflows: WorkflowRuns | null
 }
 
+interface StartInRequest {
+  readonly request: RouteCall
+  readonly reply: RouteReply
+  readonly placeOf?: PlaceOf
+  /** Bytes of a workflow that is compiled for this run alone. */
+  readonly compiledBytes?: number
+}
+
 /** Runs the workflow, and resolves with its result and the id of the run. */
 export async function runInRequest (
   workflow: CompiledWorkflow,
   scope: Scope,
-  { request, reply, placeOf }: { readonly request: RouteCall, readonly reply: RouteReply, readonly placeOf?: PlaceOf },
+  { request, reply, placeOf, compiledBytes = 0 }: StartInRequest,
   { engine, cache, integrations, workflows }: InRequestParts
 ): Promise<WorkflowResult & { readonly id: string }> {
   const tenant = scope.tenant?.id ?? noTenant
   const journal = new SyncJournal(workflow, engine, tenant)
   const held = engine.resultMemory.hold(tenant)
+  held.text(compiledBytes)
   try {
     const result = await runWorkflow(workflow, scope, {
       journal,
@@ -64,32 +74,35 @@ export async function runInRequest (
   }
 }
 
+const compiledSize = 64 // bytes for each character of a definition
 const maxSyncMs = 300_000 // for a run within a request, after which no further step begins
 const never = new AbortController().signal
 
-/** Responds with the result. */
+/** Responds with the result. `isOwn`: the workflow was compiled for this request alone. */
 export type RespondWithRun = (
   workflow: CompiledWorkflow,
   scope: Scope,
   request: FastifyRequest,
-  reply: FastifyReply
+  reply: FastifyReply,
+  isOwn: boolean
 ) => Promise<FastifyReply>
 
 export function createInRequest (app: FastifyInstance): RespondWithRun {
   const [secretsOf, limitsOf, webhooksOf] = [optional(app, 'secrets'), optional(app, 'resourceLimits'), optional(app, 'webhooks')]
   const [cacheOf, integrationsOf] = [optional(app, 'cache'), optional(app, 'integrations')]
-  return async (workflow, scope, request, reply) => {
+  return async (workflow, scope, request, reply, isOwn) => {
     const tenant = tenantOrPlatform(request.tenant)
     const secrets = workflow.secrets.length > 0 && tenant !== platformRef ? secretsOf() : null
     const values = await secrets?.values(tenant) ?? scope.secrets
     secrets?.accessed(tenant, workflow.secrets)
+    const compiledBytes = isOwn ? definitionText(workflow).length * compiledSize : 0
     const { engine, workflows } = app
     const parts: InRequestParts = { engine, cache: cacheOf(), integrations: integrationsOf, workflows }
     const webhooks = webhooksOf()
     return await asRun(limitsOf(), limitedUser(request), async () => {
       const events = workflow.writes.length > 0 && webhooks !== null && await webhooks.hasSubscribers(tenant)
       try {
-        const { id, result } = await runInRequest(workflow, { ...scope, secrets: values, events }, { request, reply }, parts)
+        const { id, result } = await runInRequest(workflow, { ...scope, secrets: values, events }, { request, reply, compiledBytes }, parts)
         return await sendText(reply, completedBody(id, result))
       } finally {
         // The steps before the failed one have already taken effect.

@@ -146,12 +146,13 @@ export function workflowRoutes (app: FastifyGroup): void {
     input: unknown,
     isAsync: boolean,
     request: FastifyRequest,
-    reply: FastifyReply
+    reply: FastifyReply,
+    isOwn = false
   ): Promise<FastifyReply> {
     const tenant = tenantOrPlatform(request.tenant)
     if (workflow.tenantScoped && tenant === platformRef) throw failure('tenantRequired')
     const scope = scopeOf(request, input)
-    if (!isAsync) return await inRequest(workflow, scope, request, reply)
+    if (!isAsync) return await inRequest(workflow, scope, request, reply, isOwn)
     const { workflowId, statusUrl } = await workflows.start({
       tenant,
       user: callerOf(request).sub,
@@ -181,7 +182,7 @@ export function workflowRoutes (app: FastifyGroup): void {
     if (workflow.secrets.length > 0 && !await hasPermission(request, 'secrets:write')) {
       throw failure('forbidden', { message: 'Steps that read a secret also require the permission secrets:write' })
     }
-    return await run(workflow, input, isAsync, request, reply)
+    return await run(workflow, input, isAsync, request, reply, true)
   })
 
   app.post('/agent/workflow/run', {

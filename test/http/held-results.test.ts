@@ -1,4 +1,4 @@
-/** Results that requests of a hostile tenant keep in memory while they wait: one request every second could end a process. */
+/** Results and workflows that requests of a hostile tenant keep in memory while they wait: one request every second could end a process. */
 import { test } from 'tap'
 import type { Step } from '../../lib/schema/workflow.js'
 import { gate } from '../helpers/gate.js'
@@ -13,7 +13,7 @@ const size = 500_000 // empty lists in the record of a tenant: 2 MB as text
 
 test('results that wait for a slow service are bounded for a tenant, and others are served', async (t) => {
   const { connectionString } = await postgresDatabase(t, {
-    sql: `create table texts (tenant_id text not null, id int not null, data jsonb, primary key (tenant_id, id));
+    sql: `create table texts (tenant_id text not null, id int not null, data jsonb, note text, primary key (tenant_id, id));
       insert into texts select t, 1, (select jsonb_agg(jsonb_build_array()) from generate_series(1, ${size})) from unnest(array['a', 'b']) t`
   })
   let service = gate()
@@ -24,6 +24,7 @@ test('results that wait for a slow service are bounded for a tenant, and others 
   const select = (id: string): Step => ({ id, type: 'database', operation: 'select', table: 'texts', filters: [{ column: 'id', value: 1 }] })
   const query = (key: string) => ({ id: 1, alias: key, table: 'texts', operation: 'select' }) as const
   const app = await testServer(t, {
+    egress: { allow: ['127.0.0.1'] },
     customIntegrations: [{ name: 'slow', baseUrl: slow.origin, actions: { get: { method: 'GET', path: '/' } } }],
     routes: [
       {
@@ -73,4 +74,28 @@ test('results that wait for a slow service are bounded for a tenant, and others 
     t.equal(memory.bytes, 0, 'nothing is kept')
     t.equal((await ofA(target)).status, 200, 'the tenant is served again')
   }
+
+  service = gate()
+  const admin = caller(t, app, { token: signToken({ tenant_id: 'a', role: 'admin' }) })
+  const skipped = (id: string) => ({ ...select(id), condition: 'false', filters: [{ column: 'note', value: 'x'.repeat(1000) }] })
+  const body = {
+    async: false,
+    steps: [
+      { id: 'call', type: 'integration', integration: 'http', action: 'request', params: { url: slow.origin } },
+      ...Array.from({ length: 50 }, (_none, index) => skipped(`skipped${index}`))
+    ]
+  }
+  const before = slow.requests.length
+  let refusals = 0
+  const runs = Array.from({ length: 20 }, async () => {
+    const response = await admin('POST /agent/workflow', { body })
+    if (response.status === 200) return
+    refused(t, response, 429, 'RESPONSES_BUSY', 'a workflow of 57 KB')
+    refusals++
+  })
+  await until('each run is refused or waits', () => slow.requests.length - before + refusals === runs.length)
+  t.ok(refusals > 0, `${refusals} refusals`)
+  service.open()
+  await Promise.all(runs)
+  t.equal(memory.bytes, 0)
 })
