@@ -54,7 +54,12 @@ export function createJsonParser (app: FastifyInstance): FastifyBodyParser<Buffe
     }
     // Decoding would replace invalid UTF-8 with U+FFFD and so change the caller's text.
     if (!isUtf8(bytes)) {
-      done(failure('badRequest', { message: 'The body is not valid UTF-8' }))
+      const { 'content-encoding': coding } = request.headers
+      done(
+        coding === undefined || coding.toLowerCase() === 'identity'
+          ? failure('badRequest', { message: 'The body is not valid UTF-8' })
+          : failure('mediaTypeUnsupported', { message: 'Send the body without Content-Encoding' })
+      )
       return
     }
     const text = bytes.toString()

@@ -1,4 +1,5 @@
 /** Bodies that cannot be parsed, and values that no column accepts. */
+import { gzipSync } from 'node:zlib'
 import { type Test, test } from 'tap'
 import { postgresSection } from '../helpers/postgres.js'
 import { testServer } from '../helpers/server.js'
@@ -12,6 +13,13 @@ test('invalid bodies', async (t) => {
   const app = await testServer(t, everyKind, { engine, tenants: numberedTenants })
   let tenants = 0
   const asTenant = (t: Test) => caller(t, app, { tenant: `tenant-${++tenants}` })
+
+  await t.test('a compressed body is refused with a message that names the header', async (t) => {
+    const ask = asTenant(t)
+    const reply = await ask('POST /echo', { raw: gzipSync('{"text":"x"}'), headers: { 'content-encoding': 'gzip' } })
+    refused(t, reply, 415, 'MEDIA_TYPE_UNSUPPORTED', 'gzip')
+    t.match(reply.body, { message: 'Send the body without Content-Encoding' })
+  })
 
   await t.test('every route rejects a body that cannot be parsed', async (t) => {
     const ask = asTenant(t)
