@@ -91,7 +91,7 @@ const idByName: Partial<Record<ErrorName, string>> = {
 }
 
 /** An error in schemas: by its status, or by its name in the catalogue if its body has more members. */
-export type ToldError = number | ErrorName
+export type ListedError = number | ErrorName
 
 /** The members of every error body. */
 export interface CommonErrorBody {
@@ -107,11 +107,11 @@ export interface ErrorResponse extends TUnsafe<CommonErrorBody> {
   readonly $ref: string
 }
 
-type StatusOf<Told extends ToldError> = Told extends ErrorName ? (typeof catalogue)[Told]['status'] : Told
+type StatusOf<Named extends ListedError> = Named extends ErrorName ? (typeof catalogue)[Named]['status'] : Named
 
 /** Response schemas of error bodies for a route's `schema.response`: `{ ...errorResponses(400, 'planLimit') }`. */
-export function errorResponses<const Told extends readonly ToldError[]> (...errors: Told): Record<StatusOf<Told[number]>, ErrorResponse>
-export function errorResponses (...errors: readonly ToldError[]): Record<number, TUnsafe<CommonErrorBody>> {
+export function errorResponses<const All extends readonly ListedError[]> (...errors: All): Record<StatusOf<All[number]>, ErrorResponse>
+export function errorResponses (...errors: readonly ListedError[]): Record<number, TUnsafe<CommonErrorBody>> {
   return Object.fromEntries(errors.map((error) => {
     const name = error === catalogue.rateLimited.status ? 'rateLimited' : error
     const [status, id = errorSchemaId] = typeof name === 'number' ? [name] : [catalogue[name].status, idByName[name]]
@@ -122,6 +122,6 @@ export function errorResponses (...errors: readonly ToldError[]): Record<number,
 const ofCallers = [400, 401, 403, 404, 429, 500, 503] as const
 
 /** The errors of endpoints with a caller, and further ones. */
-export function callerErrors<const Told extends readonly ToldError[]> (...further: Told) {
+export function callerErrors<const More extends readonly ListedError[]> (...further: More) {
   return errorResponses(...ofCallers, ...further)
 }

@@ -2,7 +2,7 @@
 import type {} from '@fastify/swagger'
 import type { FastifySchema, RouteOptions } from 'fastify'
 import type { JsonSchema } from '../../lib/expressions/types.js'
-import type { ToldError } from '../../lib/http/error-schemas.js'
+import type { ListedError } from '../../lib/http/error-schemas.js'
 
 declare module 'fastify' {
   interface FastifyContextConfig {
@@ -39,7 +39,7 @@ export interface Documentation {
   /** Schemas by status (`200`, `2xx`, `default`); their `description` describes the response. */
   readonly response?: unknown
   /** Errors, beyond those that `access` implies: a status, or a name of the catalogue if the body has more members. */
-  readonly errors?: readonly ToldError[]
+  readonly errors?: readonly ListedError[]
   /** Whether successful responses are cached, with the header `X-Cache`. */
   readonly cached?: boolean
   /** Whether a declared route accepts the header Idempotency-Key. */

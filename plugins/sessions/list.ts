@@ -62,7 +62,7 @@ export function createRevocations ({ maxTenants, store, owners, now }: Revocatio
       return whenKnown(list, (read) => judge(read, claims, id))
     },
     changed (tenant: Owner) {
-      for (const owner of owners.toldOf(tenant)) lists.invalidate(owner)
+      for (const owner of owners.concernedBy(tenant)) lists.invalidate(owner)
       revocations.version++
     },
     missed () {

@@ -165,6 +165,6 @@ export function createOwners (providers: readonly string[]) {
       return byProvider.get(user.sub.slice(0, Math.max(0, user.sub.indexOf(':')))) ?? platformRef
     },
     /** The lists that a notice for the tenant may concern: the empty tenant stands for all lists without one. */
-    toldOf: (tenant: Owner): readonly ListOwner[] => tenant === platformRef ? others : [tenant]
+    concernedBy: (tenant: Owner): readonly ListOwner[] => tenant === platformRef ? others : [tenant]
   }
 }

@@ -64,7 +64,7 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
 
     /** Throws `conflict` for a taken name. */
     async create (tenant: Owner, role: Role, author: Author): Promise<void> {
-      await edit(tenant, author, { action: 'role.create', target: role.name, details: toldOf(role) }, (before) => {
+      await edit(tenant, author, { action: 'role.create', target: role.name, details: auditDetails(role) }, (before) => {
         if (before.roles.has(role.name)) throw failure('conflict', { message: `There is already a role "${role.name}"` })
         return withRole(before, role)
       })
@@ -73,7 +73,7 @@ export function createTenantRbac (store: RbacStore, events: Events, dbFor: (tena
     /** Omitted members keep their values. Throws `notFound`. */
     async update (tenant: Owner, name: string, changes: RoleChanges, author: Author): Promise<Role> {
       let updated: Role | undefined
-      await edit(tenant, author, { action: 'role.update', target: name, details: toldOf(changes) }, (before) => {
+      await edit(tenant, author, { action: 'role.update', target: name, details: auditDetails(changes) }, (before) => {
         updated = { ...roleOf(before, name), ...changes }
         return Object.keys(changes).length === 0 ? before : withRole(before, updated)
       })
@@ -115,7 +115,7 @@ export function rbacTag ({ enabled, defaultRole, roles }: RbacConfig): string {
 }
 
 /** The audit details of a role, or of its changes: who gets which permissions. */
-function toldOf ({ permissions, parentRole }: RoleChanges): Record<string, unknown> {
+function auditDetails ({ permissions, parentRole }: RoleChanges): Record<string, unknown> {
   return { ...permissions !== undefined && { permissions: permissions.join(' ') }, ...parentRole !== undefined && { parentRole } }
 }
 

@@ -12,7 +12,7 @@ import type { Webhooks } from '../webhooks/webhooks.js'
 import { Interrupted, throughOutages } from './journal.js'
 import type { HeldRun, RunEnd, RunStore } from './store.js'
 
-const maxToldBytes = 200_000 // of a result, as JSON: an event has at most 262,144
+const maxSentBytes = 200_000 // of a result, as JSON: an event has at most 262,144
 
 export interface CompletionParts {
   readonly store: RunStore
@@ -89,6 +89,6 @@ export function addressOf (callback: CompiledCallback, scope: Scope, log: Fastif
 function dataOf ({ id, workflow }: Parameters<CompleteRun>[0], end: RunEnd): object {
   const run = { workflowId: id, workflow, status: end.status }
   if (end.status === 'failed') return { ...run, error: end.error }
-  if (Buffer.byteLength(end.result) > maxToldBytes) return { ...run, result: null, truncated: true }
+  if (Buffer.byteLength(end.result) > maxSentBytes) return { ...run, result: null, truncated: true }
   return { ...run, result: parseJson(end.result) }
 }

@@ -202,14 +202,14 @@ test('a server whose database and cache hang', async (t) => {
       { 'x-api-key': key, 'x-tenant-id': 'acme' }
     ]
     await until('everything is reported', async () => {
-      let isTold = true
+      let isReported = true
       for (const [index, caller] of callers.entries()) {
         const start = performance.now()
         const [status, , { database, cache }] = await checkHealth(caller)
         ;(times[index] ??= []).push(performance.now() - start)
-        isTold &&= status === 503 && database === 'failed' && cache === 'failed'
+        isReported &&= status === 503 && database === 'failed' && cache === 'failed'
       }
-      return isTold
+      return isReported
     })
     // A busy machine delays some requests, and a lookup would delay all of a caller's.
     for (const [index, each] of times.entries()) {

@@ -24,7 +24,7 @@ const app = await testServer(t, {
 }, { tenants: ['acme'] })
 const admin = caller(t, app, { token: signToken({ tenant_id: 'acme', sub: 'ada', role: 'admin' }) })
 
-interface Told {
+interface Shown {
   readonly headers?: object
   readonly content?: Readonly<Record<string, { readonly schema: { readonly $ref?: string } }>>
   readonly $ref?: string
@@ -33,11 +33,11 @@ interface Told {
 async function documentOf (ask = admin) {
   const { body } = await ask('GET /doc')
   const document = Object(body)
-  const responsesOf = (method: string, path: string): Record<string, Told> => document.paths[path][method].responses
+  const responsesOf = (method: string, path: string): Record<string, Shown> => document.paths[path][method].responses
   return {
     document,
     responsesOf,
-    component: (response: Told | undefined) => response?.$ref ?? response?.content?.['application/json']?.schema.$ref
+    component: (response: Shown | undefined) => response?.$ref ?? response?.content?.['application/json']?.schema.$ref
   }
 }
 
@@ -134,7 +134,7 @@ t.test('the billing endpoints document their inputs, responses and errors', asyn
   for (const [method, path, security, members, refusals] of documented) {
     const { responses, ...operation } = document.paths[path][method]
     const name = `${method} ${path}`
-    const [[status, response] = ['none'], ...others] = Object.entries<Told>(responses)
+    const [[status, response] = ['none'], ...others] = Object.entries<Shown>(responses)
     t.match(status, /^20[01]$/, name)
     t.strictSame(
       Object(schemaWithoutReferences(document, response?.content?.['application/json']?.schema)).required,

@@ -28,12 +28,12 @@ const ops = bearer({ role: 'admin', sub: 'ops' })
 const acme = { ...ops, 'x-tenant-id': 'acme' }
 
 /** Checks responses. Errors here may contain SQL, unlike those of any other endpoint. */
-interface Told {
+interface Shown {
   readonly status: number
   readonly body: Record<string, unknown> & { sql?: string, details?: { path: string, message: string }[], data?: Record<string, unknown> }
 }
 
-type Post = (url: string, body?: unknown, headers?: Record<string, string>) => Promise<Told>
+type Post = (url: string, body?: unknown, headers?: Record<string, string>) => Promise<Shown>
 
 const poster = (app: FastifyInstance): Post => async (url, body, headers = ops) => {
   const response = await app.inject({ method: 'POST', url, headers, ...body !== undefined && { payload: Object(body) } })
