@@ -35,13 +35,13 @@ export type Server = Required<Static<typeof Server>>
 export const maxOrigins = 100
 export const maxTenantOrigins = 20
 
-const Origins = (maxItems: number, whose: string) =>
+const Origins = (maxItems: number, reached: string) =>
   Type.Union([
     Type.Literal('*'),
     Type.Array(Type.String({ minLength: 1, maxLength: 300 }), { maxItems, uniqueItems: true })
   ], {
     description:
-      `The origins of pages that can call ${whose}: \`https://app.example.com\`, or \`https://*.example.com\` for all hosts with one more label. \`"*"\` allows any origin.`
+      `The origins of pages that can call ${reached}: \`https://app.example.com\`, or \`https://*.example.com\` for all hosts with one more label. \`"*"\` allows any origin.`
   })
 
 export const Cors = Section({

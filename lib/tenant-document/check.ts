@@ -179,10 +179,10 @@ async function checkEndpoints (
 async function refuseConflicts (routes: readonly Entry<Route>[], taken: readonly TakenRoute[], yielder: Yielder): Promise<void> {
   const details: { path: string, message: string, keyword: string }[] = []
   for (const { pointer, value: route } of routes) {
-    const whose = conflictOf(route, taken)
-    if (whose !== null) {
+    const owner = conflictOf(route, taken)
+    if (owner !== null) {
       details.push(
-        { path: `${pointer}/path`, message: `${methodOf(route)} ${route.path}: the path is used by ${whose}`, keyword: 'conflict' }
+        { path: `${pointer}/path`, message: `${methodOf(route)} ${route.path}: the path is used by ${owner}`, keyword: 'conflict' }
       )
     }
     if (yielder.shouldYield()) await yielder.yield()

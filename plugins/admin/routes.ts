@@ -93,14 +93,14 @@ const rowsDescription =
   'A tenant can access its own rows in tables with a tenant column. A platform administrator can access every table: all rows, or with `X-Tenant-ID` the rows of that tenant.'
 
 export function adminRoutes (app: FastifyGroup, entities: () => Entities): void {
-  const whose = withNote(rowsDescription, notReached, app)
+  const description = withNote(rowsDescription, notReached, app)
   app.get('/admin/entities/:table', {
     config: toRead,
     preValidation: gatherFilters,
     schema: {
       tags,
       summary: 'List rows of a table',
-      description: whose,
+      description,
       params: Tables,
       querystring: Many,
       response: { 200: ListOf(Entity), ...callerErrors() }
@@ -114,7 +114,7 @@ export function adminRoutes (app: FastifyGroup, entities: () => Entities): void 
     schema: {
       tags,
       summary: 'Retrieve a row',
-      description: whose,
+      description,
       params: Row,
       querystring: One,
       response: { 200: Entity, ...callerErrors() }
@@ -130,7 +130,7 @@ export function adminRoutes (app: FastifyGroup, entities: () => Entities): void 
       tags,
       summary: 'Delete a row',
       description:
-        `${whose} Responds with 409 if the table has no columns for marking rows as deleted, or if rows of another table refer to this row and prevent the deletion.`,
+        `${description} Responds with 409 if the table has no columns for marking rows as deleted, or if rows of another table refer to this row and prevent the deletion.`,
       params: Row,
       querystring: Removal,
       response: { 200: Removed, ...callerErrors(), 409: conflict }
@@ -149,7 +149,7 @@ export function adminRoutes (app: FastifyGroup, entities: () => Entities): void 
       tags,
       summary: 'Restore a row that was marked as deleted',
       description:
-        `${whose} Responds with 409 if the row is not marked as deleted, or if another row has the same values of a unique index.`,
+        `${description} Responds with 409 if the row is not marked as deleted, or if another row has the same values of a unique index.`,
       params: Row,
       bodyOptional: true,
       body: EmptyBody,

@@ -84,7 +84,7 @@ export function auditRoutes (app: FastifyGroup): void {
     const page = pageOf(request)
     const { data, total } = await audit.page({
       ...timesOf(request.query),
-      ...whose(request),
+      ...tenantFilter(request),
       userId,
       target,
       outcome,
@@ -97,7 +97,7 @@ export function auditRoutes (app: FastifyGroup): void {
 /**
  * The tenant of the request, or the one that its query names; empty for all entries. The latter two are for platform administrators only.
  */
-function whose (request: FastifyRequest & { readonly query: Static<typeof Query> }): Pick<AuditFilter, 'tenant' | 'deletedTenant'> {
+function tenantFilter (request: FastifyRequest & { readonly query: Static<typeof Query> }): Pick<AuditFilter, 'tenant' | 'deletedTenant'> {
   const { auth, tenant, query: { tenantId, deletedTenant } } = request
   const platform = auth !== null && isPlatformAdmin(auth)
   if (tenantId === undefined && deletedTenant === undefined) return tenant === null && platform ? {} : { tenant: tenantOf(request) }

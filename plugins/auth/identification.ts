@@ -59,15 +59,15 @@ export function createVerifier ({ own, now, providers, maxLifetime, listOf }: Ve
   function verifyAnew (token: string, provider: string | undefined): Verified | Promise<Verified> {
     if (token.length > maxTokenLength) throw tokenInvalid()
     const external = providers?.read(token) ?? null
-    const whose = external?.provider ?? ownProvider
-    if (provider !== undefined && provider !== whose) throw tokenInvalid()
+    const signer = external?.provider ?? ownProvider
+    if (provider !== undefined && provider !== signer) throw tokenInvalid()
     if (external === null) {
       const { payload, key } = decode(token)
       const held = heldAt(now(), payload, maxLifetime)
-      return remember(token, isAged ? { ...held, until: -Infinity } : held, whose, key)
+      return remember(token, isAged ? { ...held, until: -Infinity } : held, signer, key)
     }
     const held = external.verify()
-    return whenKnown(held, (found) => remember(token, found, whose))
+    return whenKnown(held, (found) => remember(token, found, signer))
   }
 
   function remember (token: string, found: VerifiedClaims, provider: string, key?: string): Verified | Promise<Verified> {

@@ -83,8 +83,8 @@ export function createChange (
     const warnings: [object, string][] = []
     const outgoing: OutboundEvent[] = []
     let memory: Memory = before.memory
-    const entry = (action: AuditEntry['action'], target: string, details: AuditEntry['details'], whose = tenant) => {
-      entries.push({ tenant: whose, action, actor: noActor, target, details, at: new Date(at) })
+    const entry = (action: AuditEntry['action'], target: string, details: AuditEntry['details'], owner = tenant) => {
+      entries.push({ tenant: owner, action, actor: noActor, target, details, at: new Date(at) })
     }
 
     /** Whether it contains anything new. */

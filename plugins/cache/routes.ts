@@ -85,7 +85,7 @@ export function cacheRoutes (app: FastifyGroup): void {
       response: { 200: Stats, ...errorResponses(...refusals) }
     }
   }, async (request) => {
-    const { items, bytes, hits, misses } = await cache.stats(whose(request) ?? everyTenant)
+    const { items, bytes, hits, misses } = await cache.stats(tenantIn(request) ?? everyTenant)
     return { provider: cache.provider, shared: cache.shared, items, bytes, hits, misses }
   })
 
@@ -99,9 +99,9 @@ export function cacheRoutes (app: FastifyGroup): void {
       response: { 200: Keys, ...errorResponses(...refusals) }
     }
   }, async (request) => {
-    const of = whose(request) ?? ''
+    const tenant = tenantIn(request) ?? ''
     const page = pageOf(request)
-    const [keys, { items }] = await Promise.all([cache.keys(of, page.offset + page.limit), cache.stats(of)])
+    const [keys, { items }] = await Promise.all([cache.keys(tenant, page.offset + page.limit), cache.stats(tenant)])
     return { data: keys.slice(page.offset, page.offset + page.limit), pagination: { ...page, total: items } }
   })
 
@@ -122,17 +122,17 @@ export function cacheRoutes (app: FastifyGroup): void {
       }
     }
   }, async (request) => {
-    const of = whose(request)
-    const { items } = await cache.stats(of ?? everyTenant)
+    const tenant = tenantIn(request)
+    const { items } = await cache.stats(tenant ?? everyTenant)
     const entry = {
       tenant: platformRef,
       action: 'cache.clear',
       actor: actorOf(request),
-      details: { ...of !== undefined && { tenant: of } },
+      details: { ...tenant !== undefined && { tenant } },
       at: new Date()
     } as const
-    await events.change({ topic: 'cache', tenant: of ?? '' }, (transaction) => writeAudit(transaction, entry))
-    await cache.clear(of ?? everyTenant)
+    await events.change({ topic: 'cache', tenant: tenant ?? '' }, (transaction) => writeAudit(transaction, entry))
+    await cache.clear(tenant ?? everyTenant)
     return { success: true, removed: items }
   })
 
@@ -147,10 +147,10 @@ export function cacheRoutes (app: FastifyGroup): void {
       response: { 200: Success, ...errorResponses(...refusals, 404) }
     }
   }, async (request) => {
-    const of = whose(request)
+    const tenant = tenantIn(request)
     const { key } = request.params
     await app.db.transaction().execute(async (transaction) => {
-      if (!await cache.delete(of ?? '', key)) throw failure('notFound')
+      if (!await cache.delete(tenant ?? '', key)) throw failure('notFound')
       // Keys contain values of callers, so the log has a digest.
       const target = `sha256:${createHash('sha256').update(key).digest('hex')}`
       await writeAudit(transaction, {
@@ -158,7 +158,7 @@ export function cacheRoutes (app: FastifyGroup): void {
         action: 'cache.delete',
         actor: actorOf(request),
         target,
-        details: { ...of !== undefined && { tenant: of } },
+        details: { ...tenant !== undefined && { tenant } },
         at: new Date()
       })
     })
@@ -167,7 +167,7 @@ export function cacheRoutes (app: FastifyGroup): void {
 }
 
 /** undefined if the request names no tenant. */
-function whose (request: FastifyRequest & { readonly query: { tenant?: string } }): string | undefined {
+function tenantIn (request: FastifyRequest & { readonly query: { tenant?: string } }): string | undefined {
   // Without the plugin tenancy no request has one.
   return request.query.tenant ?? request.tenant?.id
 }

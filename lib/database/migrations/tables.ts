@@ -96,10 +96,10 @@ function addTo (name: string, existing: Table, wanted: WantedTable, context: Tab
     else changes.push(...change(name, [`alter table ${name} add column ${columnSql(column, column.notNull && fillable)}`]))
   }
   if (!hasWantedKey(existing, wanted)) warnings.push(primaryKeyWarning(existing, wanted))
-  const addToTree = (tree: PartitionTree, index: PartitionedIndex, what: string) => {
+  const addToTree = (tree: PartitionTree, index: PartitionedIndex, missing: string) => {
     const refused = refusedIndex(tree, index)
     if (refused === null) changes.push(...indexPartitions(tree, index))
-    else warnings.push(partitionedWarning(wanted.name, what, refused))
+    else warnings.push(partitionedWarning(wanted.name, missing, refused))
   }
   for (const key of wanted.uniqueKeys) {
     const index = indexName(wanted.name, key, 'key')
