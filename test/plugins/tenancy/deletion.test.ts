@@ -9,6 +9,7 @@ import { createTenantStore, forgetDeleted } from '../../../plugins/tenancy/store
 import { type DatabaseSection, forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
 import { bearer, signToken, testSecret } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { caller, refused } from '../../http/caller.js'
 
 const id = { type: 'uuid', primaryKey: true, default: 'uuid()' } as const
@@ -335,5 +336,6 @@ insert into notes_of_nobody select id from authors where tenant_id = 'stuck';
   refused(t, await made({ iat: now - 33 * day, exp: now + 60 }), 401, 'TOKEN_INVALID')
   refused(t, await made({ iat: undefined }), 401, 'TOKEN_INVALID')
   t.equal(await store.read(tenantIdOf('old')), null, 'a token from before the deletion creates no tenant')
-  t.equal((await made({})).status, 200)
+  // A server may have looked up the deleted tenant within the last second.
+  await until('a new token creates the tenant', async () => (await made({})).status === 200)
 })
