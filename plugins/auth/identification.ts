@@ -172,7 +172,13 @@ function identified (claims: Claims | Promise<Claims>, request: FastifyRequest, 
 const unknownKeys = createLimit({ max: 100, windowMs: 60_000, skipSuccessfulRequests: true }, 'x-api-key')
 
 /** Repeated headers are joined with a comma, which no key contains. */
-function identifyKey (identify: Callers['identify'], request: FastifyRequest, reply: FastifyReply, key: string, done: (error?: Error) => void): void {
+function identifyKey (
+  identify: Callers['identify'],
+  request: FastifyRequest,
+  reply: FastifyReply,
+  key: string,
+  done: (error?: Error) => void
+): void {
   if (request.headers.authorization !== undefined) throw failure('credentialsAmbiguous')
   const claims = identify(key, () => checkLimit(request, reply, unknownKeys))
   identified(claims, request, done)

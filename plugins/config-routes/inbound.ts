@@ -38,7 +38,10 @@ export interface InboundOptions {
  * delivery that was handled before, nothing runs and the response is `{"received":true}`. Rejects with `signatureInvalid` (always,
  * if there is no secret), `mediaTypeUnsupported`, `badRequest`, `rateLimited` and the work's own errors.
  */
-export function createInbound (app: FastifyInstance, { secrets, appUrl, warned, deduplication, now = Date.now }: InboundOptions): RouteServices<FastifyRequest, FastifyReply>['inbound'] {
+export function createInbound (
+  app: FastifyInstance,
+  { secrets, appUrl, warned, deduplication, now = Date.now }: InboundOptions
+): RouteServices<FastifyRequest, FastifyReply>['inbound'] {
   const readBody = createReadBody(app)
 
   return async (webhook, request, reply, work) => {

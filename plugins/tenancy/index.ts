@@ -14,7 +14,9 @@ import { Tenancy as TenancySchema, type Tenancy as TenancySection } from '../../
 import type {} from '../database/index.js'
 import { plansOf } from '../plans/plans-of.js'
 import { createErasure } from './erasure.js'
-import { type Admission, createAdmission, createCallerStep, createProvisioning, createTenantMemory, createUnauthenticatedStep } from './resolution.js'
+import {
+  type Admission, createAdmission, createCallerStep, createProvisioning, createTenantMemory, createUnauthenticatedStep
+} from './resolution.js'
 import { createTenants, type Tenants } from './service.js'
 import { createTenantStore, forgetDeleted } from './store.js'
 import type { Tenant } from './tenant.js'
