@@ -12,12 +12,12 @@ import tsconfig from '../tsconfig.json' with { type: 'json' }
 /**
  * Packages with hundreds of modules, bundled into one module each, since every process would open them. Their subpath exports are left out.
  */
-const bundled = ['kysely', 'typebox']
-
-/** Packages that modules of the project replace. */
-const replaced: ReadonlyMap<string, string> = new Map([['async-hook-domain', 'test/domain.ts']])
+const bundled = ['kysely', 'tap', 'typebox']
 
 const target: BuildOptions = { format: 'esm', platform: 'node', target: `node${process.versions.node}`, logLevel: 'warning' }
+
+/** CommonJS packages within a bundle load Node's own modules. */
+const withRequire = 'import { createRequire as requireFrom } from "node:module"; const require = requireFrom(import.meta.url);'
 
 /** Creates a new folder and returns its path. The caller deletes it. */
 export async function compileProject (root: string): Promise<string> {
@@ -55,17 +55,20 @@ async function copyPackages (root: string, folder: string): Promise<void> {
   const [from, to] = [join(root, 'node_modules'), join(folder, 'node_modules')]
   await mkdir(to)
   for (const name of await readdir(from)) {
-    if (!bundled.includes(name) && !replaced.has(name)) await symlink(join(from, name), join(to, name))
+    if (!bundled.includes(name)) await symlink(join(from, name), join(to, name))
   }
-  async function add (name: string, options: (entry: string) => BuildOptions): Promise<void> {
+  for (const name of bundled) {
     const entry = fileURLToPath(import.meta.resolve(name))
-    const outfile = join(to, name, relative(await realpath(join(from, name)), entry))
-    await build({ ...target, ...options(entry), outfile })
+    await build({
+      ...target,
+      entryPoints: [entry],
+      bundle: true,
+      outfile: join(to, name, relative(await realpath(join(from, name)), entry)),
+      alias: { 'async-hook-domain': join(root, 'test/domain.ts') },
+      banner: { js: withRequire }
+    })
     await symlink(join(from, name, 'package.json'), join(to, name, 'package.json'))
   }
-  for (const name of bundled) await add(name, (entry) => ({ entryPoints: [entry], bundle: true }))
-  // CommonJS needs no second package.json beside the module.
-  for (const [name, path] of replaced) await add(name, () => ({ entryPoints: [join(root, path)], format: 'cjs' }))
 }
 
 /** Links the files of a folder, and returns the TypeScript ones. */
