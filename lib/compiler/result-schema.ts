@@ -26,7 +26,7 @@ export function resultSchema ({ queries, integrations, transform, response }: Re
   if (queries.length === 0 && integrations.length > 0 && response === null) return {}
   const forms = formsOf(queries).map((form) => computed(form, transform))
   if (response === null) return anyOf(forms.map(({ schema }) => schema))
-  if (response.kind === 'schema') return anyOf(forms.map((form) => filtered(form, response.schema, transform)))
+  if (response.kind === 'schema') return anyOf(forms.map((form) => filtered(form, response.schema)))
   return mappingSchema(configured, resultSchemas(queries, forms))
 }
 
@@ -168,10 +168,10 @@ function withMembers (schema: JsonSchema, names: readonly string[]): JsonSchema 
 }
 
 /** A response schema of one record, or of an array of records, applies to each record; a list keeps its envelope (response.ts). */
-function filtered ({ kind, schema: resultSchema }: Form, schema: JsonSchema, transform: CompiledTransform | null): JsonSchema {
+function filtered ({ kind, schema: resultSchema }: Form, schema: JsonSchema): JsonSchema {
   if (Object.hasOwn(propertiesOf(schema), 'data')) return schema
   const record = itemsOf(schema)
-  if (!isList(kind) || (transform !== null && transform.names.result.length > 0)) return record
+  if (!isList(kind)) return record
   const { pagination } = propertiesOf(resultSchema)
   return isRecord(pagination) ? listOf(record, pagination) : listOf(record)
 }

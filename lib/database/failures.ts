@@ -151,7 +151,7 @@ const violations: readonly Violation[] = [
     states: ['23503', '23001'],
     entry: catalogue.constraintViolated,
     keyword: 'foreignKey',
-    message: (columns, table) => `the reference by ${columns} has no matching row in ${table}`
+    message: (columns, table) => `the reference by ${columns} in ${table} would have no matching row`
   },
   {
     states: ['23514'],
@@ -173,6 +173,8 @@ const others: readonly { readonly states: RegExp, readonly of: (cause: unknown) 
   { states: /^(?:42P01|42703|42704|42804|42883|42P10|3F000)/, of: (cause) => failure('schemaChanged', { headers: retryAfter, cause }) },
   { states: /^(?:57014|40001|40P01|55P03|53)/, of: databaseBusy },
   { states: /^(?:25P03|25006|3D000|08|28|57|58)/, of: databaseUnavailable },
+  // Raised by compiled statements only: an upsert met a row that it may not change.
+  { states: /^2201F/, of: (cause) => failure('conflict', { cause }) },
   // 21000: compiled writes that refer to another tenant's row, and an upsert that names a row twice. P0001: a trigger of the application.
   // 23 and 44: rules without a case above, and a view's `with check option`.
   { states: /^(?:21000|P0001|23|44)/, of: (cause) => failure('constraintViolated', { cause }) },

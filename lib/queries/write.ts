@@ -19,7 +19,7 @@ export interface Written {
 /** The number and form of the returned rows. */
 export type Form =
   | { readonly kind: 'record', readonly unique: boolean }
-  /** `expected`: a placeholder of the number of rows; with fewer rows the statement fails and writes nothing. */
+  /** `expected`: a placeholder of the number of rows; with fewer rows the statement fails as a conflict and writes nothing. */
   | { readonly kind: 'records', readonly expected?: string }
 
 /** The events of a write: a part of its statement that reads `w`, and the further columns that the part needs. */
@@ -75,7 +75,7 @@ function selectResult (rows: string, record: string, form: Form): string {
       ? boundedRowText(`select ${record}::text from ${rows} r`)
       : boundedText(`select ${record}::text from ${rows} r limit 1`)
   }
-  const complete = form.expected === undefined ? '' : `, case when count(*) = ${form.expected} then '' else ${raise("''")} end`
+  const complete = form.expected === undefined ? '' : `, case when count(*) = ${form.expected} then '' else ${refusedRow} end`
   return boundedText(`select concat('{"data":', coalesce(json_agg(${record})::text, '[]'), '}'${complete}) from ${rows} r`)
 }
 
@@ -92,7 +92,7 @@ export function tenantKeys (table: Table, { tables }: Catalogue): readonly Forei
 
 /**
  * A condition that is true if the references of a written row belong to its tenant. Otherwise it fails the statement with
- * SQLSTATE 21000, the one way to raise an error in plain SQL; the engines report it as `constraintViolated`.
+ * SQLSTATE 21000; the engines report it as `constraintViolated`.
  */
 function referencesOwnTenant (
   keys: readonly ForeignKey[],
@@ -114,11 +114,12 @@ function referencesOwnTenant (
       // The statement's snapshot does not include the rows that it writes itself.
       ...(referenced === table ? [`exists (select from ${written} ${inner} where ${equal})`] : [])
     ]
-    return `case when ${allowed.join(' or ')} then true else ${raise('true')} end`
+    return `case when ${allowed.join(' or ')} then true else ${raise} end`
   })
 }
 
 /** An expression that fails during evaluation: a scalar subquery that returns two rows. */
-function raise (value: string): string {
-  return `(select ${value} from generate_series(1, 2))`
-}
+const raise = '(select true from generate_series(1, 2))'
+
+/** Fails with SQLSTATE 2201F, which the engines report as `conflict`; it depends on rows, so that it is not evaluated in advance. */
+const refusedRow = 'sqrt(-1 - count(*)::float8)::text'

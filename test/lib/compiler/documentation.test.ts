@@ -65,6 +65,7 @@ test('a response schema describes each record of a list, and the envelope stays'
   const array = { type: 'array', items: title }
   t.strictSame(replyOf({ ...list, response: title }), pageOf(title))
   t.strictSame(replyOf({ ...list, response: array }), pageOf(title))
+  t.strictSame(replyOf({ ...list, response: title, transform: { fields: { all: 'result.pagination.total' } } }), pageOf(title))
   t.strictSame(replyOf({ ...one, response: title }), title)
   t.strictSame(replyOf({ ...one, response: array }), title, 'a record is not an array')
   t.strictSame(replyOf({ ...insert, response: title }), { anyOf: [title, recordsOf(title)] })

@@ -238,7 +238,10 @@ onEachEngine(rows, {
     t.strictSame(await library.run(upsert, { body: [{ id: 1, name: 'crimson' }, { id: 2, name: 'blue' }] }), {
       data: [{ id: 1, name: 'crimson' }, { id: 2, name: 'blue' }]
     })
-    t.match(await refusalOf(library.run(upsert, { body: [{ id: 3, name: 'x' }, { id: 9, name: 'stolen' }] })), { status: 400 })
+    t.match(await refusalOf(library.run(upsert, { body: [{ id: 3, name: 'x' }, { id: 9, name: 'stolen' }] })), {
+      status: 409,
+      code: 'TENANTRY_CONFLICT'
+    }, 'as an upsert of this record alone')
     t.match(await refusalOf(library.run(upsert, { body: [{ id: 3, name: 'x' }, { id: 3, name: 'y' }] })), { status: 400 })
     t.strictSame(await library.sql('select id, tenant_id, name from labels order by id'), [{ id: 1, tenant_id: 'a', name: 'crimson' }, {
       id: 2,
@@ -279,11 +282,14 @@ onEachEngine(rows, {
   ) => {
     const before = await library.sql(titles)
     const upsert: Query = { table: 'articles', operation: 'upsert', select: 'id, title, views, authors(name)' }
-    for (const bad of [{ id: uuid(19), title: 'x' }, { id: uuid(14), title: 'x' }, { id: uuid(12), title: 'x', author_id: uuid(9) }]) {
-      t.match(await refusalOf(library.run(upsert, { body: [{ id: uuid(11), title: 'y', views: 1 }, bad] })), {
-        status: 400,
-        code: 'TENANTRY_CONSTRAINT_VIOLATED'
-      })
+    for (
+      const [bad, code] of [
+        [{ id: uuid(19), title: 'x' }, 'TENANTRY_CONFLICT'],
+        [{ id: uuid(14), title: 'x' }, 'TENANTRY_CONFLICT'],
+        [{ id: uuid(12), title: 'x', author_id: uuid(9) }, 'TENANTRY_CONSTRAINT_VIOLATED']
+      ] as const
+    ) {
+      t.match(await refusalOf(library.run(upsert, { body: [{ id: uuid(11), title: 'y', views: 1 }, bad] })), { code })
       t.strictSame(await library.sql(titles), before)
     }
     t.strictSame(
