@@ -73,6 +73,11 @@ export function isLostSetting (error: unknown): boolean {
   return error instanceof Error && sqlStateOf(error) === '42704' && error.message.includes(tenantSetting)
 }
 
+/** The session stays unusable: it has lost its settings, or its server was a read-only standby when the session began. */
+export function isSessionLost (error: unknown): boolean {
+  return isLostSetting(error) || sqlStateOf(error) === '25006'
+}
+
 /** The error of the error catalogue for a driver's error. An unknown error is returned unchanged, and gives 500. */
 export function translate (error: unknown, constraints: ConstraintReader): unknown {
   if (error instanceof TenantryError) return error

@@ -8,7 +8,7 @@ import type { PoolClient } from 'pg'
 import { serverRef } from '../identity/tenant-ref.js'
 import type { SessionSettings } from './connections.js'
 import type { Session } from './engine.js'
-import { isLostSetting } from './failures.js'
+import { isSessionLost } from './failures.js'
 import { type Preludes, runRows, stepOf } from './session.js'
 import type { SystemTables } from './system-tables.js'
 
@@ -64,7 +64,7 @@ class PoolDriver implements Driver {
 
 class PoolConnection implements DatabaseConnection {
   private inTransaction = false
-  /** Its session has lost its settings. */
+  /** Its session is unusable. */
   isLost = false
 
   constructor (readonly client: PoolClient, private readonly options: DialectOptions) {}
@@ -93,7 +93,7 @@ class PoolConnection implements DatabaseConnection {
 
   private run (steps: Parameters<typeof runRows>[1]): ReturnType<typeof runRows> {
     return runRows(this.client, steps, this.options.settings.silenceMs).catch((error: unknown) => {
-      this.isLost ||= isLostSetting(error)
+      this.isLost ||= isSessionLost(error)
       throw this.options.translate(error)
     })
   }

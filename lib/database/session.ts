@@ -4,7 +4,7 @@ import { isTenant, isTenantId, serverRef, type TenantRef } from '../identity/ten
 import { stringifyJson } from '../json/stringify.js'
 import { platformRows, type SessionSettings, setTransaction, tenantSetting } from './connections.js'
 import type { Engine, Isolation, Session, SessionOptions, Statement, TextOptions, TransactionOptions } from './engine.js'
-import { databaseBusy, isLostSetting, isRetryable, isStalePlan } from './failures.js'
+import { databaseBusy, isRetryable, isSessionLost, isStalePlan } from './failures.js'
 import type { PoolAccess } from './pool-access.js'
 import type { Place, SlowReads } from './slow-reads.js'
 import { type Parameter, RowsExchange, type RowsResult, type Step, TextExchange } from './wire-query.js'
@@ -99,7 +99,7 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
           place?.began()
           client.query(
             new TextExchange(steps, settings.silenceMs, (error, value) => {
-              release(client, error !== null && isLostSetting(error))
+              release(client, isSessionLost(error))
               slowReads.ended(tenant, statement.text, performance.now() - began, place)
               if (error === null) return resolve(value)
               if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()
@@ -135,7 +135,7 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
         if (attempts < maxRetries && (isRetryable(fault ?? error) || isStalePlan(fault))) continue
         throw translate(error)
       } finally {
-        release(client, isLostSetting(fault))
+        release(client, isSessionLost(fault))
       }
     }
   }
@@ -151,7 +151,7 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
         fault = error
         throw translate(error)
       } finally {
-        release(client, isLostSetting(fault))
+        release(client, isSessionLost(fault))
       }
     }
   }

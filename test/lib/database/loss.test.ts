@@ -1,3 +1,4 @@
+import { sql } from 'kysely'
 import pg from 'pg'
 import { test } from 'tap'
 import type { Engine } from '../../../lib/database/engine.js'
@@ -94,6 +95,26 @@ test('a connection that breaks during a transaction ends only that transaction',
   )
   t.equal(await engine.text(one, [], withoutTenant), '1')
   t.strictSame(engine.status().waiting, 0)
+})
+
+test('a session of a standby ends at its first refused write, and the next write reaches the primary', async (t) => {
+  const { name, connectionString, query, admin, disconnect } = await postgresDatabase(t)
+  await query('create table rows (n integer)')
+  const engine = await openEngine(t, { provider: 'postgres', postgres: { connectionString, pool: { max: 1 } } })
+  const insert = { text: "insert into rows values (1) returning '1'" }
+  const writes = [
+    () => engine.text(insert, [], withoutTenant),
+    () => engine.transaction(withoutTenant, (session) => session.text(insert, [])),
+    () => sql`insert into rows values (1)`.execute(engine.kysely)
+  ]
+  for (const write of writes) {
+    await admin(`alter database ${name} set default_transaction_read_only = on`)
+    await disconnect()
+    await answered(engine)
+    await admin(`set transaction_read_only = off; alter database ${name} reset default_transaction_read_only`)
+    t.match(await rejection(write()), { code: catalogue.databaseUnavailable.code })
+    await write()
+  }
 })
 
 test('a pool without free connections is reported as a busy database and does not hang', async (t) => {
