@@ -11,7 +11,7 @@ import { toJsonText } from '../json/stringify.js'
 import { kindOfName, redactTexts, tellsSecret } from '../log/redaction.js'
 import { FaultList } from '../schema/faults.js'
 import { Root } from '../schema/root.js'
-import { assemble } from './normalize.js'
+import { assemble } from './assemble.js'
 
 export interface CheckOptions {
   /** The source of `{{env.NAME}}`, JWT_SECRET, DATABASE_URL and NODE_ENV. Default: the process's environment. */

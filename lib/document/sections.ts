@@ -78,7 +78,8 @@ export function filled<Section extends object, Member extends keyof Section & st
   return section
 }
 
-function has<Section extends object, Member extends keyof Section> (
+/** Whether the section has these members. */
+export function has<Section extends object, Member extends keyof Section> (
   section: Section,
   members: readonly Member[]
 ): section is Filled<Section, Member> {

@@ -52,7 +52,7 @@ export interface SchemaNode extends Annotations {
 }
 
 /** The type of a section after the check has filled in the defaults of these members. */
-export type Filled<Input, Members extends keyof Input> = Input & Required<Pick<Input, Members>>
+export type Filled<Input, Members extends keyof Input> = Input & { [Member in Members]-?: Exclude<Input[Member], undefined> }
 
 /** An object that accepts only the named members. */
 export function Section<Properties extends Record<string, TSchema>> (
