@@ -121,8 +121,9 @@ export function createLogin ({ users, sessions, mfa, mail, tries, dbFor, now, lo
         await audited('failure', 'used')
         throw tokenInvalid()
       }
+      const session = await opened(user, ['pwd', 'otp'], claims)
       await audited('success')
-      return await opened(user, ['pwd', 'otp'], claims)
+      return session
     },
 
     /** The next token of a session. Throws `tokenInvalid`. */

@@ -76,7 +76,13 @@ export type RefreshStore = ReturnType<typeof createRefreshStore>
 export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: Owner) => Kysely<SystemTables>) {
   return {
     /** Adds a session; false if there is no such user. */
-    async insert (userId: string, { tenant, session, secret, own }: RefreshToken, amr: readonly string[], until: Date): Promise<boolean> {
+    async insert (
+      writer: Writer,
+      userId: string,
+      { tenant, session, secret, own }: RefreshToken,
+      amr: readonly string[],
+      until: Date
+    ): Promise<boolean> {
       const { rows } = await sql`with oldest as (
           delete from tenantry.refresh_tokens where tenant_id = ${tenant} and id in (
             select id from tenantry.refresh_tokens where tenant_id = ${tenant} and user_id = ${userId}::uuid
@@ -84,7 +90,7 @@ export function createRefreshStore (db: Kysely<SystemTables>, dbFor: (tenant: Ow
         )
         insert into tenantry.refresh_tokens (tenant_id, id, user_id, secret, token, amr, expires_at)
         select tenant_id, ${session}::uuid, id, ${hashOf(secret)}::bytea, ${hashOf(own)}::bytea, ${[...amr]}::text[], ${until}::timestamptz
-        from tenantry.users where tenant_id = ${tenant} and id = ${userId}::uuid returning 1`.execute(dbFor(tenant))
+        from tenantry.users where tenant_id = ${tenant} and id = ${userId}::uuid returning 1`.execute(writer)
       return rows.length > 0
     },
 

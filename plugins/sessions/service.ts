@@ -53,8 +53,8 @@ export type EndUser = (userId: string, end: 'tokens' | 'sessions', kept?: Claims
 /** The type of `app.sessions`. */
 export interface Sessions {
   /**
-   * Opens a session of a user of this server: a token as from `open`, and a refresh token. Throws `tokenInvalid` if the user
-   * does not exist.
+   * Opens a session of a user of this server: a token as from `open`, and a refresh token. Waits for running ends of sessions. Throws
+   * `tokenInvalid` if the user does not exist, or if the partial token has ended.
    */
   begin(user: SessionUser, amr: readonly string[], partial?: Claims): Promise<BegunSession>
   /**
@@ -244,10 +244,15 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
     },
 
     async begin (user, amr, partial) {
-      const sequence = partial?.[sequenceClaim] ?? await sequenceOf({ sub: user.id, tenant_id: user.tenant })
-      const refreshToken = createRefreshToken({ tenant: tenantRef(user.tenant), session: randomUUID() })
-      if (!await refreshTokens.insert(user.id, refreshToken, amr, new Date(now() + refreshLife))) throw tokenInvalid()
-      return signedFor(user, amr, sequence, refreshToken)
+      const tenant = tenantRef(user.tenant)
+      const refreshToken = createRefreshToken({ tenant, session: randomUUID() })
+      return await dbFor(tenant).transaction().execute(async (writer) => {
+        await store.waitForEnds(writer, tenant)
+        const sequence = await store.sequence(writer, tenant, subjectOf(user.id, 'buffer'))
+        if (partial !== undefined && !isAfter(partial, sequence, now())) throw tokenInvalid()
+        if (!await refreshTokens.insert(writer, user.id, refreshToken, amr, new Date(now() + refreshLife))) throw tokenInvalid()
+        return signedFor(user, amr, sequence, refreshToken)
+      })
     },
 
     async refresh (text, actor) {
@@ -277,9 +282,7 @@ export function createSessions ({ store, refreshTokens, refreshLife, owners, eve
             const token = hash('sha256', keptMark(userId, session, sequence), 'buffer')
             await store.endToken(writer, tenant, { subject, token, issued: null, until })
           }
-          if (end === 'sessions') {
-            await endSessions(writer, tenant, userId, session)
-          }
+          if (end === 'sessions') await endSessions(writer, tenant, userId, session)
           await bound(writer, tenant, tenant, subject, at, noActor, userId)
         })
       }),

@@ -59,8 +59,13 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
 
     /** Locks the rows of the owner until the transaction ends; false if there is no such tenant. */
     async lock (writer: Writer, tenant: Owner, owner: ListOwner): Promise<boolean> {
-      await sql`select pg_advisory_xact_lock(hashtextextended(${`tenantry.revocations:${owner}`}, 0))`.execute(writer)
+      await sql`select pg_advisory_xact_lock(${lockOf(owner)})`.execute(writer)
       return await lockTenant(writer, tenant, 'shared')
+    },
+
+    /** Waits for transactions that lock the rows of the owner, and keeps others waiting: an end of sessions sees every session. */
+    async waitForEnds (writer: Writer, owner: ListOwner): Promise<void> {
+      await sql`select pg_advisory_xact_lock_shared(${lockOf(owner)})`.execute(writer)
     },
 
     /** false if it was ended already. */
@@ -132,6 +137,10 @@ export function createRevocationStore (db: Kysely<SystemTables>) {
     /** Removes expired rows of all owners; false if another server is doing so now. */
     sweep: (at: Date) => sweep(db, 'tenantry.revocations.sweep', [removal('tenantry.revocations', sql`expires_at <= ${swept(at)}`)])
   }
+}
+
+function lockOf (owner: ListOwner) {
+  return sql`hashtextextended(${`tenantry.revocations:${owner}`}, 0)`
 }
 
 function swept (at: Date): Date {
