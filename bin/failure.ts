@@ -22,13 +22,17 @@ function textOf ({ code, message }: TenantryError): string {
 }
 
 const address = '`postgres.connectionString` (DATABASE_URL)'
+const authority = 'set the certificate of its authority in `postgres.ssl.ca`'
 /** By codes of PostgreSQL and of Node. */
 const remedies: Readonly<Record<string, string>> = {
   28000: `correct the user in ${address}`,
   '28P01': `correct the user or the password in ${address}`,
   '3D000': `create the database, or correct its name in ${address}`,
   ECONNREFUSED: `start PostgreSQL, or correct the host or the port in ${address}`,
-  ENOTFOUND: `correct the host in ${address}`
+  ENOTFOUND: `correct the host in ${address}`,
+  DEPTH_ZERO_SELF_SIGNED_CERT: authority,
+  SELF_SIGNED_CERT_IN_CHAIN: authority,
+  UNABLE_TO_VERIFY_LEAF_SIGNATURE: authority
 }
 
 /** The next step of an operator whose database cannot be reached. */

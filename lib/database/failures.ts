@@ -88,6 +88,12 @@ export function translate (error: unknown, constraints: ConstraintReader): unkno
   return isLost(error) ? databaseUnavailable(error) : error
 }
 
+/** The error for a connection that cannot be opened. Failures of TLS and of the login have no common form. */
+export function unreachable (error: unknown): TenantryError {
+  const translated = translate(error, { columnsOf: () => undefined })
+  return translated instanceof TenantryError ? translated : databaseUnavailable(translated)
+}
+
 /** No connection was free in time. */
 export function databaseBusy (cause?: unknown): TenantryError {
   return failure('databaseBusy', { headers: retryAfter, cause })

@@ -2,7 +2,6 @@
 import { platformRef } from '../identity/tenant-ref.js'
 import type { Settable } from '../schema/annotations.js'
 import type { Embedded } from '../schema/database.js'
-import type { Connections } from './connections.js'
 import { type DeclaredTables, type RoleTables, wantedTables } from './declared-tables.js'
 import type { VectorTable } from './document-tables.js'
 import { connectEmbedded } from './embedded.js'
@@ -58,7 +57,7 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
     warn: (err, message) => log?.warn({ err }, message)
   })
   try {
-    if (provider === 'postgres' && connections.settings.prepared) await refusePooler(connections)
+    if (provider === 'postgres' && connections.settings.prepared) await refuseTransactionPooler(connections)
     if (connections.settings.rowLevelSecurity) await refuseBypass(engine)
     if (migrate === 'auto') {
       await apply(engine, log)
@@ -69,7 +68,7 @@ export async function createEngine (options: EngineOptions): Promise<Engine> {
     return engine
   } catch (error) {
     await engine.close()
-    throw error
+    throw translate(error, { columnsOf: () => undefined })
   }
 }
 
@@ -89,14 +88,6 @@ function providerOf ({ provider, postgres, embedded }: EngineOptions): 'postgres
     )
   }
   return provider
-}
-
-async function refusePooler ({ pool, migrations: config = {} }: Connections): Promise<void> {
-  try {
-    await refuseTransactionPooler(pool, config)
-  } catch (error) {
-    throw translate(error, { columnsOf: () => undefined })
-  }
 }
 
 /** Also reads the tables. */

@@ -6,7 +6,7 @@ import { type Account, FairSemaphore } from '../concurrency/fair-semaphore.js'
 import { settlesWithin } from '../concurrency/with-timeout.js'
 import type { Connections } from './connections.js'
 import type { EngineLog, SessionOptions } from './engine.js'
-import { callerLeft, databaseBusy, databaseUnavailable } from './failures.js'
+import { callerLeft, databaseBusy, databaseUnavailable, unreachable } from './failures.js'
 import { ResultReader } from './result-stream.js'
 
 type Acquired = (error: unknown, client: PoolClient | null) => void
@@ -19,8 +19,6 @@ interface Waiter {
 }
 
 export interface PoolAccessOptions {
-  /** Translates a driver's error for the caller. */
-  readonly translate: (error: unknown) => unknown
   readonly log?: EngineLog | undefined
   readonly warn: (error: unknown, message: string) => void
 }
@@ -39,7 +37,7 @@ export interface PoolAccess {
 
 export function createPoolAccess (
   { pool, notices, max, acquireTimeoutMs }: Connections,
-  { translate, log, warn }: PoolAccessOptions
+  { log, warn }: PoolAccessOptions
 ): PoolAccess {
   const gate = new FairSemaphore(max, acquireTimeoutMs)
   const busy = new Map<PoolClient, Account>()
@@ -144,7 +142,7 @@ export function createPoolAccess (
     if (client === undefined) {
       gate.release(account)
       finished()
-      return done(translate(error), null)
+      return done(unreachable(error), null)
     }
     busy.set(client, account)
     done(null, client)

@@ -59,7 +59,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const closed = new AbortController()
   let closing: Promise<void> | null = null
   let isMigrated = false
-  const access = createPoolAccess(connections, { translate: fail, log: options.log, warn: options.warn })
+  const access = createPoolAccess(connections, options)
   const { connected, release } = access
   const slowReads = new SlowReads(connections.max, connections.acquireTimeoutMs)
   const { text, transaction, own } = createStatements({ access, slowReads, settings, preludes, translate: fail })

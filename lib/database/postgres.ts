@@ -1,8 +1,9 @@
 /** PostgreSQL through pg, directly or through a pooler. */
-import pg, { type ClientConfig, type Pool, type PoolClient } from 'pg'
+import pg, { type ClientConfig, type PoolClient } from 'pg'
 import type { Static } from 'typebox'
 import type { Postgres } from '../schema/database.js'
 import { type Connections, setSession, settingsOf } from './connections.js'
+import { unreachable } from './failures.js'
 import { guardResults } from './result-stream.js'
 import { runRows } from './session.js'
 
@@ -74,8 +75,10 @@ export const poolerAdvice =
  * behind it. The process id shows it: the database announces its own, a pooler invents one. A session pooler passes, since an idle
  * connection keeps its session.
  */
-export async function refuseTransactionPooler (pool: Pool, config: ClientConfig): Promise<void> {
-  const client = await pool.connect()
+export async function refuseTransactionPooler ({ pool, migrations: config = {} }: Connections): Promise<void> {
+  const client = await pool.connect().catch((error: unknown) => {
+    throw unreachable(error)
+  })
   try {
     const session = await sessionOf(client)
     const announced: unknown = Reflect.get(client, 'processID')

@@ -163,5 +163,11 @@ test('an unreachable database fails the opening of the engine, and no connection
   t.match(await at('postgres://nobody@localhost:1/nothing'), { code: catalogue.databaseUnavailable.code })
   const { connectionString } = await postgresDatabase(t)
   t.match(await at(connectionString.replace(/[^/]*$/, 'missing')), { code: catalogue.databaseUnavailable.code, cause: { code: '3D000' } })
+  for (const preparedStatements of [true, false]) {
+    t.match(await rejection(createEngine({ provider: 'postgres', postgres: { connectionString, ssl: true, preparedStatements } })), {
+      code: catalogue.databaseUnavailable.code,
+      cause: { message: 'The server does not support SSL connections' }
+    })
+  }
   await t.rejects(createEngine({ provider: 'postgres' }), /needs the section "postgres"/)
 })
