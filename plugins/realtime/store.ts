@@ -15,7 +15,8 @@ const maxBytes = 4_194_304 // of changes in one read; the first batch is read wh
 const maxHeads = 1000 // of one read
 const maxChangeBytes = 262_144 // of a row's JSON in a change; of a larger row, a change has the key and short values
 const maxCutBytes = 1024 // of those values
-const maxSwept = 100 // batches of a tenant that one statement of the sweep checks
+const maxSweptTenants = 100 // of one statement of the sweep
+const maxSwept = 10_000 // batches that one statement of the sweep checks; its tenants share them
 
 /** The advisory lock of the transaction that gives positions. */
 export const positionLock = 'tenantry.realtime_changes.positions'
@@ -199,9 +200,14 @@ const read: Statement = {
 /** Values: the time. */
 const sweep: Statement = {
   name: 'tenantry_realtime_sweep',
-  text: `with old as (
-      select c.tenant_id, c.position from tenantry.realtime_heads h, lateral (
-        select tenant_id, position, at from tenantry.realtime_changes where tenant_id = h.tenant_id order by position limit ${maxSwept}) c
+  text: `with due as materialized (
+      select tenant_id from tenantry.realtime_heads h
+      where (select at from tenantry.realtime_changes where tenant_id = h.tenant_id order by position limit 1) < $1::timestamptz
+      limit ${maxSweptTenants}
+    ), old as (
+      select c.tenant_id, c.position from due, lateral (
+        select tenant_id, position, at from tenantry.realtime_changes where tenant_id = due.tenant_id order by position
+        limit (select ${maxSwept} / count(*) from due)) c
       where c.at < $1::timestamptz
     ), gone as (
       delete from tenantry.realtime_changes c using old where c.tenant_id = old.tenant_id and c.position = old.position returning c.tenant_id, c.position

@@ -82,6 +82,21 @@ test('a sweep removes whole batches, and the floor says up to which position', a
   t.equal((await store.read(acme, 'tasks', 250, 260)).changes.length, 10)
 })
 
+test('one statement of a sweep removes thousands of batches of one tenant', async (t) => {
+  const { app } = await open(t, {}, { engine: await postgresSection(t) })
+  await sql`insert into tenantry.realtime_heads (tenant_id, position, stamp) select 'tenant' || n, 2000, n from generate_series(1, 150) n`
+    .execute(app.db)
+  await sql`insert into tenantry.realtime_changes (tenant_id, position, first, bytes, tables, changes, at)
+    select 'tenant7', n, n, 0, '{}', '', now() - interval '1 day' from generate_series(1, 2000) n`.execute(app.db)
+  const store = createChangeStore(app.engine)
+  const hourAgo = new Date(Date.now() - 3_600_000)
+  t.equal(await store.sweep(hourAgo), 2000)
+  t.match(await store.standings(['tenant7', 'tenant8']), [{ floor: 2000 }, { floor: 0 }])
+  await sql`insert into tenantry.realtime_changes (tenant_id, position, first, bytes, tables, changes, at)
+    select 'tenant' || n, 2001, 2001, 0, '{}', '', now() - interval '1 day' from generate_series(1, 150) n`.execute(app.db)
+  t.same([await store.sweep(hourAgo), await store.sweep(hourAgo), await store.sweep(hourAgo)], [100, 50, 0], 'of a hundred tenants at most')
+})
+
 test('changes that an earlier version kept are a gap after the migration', async (t) => {
   const engine = await postgresSection(t)
   const { app, connect, ask } = await open(t, {}, { engine })
