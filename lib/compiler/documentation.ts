@@ -23,8 +23,9 @@ export interface RouteDocumentation {
   readonly params?: JsonSchema
   readonly querystring?: JsonSchema
   readonly headers?: JsonSchema
-  /** The schema of `request`; without one, the input of the route's writes. */
+  /** The schema of `request`; without one, the input of the route's writes, or else the members that templates read. */
   readonly body?: JsonSchema
+  readonly bodyOptional?: true
   /** Media types of the body. Default: JSON. */
   readonly consumes?: readonly string[]
   /** Schemas of the successful responses by status. */
@@ -57,7 +58,7 @@ export function documentRoute (route: Route, parts: CompiledRoute, read?: Compil
     ...(params !== undefined && { params }),
     ...(query !== undefined && { querystring: query }),
     ...(headers !== undefined && { headers }),
-    ...(body !== undefined && { body }),
+    ...(body === undefined ? readBody(parts) : { body }),
     ...(parts.files !== null && { consumes: ['multipart/form-data'] }),
     response: responsesOf(route, parts),
     errors: [...errorsOf(parts), ...hasVersion ? [412] : []],
@@ -122,6 +123,13 @@ function bodySchema ({ method, request, queries, files }: CompiledRoute): JsonSc
   if (request.body !== undefined || !takesBody(method)) return request.body
   const inputs = queries.flatMap(({ input }) => input === null ? [] : [input])
   return inputs.length > 1 ? { allOf: inputs } : inputs[0]
+}
+
+/** The members that only templates and expressions read. */
+function readBody ({ method, readsBody }: CompiledRoute): Pick<RouteDocumentation, 'body' | 'bodyOptional'> {
+  if (!takesBody(method) || readsBody?.length === 0) return {}
+  const body = readsBody === null ? {} : { type: 'object', properties: Object.fromEntries(readsBody.map((name) => [name, {}])) }
+  return { body, bodyOptional: true }
 }
 
 function takesBody (method: Method): boolean {

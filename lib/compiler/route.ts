@@ -89,6 +89,8 @@ export interface CompiledRoute {
   /** Members of the query string, and headers, that templates and expressions read. */
   readonly readsQuery: readonly string[]
   readonly readsHeaders: readonly string[]
+  /** Members of the body that they read; null: the body as a whole. */
+  readonly readsBody: readonly string[] | null
   /** Set if a later query, the transform or the response reads `results`: the texts of queries are then parsed. */
   readonly readsResults: boolean
   /** 202 if the response is sent before the work is done. */
@@ -212,6 +214,7 @@ function compileParts (route: Route, pointer: string, context: RouteContext): Co
     firestore: firestoreUse(queries),
     readsQuery: namesRead('query'),
     readsHeaders: namesRead('headers'),
+    readsBody: bodyMembersIn(references, workflow),
     readsResults: response?.kind === 'mapping' || references.some((reference) => reference.source === 'results'),
     status: workflow?.async === true ? 202 : queries.length === 1 ? queries[0]!.status : 200,
     transform,
@@ -289,6 +292,13 @@ function copiesOf (
   return ofResponse === null && ofQueries.every((check) => check === null)
     ? null
     : Object.freeze({ queries: Object.freeze(ofQueries), response: ofResponse })
+}
+
+/** A workflow without `input` gets the body as its input. */
+function bodyMembersIn (references: readonly Reference[], workflow: CompiledRouteWorkflow | null): CompiledRoute['readsBody'] {
+  const names = references.filter(({ source }) => source === 'body' || (source === 'input' && workflow?.input === null))
+    .map(({ path: [name] }) => name)
+  return names.every((name) => typeof name === 'string') ? Object.freeze([...new Set(names)]) : null
 }
 
 const none: ReadonlySet<string> = new Set()

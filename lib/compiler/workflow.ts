@@ -135,13 +135,9 @@ export function describesResponse ({ properties }: JsonSchema): boolean {
   return isRecord(properties) && ['workflowId', 'status', 'result'].some((name) => Object.hasOwn(properties, name))
 }
 
-/** The route's references besides its response: those of the workflow's input, and the workflow's secrets. */
+/** The route's references besides its response. */
 export function workflowReferences (compiled: CompiledRouteWorkflow | null): readonly Reference[] {
-  if (compiled === null) return []
-  return [
-    ...compiled.input?.references ?? [],
-    ...compiled.workflow.references.filter(({ source }) => source === 'secret')
-  ]
+  return compiled === null ? [] : [...compiled.input?.references ?? [], ...compiled.workflow.references]
 }
 
 function compileInput ({ input }: RouteWorkflow, pointer: string, values: TemplateContext): CompiledValue | null {

@@ -162,6 +162,27 @@ test('a write documents the columns that it accepts from the body', async (t) =>
   )
 })
 
+test('a body that no rules describe is documented by the members that templates read, and is optional', async (t) => {
+  const select: Route = { ...list, method: 'post', queries: [{ ...list.queries![0]!, filters: [{ column: 'title', value: '{{body.t}}' }] }] }
+  const step = { id: 'find', type: 'database', operation: 'select', table: 'articles', limit: '{{query.n}}' } as const
+  const run = (condition: string, input?: object): Route =>
+    ({ path, method: 'post', workflow: { steps: [{ ...step, condition }], ...input !== undefined && { input } } })
+  const read = (...names: string[]) => ({ type: 'object', properties: Object.fromEntries(names.map((name) => [name, {}])) })
+  for (
+    const [route, body] of [
+      [select, read('t')],
+      [{ path, method: 'post', response: { a: '{{body.a}}', b: '{{body.b.c}}', again: '{{body.a}}' } }, read('a', 'b')],
+      [{ path, method: 'post', response: { all: '{{body}}' } }, {}],
+      [run('input.a == 1 || body.b == 2'), read('a', 'b')],
+      [run('input.a == body.b', { a: '{{query.q}}' }), read('b')]
+    ] as const
+  ) t.match(documented(route), { body, bodyOptional: true })
+  t.strictSame(Object(documented(run('true')).querystring).properties, { n: { type: 'string' } }, 'steps of workflows read the query string too')
+  for (const route of [{ path, method: 'post', response: {} }, { path, method: 'get', response: { a: '{{body.a}}' } }, deletion] as const) {
+    t.notOk('body' in documented(route))
+  }
+})
+
 test('data that names its columns documents the fields that its templates read', async (t) => {
   const data = {
     title: '{{body.name}}',

@@ -96,6 +96,14 @@ test('a parameter of a path keeps every digit of a number', async (t) => {
   }
 })
 
+test('a workflow that reads the body gets the body', async (t) => {
+  const steps = [{ id: 'add', type: 'database', operation: 'insert', table: 'notes', select: 'title' }] as const
+  const { as } = await open(t, { ...document, routes: [{ path: '/add', method: 'post', mcp: { name: 'add' }, workflow: { steps: [...steps] } }] })
+  t.match((await as('acme')('call', { name: 'add', input: { body: { title: 'Milk' } } })).body, {
+    result: { status: 'completed', result: { title: 'Milk' } }
+  })
+})
+
 test("passes on the caller's identity, and no other header", async (t) => {
   const { as } = await open(t)
   const { body } = await as('acme')('call', { name: 'words', input: { q: 'a&b=c?#', tags: ['x', 'y'] } }, {
