@@ -1,18 +1,17 @@
 /** The engine above both kinds of connections. */
 import { Kysely } from 'kysely'
-import { together } from '../concurrency/batcher.js'
 import { createResultMemory } from '../concurrency/result-memory.js'
 import { isFailure } from '../errors.js'
 import { serverRef, type TenantRef } from '../identity/tenant-ref.js'
-import type { Catalogue } from './catalogue.js'
-import { readCatalogue, type Reading } from './catalogue-reader.js'
+import { readCatalogue } from './catalogue-reader.js'
 import { type Connections, tenantSetting } from './connections.js'
-import { type RoleTables, type WantedTable, withDeclared } from './declared-tables.js'
+import type { RoleTables, WantedTable } from './declared-tables.js'
 import type { VectorTable } from './document-tables.js'
 import type { Engine, EngineLog, EngineStatus, Session } from './engine.js'
 import { createEvents } from './events-on-database.js'
 import { databaseUnavailable, isLostSetting, translate } from './failures.js'
 import { createDialect } from './kysely-dialect.js'
+import { createLiveCatalogue } from './live-catalogue.js'
 import { withMigrationSession } from './migration-session.js'
 import { applyMigrations, type ApplyOptions, type MigrationSession } from './migrations/apply.js'
 import type { WatchedTables } from './migrations/change-triggers.js'
@@ -25,7 +24,6 @@ import type { SystemTables } from './system-tables.js'
 
 const closingMs = 500 // ms for running statements when the engine closes; no request waits for them by then
 const patienceFactor = 2 // times the longest statement of a request: a longer lock does not belong to a request
-const refreshPauseMs = 1000 // ms between refreshes after failed statements
 
 const poolerWarningPauseMs = 10_000 // ms between warnings, because each request would write the same line
 const lostSetting =
@@ -47,14 +45,6 @@ export interface PoolEngineOptions {
 export function createPoolEngine (connections: Connections, options: PoolEngineOptions): Engine {
   const { pool, settings } = connections
   const preludes = createPreludes(settings)
-  const listeners = new Set<(catalogue: Catalogue) => void>()
-  let reading: Reading = {
-    catalogue: withDeclared({ schema: options.schema, tables: new Map() }, options.wanted),
-    constraints: { columnsOf: () => undefined }
-  }
-  let fingerprint = ''
-  let refreshAsked: NodeJS.Timeout | null = null
-  let lastAsked = 0
   let lastPoolerWarning = -Infinity
   const closed = new AbortController()
   let closing: Promise<void> | null = null
@@ -63,8 +53,13 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   const { connected, release } = access
   const slowReads = new SlowReads(connections.max, connections.acquireTimeoutMs)
   const { text, transaction, own } = createStatements({ access, slowReads, settings, preludes, translate: fail })
-  // A running read may have begun before the caller's change of the tables, so the caller waits for the next read.
-  const refresh = together<void, Catalogue>(read)
+  const live = createLiveCatalogue({
+    schema: options.schema,
+    wanted: options.wanted,
+    rowLevelSecurity: settings.rowLevelSecurity,
+    read: () => readCatalogue(own, options.schema),
+    warn: options.warn
+  })
 
   pool.on('error', (error) => options.warn(error, 'a database connection broke while it was idle'))
   // If a connection breaks during a transaction, the next statement fails. Without a listener the event would end the process.
@@ -72,9 +67,9 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
 
   /** The error for the caller; a statement that no longer fits the tables starts a refresh. */
   function fail (error: unknown): unknown {
-    const translated = translate(error, reading.constraints)
+    const translated = translate(error, live.current.constraints)
     if (isLostSetting(error)) warnOfPooler(error)
-    if (isFailure(translated, 'schemaChanged')) askForRefresh()
+    if (isFailure(translated, 'schemaChanged')) live.refreshSoon()
     return translated
   }
 
@@ -82,42 +77,6 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     if (Date.now() < lastPoolerWarning + poolerWarningPauseMs) return
     lastPoolerWarning = Date.now()
     options.warn(error, lostSetting)
-  }
-
-  function askForRefresh (): void {
-    if (refreshAsked !== null || closing !== null) return
-    const wait = Math.max(0, lastAsked + refreshPauseMs - Date.now())
-    refreshAsked = setTimeout(() => {
-      refreshAsked = null
-      lastAsked = Date.now()
-      refresh().catch((error: unknown) => options.warn(error, 'the schema of the database could not be read again'))
-    }, wait)
-    refreshAsked.unref()
-  }
-
-  async function read (): Promise<Catalogue> {
-    const found = await readCatalogue(own, options.schema)
-    const { tables, functions, searchConfigurations } = found.catalogue
-    const print = JSON.stringify([[...tables.values()].map((table) => ({ ...table, columns: [...table.columns.values()] })), [
-      ...functions?.values() ?? []
-    ], [...searchConfigurations ?? []]])
-    if (print === fingerprint) return reading.catalogue
-    const first = fingerprint === ''
-    fingerprint = print
-    reading = {
-      catalogue: withDeclared({ ...found.catalogue, rowLevelSecurity: settings.rowLevelSecurity }, options.wanted),
-      constraints: found.constraints
-    }
-    if (!first) { for (const listener of listeners) notify(listener) }
-    return reading.catalogue
-  }
-
-  function notify (listener: (catalogue: Catalogue) => void): void {
-    try {
-      listener(reading.catalogue)
-    } catch (error) {
-      options.warn(error, 'a listener for changed tables failed')
-    }
   }
 
   const patienceMs = patienceFactor * settings.statementTimeoutMs
@@ -180,15 +139,10 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
     listen: () => events.listen(),
     resultMemory: createResultMemory(),
     get catalogue () {
-      return reading.catalogue
+      return live.current.catalogue
     },
-    refresh,
-    onCatalogue (listener) {
-      listeners.add(listener)
-      return () => {
-        listeners.delete(listener)
-      }
-    },
+    refresh: live.refresh,
+    onCatalogue: live.onChange,
     text,
     transaction: (options, work) => transaction(options, work),
     migration: {
@@ -197,7 +151,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
         const applied = await applyLacking({ ...planOptions, actor, onProgress })
         isMigrated = true
         // Even if nothing was missing, another program may have changed the tables.
-        await refresh()
+        await live.refresh()
         return applied
       }
     },
@@ -231,7 +185,7 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   async function close (): Promise<void> {
     closed.abort(databaseUnavailable(new Error('the engine is closed')))
     slowReads.close()
-    if (refreshAsked !== null) clearTimeout(refreshAsked)
+    live.close()
     await Promise.all([events.close(), access.close(closingMs)])
     await pool.end()
     await connections.close()

@@ -30,17 +30,7 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
   const before = faults.faults.length
   const { operation, collection } = query
   checkMembers(query, pointer, context)
-  if (collection === undefined) faults.add(pointer, 'a document query requires a `collection`')
-  else if (collection === '' || collection.length > 255 || collection.includes('{{') || collection.includes('\0')) {
-    faults.add(pointerTo(pointer, 'collection'), 'expected a name of 1 to 255 characters, without templates')
-  }
-  if (operation === 'delete' && context.softDelete?.enabled === true) {
-    faults.add(pointer, "documents have no `deleted` column, so the route's `softDelete` cannot apply")
-  }
-  if (query.store === 'firestore' && firestore === null) {
-    faults.add(pointerTo(pointer, 'store'), "Firestore is not available: the platform's document requires the section `firebase`")
-  }
-
+  checkCollection(query, pointer, context)
   const excluded = [...new Set([...context.excludeFields, ...query.excludeFields ?? []])]
   const withheld = [...context.withheld?.fields.get(collection ?? '') ?? []]
   const id = query.docId === undefined
@@ -113,4 +103,21 @@ export function compileDocumentQuery (query: DocumentQuery, pointer: string, con
       return inputOf().bulk
     }
   })
+}
+
+function checkCollection (
+  { collection, operation, store }: DocumentQuery,
+  pointer: string,
+  { faults, firestore, softDelete }: QueryContext
+): void {
+  if (collection === undefined) faults.add(pointer, 'a document query requires a `collection`')
+  else if (collection === '' || collection.length > 255 || collection.includes('{{') || collection.includes('\0')) {
+    faults.add(pointerTo(pointer, 'collection'), 'expected a name of 1 to 255 characters, without templates')
+  }
+  if (operation === 'delete' && softDelete?.enabled === true) {
+    faults.add(pointer, "documents have no `deleted` column, so the route's `softDelete` cannot apply")
+  }
+  if (store === 'firestore' && firestore === null) {
+    faults.add(pointerTo(pointer, 'store'), "Firestore is not available: the platform's document requires the section `firebase`")
+  }
 }

@@ -1,0 +1,79 @@
+/** The catalogue of a running engine. It is read at the start, after migrations, and when a statement no longer fits the tables. */
+import { together } from '../concurrency/batcher.js'
+import type { Catalogue } from './catalogue.js'
+import type { Reading } from './catalogue-reader.js'
+import { type WantedTable, withDeclared } from './declared-tables.js'
+
+const refreshPauseMs = 1000 // ms between refreshes after failed statements
+
+export interface LiveCatalogueOptions {
+  readonly schema: string
+  /** The declared tables. */
+  readonly wanted: ReadonlyMap<string, WantedTable>
+  readonly rowLevelSecurity: boolean
+  readonly read: () => Promise<Reading>
+  readonly warn: (error: unknown, message: string) => void
+}
+
+export function createLiveCatalogue ({ schema, wanted, rowLevelSecurity, read, warn }: LiveCatalogueOptions) {
+  const listeners = new Set<(catalogue: Catalogue) => void>()
+  let reading: Reading = { catalogue: withDeclared({ schema, tables: new Map() }, wanted), constraints: { columnsOf: () => undefined } }
+  let fingerprint = ''
+  let timer: NodeJS.Timeout | null = null
+  let lastRefresh = 0
+  let isClosed = false
+  // A running read may have begun before the caller's change of the tables, so the caller waits for the next read.
+  const refresh = together<void, Catalogue>(readAgain)
+
+  async function readAgain (): Promise<Catalogue> {
+    const { catalogue, constraints } = await read()
+    const { tables, functions, searchConfigurations } = catalogue
+    const print = JSON.stringify([[...tables.values()].map((table) => ({ ...table, columns: [...table.columns.values()] })), [
+      ...functions?.values() ?? []
+    ], [...searchConfigurations ?? []]])
+    if (print === fingerprint) return reading.catalogue
+    const isFirst = fingerprint === ''
+    fingerprint = print
+    reading = { catalogue: withDeclared({ ...catalogue, rowLevelSecurity }, wanted), constraints }
+    if (!isFirst) { for (const listener of listeners) notify(listener) }
+    return reading.catalogue
+  }
+
+  function notify (listener: (catalogue: Catalogue) => void): void {
+    try {
+      listener(reading.catalogue)
+    } catch (error) {
+      warn(error, 'a listener for changed tables failed')
+    }
+  }
+
+  return {
+    get current () {
+      return reading
+    },
+    /** Reads the tables now. */
+    refresh,
+    /** Reads the tables soon, at most once a second. */
+    refreshSoon (): void {
+      if (timer !== null || isClosed) return
+      const wait = Math.max(0, lastRefresh + refreshPauseMs - Date.now())
+      timer = setTimeout(() => {
+        timer = null
+        lastRefresh = Date.now()
+        refresh().catch((error: unknown) => warn(error, 'the schema of the database could not be read again'))
+      }, wait)
+      timer.unref()
+    },
+    /** Calls the listener after each change. Returns a function that ends the calls. */
+    onChange (listener: (catalogue: Catalogue) => void): () => void {
+      listeners.add(listener)
+      return () => {
+        listeners.delete(listener)
+      }
+    },
+    close (): void {
+      isClosed = true
+      if (timer !== null) clearTimeout(timer)
+    }
+  }
+}
