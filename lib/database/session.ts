@@ -99,7 +99,7 @@ export function createStatements ({ access, slowReads, settings, preludes, trans
           place?.began()
           client.query(
             new TextExchange(steps, settings.silenceMs, (error, value) => {
-              release(client, isSessionLost(error))
+              release(client, error !== null && isSessionLost(error))
               slowReads.ended(tenant, statement.text, performance.now() - began, place)
               if (error === null) return resolve(value)
               if ((isRetryable(error) || isStalePlan(error)) && attempts++ < maxRetries) return attempt()

@@ -230,7 +230,7 @@ const writes: Case<Query>[] = [
     query: { table: 'labels', operation: 'upsert', select: 'id' },
     scope: { body: [{ name: 'red', id: 1 }] },
     sql:
-      raw`with w as (insert into "public"."labels" as t0 ("tenant_id", "id", "name") select $1::text, x."id", x."name" from json_to_recordset($2::json) as x("id" integer, "name" text) on conflict ("id") do update set "name" = excluded."name" where t0."tenant_id" = $1::text returning t0."id") select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), '}', case when count(*) = $3::bigint then '' else (select '' from generate_series(1, 2)) end) from w r`,
+      raw`with w as (insert into "public"."labels" as t0 ("tenant_id", "id", "name") select $1::text, x."id", x."name" from json_to_recordset($2::json) as x("id" integer, "name" text) on conflict ("id") do update set "name" = excluded."name" where t0."tenant_id" = $1::text returning t0."id") select concat('{"data":', coalesce(json_agg(row_to_json(r.*))::text, '[]'), '}', case when count(*) = $3::bigint then '' else sqrt(-1 - count(*)::float8)::text end) from w r`,
     values: ['a', '[{"id":1,"name":"red"}]', 1]
   },
   {
