@@ -49,6 +49,8 @@ export function settingsOf (statementTimeoutMs: number): Record<string, string> 
     statement_timeout: String(statementTimeoutMs),
     // A transaction belongs to one request; an idle one holds locks and a connection.
     idle_in_transaction_session_timeout: String(statementTimeoutMs),
+    // Compiling a statement takes longer than running it, since the planner overestimates short ones.
+    jit: 'off',
     [tenantSetting]: everyTenant
   }
 }

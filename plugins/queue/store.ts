@@ -136,7 +136,8 @@ export function createJobStore (db: Kysely<SystemTables>) {
             where state < 'active' and start_after > created_on and start_after <= now() order by start_after limit ${maxDue} for update skip locked)
         ), lost as (
           select id, lost + 1 >= ${maxLost} and task <> all (${closing}::text[]) as aside, retry_count < retry_limit as again from tenantry_queue.job
-          where ${takeOver} and name = ${queue} and state = 'active' and started_on + expire_in < now() for update skip locked
+          where ${takeOver} and name = ${queue} and state = 'active' and started_on + expire_in < now()
+          order by started_on limit ${maxDue} for update skip locked
         ), gone as (
           update tenantry_queue.job set state = (case when again and not aside then 'retry' else 'failed' end)::tenantry_queue.job_state,
             start_after = created_on, completed_on = case when again and not aside then null else now() end, lost = job.lost + 1,
