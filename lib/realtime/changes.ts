@@ -44,7 +44,8 @@ export class Change {
   readonly position: number
   readonly #stored: StoredChange
   readonly #watched: WatchedTable
-  #parsed: Row | undefined
+  #parsedRow: Side | undefined
+  #parsedEarlier: Side | undefined
   readonly #tails = new Map<ChangeAction, string>()
 
   constructor (stored: StoredChange, watched: WatchedTable) {
@@ -53,22 +54,23 @@ export class Change {
     this.#watched = watched
   }
 
-  get #row (): Row {
-    this.#parsed ??= rowOf(this.#stored.record)
-    return this.#parsed
+  get #row (): Side {
+    this.#parsedRow ??= new Side(rowOf(this.#stored.record), this.#stored.cut)
+    return this.#parsedRow
   }
 
   /** The row before the change. Long values that did not fit in the change count as unchanged. */
-  get #earlier (): Row {
-    const { before } = this.#stored
-    return before === null ? this.#row : { ...this.#row, ...rowOf(before) }
+  get #earlier (): Side {
+    const { before, cut } = this.#stored
+    this.#parsedEarlier ??= before === null ? this.#row : new Side({ ...this.#row.values, ...rowOf(before) }, cut)
+    return this.#parsedEarlier
   }
 
   /** The action for rows that meet the conditions; null if they are not affected. */
   actionFor (conditions: readonly Condition[]): ChangeAction | null {
     const { kind } = this.#stored
-    const is = kind !== 'D' && this.#isVisible(this.#row) && meets(this.#row, conditions)
-    const was = !is && kind !== 'I' && this.#isVisible(this.#earlier) && meets(this.#earlier, conditions)
+    const is = kind !== 'D' && this.#isVisible(this.#row) && this.#row.meets(conditions)
+    const was = !is && kind !== 'I' && this.#isVisible(this.#earlier) && this.#earlier.meets(conditions)
     const action = is
       ? (kind === 'I' ? 'created' : 'updated')
       : was
@@ -91,25 +93,45 @@ export class Change {
     const text = hasRecord ? this.#watched.excluded.size === 0 ? record : this.#withoutExcluded() : 'null'
     const truncated = hasRecord && cut ? '"truncated":true,' : ''
     return `"table":${JSON.stringify(table)},"action":"${action}","id":${
-      idOf(this.#row, this.#watched.table)
+      idOf(this.#row.values, this.#watched.table)
     },"record":${text},${truncated}"position":${position}}`
   }
 
   #withoutExcluded (): string {
     const { excluded } = this.#watched
-    return stringifyJson(Object.fromEntries(Object.entries(this.#row).filter(([name]) => !excluded.has(name))))
+    return stringifyJson(Object.fromEntries(Object.entries(this.#row.values).filter(([name]) => !excluded.has(name))))
   }
 
-  #isVisible (row: Row): boolean {
-    return !this.#watched.table.softDelete || row['deleted'] !== true
+  #isVisible ({ values }: Side): boolean {
+    return !this.#watched.table.softDelete || values['deleted'] !== true
   }
 }
 
-function meets (row: Row, conditions: readonly Condition[]): boolean {
-  for (const { column, text } of conditions) {
-    if (comparable(row[column]) !== text) return false
+/** A row before or after a change, with the texts of the columns that conditions name. */
+class Side {
+  readonly values: Row
+  readonly #isCut: boolean
+  readonly #texts = new Map<string, string>()
+
+  constructor (values: Row, isCut: boolean) {
+    this.values = values
+    this.#isCut = isCut
   }
-  return true
+
+  meets (conditions: readonly Condition[]): boolean {
+    return conditions.every(({ column, text }) => this.#textOf(column) === text)
+  }
+
+  #textOf (column: string): string {
+    let text = this.#texts.get(column)
+    if (text === undefined) this.#texts.set(column, text = this.#isOmitted(column) ? '' : comparable(this.values[column]))
+    return text
+  }
+
+  /** A value that did not fit in the change is longer than any condition's. */
+  #isOmitted (column: string): boolean {
+    return this.#isCut && !Object.hasOwn(this.values, column)
+  }
 }
 
 function idOf (row: Row, table: Table): string {

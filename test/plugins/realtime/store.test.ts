@@ -48,6 +48,7 @@ test('rows with separators, with every digit and of any size arrive whole, or cu
   const client = await connect('acme')
   const { watch } = await client.ask({ type: 'watch', table: 'tasks', filter: { title: 'short' } })
   const all = await client.ask({ type: 'watch', table: 'tasks' })
+  const untitled = await client.ask({ type: 'watch', table: 'tasks', filter: { title: null } })
   const next = (of: unknown) => client.next((message) => message['type'] === 'change' && message['watch'] === of)
   const title = '\u001c\u001d\u001e\u001f "quoted" \\ \n 🎉'
   await sql`insert into tasks (tenant_id, number, title) values ('acme', 1, ${title}), ('acme', 2, ${'x'.repeat(200_000)}), ('acme', 3, ${
@@ -62,6 +63,8 @@ test('rows with separators, with every digit and of any size arrive whole, or cu
   t.match(await next(watch), { id: 3, action: 'updated', record: { title: 'short' } }, 'a large row enters the filter')
   await sql`update tasks set title = ${'z'.repeat(300_000)} where number = 3`.execute(app.db)
   t.match(await next(watch), { id: 3, action: 'left', record: null }, 'and leaves it')
+  await client.settle()
+  t.notOk(client.messages.some((message) => message['watch'] === untitled['watch']), 'an omitted value is not null')
   const { rows } = await sql<{ bytes: number }>`select bytes from tenantry.realtime_changes`.execute(app.db)
   t.ok(rows.every(({ bytes }) => bytes < 800_000), 'each batch is bounded')
 })
