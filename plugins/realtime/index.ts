@@ -59,7 +59,7 @@ export default definePlugin<RealtimeOptions>({
     const instance = randomUUID()
     const store = createChangeStore(engine)
     const usage = optional(app, 'usage')
-    const bus = await openBus(app, section, instance, (tenant, event) => rooms.hear(tenant, event))
+    const bus = await openBus(app, section, instance, (tenant, event) => rooms.hear(tenant, event), () => rooms.refresh())
     const rooms = createRooms({
       store: createMemberStore(db, (tenant) => engine.kyselyFor(tenant), instance),
       bus,
@@ -174,7 +174,8 @@ async function openBus (
   { db, engine, events, log }: FastifyInstance,
   { redis }: RealtimeSection,
   instance: string,
-  listener: RoomListener
+  listener: RoomListener,
+  missed: () => void
 ): Promise<RoomBus> {
   // An embedded database has only one process.
   if (engine.kind === 'embedded') {
@@ -183,7 +184,7 @@ async function openBus (
   const overPostgres = (listener: RoomListener) => createPostgresBus({ db, events, instance, listener, log })
   if (redis === undefined) return overPostgres(listener)
   const { createRedisBus } = await import('./redis-bus.js')
-  return await createRedisBus({ url: redis.url, db, instance, listener, fallback: overPostgres, log })
+  return await createRedisBus({ url: redis.url, db, instance, listener, fallback: overPostgres, missed, log })
 }
 
 /** Throws a ConfigError that names every fault. Skips the tables if migrations are pending. */

@@ -13,6 +13,7 @@ import { openRedis } from '../../lib/redis/redis.js'
 import { eventsIn } from './postgres-bus.js'
 
 const gatherMs = 5 // ms over which events become one publication
+const openMs = 1000 // ms for the first subscription; later, it is made in the background
 const maxRemembered = 10_000 // processes, with each tenant of theirs, whose last event is remembered
 
 export interface RedisBusParts {
@@ -22,10 +23,14 @@ export interface RedisBusParts {
   readonly listener: RoomListener
   /** Creates the bus that carries events while Redis is away. */
   readonly fallback: (listener: RoomListener) => RoomBus
+  /** Called after the connection to Redis was lost: events may be missing. */
+  readonly missed: () => void
   readonly log: FastifyBaseLogger
 }
 
-export async function createRedisBus ({ url, db, instance, listener, fallback: makeFallback, log }: RedisBusParts): Promise<RoomBus> {
+export async function createRedisBus (
+  { url, db, instance, listener, fallback: makeFallback, missed, log }: RedisBusParts
+): Promise<RoomBus> {
   const connection = await openRedis(url, log)
   const { Redis } = await import('ioredis')
   const outgoing = new Outgoing((tenant) => log.warn({ tenant }, 'messages of rooms are lost: too many wait for Redis'))
@@ -79,7 +84,7 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
     async open () {
       await fallback.open()
       channel = `tenantry:realtime:${await nameOf(db)}`
-      subscriber = new Redis(url, { autoResubscribe: true, maxRetriesPerRequest: null, retryStrategy: () => 500 })
+      const client = subscriber = new Redis(url, { autoResubscribe: false, maxRetriesPerRequest: null, retryStrategy: () => 500 })
       subscriber.on('error', () => {})
       subscriber.on('message', (_channel, text) => {
         try {
@@ -88,9 +93,15 @@ export async function createRedisBus ({ url, db, instance, listener, fallback: m
           log.debug({ err }, 'an event of a room cannot be read')
         }
       })
-      const subscribed = subscriber.subscribe(channel)
-      subscribed.catch((err: unknown) => log.debug({ err }, 'events of rooms are not received'))
-      await Promise.race([subscribed.catch(() => {}), new Promise((resolve) => setTimeout(resolve, 1000).unref())])
+      await new Promise<void>((resolve) => {
+        setTimeout(resolve, openMs).unref()
+        client.on('ready', () => {
+          client.subscribe(channel).then(() => {
+            resolve()
+            missed()
+          }, (err: unknown) => log.debug({ err }, 'events of rooms are not received'))
+        })
+      })
     },
     hear: () => fallback.hear(),
     rest: () => fallback.rest(),

@@ -239,6 +239,11 @@ export function createRooms ({ store, bus, plans, isLimited, maxMessageBytes, lo
       else deliver(rooms.get(keyOf(place)), { type: 'message', text: event.text }).catch(failed)
     },
 
+    /** Sends the members of all rooms again: events of other processes may be missing. */
+    refresh (): void {
+      for (const room of rooms.values()) announce(room)
+    },
+
     /** Removes the members of this process, and announces it to other processes. */
     async close (): Promise<void> {
       clearInterval(timer)

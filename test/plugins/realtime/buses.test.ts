@@ -15,6 +15,8 @@ import { open } from './app.js'
 interface Heard {
   readonly bus: RoomBus
   readonly heard: [tenant: string, event: RoomEvent][]
+  /** How often events may have been missed. */
+  readonly missed: () => number
 }
 
 type Make = (app: FastifyInstance) => Promise<Heard>
@@ -25,17 +27,17 @@ const textsOf = ({ heard }: Heard, room: string) =>
 
 async function made (t: Test, app: FastifyInstance, url: string | null): Promise<Heard> {
   const heard: Heard['heard'] = []
+  let missed = 0
   const listener = (tenant: string, event: RoomEvent) => {
     heard.push([tenant, event])
   }
   const parts = { db: app.db, instance: crypto.randomUUID(), log: app.log }
-  const overPostgres = (listener: RoomListener) =>
-    createPostgresBus({ ...parts, events: app.events, listener })
-  const bus = url === null ? overPostgres(listener) : await createRedisBus({ ...parts, url, listener, fallback: overPostgres })
+  const fallback = (listener: RoomListener) => createPostgresBus({ ...parts, events: app.events, listener })
+  const bus = url === null ? fallback(listener) : await createRedisBus({ ...parts, url, listener, fallback, missed: () => missed++ })
   t.teardown(() => bus.close())
   await bus.open()
   await bus.hear()
-  return { bus, heard }
+  return { bus, heard, missed: () => missed }
 }
 
 /** The suite that each bus passes. */
@@ -147,6 +149,12 @@ test('the bus works over Redis', async (t) => {
   here.bus.send(tenantRef('acme'), message('shared', 'of one database'))
   await until('it has arrived', () => textsOf(local, 'shared').length === 1)
   t.same(there.heard, [], 'another database on the same Redis')
+
+  const before = local.missed()
+  await redis.command('client', 'kill', 'type', 'pubsub')
+  await until('rooms are read again, since events may be missing', () => local.missed() > before)
+  here.bus.send(tenantRef('acme'), message('shared', 'after'))
+  await until('it has arrived', () => textsOf(local, 'shared').includes('after'))
 })
 
 test('the bus works over a Redis that freezes and continues', async (t) => {

@@ -114,3 +114,24 @@ test('the members of a room are read again after a pause if the database fails',
   t.equal(await after(100), 1, 'not at once')
   t.equal(await after(1000), 2)
 })
+
+test('the members of a room are read again after events may have been missed', async (t) => {
+  let reads = 0
+  const { rooms, enter } = await made(t, {
+    async members () {
+      reads++
+      return []
+    }
+  })
+  mock.timers.enable({ apis: ['setTimeout'] })
+  t.teardown(() => mock.timers.reset())
+  await enter(tenantRef('acme'), 1)
+  const after = async (ms: number) => {
+    mock.timers.tick(ms)
+    await new Promise(setImmediate)
+    return reads
+  }
+  t.same([await after(100), await after(100)], [1, 1])
+  rooms.refresh()
+  t.equal(await after(100), 2)
+})
