@@ -37,12 +37,14 @@ export async function contentTypeOf (head: Buffer, declared = ''): Promise<strin
   return isText(said) && looksLikeText(head) ? said : unknownType
 }
 
-const mediaType = /^[a-z]+\/[a-z0-9][a-z0-9.+_-]{0,126}$/
+/** A media type that an uploader may declare, with or without parameters. */
+export const mediaType = /^[A-Za-z0-9!#$&^_.+-]+\/[A-Za-z0-9!#$&^_.+-]+( *;[ -~]*)?$/
+const essence = /^[a-z]+\/[a-z0-9][a-z0-9.+_-]{0,126}$/
 
 /** The type without parameters, in lower case; empty if the text is not a media type. */
-function essenceOf (type: string): string {
-  const essence = type.split(';', 1)[0]?.trim().toLowerCase() ?? ''
-  return mediaType.test(essence) ? essence : ''
+export function essenceOf (type: string): string {
+  const found = type.split(';', 1)[0]?.trim().toLowerCase() ?? ''
+  return essence.test(found) ? found : ''
 }
 
 export function isText (type: string): boolean {

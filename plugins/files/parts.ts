@@ -3,7 +3,7 @@ import { randomUUID } from 'node:crypto'
 import { PassThrough, type Readable } from 'node:stream'
 import { type Kysely, sql } from 'kysely'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { failure, isFailure } from '../../lib/errors.js'
+import { failure, isFailure, type TenantryError } from '../../lib/errors.js'
 import type { ObjectStore } from '../../lib/files/store.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { keyOf } from './store.js'
@@ -32,7 +32,8 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
 
     /**
      * Stores the bytes from `start` on. If the stream fails, the bytes before the failure are kept. Resolves with the number of bytes.
-     * Rejects with `stateConflict` if another request stored bytes at this place, and with `badRequest` for too many parts.
+     * Rejects with `stateConflict` if another request stored bytes at this place, with `badRequest` for too many parts, and with
+     * `notFound` if the upload was removed meanwhile.
      */
     async add (tenant: Owner, file: string, start: number, bytes: Readable): Promise<number> {
       const { count } = await rowsOf(tenant, file).select(sql<number>`count(*)::integer`.as('count')).executeTakeFirstOrThrow()
@@ -46,8 +47,9 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
           await drop(tenant, file, id)
           return 0
         }
-        await dbFor(tenant).updateTable(table).set({ size }).where('tenant_id', '=', tenant).where('file_id', '=', file)
-          .where('id', '=', id).execute()
+        const { numUpdatedRows } = await dbFor(tenant).updateTable(table).set({ size }).where('tenant_id', '=', tenant)
+          .where('file_id', '=', file).where('id', '=', id).executeTakeFirst()
+        if (numUpdatedRows === 0n) throw uploadUnknown()
         return size
       } catch (error) {
         await drop(tenant, file, id).catch(() => {})
@@ -73,6 +75,10 @@ export function createFileParts (objects: ObjectStore, dbFor: (tenant: Owner) =>
       for (const { id } of await rowsOf(tenant, file).select('id').execute()) await drop(tenant, file, id)
     }
   }
+}
+
+export function uploadUnknown (): TenantryError {
+  return failure('notFound', { message: 'There is no such upload, or it has expired' })
 }
 
 /** The bytes as a stream that ends instead of failing, so that bytes before a failure are kept. */

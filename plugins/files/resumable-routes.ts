@@ -1,4 +1,5 @@
 /** The endpoints of resumable uploads. Bodies, headers and statuses follow the tus protocol. */
+import { randomUUID } from 'node:crypto'
 import type { IncomingMessage } from 'node:http'
 import { PassThrough, Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
@@ -10,7 +11,7 @@ import type {} from '../cors/index.js'
 import type {} from '../responses/index.js'
 import { reading } from './body.js'
 import { describe } from './input.js'
-import { newUpload, type ResumableCall } from './resumable.js'
+import type { ResumableCall } from './resumable.js'
 import type { FilesService } from './service.js'
 import { uploaderOf, uploadTenantOf } from './uploads.js'
 
@@ -39,7 +40,7 @@ export function resumableRoutes (app: FastifyGroup, { buckets, resumable, upload
         `${protocol} \`Upload-Metadata\` may have \`filename\` (required), \`filetype\`, \`entityType\`, \`entityId\`, \`public\` and \`bucket\`. An upload that is not complete after one day is removed.`,
       response: { 201: None, ...errorResponses(...refusals, 'planLimit', 408, 413, 415, 507) }
     }
-  }, async (request, reply) => await handle(request, reply, newUpload()))
+  }, async (request, reply) => await handle(request, reply, randomUUID()))
 
   app.head('/files/resumable/:id', {
     config,

@@ -2,16 +2,17 @@
  * Uploads by the tus protocol 1.0 (https://tus.io/protocols/resumable-upload), with @tus/server. A request announces a file and its
  * size. Further requests send the bytes to any instance. The last one makes the file readable.
  */
-import { randomUUID } from 'node:crypto'
 import { type Readable, Readable as ReadableStream } from 'node:stream'
 import type { Server } from '@tus/server'
 import type { FileStatus } from '../../lib/database/files-table.js'
 import { type ErrorName, failure, TenantryError } from '../../lib/errors.js'
 import { type Owner, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
+import { invalidInput } from '../../lib/validation/detail.js'
 import type { Buckets } from './buckets.js'
+import { mediaType, unknownType } from './content-type.js'
 import { Intake } from './intake.js'
-import type { FileParts } from './parts.js'
+import { type FileParts, uploadUnknown } from './parts.js'
 import type { Removal } from './removal.js'
 import { keyOf } from './store.js'
 import { writeCreated } from './traces.js'
@@ -72,7 +73,7 @@ async function createServer (
   async function find ({ tenant, id, by }: ResumableCall): Promise<{ readonly file: StoredFile, readonly isReady: boolean }> {
     const found = await store.findUpload(tenant.id, id)
     const isKnown = found !== null && found.file.createdBy === by.sub && known.has(found.status)
-    if (!isKnown) throw unknown()
+    if (!isKnown) throw uploadUnknown()
     return { file: found.file, isReady: found.status !== 'resumable' }
   }
 
@@ -112,7 +113,7 @@ async function createServer (
       // The upload was ended meanwhile. The sweep may have removed it before the object was stored.
       await removal.drop(tenant, id, ['resumable'])
       await objects.delete(keyOf(tenant, id))
-      throw unknown()
+      throw uploadUnknown()
     }
     emitter()?.wake()
     quarantine?.wake(tenant)
@@ -136,7 +137,7 @@ async function createServer (
     override async getUpload (key: string): Promise<InstanceType<typeof Upload>> {
       const [tenant, id] = splitKey(key)
       const found = await store.findUpload(tenant, id)
-      if (found === null) throw unknown()
+      if (found === null) throw uploadUnknown()
       const { file: { name, contentType, size, createdAt }, status } = found
       const offset = status !== 'resumable' ? size : await parts.size(tenant, id)
       return new Upload({
@@ -174,7 +175,8 @@ async function createServer (
     },
     async onUploadCreate (request, { size = 0, metadata = {} }) {
       const { tenant, by, id, describe } = callOf(request)
-      const contentType = metadata['filetype'] ?? 'application/octet-stream'
+      const contentType = metadata['filetype'] || unknownType
+      if (!mediaType.test(contentType)) throw invalidInput('/body/filetype', 'must be a media type, such as `text/plain`', 'pattern')
       await uploads.announce(tenant, await describe(metadata), {
         id,
         contentType,
@@ -192,14 +194,6 @@ async function createServer (
       throw error instanceof TenantryError || !('status_code' in error) ? error : refusal(error.status_code, error.body)
     }
   })
-}
-
-function unknown (): TenantryError {
-  return failure('notFound', { message: 'There is no such upload, or it has expired' })
-}
-
-export function newUpload (): string {
-  return randomUUID()
 }
 
 const keyOfCall = ({ tenant, id }: ResumableCall) => keyOf(tenant.id, id)

@@ -4,6 +4,7 @@ import { imageQuery } from '../../lib/files/images.js'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
 import { longestSignatureSeconds } from '../../lib/schema/files.js'
 import { named } from '../../lib/validation/named-schema.js'
+import { mediaType } from './content-type.js'
 import { maxEntityLength, maxMetadataLength, maxNameLength } from './input.js'
 
 export const closed = { additionalProperties: false } as const
@@ -74,7 +75,7 @@ export const Announcement = Type.Object({
   name: Type.String({ minLength: 1, maxLength: maxNameLength }),
   contentType: Type.String({
     maxLength: 200,
-    pattern: '^[A-Za-z0-9!#$&^_.+-]+/[A-Za-z0-9!#$&^_.+-]+( *;[ -~]*)?$',
+    pattern: mediaType.source,
     expected: 'a media type, such as `text/plain`',
     description: 'The declared content type. It is used only for text; for other files the type is detected from the content.'
   }),

@@ -105,6 +105,8 @@ export function createSignedUploads (parts: SignedUploadParts) {
         }
         if (expires * 1000 > now() && await store.move(tenant, id, 'receiving', 'receiving', new Date(expires * 1000))) return
         await removal.drop(tenant, id, ['receiving'])
+        // It may have been confirmed since its object appeared.
+        if (await store.findStored(tenant, id) !== null) return
         // The sweep may have removed the row before the object was stored.
         await objects.delete(keyOf(tenant, id))
         throw failure('stateConflict', { message: 'The time for the upload has expired, or the entity of the file was deleted' })
@@ -132,7 +134,7 @@ export function createSignedUploads (parts: SignedUploadParts) {
       }
       return await uploads.inPlace(tenant, async () => {
         // The client can repeat the signed request until it expires. The file is a copy, which that request cannot change.
-        if (await isThere(uploadKey) && !await objects.copy(uploadKey, key)) throw failure('notFound')
+        if (await isThere(uploadKey)) await objects.copy(uploadKey, key)
         const stored = await objects.get(key)
         if (stored === null) throw failure('notFound')
         const intake = new Intake({ ...exactly(size), declaredType, judge: (contentType) => requireType(bucket, contentType) })
@@ -158,7 +160,12 @@ export function createSignedUploads (parts: SignedUploadParts) {
           return complete
         }
         const other = await store.findStored(tenant, id)
-        if (other !== null) return other
+        if (other !== null && other.sha256 === file.sha256) return other
+        if (other !== null) {
+          // This copy has replaced the bytes of the file.
+          await removal.delete(tenant, id, by.actor)
+          throw failure('stateConflict', { message: 'The content was replaced during the confirmation: the file is deleted' })
+        }
         // The upload had expired. The sweep may have removed it before the copy was stored.
         await removal.drop(tenant, id, ['pending', 'receiving'])
         for (const at of [uploadKey, key]) await objects.delete(at)

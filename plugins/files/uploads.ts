@@ -21,6 +21,7 @@ import { tenantOf } from '../tenancy/required.js'
 import type { Usage } from '../usage/index.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { type Bucket, type PartLimit, sizeLimit } from './buckets.js'
+import { essenceOf } from './content-type.js'
 import { holdStorage, Intake, type StorageHold } from './intake.js'
 import type { Quarantine } from './quarantine.js'
 import { type FileStore, keyOf, type Writer } from './store.js'
@@ -159,7 +160,7 @@ export function createUploads ({ objects, store, dbFor, plans, usage, emitter, q
     const { id, contentType, size, status = 'pending', expiresAt } = announced
     const limit = limitOf(tenant.plan, bucket)
     if (size > limit.maxBytes) throw limit.refusal(size)
-    requireType(bucket, contentType)
+    requireType(bucket, essenceOf(contentType))
     const hold = holdStorage(usage(), tenant.id, true, size)
     try {
       await hold.need(size)

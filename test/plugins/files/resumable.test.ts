@@ -3,7 +3,7 @@ import { createHash, randomBytes } from 'node:crypto'
 import { once } from 'node:events'
 import { request as httpRequest } from 'node:http'
 import { sql } from 'kysely'
-import { test } from 'tap'
+import { type Test, test } from 'tap'
 import * as tus from 'tus-js-client'
 import { createLocalStore } from '../../../lib/files/local.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
@@ -55,7 +55,8 @@ async function upload (
   })
 }
 
-test('an interrupted upload is resumed on another instance', async (t) => {
+/** A user at two servers with the same files. */
+async function openTwo (t: Test) {
   const folder = t.testdir()
   const servers = await testServers(t, { plans, files: { path: folder } }, {
     engine: await postgresSection(t),
@@ -66,6 +67,11 @@ test('an interrupted upload is resumed on another instance', async (t) => {
   )
   const [app] = servers
   if (one === undefined || other === undefined) throw new Error('there are two servers')
+  return { app, one, other, folder }
+}
+
+test('an interrupted upload is resumed on another instance', async (t) => {
+  const { app, one, other, folder } = await openTwo(t)
   const bytes = randomBytes(5 * MB + 7)
   const url = await upload(bytes, { user: one, stopAt: 2 * MB })
   const offset = Number(await offsetOf(other, url))
@@ -235,6 +241,24 @@ test('requests of resumable uploads count as uploads that run at a time', async 
   t.equal(await offsetOf(ada, url), '0', 'offsets can be read meanwhile')
   t.same(new Set(await Promise.all(rests.map((rest) => rest()))), new Set([204]))
   t.equal((await send(ada, url, 0, 'hello')).status, 204)
+})
+
+test('bytes that arrive while another server cancels their upload leave no object', async (t) => {
+  const { app, one, other, folder } = await openTwo(t)
+  const url = urlOf(await announce(one, 10))
+  const rest = await half(one, 'PATCH', url, Buffer.from('helloworld'), { ...octets, 'upload-offset': '0' })
+  await until('the bytes are being stored', async () => (await onDisk(folder)).length === 1)
+  t.equal((await other.ask(`DELETE ${url}`, { headers: version })).status, 204)
+  t.equal(await rest(), 404)
+  t.same([await onDisk(folder), await rows(app), await storage(app, 'acme')], [[], {}, { booked: 0, reserved: 0, shown: 0 }])
+})
+
+test('a type that no header can have is refused for a resumable upload', async (t) => {
+  const { as, app } = await open(t)
+  for (const filetype of ['a\0b', 'text/plain\r\nx: y', 'é']) {
+    refused(t, await announce(as('acme'), 5, { filename: 'a.txt', filetype }), 400, 'VALIDATION_FAILED', filetype)
+  }
+  t.same(await rows(app), {})
 })
 
 test('a resumable upload has a limited number of parts', async (t) => {

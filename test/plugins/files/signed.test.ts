@@ -1,9 +1,15 @@
 /** Signed URLs, for uploads and downloads. */
+import { Readable } from 'node:stream'
 import { setTimeout as sleep } from 'node:timers/promises'
 import { sql } from 'kysely'
 import { test } from 'tap'
+import { createLocalStore } from '../../../lib/files/local.js'
+import type { ObjectStore } from '../../../lib/files/store.js'
+import { testApp } from '../../helpers/app.js'
+import { gate } from '../../helpers/gate.js'
 import { listen, testServers } from '../../helpers/server.js'
 import { bearer } from '../../helpers/tokens.js'
+import { until } from '../../helpers/until.js'
 import { refused } from '../../http/caller.js'
 import { postgresSection } from '../auth/app.js'
 import { file, MB, onDisk, open, plans, rows, storage, type User, userOf } from './app.js'
@@ -108,6 +114,64 @@ test('bytes are sent to a signed URL, and the file exists once it is confirmed',
   t.same([await storage(app, 'acme'), await onDisk(folder), await rows(app)], [{ booked: 0, reserved: 0, shown: 0 }, [], {}])
 })
 
+test('a file that is confirmed before its upload has ended stays', async (t) => {
+  const disk = createLocalStore(t.testdir())
+  const [stored, mirrored] = [gate(), gate()]
+  const store: ObjectStore = {
+    ...disk,
+    // Like the store `both`, which copies to S3 after the disk has the object.
+    async put (key, bytes, type) {
+      const size = await disk.put(key, bytes, type)
+      stored.open()
+      await mirrored.opened
+      return size
+    }
+  }
+  const { app } = await testApp(t, { engine: { provider: 'embedded' }, plugins: { tenancy: {}, files: { store } }, tenants: ['acme'] })
+  const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
+  const { id, url } = (await announce(ada, {})).body
+  const sent = ada.ask(`PUT ${String(url)}`, { body: 'hello' })
+  await stored.opened
+  const confirmed = await ada.ask(`POST /files/${String(id)}/confirm`)
+  t.equal(confirmed.status, 200)
+  mirrored.open()
+  t.equal((await sent).status, 200)
+  t.equal((await ada.ask(`GET ${String(confirmed.body['url'])}`)).text, 'hello')
+})
+
+test('bytes that change between two confirmations do not replace those of the file', async (t) => {
+  const disk = createLocalStore(t.testdir())
+  let gates = [gate(), gate()]
+  let copies = 0
+  const store: ObjectStore = {
+    ...disk,
+    sign: async (key, { method }) => ({ method, url: `https://store.invalid/${key}`, headers: {} }),
+    async copy (from, to) {
+      await gates[copies++]?.opened
+      return await disk.copy(from, to)
+    }
+  }
+  const { app } = await testApp(t, { engine: { provider: 'embedded' }, plugins: { tenancy: {}, files: { store } }, tenants: ['acme'] })
+  const ada = userOf(t, await listen(app), bearer({ sub: 'ada', tenant_id: 'acme' }))
+  for (const later of ['hello', 'HELLO']) {
+    copies = 0
+    gates = [gate(), gate()]
+    const { id } = (await announce(ada, {})).body
+    const send = (text: string) => disk.put(`acme/${String(id)}-upload`, Readable.from([Buffer.from(text)]), 'text/plain')
+    const confirm = () => ada.ask(`POST /files/${String(id)}/confirm`)
+    await send('hello')
+    const [first, second] = [confirm(), confirm()]
+    await until('both are about to copy', () => copies === 2)
+    gates[0]?.open()
+    const { status: one, body } = await Promise.race([first, second])
+    await send(later)
+    gates[1]?.open()
+    const other = (await Promise.all([first, second])).map(({ status }) => status)
+    const { status, text } = await ada.ask(`GET ${String(body['url'])}`)
+    t.same([one, other.sort(), status, text], later === 'hello' ? [200, [200, 200], 200, 'hello'] : [200, [200, 409], 404, text])
+  }
+})
+
 test('a name in an announcement loses its folders, and a type that no header can have is refused', async (t) => {
   const { as } = await open(t)
   const ada = as('acme')
@@ -146,7 +210,7 @@ test("announcements respect the limits, and their bytes the bucket's types", asy
     refused(t, await announce(ada, body), 400, 'VALIDATION_FAILED', JSON.stringify(body).slice(0, 40))
   }
   refused(t, await announce(ada, { bucket: 'photos' }), 415, 'FILE_TYPE_REFUSED')
-  const lie = await announce(ada, { bucket: 'photos', contentType: 'image/png' })
+  const lie = await announce(ada, { bucket: 'photos', contentType: 'Image/PNG; a=b' })
   t.equal((await userOf(t, origin, {}).ask(`PUT ${String(lie.body['url'])}`, { body: 'hello' })).status, 200)
   refused(t, await ada.ask(`POST /files/${String(lie.body['id'])}/confirm`), 415, 'FILE_TYPE_REFUSED')
   refused(t, await ada.ask(`POST /files/${String(lie.body['id'])}/confirm`), 404, 'NOT_FOUND')
