@@ -77,9 +77,11 @@ async function download (request: Download, reply: FastifyReply, service: FilesS
     ...isPublic && { 'cross-origin-resource-policy': 'cross-origin' }
   }
   if (isKnownToCaller(request, tag)) return reply.headers(common).code(304).send()
-  const range = rangeOf(request, size, tag)
+  const isHead = request.method === 'HEAD'
+  // Ranges are of GET only (RFC 9110, 14.2).
+  const range = isHead ? null : rangeOf(request, size, tag)
   const read = (part?: ByteRange) => image === null ? service.bytesOf(file, part) : image.bytes(part)
-  const bytes = request.method === 'HEAD' ? undefined : await read(range ?? undefined)
+  const bytes = isHead ? undefined : await read(range ?? undefined)
   if (bytes === null) throw failure('notFound')
   const { start, end } = range ?? { start: 0, end: size - 1 }
   reply.code(range === null ? 200 : 206).headers({

@@ -95,6 +95,9 @@ test('a single range returns its bytes, or 416', async (t) => {
     t.same(await get(range), [200, '0123456789'], range)
   }
   t.same(await get('bytes=0-1', { 'if-range': '"another"' }), [200, '0123456789'])
+  for (const range of ['bytes=2-4', 'bytes=10-']) {
+    t.match(await ada.ask(`HEAD ${String(url)}`, { headers: { range } }), { status: 200, headers: { 'content-length': '10' } }, 'of HEAD, it has no effect')
+  }
   const empty = await ada.upload([file('')])
   t.match(empty, { status: 201, body: { size: 0 } })
   t.match(await ada.ask(`GET ${String(empty.body['url'])}`), { status: 200, text: '', headers: { 'content-length': '0' } })
