@@ -1,6 +1,6 @@
 /**
- * Limits the results that the requests of a tenant keep in memory. Requests keep them while they wait for a statement, for another service,
- * or for the next attempt of a step.
+ * Limits the results that the requests of a tenant keep in memory, or the bodies of its calls to other services. Requests keep them while
+ * they wait for a statement, for another service, or for the next attempt.
  */
 import { failure, retryIn } from '../errors.js'
 import type { TenantRef } from '../identity/tenant-ref.js'
@@ -56,7 +56,8 @@ export function createResultMemory (): ResultMemory {
         drop: (length) => add(-length),
         requireRoom () {
           const ofTenant = byTenant.get(tenant) ?? 0
-          if (ofTenant !== own && (ofTenant > maxOfTenant || total > maxInAll)) throw busy()
+          // Beyond the total only tenants with more than an equal share are refused: many tenants together cannot shut out another.
+          if (ofTenant !== own && (ofTenant > maxOfTenant || (total > maxInAll && ofTenant * byTenant.size > maxInAll))) throw busy()
         },
         release: () => add(-own)
       }
@@ -66,7 +67,7 @@ export function createResultMemory (): ResultMemory {
 
 function busy (): Error {
   return failure('responsesBusy', {
-    message: 'Other requests of this tenant keep too many large results in memory: try again when they have ended',
+    message: 'Other requests of this tenant keep too much data in memory: try again when they have ended',
     ...retryIn(retryAfter)
   })
 }

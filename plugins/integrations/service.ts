@@ -1,6 +1,7 @@
 /** Runs calls to other services: tokens, tries, and the result of the response. */
 import { setTimeout as sleep } from 'node:timers/promises'
 import { createYielder } from '../../lib/concurrency/event-loop-yielder.js'
+import { createResultMemory } from '../../lib/concurrency/result-memory.js'
 import { untilAborted } from '../../lib/concurrency/with-timeout.js'
 import type { CompiledCall } from '../../lib/connectors/types.js'
 import { type ErrorName, failure, isFailure } from '../../lib/errors.js'
@@ -49,6 +50,7 @@ export interface RunnerParts {
 }
 
 export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrations['run'] {
+  const bodies = createResultMemory()
   return async (call, scope, { tenant, idempotencyKey, retries = true, timeoutMs = defaultTimeoutMs, signal, held, log }) => {
     signal?.throwIfAborted()
     const { trusted, method, url, headers: prepared, body } = call.prepare(scope)
@@ -62,6 +64,8 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
     const mayRepeat = retries && (call.idempotent || headers['idempotency-key'] !== undefined)
     const tokenOf = call.oauth2 === null ? null : tokens.of(call, call.oauth2, scope, tenant, log)
 
+    // Between two tries a call keeps its body, but no place in `outbound`.
+    const sending = bodies.hold(tenant)
     const ending = new AbortController()
     const end = () => ending.abort(signal?.reason)
     signal?.addEventListener('abort', end)
@@ -127,6 +131,8 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
     }
 
     try {
+      if (body !== null) sending.text(Buffer.byteLength(body))
+      sending.requireRoom()
       const response = await tried()
       const { status } = response
       if (status >= 200 && status < 300) return await resultOf(response)
@@ -134,6 +140,7 @@ export function createRunner ({ outbound, tokens, now }: RunnerParts): Integrati
     } catch (error) {
       throw placed(error, call)
     } finally {
+      sending.release()
       clearTimeout(timer)
       signal?.removeEventListener('abort', end)
     }

@@ -1,6 +1,6 @@
 /**
  * Limits the memory and time that large responses of a tenant take: `app.responses`. Register it before the routes. It counts unread
- * responses, and refuses further large ones beyond a limit; the same applies to request bodies that are still arriving. It closes
+ * responses, and refuses further large ones beyond a limit; the same applies to request bodies, until their requests end. It closes
  * connections that read nothing for `writeTimeoutMs`. Small responses on a connection without unsent bytes are not counted.
  */
 import { Socket } from 'node:net'
@@ -83,7 +83,7 @@ const streamBytes = 131_072 // bytes that a stream, such as a file, has in memor
 const retryAfter = 1 // s
 
 const smallBody = 16_384 // bytes of a request body that is not counted
-const maxArriving = 67_108_864 // bytes of the request bodies of an account that are still arriving
+const maxBodies = 67_108_864 // bytes of the request bodies of an account, until the end of their requests
 
 export default definePlugin<ResponsesOptions>({
   name: 'responses',
@@ -109,16 +109,16 @@ export default definePlugin<ResponsesOptions>({
     app.server.on('connection', () => turns.connected())
     app.addHook('preClose', async () => largeRoutes.close())
 
-    const bodies = new Ledger({ maxBytes: maxArriving })
-    const countBody: preParsingHookHandler = (request, _reply, payload, done) => {
+    const bodies = new Ledger({ maxBytes: maxBodies })
+    const countBody: preParsingHookHandler = (request, reply, payload, done) => {
       const size = bodySize(request)
-      const { raw } = request
-      if (size <= smallBody || !(raw.socket instanceof Socket)) return done()
+      const { socket } = request.raw
+      if (size <= smallBody || !(socket instanceof Socket)) return done()
       const account = accountOf(request, trustsHeader)
-      if (!bodies.admits(account, raw.socket, size)) return done(tooManyBodies())
-      const held = bodies.hold(account, raw.socket, size)
-      // Also when it has arrived.
-      raw.once('close', () => held.release())
+      if (!bodies.admits(account, socket, size)) return done(tooManyBodies())
+      const held = bodies.hold(account, socket, size)
+      // A request may wait for minutes with its body.
+      reply.raw.once('close', () => held.release())
       done(null, new BodyChunks(payload))
     }
     app.addHook('onRoute', (route) => {
@@ -175,7 +175,7 @@ function bodySize (request: FastifyRequest): number {
 /** The body is not read: the connection ends. */
 function tooManyBodies (): Error {
   return failure('responsesBusy', {
-    message: 'Too many large bodies of this tenant are arriving: try again when some have arrived',
+    message: 'Too many requests of this tenant with large bodies are in progress: try again when some have ended',
     ...retryIn(retryAfter, { connection: 'close' })
   })
 }

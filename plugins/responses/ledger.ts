@@ -1,4 +1,4 @@
-/** Counts bytes in memory, of unread responses or of arriving bodies, by tenant or address and by connection. */
+/** Counts bytes in memory, of unread responses or of request bodies, by tenant or address and by connection. */
 import type { Socket } from 'node:net'
 
 export interface LedgerOptions {
@@ -37,7 +37,11 @@ export class Ledger {
     const ofConnection = this.byConnection.get(connection) ?? 0
     if (ofConnection > 0 && ofConnection + size > this.maxBytes / connectionShare) return false
     const ofAccount = this.byAccount.get(account) ?? 0
-    return ofAccount === 0 || (ofAccount + size <= this.maxBytes && this.total + size <= this.maxBytes * processShare)
+    if (ofAccount === 0) return true
+    if (ofAccount + size > this.maxBytes) return false
+    const max = this.maxBytes * processShare
+    // Beyond the total only accounts with more than an equal share are refused: many together cannot shut out another.
+    return this.total + size <= max || (ofAccount + size) * this.byAccount.size <= max
   }
 
   hold (account: string, connection: Socket, size: number): HeldBytes {

@@ -54,7 +54,9 @@ export async function runInRequest (
   const tenant = scope.tenant?.id ?? noTenant
   const journal = new SyncJournal(workflow, engine, tenant)
   const held = engine.resultMemory.hold(tenant)
-  held.text(compiledBytes)
+  held.text(runBytes + compiledBytes)
+  // It is parsed. Bodies without this header count in plugins/responses only.
+  held.value(Number(request.headers['content-length'] ?? 0))
   try {
     const result = await runWorkflow(workflow, scope, {
       journal,
@@ -75,6 +77,7 @@ export async function runInRequest (
 }
 
 const compiledSize = 64 // bytes for each character of a definition
+const runBytes = 32_768 // of a run without a body and results, with its request
 const maxSyncMs = 300_000 // for a run within a request, after which no further step begins
 const never = new AbortController().signal
 

@@ -1,4 +1,4 @@
-/** Results and workflows that requests of a hostile tenant keep in memory while they wait: one request every second could end a process. */
+/** Data that requests of a hostile tenant keep in memory while they wait: one request every second could end a process. */
 import { test } from 'tap'
 import type { Step } from '../../lib/schema/workflow.js'
 import { gate } from '../helpers/gate.js'
@@ -98,4 +98,52 @@ test('results that wait for a slow service are bounded for a tenant, and others 
   service.open()
   await Promise.all(runs)
   t.equal(memory.bytes, 0)
+})
+
+test('bodies of calls that wait for another try are bounded for a tenant, and others are served', async (t) => {
+  const limiting = await remote(t, (_request, response) => {
+    response.writeHead(429, { 'retry-after': '5' }).end()
+  })
+  const text = 'x'.repeat(800_000)
+  const app = await testServer(t, {
+    egress: { allow: ['127.0.0.1'] },
+    customIntegrations: [{
+      name: 'limiting',
+      baseUrl: limiting.origin,
+      actions: { put: { method: 'PUT', path: '/', body: Array.from({ length: 20 }, () => '{{params.text}}') } }
+    }],
+    routes: [{ path: '/send', method: 'post', requireAuth: true, integrations: [{ type: 'limiting', action: 'put', params: '{{body}}' }] }]
+  }, { engine: { provider: 'embedded' }, tenants: ['a', 'b'] })
+  const send = (tenant: string, body: object) => caller(t, app, { token: signToken({ tenant_id: tenant }) })('POST /send', { body })
+  const waiting = Array.from({ length: 4 }, () => send('a', { text }))
+  await until('four calls of 16 MB wait', () => limiting.requests.length === 4)
+  refused(t, await send('a', { text }), 429, 'RESPONSES_BUSY', 'a fifth call')
+  t.equal(limiting.requests.length, 4, 'it was not made')
+  waiting.push(send('b', { text }), send('b', { text }))
+  await until('calls of another tenant are made', () => limiting.requests.length >= 6)
+  await app.close()
+  await Promise.all(waiting)
+})
+
+test('runs within requests count their bodies and themselves', async (t) => {
+  const app = await testServer(t, {
+    egress: { allow: ['127.0.0.1'] },
+    routes: [{
+      path: '/run',
+      method: 'post',
+      requireAuth: true,
+      workflow: {
+        steps: [{ id: 'call', type: 'integration', integration: 'http', action: 'request', params: { url: 'http://127.0.0.1:9/' }, retry: { attempts: 2, backoffMs: 60_000 } }]
+      }
+    }]
+  }, { engine: { provider: 'embedded' }, tenants: ['a'] })
+  const send = caller(t, app, { token: signToken({ tenant_id: 'a' }) })
+  const { resultMemory } = app.engine
+  const waiting = [send('POST /run', { body: { text: 'x'.repeat(1_000_000) } })]
+  await until('a run with a body waits', () => resultMemory.bytes > 4_000_000)
+  const before = resultMemory.bytes
+  waiting.push(send('POST /run', { body: {} }))
+  await until('a run without results waits', () => resultMemory.bytes >= before + 32_768)
+  await app.close()
+  await Promise.all(waiting)
 })
