@@ -132,12 +132,13 @@ export function createAgent ({ settings, store, dbFor, models, embeddings, tools
   ): Promise<void> {
     const citations = excerpts.map(citationOf)
     const title = conversationId === undefined ? titleOf(message) : null
-    await store.add(owner, {
+    const isKept = await store.add(owner, {
       id,
       title,
       at: new Date(now()),
       messages: [{ role: 'user', content: message, citations: [] }, { role: 'assistant', content: text, citations }]
     }, claim)
+    if (!isKept) log.info({ tenant: owner.tenant, conversation: id }, 'a chat was not stored: its conversation was deleted meanwhile')
   }
 
   async function * respond (input: ChatInput, signal: AbortSignal): AsyncGenerator<AgentEvent, void, undefined> {

@@ -67,7 +67,7 @@ export function createConversationStore (dbFor: (tenant: Owner) => Kysely<System
         if (claim !== undefined) await markClaim<SystemTables>(writer, claim)
         if (turn.title !== null) {
           await insert(writer, owner, { ...turn, title: turn.title })
-          await removeOld(writer, owner)
+          await removeOld(writer, owner, turn.id)
         }
         return await append(writer, owner, turn)
       })
@@ -103,9 +103,10 @@ async function insert (
   }).execute()
 }
 
-async function removeOld (writer: Writer, { tenant, user, platform }: ConversationOwner): Promise<void> {
+/** The new conversation stays, even if the clock was set back. */
+async function removeOld (writer: Writer, { tenant, user, platform }: ConversationOwner, added: string): Promise<void> {
   const old = writer.selectFrom(conversations).select('id').where('tenant_id', '=', tenant).where('user_id', '=', user)
-    .where('platform', '=', platform).orderBy('updated_at', 'desc').orderBy('id').offset(maxConversations)
+    .where('platform', '=', platform).where('id', '<>', added).orderBy('updated_at', 'desc').orderBy('id').offset(maxConversations - 1)
   await writer.deleteFrom(conversations).where('tenant_id', '=', tenant).where('id', 'in', old).execute()
 }
 

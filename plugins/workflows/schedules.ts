@@ -4,7 +4,7 @@ import type { Kysely, Transaction } from 'kysely'
 import { isOutage } from '../../lib/database/failures.js'
 import { tenantColumn } from '../../lib/database/sql.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
-import { TenantryError } from '../../lib/errors.js'
+import { isFailure, TenantryError } from '../../lib/errors.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import type { Workflow } from '../../lib/schema/workflow.js'
 import { parseSchedule } from '../../lib/time/schedule.js'
@@ -14,8 +14,9 @@ import type { Tenants } from '../tenancy/index.js'
 import type { Documents } from './documents.js'
 import type { RunStore } from './store.js'
 
-const maxDue = 100 // per check
-const maxStale = 1000
+const maxDue = 10_000 // per check
+const atOnce = 10 // tenants whose schedules are started at a time
+const turnMs = 5000 // for the schedules of a tenant; the others stay due until the next check
 const pollMs = 10_000
 
 /** A time of a schedule. */
@@ -69,9 +70,6 @@ interface Row {
   readonly lastRun: string | null
 }
 
-/** The result for a due time. A stale one stays due. */
-type StartResult = 'started' | 'passed' | 'stale'
-
 export function createSchedules ({ db, store, documents, tenants, workflows, start, log }: SchedulesParts) {
   let saved = false
 
@@ -79,46 +77,62 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
   async function startDue (now: Date): Promise<number> {
     if (!saved) await saveSchedules(db, platformRef, workflows, now)
     saved = true
+    const byTenant = new Map<Owner, Row[]>()
+    for (const row of await dueRows(now)) {
+      const known = byTenant.get(row.tenant)
+      if (known === undefined) byTenant.set(row.tenant, [row])
+      else known.push(row)
+    }
+    const turns = [...byTenant.values()]
     let started = 0
-    // Stale times must not delay the others: they stay due, since no loaded document has them.
-    for (let stale = 0, more = true; more && stale < maxStale;) {
-      const rows = await dueRows(now, stale)
-      more = rows.length === maxDue
-      for (const row of rows) {
-        const done = await startOne(row, now).catch((error: unknown) => failed(row, error))
-        if (done === 'started') started++
-        if (done === 'stale') stale++
+    const work = async () => {
+      for (let rows = turns.shift(); rows !== undefined; rows = turns.shift()) {
+        const count = await startOf(rows, now)
+        started += count
       }
+    }
+    await Promise.all(Array.from({ length: atOnce }, work))
+    return started
+  }
+
+  function dueRows (now: Date): Promise<Row[]> {
+    return db.selectFrom('tenantry.workflow_schedules').select([
+      tenantColumn, 'workflow', 'schedule', 'next_at as at', 'last_run as lastRun'
+    ])
+      .where('next_at', '<=', now).orderBy('next_at').limit(maxDue).execute()
+  }
+
+  /** Starts the due runs of a tenant, of which some may wait for the tenant's other work. */
+  async function startOf (rows: readonly Row[], now: Date): Promise<number> {
+    const end = performance.now() + turnMs
+    let started = 0
+    for (const row of rows) {
+      try {
+        if (await startOne(row, now)) started++
+      } catch (error) {
+        if (isFailure(error, 'databaseUnavailable')) throw error
+        const { tenant, workflow } = row
+        if (!(error instanceof NotDue)) log.error({ err: error, tenant, workflow }, 'a scheduled workflow could not be started; retrying')
+        if (isOutage(error)) break
+      }
+      if (performance.now() > end) break
     }
     return started
   }
 
-  function dueRows (now: Date, offset: number): Promise<Row[]> {
-    return db.selectFrom('tenantry.workflow_schedules').select([
-      tenantColumn, 'workflow', 'schedule', 'next_at as at', 'last_run as lastRun'
-    ])
-      .where('next_at', '<=', now).orderBy('next_at').orderBy('tenant_id').orderBy('workflow').limit(maxDue).offset(offset).execute()
-  }
-
-  function failed ({ tenant, workflow }: Row, error: unknown): StartResult {
-    if (isOutage(error)) throw error
-    if (error instanceof NotDue) return 'passed'
-    log.error({ err: error, tenant, workflow }, 'a scheduled workflow could not be started; retrying')
-    return 'stale'
-  }
-
-  async function startOne ({ tenant, workflow: id, schedule, at, lastRun }: Row, now: Date): Promise<StartResult> {
+  /** Whether it was started. A row without its schedule in the loaded document stays due. */
+  async function startOne ({ tenant, workflow: id, schedule, at, lastRun }: Row, now: Date): Promise<boolean> {
     const named = await documents.find(tenant, id)
     const read = named?.schedule === undefined ? undefined : parseSchedule(named.schedule)
     // The row may belong to another version of the document, which another process has loaded.
-    if (named === undefined || read === undefined || 'reason' in read || read.text !== schedule) return 'stale'
+    if (named === undefined || read === undefined || 'reason' in read || read.text !== schedule) return false
     const next = read.next(now)
-    if (next === null) return 'stale'
+    if (next === null) return false
     const due: DueTime = { tenant, workflow: id, at, next }
-    const skip = async (reason: string): Promise<StartResult> => {
+    const skip = async (reason: string): Promise<boolean> => {
       await passDue(db, due)
       log.warn({ tenant, workflow: id, at }, `a scheduled workflow was not started: ${reason}`)
-      return 'passed'
+      return false
     }
     const found = tenant === platformRef ? null : await tenants.get(tenant)
     if (tenant !== platformRef && found?.status !== 'active') return skip('the tenant is suspended or was deleted')
@@ -127,10 +141,9 @@ export function createSchedules ({ db, store, documents, tenants, workflows, sta
     if (workflow === null) return skip('the database no longer has the tables or columns of the workflow')
     try {
       await start(due, workflow, named.schedule?.input ?? {})
-      return 'started'
+      return true
     } catch (error) {
-      const again: boolean = isOutage(error)
-      if (again || !(error instanceof TenantryError)) throw error
+      if (isOutage(error) || !(error instanceof TenantryError)) throw error
       return skip(error.message)
     }
   }

@@ -197,4 +197,8 @@ t.test('a user keeps the most recently used conversations', async (t) => {
   const { body } = await as('acme').ask('GET /agent/conversations?limit=100&offset=400')
   t.match(body, { data: { length: 100 }, pagination: { total: 500 } })
   t.notOk(JSON.stringify(body).includes('old 500'))
+  await sql`update tenantry.conversations set updated_at = now() + interval '1 day'`.execute(app.db)
+  const { conversationId } = (await as('acme').chat('go')).body
+  const { status } = await as('acme').ask(`GET /agent/conversations/${String(conversationId)}`)
+  t.equal(status, 200, 'a new conversation stays after the clock was set back')
 })

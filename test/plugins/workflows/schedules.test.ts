@@ -3,7 +3,9 @@ import type { FastifyInstance } from 'fastify'
 import { CompiledQuery } from 'kysely'
 import type { Test } from 'tap'
 import { test } from 'tap'
+import { tenantRef } from '../../../lib/identity/tenant-ref.js'
 import { ConfigError, formatFault } from '../../../lib/schema/faults.js'
+import { gate } from '../../helpers/gate.js'
 import { startInstances } from '../../helpers/instances.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
@@ -174,6 +176,28 @@ test('schedules of two servers', async (t) => {
     await setClock(first, at(5000))
     t.equal(await look(at(5000)), 2, "the platform's and acme's")
   })
+})
+
+test('a tenant that uses its share of the database does not delay the schedules of others', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const app = await testServer(t, idle, {
+    engine: { provider: 'postgres', postgres: { connectionString, pool: { max: 5, acquireTimeoutMs: 300 } } },
+    tenants: ['acme', 'globex']
+  })
+  for (const tenant of ['acme', 'globex']) t.equal((await save(app, tenant, [nightly(), nightly('30 3 * * *', 'later')])).status, 200)
+  await setClock(app, at(0))
+  await app.workflows.startDue(at(0))
+  await endRuns(app)
+  await setClock(app, at(10))
+  await app.db.executeQuery(CompiledQuery.raw("update tenantry.workflow_schedules set next_at = $1 where tenant_id = 'acme'", [at(5)]))
+  const held = gate()
+  const work = Array.from({ length: 4 }, () => app.engine.transaction({ tenant: tenantRef('acme') }, async () => await held.opened))
+  await until('all work has begun', () => app.engine.transaction({ tenant: tenantRef('acme') }, async () => {}).then(() => false, () => true))
+  t.equal(await app.workflows.startDue(at(10)), 3, "the platform's and those of globex")
+  t.equal((await runsOf(app, 'globex')).length, 4)
+  held.open()
+  await Promise.all(work)
+  t.equal(await app.workflows.startDue(at(10)), 2, 'the others stayed due')
 })
 
 test('of two processes that start after a time has passed, one runs the workflow to its end', async (t) => {
