@@ -119,7 +119,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
 }
 
 async function grantorOf (request: FastifyRequest): Promise<Grantor> {
-  return { sub: callerOf(request).sub, held: await holdings(request), actor: actorOf(request) }
+  return { claims: callerOf(request), held: await holdings(request), actor: actorOf(request) }
 }
 
 function futureTime (text: string | null | undefined, now: number): Date | null {

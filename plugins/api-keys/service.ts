@@ -6,9 +6,11 @@ import { type Actor, writeAudit } from '../../lib/database/audit.js'
 import type { Events } from '../../lib/database/events.js'
 import type { SystemTables } from '../../lib/database/system-tables.js'
 import { failure } from '../../lib/errors.js'
+import type { Claims } from '../../lib/expressions/types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { dayMs } from '../../lib/time/spans.js'
 import { type PermissionSet, requireGrant } from '../auth/permissions.js'
+import { requirePresent } from '../sessions/present.js'
 import { type ApiKeyStore, createKeyText, hashOf, type KeyRow } from './store.js'
 
 export const maxKeys = 100 // of one tenant
@@ -35,7 +37,7 @@ export interface NewApiKey {
 
 /** The caller. */
 export interface Grantor {
-  readonly sub: string
+  readonly claims: Claims
   readonly held: PermissionSet
   readonly actor: Actor
 }
@@ -67,12 +69,13 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
     },
 
     /**
-     * The key, and its text, which is shown only once. `grantExceeds` for scopes that the caller does not hold, `conflict` beyond 100 keys.
+     * The key, and its text, which is shown only once. `grantExceeds` for scopes that the caller does not hold, `conflict` beyond 100 keys,
+     * `tokenInvalid` if the caller has ended meanwhile.
      */
     async create (
       tenant: Owner,
       { name, scopes, expiresAt }: NewApiKey,
-      { sub, held, actor }: Grantor
+      { claims, held, actor }: Grantor
     ): Promise<ApiKey & { readonly key: string }> {
       requireGrant(held, scopes)
       const id = randomUUID()
@@ -81,6 +84,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
       await events.change({ topic: 'api-keys', tenant }, async (transaction) => {
         const count = await store.lockedCount(transaction, tenant)
         if (count === null) throw failure('tenantUnknown')
+        await requirePresent(transaction, claims)
         if (count >= maxKeys) {
           throw failure('conflict', { message: `A tenant has at most ${maxKeys} API keys: revoke an unused key first` })
         }
@@ -89,7 +93,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
           name,
           hash: hashOf(key),
           scopes: [...scopes],
-          created_by: sub,
+          created_by: claims.sub,
           created_at: createdAt,
           expires_at: expiresAt
         })
@@ -102,7 +106,7 @@ export function createApiKeys ({ store, events, dbFor, uses, now }: ApiKeysParts
           at: createdAt
         })
       })
-      return { id, key, name, scopes, createdAt, createdBy: sub, expiresAt, lastUsedAt: null }
+      return { id, key, name, scopes, createdAt, createdBy: claims.sub, expiresAt, lastUsedAt: null }
     },
 
     /**

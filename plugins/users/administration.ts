@@ -17,6 +17,7 @@ import type { Mail } from '../mail/index.js'
 import { linkLife, type LinkToken } from '../mail/links.js'
 import type { Sessions } from '../sessions/index.js'
 import type { LoggedIn } from '../sessions/login-response.js'
+import { requirePresent } from '../sessions/present.js'
 import type { Users } from './service.js'
 import type { UserChanges, UserFilter, UserStore } from './store.js'
 import { defaultRole, emailTaken, type User } from './user.js'
@@ -186,7 +187,9 @@ export function createUserAdministration (
       await attempts.consume(invitationsToAddress, tenant, email)
       const expiresAt = new Date(now() + linkLife)
       await dbFor(tenant).transaction().execute(async (writer) => {
-        if (!await lockTenant(writer, tenant, 'shared')) throw failure('tenantUnknown')
+        // Alone: the author may be ending.
+        if (!await lockTenant(writer, tenant, 'alone')) throw failure('tenantUnknown')
+        await requirePresent(writer, author.claims)
         await mail.links.invite(writer, { tenant, email, userId: id, role, invitedBy: sub, expiresAt })
         await mail.post({ kind: 'invite', tenant, email, actor }, writer)
         await writeAudit(writer, { tenant, action: 'user.invite', actor, target: email, details: { id, role }, at: at() })

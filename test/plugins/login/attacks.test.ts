@@ -1,13 +1,13 @@
 /** Attacks without the password: many attempts, concurrent, from many addresses, on several servers; and attempts to detect users. */
 import type { FastifyInstance } from 'fastify'
-import { type KyselyPlugin, type RootOperationNode, sql } from 'kysely'
+import type { KyselyPlugin, RootOperationNode } from 'kysely'
 import { type Test, test } from 'tap'
 import { createAttemptLimiter } from '../../../lib/database/attempt-limiter.js'
 import { failure } from '../../../lib/errors.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { untilBlocked } from '../../helpers/locks.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { type DatabaseSection, postgresDatabase } from '../../helpers/postgres.js'
-import { until } from '../../helpers/until.js'
 import { refused, type Reply } from '../../http/caller.js'
 import { addUser, audited, open, type Opened, password, wrong } from './app.js'
 
@@ -378,14 +378,8 @@ test('a login with the old password opens no session while a new one is being wr
   const { late } = await app.sessions.changeUsers('acme', async (writer, end) => {
     await app.users.setPassword(writer, { tenant: tenantRef('acme'), id }, hash)
     await end(id, 'sessions')
-    let hasEnded = false
-    const late = logIn('acme', 'ada@example.com', password).finally(() => {
-      hasEnded = true
-    })
-    await until('the login waits or has ended', async () => {
-      const { rows } = await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`.execute(app.db)
-      return hasEnded || rows.length > 0
-    })
+    const late = logIn('acme', 'ada@example.com', password)
+    await untilBlocked(app.db, late)
     return { late }
   })
   refused(t, await late, 401, 'CREDENTIALS_INVALID')

@@ -3,9 +3,9 @@ import { sql } from 'kysely'
 import { test } from 'tap'
 import { noActor } from '../../../lib/database/audit.js'
 import { tenantRef } from '../../../lib/identity/tenant-ref.js'
+import { untilBlocked } from '../../helpers/locks.js'
 import { postgresDatabase } from '../../helpers/postgres.js'
 import { signToken } from '../../helpers/tokens.js'
-import { until } from '../../helpers/until.js'
 import type { Ask, Reply } from '../../http/caller.js'
 import { caller, refused } from '../../http/caller.js'
 import { fakeClock } from '../secrets/app.js'
@@ -153,11 +153,7 @@ test('attacks', async (t) => {
       const { waiting } = await app.db.transaction().execute(async (transaction) => {
         await sql`select 1 from tenantry.user_mfa where user_id = 'gil' for update`.execute(transaction)
         const waiting = request()
-        await until('it waits for the row', async () => {
-          const { rows } = await sql`select 1 from pg_stat_activity where datname = current_database() and wait_event_type = 'Lock'`
-            .execute(app.db)
-          return rows.length > 0
-        })
+        await untilBlocked(app.db, waiting)
         await sql.raw(`update tenantry.user_mfa set ${change} where user_id = 'gil'`).execute(transaction)
         return { waiting }
       })

@@ -2,6 +2,7 @@ import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { defaultRoleTables } from '../../../lib/database/declared-tables.js'
 import { testApp } from '../../helpers/app.js'
+import { untilBlocked } from '../../helpers/locks.js'
 import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresSection } from '../../helpers/postgres.js'
 import { testServer } from '../../helpers/server.js'
@@ -231,6 +232,44 @@ test('disabling a user ends its sessions and keys on every server', async (t) =>
   await ends('deleted-in-capitals', (id) => admin(`DELETE /users/${id.toUpperCase()}`), false)
   await ends('demoted', (id) => admin(`PATCH /users/${id}`, { role: 'user' }), true)
   t.equal(await status(here, (await here.logIn('acme', boss)).body['token']), 200)
+})
+
+test('a request that runs while its user ends leaves no API key and no invitation', async (t) => {
+  const opened = await open(t, await postgresSection(t), { tenants: ['acme'] })
+  const { app, ask, logIn } = opened
+  await addUser(app, 'acme', boss, 'admin')
+  const admin = await as(opened, 'acme', boss)
+  const { links } = app.mail
+  const { removeFrom } = links
+  const refuses = async (
+    address: string,
+    end: (id: string) => Promise<Reply>,
+    request: (caller: object) => Promise<Reply>,
+    byKey = false
+  ) => {
+    const id = await addUser(app, 'acme', address, 'admin')
+    const token = String((await logIn('acme', address)).body['token'])
+    const { body: { key } } = await ask('POST /tenant/api-keys', { token, body: { name: 'k', scopes: ['*'] } })
+    let late = Promise.resolve<Reply | null>(null)
+    links.removeFrom = async (...given) => {
+      await removeFrom(...given)
+      late = request(byKey ? { headers: { 'x-api-key': String(key) } } : { token })
+      await untilBlocked(app.db, late)
+    }
+    t.equal((await end(id)).status, 200, address)
+    t.equal((await late)?.status, 401, address)
+  }
+  const makeKey = (caller: object) => ask('POST /tenant/api-keys', { ...caller, body: { name: 'k2' } })
+  const invite = (caller: object) => ask('POST /users/invite', { ...caller, body: { email: 'friend@example.com' } })
+  const disable = (id: string) => admin(`PATCH /users/${id}`, { status: 'disabled' })
+  const remove = (id: string) => admin(`DELETE /users/${id}`)
+  await refuses('disabled@example.com', disable, makeKey)
+  await refuses('deleted@example.com', remove, makeKey)
+  await refuses('key@example.com', disable, makeKey, true)
+  await refuses('inviting@example.com', remove, invite)
+  for (const table of ['tenantry.api_keys', 'tenantry.user_links'] as const) {
+    t.same(await app.db.selectFrom(table).selectAll().execute(), [], table)
+  }
 })
 
 test("a user is invited, and accepts with the mail's link", (t) =>
