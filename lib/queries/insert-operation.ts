@@ -114,6 +114,10 @@ function fixedColumns (
     const column = findColumn(table, name, at, context)
     const value = compileValue(configured, at, context)
     if (column === undefined) continue
+    if (columns.some((known) => known.column === column)) {
+      context.faults.add(at, `the query already sets "${name}": remove one of the two`)
+      continue
+    }
     const reason = unwritable(table, column)
     if (reason !== undefined || (table.tenantScoped && name === tenantColumn)) {
       context.faults.add(

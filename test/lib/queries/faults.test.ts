@@ -209,6 +209,9 @@ test('a query that contradicts the database or itself is reported with its place
     [{ table: 'articles', operation: 'upsert', filters: [{ column: 'tenant_id', value: '{{auth.tenant_id}}' }] }, [
       '/q/filters/0/value: "tenant_id" is always the tenant of the request: remove it'
     ]],
+    [{ table: 'articles', operation: 'upsert', id: '{{body.id}}', filters: [{ column: 'id', value: '{{body.id}}' }] }, [
+      '/q/filters/0/value: the query already sets "id": remove one of the two'
+    ]],
     [{ table: 'articles', operation: 'upsert', filters: [{ column: 'views', operator: 'gt', value: 1 }] }, [
       '/q/filters/0: an `upsert` can have only filters with the operator `eq`, whose values identify its row'
     ]]
