@@ -14,6 +14,8 @@ export const maxListed = 10_000
 /** The most counted jobs of one name and state. */
 export const maxCounted = 100_000
 
+const none = { created: 0, retry: 0, active: 0, completed: 0, cancelled: 0, failed: 0 } satisfies Record<State, number>
+
 export interface JobRow {
   readonly id: string
   readonly name: string
@@ -65,25 +67,31 @@ const columns = sql`job.id, job.task as name, job.tenant_id as tenant, job.state
   job.created_on as "createdAt", job.start_after as "startAfter", job.started_on as "startedAt", job.completed_on as "endedAt",
   case when job.output is null then null else jsonb_build_object('name', job.output->'name', 'message', job.output->'message') end as error`
 
-// From name to name by the index.
-const tasks = sql`with recursive tasks as (
-    (select task from tenantry_queue.job order by task limit 1)
+/** Jobs of a state. A constant, since each index has the jobs of some states (lib/database/migrations/system/queue.ts). */
+const isIn = (state: State) => sql`job.state = ${sql.lit(state)}`
+
+/** The names of the jobs, from name to name by the index. */
+const tasksOf = (jobs: RawBuilder<unknown>) =>
+  sql`(with recursive tasks as (
+    (select task from tenantry_queue.job where ${jobs} order by task limit 1)
     union all
-    select next.task from tasks, lateral (select task from tenantry_queue.job where task > tasks.task order by task limit 1) next
-  )`
+    select next.task from tasks, lateral (select task from tenantry_queue.job where ${jobs} and task > tasks.task order by task limit 1) next
+  ) select task from tasks) named`
 
 export function createJobList (db: Kysely<SystemTables>) {
   let counting: Promise<JobCounts[]> | null = null
 
   async function count (): Promise<JobCounts[]> {
-    const { rows } = await sql<JobCounts>`${tasks}
-      select task as name, jsonb_object_agg(s.state, counted.jobs) as states, max(oldest.seconds) as "oldestWaiting"
-      from tasks cross join unnest(${[...states]}::tenantry_queue.job_state[]) as s (state)
-        cross join lateral (select count(*)::int as jobs from (select from tenantry_queue.job where job.task = tasks.task and job.state = s.state limit ${maxCounted}::int) found) counted
-        left join lateral (select extract(epoch from now() - created_on)::float8 as seconds from tenantry_queue.job
-          where job.task = tasks.task and job.state = s.state and s.state < 'active' and start_after <= created_on order by created_on limit 1) oldest on true
-      group by task order by task`.execute(db)
-    return rows
+    const counted = states.map((state) =>
+      sql`select task, ${sql.lit(state)} as state, (
+          select count(*)::int from (select from tenantry_queue.job where ${isIn(state)} and job.task = named.task limit ${maxCounted}::int) found) as jobs
+        from ${tasksOf(isIn(state))}`
+    )
+    const { rows } = await sql<JobCounts>`select task as name, jsonb_object_agg(state, jobs) as states, (
+        select extract(epoch from now() - created_on)::float8 from tenantry_queue.job
+        where job.task = counted.task and state < 'active' and start_after <= created_on order by created_on limit 1) as "oldestWaiting"
+      from (${sql.join(counted, sql` union all `)}) counted group by task order by task`.execute(db)
+    return rows.map((row) => ({ ...row, states: { ...none, ...row.states } }))
   }
 
   /** The newest jobs of each name and state, or of the tenant's in each state: no others are read. */
@@ -93,14 +101,14 @@ export function createJobList (db: Kysely<SystemTables>) {
     order: RawBuilder<unknown>,
     limit: number
   ): RawBuilder<unknown> {
-    const each = sql`unnest(${state === undefined ? [...states] : [state]}::tenantry_queue.job_state[]) as s (state)`
-    if (tenant !== undefined) {
-      return sql`select own.* from ${each} cross join lateral (select ${what} from tenantry_queue.job
-        where tenant_id = ${tenant} and job.state = s.state ${name === undefined ? sql`` : sql`and task = ${name}`} ${order} limit ${limit}::int) own`
-    }
-    const names = name === undefined ? sql`${tasks} select task from tasks` : sql`select ${name}::text as task`
-    return sql`select own.* from (${names}) named cross join ${each} cross join lateral (select ${what} from tenantry_queue.job
-      where job.task = named.task and job.state = s.state ${order} limit ${limit}::int) own`
+    const ofName = name === undefined ? sql`` : sql`and task = ${name}`
+    const listedIn = (jobs: RawBuilder<unknown>) =>
+      tenant === undefined && name === undefined
+        ? sql`(select own.* from ${tasksOf(jobs)} cross join lateral (
+            select ${what} from tenantry_queue.job where ${jobs} and job.task = named.task ${order} limit ${limit}::int) own)`
+        : sql`(select ${what} from tenantry_queue.job
+            where ${jobs} ${tenant === undefined ? sql`` : sql`and tenant_id = ${tenant}`} ${ofName} ${order} limit ${limit}::int)`
+    return sql.join((state === undefined ? states : [state]).map((one) => listedIn(isIn(one))), sql` union all `)
   }
 
   /** Changes the locked job, if it has one of these states. */

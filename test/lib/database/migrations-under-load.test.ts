@@ -169,7 +169,6 @@ test('every system migration can be applied to a database in use', async (t) => 
 test('a system migration on a table in use builds its index concurrently, and continues after its finished statements', async (t) => {
   const { connectionString, query } = await postgresDatabase(t)
   await query(`delete from tenantry.migrations where name like '%_queue_lists';
-    drop index tenantry_queue.job_of_tenant, tenantry_queue.job_of_task;
     create index job_tenant on tenantry_queue.job (tenant_id);
     create function tenantry_queue.notify_workers() returns trigger language plpgsql as 'begin return null; end';
     create trigger job_notify_workers after insert on tenantry_queue.job for each statement execute function tenantry_queue.notify_workers()`)

@@ -6,7 +6,7 @@ import { agentDocuments, conversations } from './agent.js'
 import { auditKeptUntil, auditLog, listFilters } from './audit.js'
 import { billing } from './billing.js'
 import { fileOrigins, fileParts, files, fileScans, fileTransforms } from './files.js'
-import { queue, queueLists, queueLosses } from './queue.js'
+import { queue, queueLists, queueLosses, queueStates } from './queue.js'
 import { realtime, realtimeBatches, realtimeTimeline } from './realtime.js'
 import { realtimeGates, realtimeOutbox, recordChanges } from './realtime-triggers.js'
 import { oauthTokens, secretEarlierValues, secrets } from './secrets.js'
@@ -67,5 +67,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   realtimeOutbox,
   realtimeBatches,
   realtimeGates,
-  realtimeTimeline
+  realtimeTimeline,
+  queueStates
 ]

@@ -92,3 +92,18 @@ export const queueLists = systemMigration('queue_lists', [], [
 
 /** The number of processes that ended while running a job: after two the job is set aside. */
 export const queueLosses = systemMigration('queue_losses', [], ['alter table tenantry_queue.job add column lost integer not null default 0'])
+
+const listedStates = { waiting: "state < 'active'", completed: "state = 'completed'", set_aside: "state > 'completed'" }
+
+/**
+ * Indexes of jobs by state. As a column of an index, the state is of no use under a policy: the planner compares a column first only if
+ * the comparison leaks nothing, and that of an enum does not promise it. Jobs that run have the index job_active.
+ */
+export const queueStates = systemMigration('queue_states', [], [
+  ...Object.entries(listedStates).flatMap(([name, condition]) => [
+    `create index job_${name}_of_tenant on tenantry_queue.job (tenant_id, created_on, id) where ${condition}`,
+    `create index job_${name}_of_task on tenantry_queue.job (task, created_on, id) where ${condition}`
+  ]),
+  'drop index tenantry_queue.job_of_tenant',
+  'drop index tenantry_queue.job_of_task'
+])
