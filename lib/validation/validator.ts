@@ -7,6 +7,7 @@ import { createRequire } from 'node:module'
 import type { Ajv, ErrorObject, Options, ValidateFunction } from 'ajv'
 import { sharedByText } from '../cache/weak-memo.js'
 import { failure, type TenantryError } from '../errors.js'
+import { uuidForm } from '../identity/uuid.js'
 import { isExact, numberIn } from '../json/exact-number.js'
 import { holdsExact } from '../json/parse.js'
 import { isRecord } from '../json/plain-value.js'
@@ -77,8 +78,9 @@ function createAjv (options: Options): Ajv {
   const { Ajv }: typeof import('ajv') = load('ajv')
   const { default: formats }: typeof import('ajv-formats') = load('ajv-formats')
   const ajv = new Ajv(options)
-  formats.default(ajv, { mode: 'full', formats: ['email', 'uuid', 'date-time', 'date', 'time', 'uri', 'ipv4', 'ipv6', 'hostname'] })
-  return ajv
+  formats.default(ajv, { mode: 'full', formats: ['email', 'date-time', 'date', 'time', 'uri', 'ipv4', 'ipv6', 'hostname'] })
+  // Without the prefix `urn:uuid:`, which the database refuses.
+  return ajv.addFormat('uuid', uuidForm)
 }
 
 /**

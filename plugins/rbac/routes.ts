@@ -14,7 +14,6 @@ import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { maxPermissions, maxPermissionsOfRole, maxRoles, maxRolesOfUser, type PlatformRoles } from './service.js'
-import type { UserKey } from './store.js'
 
 const closed = { additionalProperties: false } as const
 const Id = Type.String({ format: 'uuid' })
@@ -81,6 +80,8 @@ const tags = ['Platform roles']
 const config = { access: 'platform-admin' } as const
 
 export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
+  const userOf = ({ tenant }: FastifyRequest, userId: string) => service.userOf(tenantOrPlatform(tenant), userId)
+
   app.get('/rbac/roles', {
     config,
     schema: {
@@ -196,8 +197,9 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
     }
   }, async (request, reply) => {
     const { userId, roleId } = request.body
-    const added = await service.assign(userOf(request, userId), roleId, actorOf(request))
-    return reply.code(added ? 201 : 200).send({ success: true, userId, roleId })
+    const user = await userOf(request, userId)
+    const added = await service.assign(user, roleId, actorOf(request))
+    return reply.code(added ? 201 : 200).send({ success: true, userId: user.userId, roleId })
   })
 
   app.delete('/rbac/unassign', {
@@ -212,10 +214,10 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       response: { 200: Assigned, ...callerErrors() }
     }
   }, async (request) => {
-    const userId = oneOf(request, 'userId')
+    const user = await userOf(request, oneOf(request, 'userId'))
     const roleId = oneOf(request, 'roleId')
-    await service.unassign(userOf(request, userId), roleId, actorOf(request))
-    return { success: true, userId, roleId }
+    await service.unassign(user, roleId, actorOf(request))
+    return { success: true, userId: user.userId, roleId }
   })
 
   app.get('/rbac/users/:id/roles', {
@@ -228,7 +230,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       response: { 200: ListOf(Role), ...callerErrors() }
     }
   }, async (request) => {
-    const roles = await service.rolesOf(userOf(request, request.params.id))
+    const roles = await service.rolesOf(await userOf(request, request.params.id))
     return pageIn(roles, pageOf(request))
   })
 
@@ -244,11 +246,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
         ...callerErrors()
       }
     }
-  }, async (request) => ({ permissions: await service.permissionsOf(userOf(request, request.params.id)) }))
-}
-
-function userOf ({ tenant }: FastifyRequest, userId: string): UserKey {
-  return { tenant: tenantOrPlatform(tenant), userId }
+  }, async (request) => ({ permissions: await service.permissionsOf(await userOf(request, request.params.id)) }))
 }
 
 /** The value of the body or the query string; `validationFailed` without one, or with two different ones. */

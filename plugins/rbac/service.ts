@@ -193,6 +193,8 @@ export function createPlatformRoles ({ store, db, events, defaultRole, now }: Pl
         await writeAudit(transaction, entry('rbac.unassign', by, user.userId, { roleId, role: role?.name }, user.tenant))
       }, user),
 
+    userOf: async (tenant: Owner, userId: string): Promise<UserKey> => ({ tenant, userId: await store.spelled(db, { tenant, userId }) }),
+
     /** The user's assigned roles, by name. */
     rolesOf: (user: UserKey): Promise<readonly RoleRow[]> => store.rolesOf(db, user),
 

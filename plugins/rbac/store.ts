@@ -95,11 +95,18 @@ export function createRoleStore (names: RoleTables) {
      */
     async tenantOfUser (reader: Reader, userId: string): Promise<string | undefined> {
       // Only users with passwords have a UUID.
-      if (!isUuid(userId)) return undefined
+      if (!isUuid(userId.toLowerCase())) return undefined
       const { rows: [row] } = await sql<{ tenant: Owner }>`select t.id as tenant from tenantry.tenants t
         cross join lateral (select from tenantry.users u where u.tenant_id = t.id and u.id = ${userId}::uuid limit 1) found
         where not exists (select from tenantry.users where tenant_id = '' and id = ${userId}::uuid) limit 1`.execute(reader)
       return row?.tenant
+    },
+
+    /** The id of a user with a password in the spelling of its tokens; other ids unchanged. */
+    async spelled (reader: Reader, { tenant, userId }: UserKey): Promise<string> {
+      if (!isUuid(userId.toLowerCase())) return userId
+      const user = reader.selectFrom('tenantry.users').select('id').where('tenant_id', '=', tenant).where('id', '=', userId)
+      return (await user.executeTakeFirst())?.id ?? userId
     },
 
     countRoles: (reader: Reader) => count(reader, roles),

@@ -146,6 +146,7 @@ async function givenAndTaken (t: Test, { ask }: Opened): Promise<void> {
       ['two users', `DELETE /rbac/unassign?userId=other&roleId=${a.id}`, { body: pair }],
       ['two roles', `DELETE /rbac/unassign?roleId=${b.id}`, { body: pair }],
       ['an invalid id', 'DELETE /rbac/unassign?userId=u&roleId=x', {}],
+      ['an id as a URN', `DELETE /rbac/unassign?userId=u&roleId=urn:uuid:${a.id}`, {}],
       ['another member', 'DELETE /rbac/unassign', { body: { ...pair, tenant: 'globex' } }],
       ['a list of users', `DELETE /rbac/unassign?userId=${encodeURIComponent(pair.userId)}&userId=other&roleId=${a.id}`, {}],
       ['an empty user beside a valid one', 'DELETE /rbac/unassign?userId=', { body: pair }],
@@ -175,10 +176,14 @@ async function tenantUsers (t: Test, { app, ask }: Opened): Promise<void> {
   }
   const refusal = await ask('POST /rbac/assign', { body: { userId: ada, roleId } })
   refused(t, refusal, 400, 'TENANT_REQUIRED', 'a user that only a tenant has')
+  const capitals = { userId: ada.toUpperCase(), roleId }
+  refused(t, await ask('POST /rbac/assign', { body: capitals }), 400, 'TENANT_REQUIRED', 'its id in capital letters')
   t.match(refusal.body['message'], /X-Tenant-ID: acme$/, 'the error says what to send')
   t.same((await ask(`GET /rbac/users/${ada}/roles`)).body.data, [], 'nothing is written')
   t.equal((await ask('POST /rbac/assign', { body: { userId: ada, roleId }, tenant: 'acme' })).status, 201)
-  for (const userId of [bob, both, randomUUID(), ada.toUpperCase()]) {
+  t.match(await ask('POST /rbac/assign', { body: capitals, tenant: 'acme' }), { status: 200, body: { userId: ada } }, 'in capital letters')
+  t.match((await ask(`GET /rbac/users/${capitals.userId}/roles`, { tenant: 'acme' })).body, { data: [{ id: roleId }] })
+  for (const userId of [bob, both, randomUUID(), randomUUID().toUpperCase()]) {
     t.equal(
       (await ask('POST /rbac/assign', { body: { userId, roleId } })).status,
       201,
