@@ -2,6 +2,7 @@
  * Answers common messages without the library. For each message, the library creates a server, web requests and responses, and
  * validated copies, which costs several times the CPU of the called route. The library answers all other messages.
  */
+import { eventData } from '../../lib/http/event-data.js'
 import type { CommonMessage } from './common-message.js'
 import { errorText, listPage, maxResult, type McpContext, textOf, unknownTool } from './tools.js'
 
@@ -68,7 +69,7 @@ export function createDirect (server: { readonly name: string, readonly version:
       if (own === null) return null
       const text = `{"jsonrpc":"2.0","id":${JSON.stringify(message.id)},${own}}`
       if (message.isModern) return { status: 200, headers: { 'content-type': 'application/json' }, body: text }
-      return { status: 200, headers: { 'content-type': 'text/event-stream' }, body: `event: message\ndata: ${text}\n\n` }
+      return { status: 200, headers: { 'content-type': 'text/event-stream' }, body: `event: message\n${eventData(text)}` }
     }
   }
 }

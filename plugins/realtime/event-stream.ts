@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { notWatched, withNote } from '../../lib/firestore/unsupported.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
+import { eventData } from '../../lib/http/event-data.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
@@ -130,7 +131,7 @@ function createStream (request: FastifyRequest, reply: FastifyReply) {
     outlet: {
       send (text, type, position) {
         const id = position !== undefined && stream.replaying === 0 ? `id: ${position}\n` : ''
-        write(`event: ${type}\n${id}data: ${text}\n\n`)
+        write(`event: ${type}\n${id}${eventData(text)}`)
       },
       async drained () {
         await whileTrue(() => !isEnded && raw.writableLength > littleUnsentBytes)

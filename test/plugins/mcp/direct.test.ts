@@ -1,5 +1,6 @@
 /** Messages that are answered without the protocol library: with the same responses. */
 import * as sdk from '@modelcontextprotocol/server'
+import { sql } from 'kysely'
 import { test } from 'tap'
 import { recogniser } from '../../../plugins/mcp/common-message.js'
 import { testServer } from '../../helpers/server.js'
@@ -76,6 +77,20 @@ test("responses to calls and lists equal the library's", async (t) => {
       t.strictSame(own, theirs, `${ask.method} ${JSON.stringify(ask.params)}`)
     }
   }
+})
+
+test('a row whose JSON has line breaks is one event of the older protocol', async (t) => {
+  const id = '00000000-0000-4000-8000-000000000001'
+  const app = await testServer(t, {
+    tables: { drafts: { tenantScoped: true, columns: { id: { type: 'uuid', primaryKey: true }, content: { type: 'json' } } } },
+    routes: [{ path: '/drafts', method: 'get', requireAuth: true, mcp: true, queries: [{ table: 'drafts', operation: 'select' }] }],
+    mcp: { url: `http://${host}` }
+  }, { tenants: ['acme'] })
+  await sql`insert into drafts (tenant_id, id, content) values ('acme', ${id}, ${'{"a":\r\n\n1,\r"b": [\n]}'})`.execute(app.db)
+  const { headers, payload } = messageOf(false, { method: 'tools/call', params: { name: 'get_drafts' } })
+  const { body } = await app.inject({ method: 'POST', url: '/mcp', headers: { ...headers, ...token('acme') }, payload })
+  const [, data = ''] = /^event: message\ndata: (.*)\n\n$/.exec(body) ?? []
+  t.match(JSON.parse(data), { result: { structuredContent: { data: [{ id, content: { a: 1, b: [] } }] } } })
 })
 
 test('a malformed message goes to the library', async (t) => {

@@ -3,11 +3,12 @@ import { once } from 'node:events'
 import type { Socket } from 'node:net'
 import { connect as connectSocket } from 'node:net'
 import type { FastifyInstance } from 'fastify'
+import { sql } from 'kysely'
 import { type Test, test } from 'tap'
 import { postgresSection } from '../../helpers/postgres.js'
 import { bearer } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
-import { connect, document, open, ready, tokenOf } from './app.js'
+import { connect, document, id, open, ready, tokenOf } from './app.js'
 
 const large = 'x'.repeat(60_000)
 
@@ -104,6 +105,19 @@ test('Last-Event-ID is a position of the caller\'s own tenant, and nothing else'
     t.notMatch(await own.until(`after ${id}`), 'globex', `the position ${id} finds no rows of another tenant`)
     await own.cancel()
   }
+})
+
+test('a row whose JSON has line breaks is one event', async (t) => {
+  const { app, origin } = await open(t, {
+    tables: { ...document.tables, drafts: { tenantScoped: true, columns: { id, content: { type: 'json' } } } },
+    realtime: { tables: { drafts: { trigger: true } } }
+  })
+  const { cancel, until } = await stream(origin, 'watch=drafts', bearer({ sub: 'bob', tenant_id: 'acme' }))
+  await until('event: ack')
+  await sql`insert into drafts (tenant_id, content) values ('acme', ${'{"a":\r\n\n1,\r"b": [\n]}'})`.execute(app.db)
+  const [, data = ''] = /event: change\nid: \d+\ndata: (.*)\n\n/.exec(await until(']}') + '\n\n') ?? []
+  t.match(JSON.parse(data), { record: { content: { a: 1, b: [] } } })
+  await cancel()
 })
 
 test('an invalid watch or room of a stream is refused before the stream begins, and keeps no connection', async (t) => {
