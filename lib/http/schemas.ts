@@ -1,11 +1,12 @@
 /** Schemas that several groups of endpoints share. */
 import { type TSchema, Type } from 'typebox'
+import { ClosedObject } from '../schema/annotations.js'
 import { named } from '../validation/named-schema.js'
 
 export const Success = named('Success', Type.Object({ success: Type.Boolean() }))
 
 /** A request body without members. */
-export const EmptyBody = named('EmptyBody', Type.Object({}, { additionalProperties: false }))
+export const EmptyBody = named('EmptyBody', ClosedObject({}))
 
 /** A time in a response. The handler returns a Date, and the serializer writes it. */
 export function Time (description?: string) {

@@ -6,12 +6,12 @@
 import type { SerializerFactory } from '@fastify/fast-json-stringify-compiler'
 import type { FastifyInstance, FastifyPluginAsync, RegisterOptions } from 'fastify'
 import fp from 'fastify-plugin'
-import { Type } from 'typebox'
 import { noStore } from '../http/caching.js'
 import { equip } from '../http/equip.js'
 import type { FastifyGroup, SchemaTypes } from '../http/schema-types.js'
 import { isRecord } from '../json/plain-value.js'
 import { serializeExactly } from '../json/stringify.js'
+import { ClosedObject } from '../schema/annotations.js'
 import { buildSerializer } from '../validation/fastify-compilers.js'
 import { validatorCompiler } from '../validation/validator.js'
 import { checkOptions, type OptionChecks } from './options.js'
@@ -133,7 +133,7 @@ function compileLazily (app: FastifyInstance): void {
   })
 }
 
-const noParameters = Type.Object({}, { additionalProperties: false })
+const noParameters = ClosedObject({})
 
 /**
  * Closes the query strings of this context's routes with a schema. Declared routes check their requests themselves. Hidden routes serve

@@ -1,6 +1,6 @@
 /** The schemas of realtime messages, from clients and from the server. */
 import { type Static, Type } from 'typebox'
-import { Optional } from '../schema/annotations.js'
+import { ClosedObject, Optional } from '../schema/annotations.js'
 import { changeActions } from '../schema/realtime.js'
 
 export const maxFilterColumns = 10
@@ -20,14 +20,13 @@ const room = Type.String({
 })
 const event = Type.String({ minLength: 1, maxLength: 128, description: 'The name of the event, chosen by the sender.' })
 const json = Type.Unknown({ description: 'Any JSON value.' })
-const closed = { additionalProperties: false }
 
-export const Auth = Type.Object({
+export const Auth = ClosedObject({
   type: Type.Literal('auth'),
   token: Type.String({ minLength: 1, maxLength: 16_384, description: 'A token or an API key.' }),
   ref: optionalRef
-}, closed)
-export const Watch = Type.Object({
+})
+export const Watch = ClosedObject({
   type: Type.Literal('watch'),
   table: Type.String({ minLength: 1, maxLength: 63 }),
   id: Optional.Unknown('The key of one row: its value, or an object of its columns.'),
@@ -42,20 +41,19 @@ export const Watch = Type.Object({
     { minimum: 0, maximum: Number.MAX_SAFE_INTEGER }
   ),
   ref: optionalRef
-}, closed)
-export const Unwatch = Type.Object({ type: Type.Literal('unwatch'), watch: watchId, ref: optionalRef }, closed)
-export const Join = Type.Object({
+})
+export const Unwatch = ClosedObject({ type: Type.Literal('unwatch'), watch: watchId, ref: optionalRef })
+export const Join = ClosedObject({
   type: Type.Literal('join'),
   room,
   state: Optional.Unknown(`The state of this member shown to other members, at most ${maxStateBytes} bytes of JSON.`),
   ref: optionalRef
-}, closed)
-export const Leave = Type.Object({ type: Type.Literal('leave'), room, ref: optionalRef }, closed)
-export const RoomMessage = Type.Object(
-  { type: Type.Literal('message'), room, event: Type.Optional(event), data: json, ref: optionalRef },
-  closed
+})
+export const Leave = ClosedObject({ type: Type.Literal('leave'), room, ref: optionalRef })
+export const RoomMessage = ClosedObject(
+  { type: Type.Literal('message'), room, event: Type.Optional(event), data: json, ref: optionalRef }
 )
-export const Ping = Type.Object({ type: Type.Literal('ping'), ref: optionalRef }, closed)
+export const Ping = ClosedObject({ type: Type.Literal('ping'), ref: optionalRef })
 
 export const clientMessages = {
   auth: Auth,

@@ -1,6 +1,6 @@
 /** Language models, embeddings and MCP. */
 import { type Static, Type } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 
 const apiKey = Optional.String(
   'The key of the provider. `{{secret:name}}`: the secret of each tenant with this name.',
@@ -20,7 +20,7 @@ const timeoutMs = Optional.Integer(
 )
 const price = (description: string) => Type.Number({ minimum: 0, maximum: 1_000_000, unit: 'USD', description })
 
-export const Llm = Section({
+export const Llm = ClosedObject({
   provider,
   model: model('The default chat model.'),
   apiKey,
@@ -33,7 +33,7 @@ export const Llm = Section({
 }, { description: 'The language model.' })
 export type Llm = Static<typeof Llm>
 
-export const Embedding = Section({
+export const Embedding = ClosedObject({
   provider: Type.Enum(['openai', 'google', 'local'], {
     description: 'The provider; `local` is any server with an OpenAI-compatible API.'
   }),
@@ -49,7 +49,7 @@ export const Embedding = Section({
 }, { description: 'The embedding model.' })
 export type Embedding = Static<typeof Embedding>
 
-export const Model = Section({
+export const Model = ClosedObject({
   id: model('The name of the model at the provider.'),
   provider,
   kind: Type.Enum(['chat', 'embedding'], { description: 'The section that uses the model: `llm` or `embedding`.' }),
@@ -58,14 +58,14 @@ export const Model = Section({
     { minimum: 1, maximum: 100_000_000 }
   ),
   price: Type.Optional(
-    Section({ input: price('The price of a million tokens of prompts.'), output: price('The price of a million tokens of responses.') }, {
+    ClosedObject({ input: price('The price of a million tokens of prompts.'), output: price('The price of a million tokens of responses.') }, {
       description: 'The prices of the model.'
     })
   )
 }, { description: 'A model that callers can choose, with its price.' })
 export type Model = Static<typeof Model>
 
-export const Chat = Section({
+export const Chat = ClosedObject({
   system: Optional.String('The system prompt of `POST /agent/chat`.', { text: 'literal', maxLength: 20_000 }),
   tools: Optional.Array(
     'The tools available to `POST /agent/chat`: names of routes with `mcp`. Default: all tools of the caller, at most 128.',
@@ -80,7 +80,7 @@ export const Chat = Section({
 }, { description: 'Chat with documents and tools.' })
 export type Chat = Static<typeof Chat>
 
-export const McpServer = Section({
+export const McpServer = ClosedObject({
   name: Type.String({
     pattern: '^[A-Za-z0-9_-]{1,32}$',
     expected: '1 to 32 of A-Z a-z 0-9 _ -',
@@ -117,11 +117,11 @@ export const McpServer = Section({
 }, { description: 'A server of the Model Context Protocol: a program with `command`, or a URL with `url`.' })
 export type McpServer = Static<typeof McpServer>
 
-export const Agent = Section({
+export const Agent = ClosedObject({
   enabled: Type.Boolean({ description: 'Turns the agent endpoints on or off.' }),
   llm: Type.Optional(Llm),
   embedding: Type.Optional(Embedding),
-  vectorStore: Type.Optional(Section({
+  vectorStore: Type.Optional(ClosedObject({
     provider: Type.Enum(['pgvector', 'qdrant'], { description: 'The vector store: the SQL database, or Qdrant.' }),
     url: Optional.String('The URL of Qdrant.', { pattern: '^https?://', expected: 'a URL such as `https://host:6333`' }),
     apiKey: Optional.String('The API key of Qdrant.', { minLength: 1 }),

@@ -1,12 +1,12 @@
 /** Figures of requests. */
 import { type Static, Type } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 
 export const maxRetentionDays = 366
 export const maxFlushInterval = 3_600_000 // ms
 export const maxBuffered = 100_000 // requests
 
-export const Analytics = Section({
+export const Analytics = ClosedObject({
   enabled: Type.Boolean({ description: 'Count requests for `GET /analytics/summary`.' }),
   excludePaths: Type.Optional(
     Type.Array(
@@ -31,7 +31,7 @@ export const Analytics = Section({
     'The number of days for which counts are kept, and the longest period of a summary.',
     { minimum: 1, maximum: maxRetentionDays, default: 30, unit: 'days' }
   ),
-  buffer: Type.Optional(Section({
+  buffer: Type.Optional(ClosedObject({
     enabled: Optional.Boolean('If false, each request is written after its response.', { default: true }),
     flushInterval: Optional.Integer(
       'The maximum time until a request is written.',

@@ -1,6 +1,6 @@
 /** Keywords of the document's schemas beyond JSON Schema, for the check, schema.json and the reference. */
 import {
-  type TArrayOptions, type TNumberOptions, type TObjectOptions, type TSchema, type TSchemaOptions,
+  type TArrayOptions, type TNumberOptions, type TObjectOptions, type TProperties, type TSchema, type TSchemaOptions,
   type TStringOptions, Type
 } from 'typebox'
 
@@ -55,10 +55,7 @@ export interface SchemaNode extends Annotations {
 export type Filled<Input, Members extends keyof Input> = Input & { [Member in Members]-?: Exclude<Input[Member], undefined> }
 
 /** An object that accepts only the named members. */
-export function Section<Properties extends Record<string, TSchema>> (
-  properties: Properties,
-  options: { description?: string, default?: object } = {}
-) {
+export function ClosedObject<Properties extends TProperties> (properties: Properties, options: TObjectOptions = {}) {
   return Type.Object(properties, { additionalProperties: false, ...options })
 }
 

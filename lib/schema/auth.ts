@@ -1,8 +1,8 @@
 /** Users with passwords, their second factors, and the roles of the platform. */
 import { type Static, Type } from 'typebox'
-import { type Filled, Optional, Section } from './annotations.js'
+import { ClosedObject, type Filled, Optional } from './annotations.js'
 
-export const Mfa = Section({
+export const Mfa = ClosedObject({
   enabled: Optional.Boolean(
     'Allows users to protect their logins with one-time passwords. Default: true if there is a section `jwt`. On PostgreSQL the secrets require SECRETS_MASTER_KEY: without it, true fails the start, and the default is false unless a user has a second factor.'
   ),
@@ -20,7 +20,7 @@ const Link = (page: string) =>
   Optional.String(`The page ${page}. The link has the token as its fragment: \`#token=…\`.`, { minLength: 1, maxLength: 2000 })
 
 const Template = (purpose: string) =>
-  Type.Optional(Section({
+  Type.Optional(ClosedObject({
     subject: Type.String({
       text: 'literal',
       minLength: 1,
@@ -39,7 +39,7 @@ const Template = (purpose: string) =>
     )
   }, { description: `${purpose} Default: a short English text.` }))
 
-export const Mail = Section({
+export const Mail = ClosedObject({
   connector: Type.String({
     minLength: 1,
     maxLength: 64,
@@ -52,7 +52,7 @@ export const Mail = Section({
     maxLength: 254,
     description: 'The e-mail address of the sender.'
   }),
-  templates: Type.Optional(Section({
+  templates: Type.Optional(ClosedObject({
     reset: Template('The mail of `POST /auth/password/forgot`.'),
     verify: Template('The mail after a registration.'),
     invite: Template('The mail of `POST /users/invite`.')
@@ -63,7 +63,7 @@ export const Mail = Section({
 })
 export type Mail = Static<typeof Mail>
 
-export const Auth = Section({
+export const Auth = ClosedObject({
   registration: Optional.Enum(
     '`open`: anyone who knows the id of a tenant can sign up as its user with `POST /auth/register`, unless the `settings` of the tenant\'s document have `"registration": "closed"`. `closed`: users cannot sign up; `tenantry user create` creates them.',
     ['open', 'closed'],
@@ -74,7 +74,7 @@ export const Auth = Section({
     { minimum: 1, maximum: maxRefreshDays, default: defaultRefreshDays, unit: 'days' }
   ),
   mail: Type.Optional(Mail),
-  links: Type.Optional(Section({
+  links: Type.Optional(ClosedObject({
     reset: Link('on which a user chooses a new password'),
     verify: Link('that confirms an address'),
     invite: Link('on which an invited user chooses a password')
@@ -97,7 +97,7 @@ const TableName = (name: string, holds: string) =>
     { pattern: '^[a-z_][a-z0-9_]{0,62}$', expected: '1 to 63 of `a-z 0-9 _`, not starting with a digit', default: name }
   )
 
-export const Rbac = Section({
+export const Rbac = ClosedObject({
   enabled: Type.Boolean({ description: 'Enables platform roles and the endpoints under `/rbac`.' }),
   defaultRole: Optional.String(
     'The name of the role of users without a role. The start fails if the role does not exist: start without this member, and create the role with `POST /rbac/roles`.',

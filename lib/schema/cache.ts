@@ -1,12 +1,12 @@
 /** The cache of responses. */
 import { type Static, Type } from 'typebox'
-import { type Filled, Optional, Section } from './annotations.js'
+import { ClosedObject, type Filled, Optional } from './annotations.js'
 import { RedisServer } from './redis.js'
 
 export const mostItems = 100_000_000
 export const mostMemoryMB = 1_048_576
 
-export const CacheStore = Section({
+export const CacheStore = ClosedObject({
   enabled: Type.Boolean({ description: 'If false, no response is cached, even for routes with `cache`.' }),
   provider: Type.Enum(['memory', 'redis', 'lmdb'], {
     description:
@@ -29,7 +29,7 @@ export const CacheStore = Section({
       'The Redis of the provider `redis`, which requires the package ioredis. Only the instances of this server may use that database of Redis.'
     )
   ),
-  lmdb: Type.Optional(Section({
+  lmdb: Type.Optional(ClosedObject({
     dbPath: Type.String(
       { minLength: 1, description: 'The folder of the file, created if it is missing. It must not be on a network drive.' }
     )

@@ -1,14 +1,14 @@
 /** The databases: SQL, and Firestore for the documents of `firebaseQueries`. */
 import { type Static, Type } from 'typebox'
-import { type Filled, Optional, Section } from './annotations.js'
+import { ClosedObject, type Filled, Optional } from './annotations.js'
 
-export const Firebase = Section({
+export const Firebase = ClosedObject({
   projectId: Type.String({
     pattern: '^[a-z0-9][a-z0-9.:-]{0,99}$',
     expected: 'the id of a Google Cloud project, such as `my-app-1a2b3`',
     description: 'The id of the Google Cloud project.'
   }),
-  credentials: Type.Optional(Section({
+  credentials: Type.Optional(ClosedObject({
     clientEmail: Type.String({ minLength: 1, description: 'The e-mail address of the service account.' }),
     privateKey: Type.String({
       minLength: 1,
@@ -37,7 +37,7 @@ export const DatabaseProvider = Type.Enum(['postgres', 'supabase', 'embedded', '
     'The database; `supabase` is an alias of PostgreSQL. With `firebase`, `firebaseQueries` use Firestore, and tables are in the SQL database that has a section, else in `embedded`. Default: the database that has a section, else `embedded`.'
 })
 
-export const Pool = Section({
+export const Pool = ClosedObject({
   max: Optional.Integer('The maximum number of connections per server process.', { minimum: 1, maximum: 1000, default: 10 }),
   acquireTimeoutMs: Optional.Integer(
     'The maximum time for which a request waits for a connection before it fails with 503.',
@@ -49,7 +49,7 @@ export const Pool = Section({
   )
 }, { default: {}, description: 'The connection pool.' })
 
-const Tls = Section({
+const Tls = ClosedObject({
   rejectUnauthorized: Optional.Boolean('If false, any certificate is accepted. Default: true.'),
   ca: Optional.String('The certificates of trusted authorities, in PEM format.'),
   cert: Optional.String("The client's certificate, in PEM format."),
@@ -58,7 +58,7 @@ const Tls = Section({
 }, { description: 'Options of TLS.' })
 
 export const Postgres = (what: string) =>
-  Section({
+  ClosedObject({
     connectionString: Optional.String(
       'The URL, `postgres://user:password@host:port/database`. Default: the setting DATABASE_URL.',
       { pattern: '^postgres(ql)?://', expected: '`postgres://user:password@host:port/database`' }
@@ -88,7 +88,7 @@ export type Postgres =
   & Filled<Static<ReturnType<typeof Postgres>>, 'connectionString' | 'schema' | 'preparedStatements' | 'rowLevelSecurity'>
   & { pool: Pool }
 
-export const Embedded = Section({
+export const Embedded = ClosedObject({
   dbPath: Optional.String(
     'The folder of the data, created if it is missing. One process at a time can use it. Default: in memory, lost when the process ends.',
     { minLength: 1 }

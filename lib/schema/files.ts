@@ -1,6 +1,6 @@
 /** Files: their limits, buckets and stores. */
 import { type Static, Type } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 
 export const longestSignatureSeconds = 604_800 // a week, as in S3
 
@@ -15,7 +15,7 @@ const types = (description: string) =>
     { minItems: 1, maxItems: 100, description }
   ))
 
-export const Bucket = Section({
+export const Bucket = ClosedObject({
   public: Optional.Boolean('Anyone can download the files of the bucket without a token. Default: false.'),
   types: types('The accepted media types. Other files are rejected with 415. Default: all types.'),
   maxFileSizeMB: size('The maximum size of a file. Default: `files.maxFileSizeMB`.'),
@@ -31,7 +31,7 @@ export const Bucket = Section({
 }, { description: 'A group of files with its own rules.' })
 export type Bucket = Static<typeof Bucket>
 
-export const Files = Section({
+export const Files = ClosedObject({
   enabled: Optional.Boolean('Enables the endpoints of files. Default: true.'),
   path: Optional.String(
     'The folder of the files on the local disk. Servers with the same database must share it. Default: `./files`, created by the first upload.',
@@ -48,7 +48,7 @@ export const Files = Section({
     ['delete', 'keep'],
     { default: 'keep' }
   ),
-  scan: Type.Optional(Section({
+  scan: Type.Optional(ClosedObject({
     clamd: Type.String({
       pattern: '^(?:[A-Za-z0-9._-]{1,253}|\\[[0-9A-Fa-f:.]{2,45}\\]):(?:[1-9][0-9]{0,4})$',
       expected: 'an address, `host:port`',
@@ -58,7 +58,7 @@ export const Files = Section({
 }, { default: {}, description: 'The storage of files.' })
 export type Files = Static<typeof Files>
 
-export const RouteFile = Section({
+export const RouteFile = ClosedObject({
   maxSizeMB: size(
     'The maximum size of the file. The smallest limit of the route, the bucket, `files` and the plan applies. Default: the other limits.'
   ),
@@ -74,7 +74,7 @@ export const StorageProvider = Type.Enum(['local', 's3', 'supabase', 'r2', 'both
 })
 export type StorageProvider = Static<typeof StorageProvider>
 
-export const S3 = Section({
+export const S3 = ClosedObject({
   endpoint: Optional.String(
     'The URL of the service. Default: Amazon S3 in the region.',
     { pattern: '^https?://', expected: 'a URL such as `https://host`' }

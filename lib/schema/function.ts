@@ -1,6 +1,6 @@
 /** SQL functions that queries can call. */
 import { type Static, Type } from 'typebox'
-import { MapOf, Optional, Section } from './annotations.js'
+import { ClosedObject, MapOf, Optional } from './annotations.js'
 
 const TypeName = (description: string) =>
   Type.String({
@@ -10,7 +10,7 @@ const TypeName = (description: string) =>
     description
   })
 
-export const SqlFunction = Section({
+export const SqlFunction = ClosedObject({
   arguments: Optional.Map(
     'The arguments that queries pass, with their types. Arguments with a default in the database can be omitted. Default: none.',
     TypeName('The type, such as `integer`, `text` or `timestamptz`.')

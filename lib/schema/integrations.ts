@@ -1,6 +1,6 @@
 /** Other services: credentials of the built-in connectors, connectors of the document's own, and the calls of routes and webhooks. */
 import { type Static, Type } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 
 const maxText = 8192 // characters; a private key in PEM has about 3,300
 const maxPath = 2000 // characters
@@ -29,21 +29,21 @@ const sms = {
   baseUrl
 }
 
-export const Credentials = Section({
-  payment: Type.Optional(Section(payment, { description: 'The payment service.' })),
-  stripe: Type.Optional(Section(payment, { description: 'An alias of `payment`.' })),
-  payprov: Type.Optional(Section(payprov, { description: 'The primary payment provider.' })),
-  polar: Type.Optional(Section(payprov, { description: 'An alias of `payprov`.' })),
-  issues: Type.Optional(Section(issues, { description: 'The issue tracker.' })),
-  jira: Type.Optional(Section(issues, { description: 'An alias of `issues`.' })),
-  codehost: Type.Optional(Section(codehost, { description: 'The code host.' })),
-  github: Type.Optional(Section(codehost, { description: 'An alias of `codehost`.' })),
-  email: Type.Optional(Section(email, { description: 'The email sender.' })),
-  sendgrid: Type.Optional(Section(email, { description: 'An alias of `email`.' })),
-  chat: Type.Optional(Section(chat, { description: 'The chat service.' })),
-  slack: Type.Optional(Section(chat, { description: 'An alias of `chat`.' })),
-  sms: Type.Optional(Section(sms, { description: 'The service for text messages.' })),
-  twilio: Type.Optional(Section(sms, { description: 'An alias of `sms`.' }))
+export const Credentials = ClosedObject({
+  payment: Type.Optional(ClosedObject(payment, { description: 'The payment service.' })),
+  stripe: Type.Optional(ClosedObject(payment, { description: 'An alias of `payment`.' })),
+  payprov: Type.Optional(ClosedObject(payprov, { description: 'The primary payment provider.' })),
+  polar: Type.Optional(ClosedObject(payprov, { description: 'An alias of `payprov`.' })),
+  issues: Type.Optional(ClosedObject(issues, { description: 'The issue tracker.' })),
+  jira: Type.Optional(ClosedObject(issues, { description: 'An alias of `issues`.' })),
+  codehost: Type.Optional(ClosedObject(codehost, { description: 'The code host.' })),
+  github: Type.Optional(ClosedObject(codehost, { description: 'An alias of `codehost`.' })),
+  email: Type.Optional(ClosedObject(email, { description: 'The email sender.' })),
+  sendgrid: Type.Optional(ClosedObject(email, { description: 'An alias of `email`.' })),
+  chat: Type.Optional(ClosedObject(chat, { description: 'The chat service.' })),
+  slack: Type.Optional(ClosedObject(chat, { description: 'An alias of `chat`.' })),
+  sms: Type.Optional(ClosedObject(sms, { description: 'The service for text messages.' })),
+  twilio: Type.Optional(ClosedObject(sms, { description: 'An alias of `sms`.' }))
 }, { description: "The credentials of the built-in connectors, by the connector's name or the name of the vendor." })
 export type Credentials = Static<typeof Credentials>
 
@@ -51,17 +51,17 @@ const Kind = <Value extends string>(value: Value) => Type.Literal(value, { descr
 const Name = (description: string) => Type.String({ text: 'literal', minLength: 1, maxLength: 64, description })
 
 export const ConnectorAuth = Type.Union([
-  Section({ type: Kind('bearer'), token: Text('The token.') }, { description: 'Sends `Authorization: Bearer <token>`.' }),
-  Section({ type: Kind('basic'), username: Text('The user name.'), password: Text('The password.') }, {
+  ClosedObject({ type: Kind('bearer'), token: Text('The token.') }, { description: 'Sends `Authorization: Bearer <token>`.' }),
+  ClosedObject({ type: Kind('basic'), username: Text('The user name.'), password: Text('The password.') }, {
     description: 'Sends `Authorization: Basic` with the user name and password.'
   }),
-  Section({ type: Kind('header'), name: Name('The name of the header.'), value: Text('The value of the header.') }, {
+  ClosedObject({ type: Kind('header'), name: Name('The name of the header.'), value: Text('The value of the header.') }, {
     description: 'Sends a header.'
   }),
-  Section({ type: Kind('query'), name: Name('The name of the parameter.'), value: Text('The value of the parameter.') }, {
+  ClosedObject({ type: Kind('query'), name: Name('The name of the parameter.'), value: Text('The value of the parameter.') }, {
     description: 'Adds a parameter to the query string.'
   }),
-  Section({
+  ClosedObject({
     type: Kind('oauth2'),
     tokenUrl: Text('The URL of the token endpoint.', maxPath),
     clientId: Text('The id of the client.'),
@@ -73,7 +73,7 @@ export const ConnectorAuth = Type.Union([
 ], { description: 'The authentication of calls. Default: none.' })
 export type ConnectorAuth = Static<typeof ConnectorAuth>
 
-export const ConnectorAction = Section({
+export const ConnectorAction = ClosedObject({
   method: Type.Enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'get', 'post', 'put', 'patch', 'delete', 'head'], {
     description: 'The HTTP method.'
   }),
@@ -100,7 +100,7 @@ export const ConnectorAction = Section({
 }, { description: 'A request.' })
 export type ConnectorAction = Static<typeof ConnectorAction>
 
-export const CustomIntegration = Section({
+export const CustomIntegration = ClosedObject({
   name: Type.String({
     text: 'literal',
     pattern: '^[A-Za-z][A-Za-z0-9_-]{0,63}$',
@@ -125,7 +125,7 @@ export type CustomIntegrations = Static<typeof CustomIntegrations>
 /** Tenants' documents have smaller bounds: lib/tenant-document/schema.ts. */
 const maxIntegrations = 50
 
-export const Integration = Section({
+export const Integration = ClosedObject({
   type: Type.String({
     text: 'literal',
     minLength: 1,

@@ -1,6 +1,6 @@
 /** Limits: the rate of callers' requests, and a route's use of a limited resource. */
 import { type Static, Type } from 'typebox'
-import { type Filled, Optional, Section } from './annotations.js'
+import { ClosedObject, type Filled, Optional } from './annotations.js'
 import { RedisServer } from './redis.js'
 
 const max = { minimum: 1, maximum: 1_000_000_000, description: 'The maximum number of requests per window.' }
@@ -10,7 +10,7 @@ const statusCode = { minimum: 400, maximum: 599, description: 'The status of the
 const skipSuccessfulRequests = { description: 'Do not count responses below 400.' }
 const skipFailedRequests = { description: 'Do not count responses of 400 and above.' }
 
-export const DefaultRateLimit = Section({
+export const DefaultRateLimit = ClosedObject({
   max: Optional.Integer(
     'The maximum number of requests per window. Default: 100 for each address; tenants have only the limits of their plans.',
     { ...max }
@@ -36,21 +36,21 @@ const rest = {
   skipFailedRequests: Type.Optional(Type.Boolean(skipFailedRequests))
 }
 
-export const EndpointRateLimit = Section({
+export const EndpointRateLimit = ClosedObject({
   max: Type.Optional(Type.Integer(max)),
   windowMs: Type.Optional(Type.Integer(windowMs)),
   ...rest
 }, { description: 'The rule of one endpoint. Missing members are taken from `default`.' })
 export type EndpointRateLimit = Static<typeof EndpointRateLimit>
 
-export const RouteRateLimit = Section({
+export const RouteRateLimit = ClosedObject({
   max: Type.Integer(max),
   windowMs: Type.Optional(Type.Integer({ default: 60_000, ...windowMs })),
   ...rest
 }, { description: "The rate limit of the route, instead of the document's `rateLimit`." })
 export type RouteRateLimit = Static<typeof RouteRateLimit>
 
-export const RateLimit = Section({
+export const RateLimit = ClosedObject({
   enabled: Type.Boolean({
     description: "If false, `default`, `perEndpoint` and the plans limit nothing. A route's own `rateLimit` still applies."
   }),
@@ -86,7 +86,7 @@ const Name = (description: string) =>
 
 export const maxAmount = Number.MAX_SAFE_INTEGER
 
-export const RouteResourceLimit = Section({
+export const RouteResourceLimit = ClosedObject({
   resource: Name('The resource that the route uses.'),
   metric: Name('The counted metric of the resource.'),
   amount: Type.Optional(Type.Union([

@@ -1,6 +1,6 @@
 /** The MCP server: its prompts, resources and settings. */
 import { type Static, Type } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 
 const name = Type.String({
   pattern: '^[A-Za-z0-9_-]{1,64}$',
@@ -9,7 +9,7 @@ const name = Type.String({
   description: 'The name of the prompt or argument.'
 })
 
-export const McpPrompt = Section({
+export const McpPrompt = ClosedObject({
   name,
   title: Optional.String('The name that clients display. Default: `name`.', { minLength: 1, maxLength: 200, text: 'literal' }),
   description: Optional.String(
@@ -17,7 +17,7 @@ export const McpPrompt = Section({
     { minLength: 1, maxLength: 2000, text: 'literal' }
   ),
   arguments: Type.Optional(Type.Array(
-    Section({
+    ClosedObject({
       name,
       description: Optional.String('The meaning of the argument.', { minLength: 1, maxLength: 2000, text: 'literal' }),
       required: Optional.Boolean('The argument is required. A missing optional argument is an empty string.', { default: false })
@@ -33,7 +33,7 @@ export const McpPrompt = Section({
 }, { description: 'A prompt that clients offer to their users.' })
 export type McpPrompt = Static<typeof McpPrompt>
 
-export const Mcp = Section({
+export const Mcp = ClosedObject({
   url: Type.String({
     minLength: 1,
     maxLength: 300,

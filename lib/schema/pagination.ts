@@ -1,8 +1,8 @@
 /** Sizes of pages. */
 import type { Static } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 
-export const Pagination = Section({
+export const Pagination = ClosedObject({
   defaultLimit: Optional.Integer(
     'The default number of rows per page. Default: 20, or `maxLimit` if that is smaller.',
     { minimum: 1, maximum: 10_000 }

@@ -1,6 +1,6 @@
 /** Plans in the document. */
 import { type Static, Type } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 
 /** Secrets of one tenant on any plan: each serving process keeps their values in memory. */
 export const maxSecretsOfAny = 10_000
@@ -22,10 +22,10 @@ const amount = (description: string, none: string) =>
     [Type.Literal(-1), Type.Number({ minimum: 0, maximum: most, expected: `-1 (${none}), or 0 to ${most}` })]
   )
 
-export const PlanChanges = Section({
+export const PlanChanges = ClosedObject({
   name: Optional.String('The display name. Default for a new tier: the tier.', { minLength: 1, maxLength: 100 }),
   description: Optional.String('A description for customers.', { maxLength: 1000 }),
-  price: Type.Optional(Section({
+  price: Type.Optional(ClosedObject({
     monthly: amount('The price per month.', 'by agreement'),
     yearly: amount('The price per year.', 'by agreement'),
     currency: Optional.String(
@@ -35,24 +35,24 @@ export const PlanChanges = Section({
   }, {
     description: 'The prices. Plans are sorted by their price per month, then as listed; plans with a price by agreement come last.'
   })),
-  limits: Type.Optional(Section({
-    websocket: Type.Optional(Section({
+  limits: Type.Optional(ClosedObject({
+    websocket: Type.Optional(ClosedObject({
       maxConnections: limit('The number of concurrent connections.'),
       maxEntitiesWatched: limit('The number of concurrently watched entities.'),
       maxRooms: limit('The number of concurrent rooms.')
     }, { description: 'Limits of realtime connections.' })),
-    fileStorage: Type.Optional(Section({
+    fileStorage: Type.Optional(ClosedObject({
       maxStorageMB: limit('The total size of all files.', { unit: 'MB' }),
       maxFileSizeMB: limit('The size of one file.', { unit: 'MB' })
     }, { description: 'Files. 1 MB is 1,048,576 bytes.' })),
-    api: Type.Optional(Section({
+    api: Type.Optional(ClosedObject({
       requestsPerMinute: limit('The number of requests per minute. Requests are counted unless `rateLimit.enabled` is false.', { minimum: 1 })
     }, { description: 'Limits of the API.' })),
-    ai: Type.Optional(Section({
+    ai: Type.Optional(ClosedObject({
       llmTokensPerMonth: limit('The number of tokens of language models per month.', { maximum: 1_000_000_000_000 }),
       maxCostPerMonth: amount('The cost of language models per month, in USD.', 'unlimited')
     }, { description: 'Limits of language models.' })),
-    tenantConfig: Type.Optional(Section({
+    tenantConfig: Type.Optional(ClosedObject({
       maxSecrets: limit('The number of secrets, at most 10,000.', { maximum: maxSecretsOfAny }),
       rotation: Optional.Boolean('Allows rotation of secrets.'),
       auditRetentionDays: limit('The time for which audit entries are kept.', { maximum: 36_500, unit: 'days' })

@@ -1,6 +1,6 @@
 /** Groups of built-in endpoints, on or off, and their options. */
 import { type Static, type TSchema, Type } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 
 export const defaultRetentionDays = 365
 export const maxRetentionDays = 36_500
@@ -16,7 +16,7 @@ export const maxMetricTenants = 1000
 export const defaultMetricTenants = 100
 
 const systemOptions = {
-  metrics: Type.Optional(Section({
+  metrics: Type.Optional(ClosedObject({
     perTenant: Optional.Boolean('Adds the tenant as a label to requests and their durations.', { default: false }),
     maxTenants: Optional.Integer(
       'The number of tenants with their own label: the first tenants, until they are deleted. Other tenants share the label `(other)`.',
@@ -28,10 +28,10 @@ const systemOptions = {
 const Group = <Properties extends Record<string, TSchema>>(endpoints: string, options: Properties) =>
   Type.Optional(Type.Union([
     Type.Literal(false),
-    Section(options)
+    ClosedObject(options)
   ], { description: `${endpoints} \`false\` disables them. Default: enabled.` }))
 
-export const Plugins = Section({
+export const Plugins = ClosedObject({
   health: Group('`GET /health`.', {}),
   login: Group('Users with passwords: the endpoints under `/auth`, available if `jwt` has a signing key.', {}),
   migration: Group('`/migration`.', {}),

@@ -1,6 +1,6 @@
 /** A database operation of a route. */
 import { type Static, Type } from 'typebox'
-import { Optional } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 
 export const Operator = Type.Enum(
   [
@@ -14,7 +14,7 @@ export type Operator = Static<typeof Operator>
 /** A comparison, or a group of them; a list of filters is combined with AND. */
 export const Filter = Type.Cyclic({
   Filter: Type.Union([
-    Type.Object({
+    ClosedObject({
       column: Type.String({ description: "A column of the table, or a path in a JSON column such as `data->>'city'`." }),
       operator: Type.Optional(Operator),
       value: Optional.Unknown('The value, or a template. If the template has no value, the filter matches nothing.', { text: 'request' }),
@@ -23,28 +23,24 @@ export const Filter = Type.Cyclic({
         { pattern: '^[a-z_][a-z0-9_]{0,62}$', expected: 'the name of a text search configuration, such as "english"' }
       ),
       optional: Optional.Boolean('Ignore the filter if its template has no value. Default: false.')
-    }, { additionalProperties: false }),
-    Type.Object({ or: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'At least one of these filters must match.' }) }, {
-      additionalProperties: false
     }),
-    Type.Object({ and: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'All of these filters must match.' }) }, {
-      additionalProperties: false
-    }),
-    Type.Object({ not: Type.Ref('Filter', { description: 'This filter must not match.' }) }, { additionalProperties: false })
+    ClosedObject({ or: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'At least one of these filters must match.' }) }),
+    ClosedObject({ and: Type.Array(Type.Ref('Filter'), { minItems: 1, description: 'All of these filters must match.' }) }),
+    ClosedObject({ not: Type.Ref('Filter', { description: 'This filter must not match.' }) })
   ], { description: 'A comparison of a column with a value, or a group of filters.' })
 }, 'Filter')
 export type Filter = Static<typeof Filter>
 
-export const Order = Type.Object({
+export const Order = ClosedObject({
   column: Type.String({
     description: "A column of the table, or a path in a JSON column such as `data->>'city'`. In grouped queries: a member of the groups."
   }),
   ascending: Optional.Boolean('Sort in ascending order. Default: true.'),
   nullsFirst: Optional.Boolean('Sort rows without a value first. Default: false in ascending order, true in descending order.')
-}, { additionalProperties: false, description: 'A sort key.' })
+}, { description: 'A sort key.' })
 export type Order = Static<typeof Order>
 
-export const OrderBy = Type.Object({
+export const OrderBy = ClosedObject({
   from: Type.String({
     text: 'request',
     maxLength: 1000,
@@ -56,7 +52,7 @@ export const OrderBy = Type.Object({
     maxItems: 20,
     description: 'The columns that a caller can choose. Without a choice, `order` applies, or the first of these columns.'
   })
-}, { additionalProperties: false, description: 'The order of a list, chosen by the caller.' })
+}, { description: 'The order of a list, chosen by the caller.' })
 export type OrderBy = Static<typeof OrderBy>
 
 const Templated = (description: string, bounds: { minimum: number }) =>
@@ -66,7 +62,7 @@ const Filters = Type.Array(Filter, { description: 'Filters of the rows, combined
 
 /** The rows of an embedded table in a record. */
 export const Embed = Type.Cyclic({
-  Embed: Type.Object({
+  Embed: ClosedObject({
     filters: Type.Optional(Filters),
     order: Optional.Union(
       'The order of the rows. The primary key is always the last sort key.',
@@ -74,14 +70,14 @@ export const Embed = Type.Cyclic({
     ),
     limit: Type.Optional(Templated('The maximum number of rows, at most 1,000. Default: all rows.', { minimum: 0 })),
     embeds: Optional.Map('Options for the tables embedded in this one.', Type.Ref('Embed'))
-  }, { additionalProperties: false, description: 'The rows of an embedded table in a record, and their order.' })
+  }, { description: 'The rows of an embedded table in a record, and their order.' })
 }, 'Embed')
 export type Embed = Static<typeof Embed>
 
 export const tableOperations = ['select', 'insert', 'update', 'upsert', 'delete'] as const
 export const queryOperations = [...tableOperations, 'call'] as const
 
-export const Query = Type.Object({
+export const Query = ClosedObject({
   table: Optional.String('The name of a table or view of the application.'),
   operation: Type.Enum([...queryOperations], { description: 'The operation on the table; `call` calls an SQL function.' }),
   function: Optional.String(
@@ -116,11 +112,11 @@ export const Query = Type.Object({
   ),
   alias: Optional.String('The name of the result, for `{{results.<alias>}}` and for responses of several queries. Default: the table.'),
   excludeFields: Optional.Array('Fields omitted from results and written values, in addition to those of the route.', Type.String())
-}, { additionalProperties: false, description: 'An operation on a table.' })
+}, { description: 'An operation on a table.' })
 export type Query = Static<typeof Query>
 export type TableOperation = typeof tableOperations[number]
 
-export const DocumentQuery = Type.Object({
+export const DocumentQuery = ClosedObject({
   collection: Optional.String('The name of the collection.'),
   store: Optional.Enum(
     'The store of the documents: the SQL database, or Firestore, which requires the section `firebase`. Default: `firestore` with `databaseProvider: "firebase"`, otherwise `sql`.',
@@ -145,5 +141,5 @@ export const DocumentQuery = Type.Object({
   offset: Type.Optional(Templated('The number of skipped documents without `offset` in the query string.', { minimum: 0 })),
   alias: Optional.String('The name of the result. Default: the collection.'),
   excludeFields: Optional.Array('Fields omitted from results and written values, in addition to those of the route.', Type.String())
-}, { additionalProperties: false, description: 'An operation on documents.' })
+}, { description: 'An operation on documents.' })
 export type DocumentQuery = Static<typeof DocumentQuery>

@@ -1,11 +1,11 @@
 /** Background jobs. */
 import type { Static } from 'typebox'
-import { type Filled, Optional, Section } from './annotations.js'
+import { ClosedObject, type Filled, Optional } from './annotations.js'
 
 /** The highest number of jobs that a process runs at a time. */
 export const maxWorkers = 100
 
-export const Queue = Section({
+export const Queue = ClosedObject({
   workers: Optional.Integer(
     'The maximum number of jobs that this process runs at the same time. 0: it only sends jobs, and other processes run them.',
     { minimum: 0, maximum: maxWorkers, default: 4 }

@@ -1,6 +1,6 @@
 /** Changes of rows, rooms and presence over websockets and server-sent events. */
 import { type Static, Type } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 import { RedisServer } from './redis.js'
 
 export const changeActions = ['created', 'updated', 'deleted', 'left'] as const
@@ -11,7 +11,7 @@ export const mostMessageBytes = 1_048_576
 const permissions = (description: string) =>
   Optional.Array(description, Type.String({ minLength: 1, maxLength: 200 }), { minItems: 1, maxItems: 20 })
 
-export const RealtimeTable = Section({
+export const RealtimeTable = ClosedObject({
   permissions: permissions('The permissions that a caller needs, all of them, to watch the table. Default: none.'),
   excludeFields: Optional.Array(
     'Columns that are omitted from messages and filters, including those of administrators.',
@@ -31,13 +31,13 @@ export const RealtimeTable = Section({
 }, { description: 'A table with `tenant_id` and a primary key whose changes can be watched.' })
 export type RealtimeTable = Static<typeof RealtimeTable>
 
-export const RealtimeRoom = Section({
+export const RealtimeRoom = ClosedObject({
   join: permissions('The permissions that a caller needs, all of them, to join. Default: none.'),
   publish: permissions('The permissions that a caller needs, all of them, to send messages. Default: none.')
 }, { description: 'Rooms with their own rules.' })
 export type RealtimeRoom = Static<typeof RealtimeRoom>
 
-export const Realtime = Section({
+export const Realtime = ClosedObject({
   enabled: Optional.Boolean('Enables the endpoints of realtime. Default: true.'),
   tables: Optional.Map(
     'The tables whose changes can be watched, by name. While a tenant watches a table, each write adds a row to a log. Default: none.',

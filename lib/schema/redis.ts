@@ -1,9 +1,9 @@
 /** The address of Redis. */
 import { Type } from 'typebox'
-import { Section } from './annotations.js'
+import { ClosedObject } from './annotations.js'
 
 export const RedisServer = (description: string) =>
-  Section({
+  ClosedObject({
     url: Type.String({
       pattern: '^rediss?://[^/?#\\s]+(/\\d*)?$',
       expected: '`redis://user:password@host:port/database`',

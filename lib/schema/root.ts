@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { Agent } from './agent.js'
 import { Analytics } from './analytics.js'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 import { Auth, Mfa, Rbac } from './auth.js'
 import { CacheStore } from './cache.js'
 import { DatabaseProvider, Embedded, Firebase, Postgres } from './database.js'
@@ -26,7 +26,7 @@ import { Workflows } from './workflow.js'
 
 export { Pagination } from './pagination.js'
 
-export const Root = Section({
+export const Root = ClosedObject({
   $schema: Optional.String('The schema of this document, for editors, such as `node_modules/tenantry/schema.json`.', { text: 'literal' }),
   name: Optional.String(
     'The name of the API: the title of `/doc` and `/ui`, and the name in authenticator apps.',

@@ -1,6 +1,6 @@
 /** A declared route. */
 import { type Static, Type } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 import { RouteFile } from './files.js'
 import { Integrations } from './integrations.js'
 import { RouteRateLimit, RouteResourceLimit } from './limits.js'
@@ -8,7 +8,7 @@ import { DocumentQuery, Query } from './query.js'
 import { RouteWebhook } from './webhook.js'
 import { RouteWorkflow } from './workflow.js'
 
-const RouteRealtime = Section({
+const RouteRealtime = ClosedObject({
   room: Type.String({ text: 'request', minLength: 1, maxLength: 1000, description: 'The room, such as `chat-{{params.id}}`.' }),
   event: Optional.String('The name of the event. Default: none.', { text: 'request', minLength: 1, maxLength: 1000 }),
   data: Type.Unknown({ text: 'request', description: 'The data of the message, with templates.' })
@@ -19,7 +19,7 @@ const RouteRealtime = Section({
 
 /** The rules of one field of a body, of the path parameters or of the query string. */
 export const Field = Type.Cyclic({
-  Field: Type.Object({
+  Field: ClosedObject({
     type: Optional.Enum('The type. Default: any.', ['string', 'number', 'integer', 'boolean', 'array', 'object']),
     required: Optional.Boolean('The field is required. Default: false.'),
     nullable: Optional.Boolean('Also accept null. Default: false.'),
@@ -34,14 +34,14 @@ export const Field = Type.Cyclic({
     properties: Optional.Map('The fields of an object.', Type.Ref('Field')),
     additionalFields: Optional.Boolean('Accept fields of an object beyond `properties`. Default: false.'),
     description: Optional.String('A description for the documentation.')
-  }, { additionalProperties: false, description: 'The rules of a field.' })
+  }, { description: 'The rules of a field.' })
 }, 'Field')
 export type Field = Static<typeof Field>
 
 const FieldMap = (part: string) =>
   Optional.Map(`The fields of the ${part}. Other fields are rejected.`, Field)
 
-export const RequestRules = Type.Object({
+export const RequestRules = ClosedObject({
   body: FieldMap('body'),
   params: FieldMap('path parameters'),
   query: FieldMap('query string'),
@@ -51,12 +51,11 @@ export const RequestRules = Type.Object({
   ),
   additionalFields: Optional.Boolean('Accept undeclared fields. Default: false.')
 }, {
-  additionalProperties: false,
   description: 'The accepted fields of a request. Default: all fields; a write rejects fields that are not columns of its table.'
 })
 export type RequestRules = Static<typeof RequestRules>
 
-export const RouteCache = Type.Object({
+export const RouteCache = ClosedObject({
   enabled: Type.Boolean({ description: 'Enables the cache of the route.' }),
   ttl: Optional.Number(
     "The time for which a response is cached. Default: the document's `cache.ttl`.",
@@ -70,24 +69,24 @@ export const RouteCache = Type.Object({
     'A template that replaces path and query string in the cache key. Tenant, field exclusion, `limit`, `offset` and `cursor` remain in the key.',
     { text: 'request' }
   )
-}, { additionalProperties: false, description: 'Caches the responses of a `get` route.' })
+}, { description: 'Caches the responses of a `get` route.' })
 export type RouteCache = Static<typeof RouteCache>
 
-export const Transform = Type.Object({
+export const Transform = ClosedObject({
   fields: Optional.Map('Computed fields: CEL over `item` (each record) or `result`.', Type.String({ text: 'request' })),
   operations: Type.Optional(Type.Array(
-    Type.Object({
+    ClosedObject({
       type: Type.Literal('compute', { description: 'Computes fields.' }),
       fields: Type.Record(Type.String(), Type.String({ text: 'request' }), {
         description: 'Computed fields, like `fields` of `transform`.'
       })
-    }, { additionalProperties: false }),
+    }),
     { description: 'Computed fields as steps, run in order.' }
   ))
-}, { additionalProperties: false, description: 'Adds computed fields to the response.' })
+}, { description: 'Adds computed fields to the response.' })
 export type Transform = Static<typeof Transform>
 
-export const RouteTool = Type.Object({
+export const RouteTool = ClosedObject({
   name: Optional.String(
     'The name of the tool. Default: method and path, such as `get_notes_by_id` for `GET /notes/:id`.',
     { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -', text: 'literal' }
@@ -101,9 +100,9 @@ export const RouteTool = Type.Object({
     'For `get`: MCP clients can also read the route as a resource, `tenantry:///notes/{id}` for `/notes/:id`.',
     { default: false }
   )
-}, { additionalProperties: false, description: 'The name, description and hints of the tool.' })
+}, { description: 'The name, description and hints of the tool.' })
 
-export const Route = Type.Object({
+export const Route = ClosedObject({
   path: Type.String({ pattern: '^/', expected: 'a path that starts with `/`', description: 'The path; `:name` is a parameter.' }),
   method: Type.Enum(['get', 'post', 'put', 'patch', 'delete', 'GET', 'POST', 'PUT', 'PATCH', 'DELETE'], {
     description: 'The HTTP method.'
@@ -129,10 +128,10 @@ export const Route = Type.Object({
     'A JSON Schema of the response (`type` with `properties` or `items`), or a mapping with templates.',
     { text: 'request' }
   ),
-  softDelete: Type.Optional(Type.Object({
+  softDelete: Type.Optional(ClosedObject({
     enabled: Type.Boolean({ description: 'Mark the row as deleted instead of removing it.' }),
     allowHardDelete: Optional.Boolean('`?hard=true` removes the row. Default: false.')
-  }, { additionalProperties: false, description: 'The effect of a `delete` of this route.' })),
+  }, { description: 'The effect of a `delete` of this route.' })),
   transform: Type.Optional(Transform),
   integrations: Type.Optional(Integrations),
   workflow: Type.Optional(RouteWorkflow),
@@ -146,5 +145,5 @@ export const Route = Type.Object({
     'Makes the route a tool that language models can call with the permissions of their caller. Default: not a tool.',
     [Type.Literal(true), RouteTool]
   )
-}, { additionalProperties: false, description: 'A route.' })
+}, { description: 'A route.' })
 export type Route = Static<typeof Route>

@@ -1,8 +1,8 @@
 /** The server: its port, its limits and its stop; and pages of other origins that may call it. */
 import { type Static, Type } from 'typebox'
-import { type Filled, Optional, Section } from './annotations.js'
+import { ClosedObject, type Filled, Optional } from './annotations.js'
 
-export const Server = Section({
+export const Server = ClosedObject({
   bodyLimit: Optional.Integer(
     'The maximum size of a request body. A larger body is rejected with 413.',
     { minimum: 1, maximum: 1_073_741_824, default: 1_048_576, unit: 'bytes' }
@@ -44,7 +44,7 @@ const Origins = (maxItems: number, reached: string) =>
       `The origins of pages that can call ${reached}: \`https://app.example.com\`, or \`https://*.example.com\` for all hosts with one more label. \`"*"\` allows any origin.`
   })
 
-export const Cors = Section({
+export const Cors = ClosedObject({
   origins: Origins(maxOrigins, 'the API. Tenants can add origins for their own calls; `[]` leaves this to the tenants'),
   credentials: Optional.Boolean(
     'Browsers can send cookies. The API does not read cookies, but an app around it can. This applies only to `origins` of this document, and not to `"*"`.',
@@ -62,7 +62,7 @@ export const Cors = Section({
 }, { description: 'Calls from pages of other origins (CORS). Without this section, browsers block them.' })
 export type Cors = Filled<Static<typeof Cors>, 'credentials' | 'maxAge' | 'exposedHeaders'>
 
-export const TenantCors = Section({
+export const TenantCors = ClosedObject({
   origins: Origins(maxTenantOrigins, "the API for this tenant, in addition to the platform's origins")
 }, { description: 'Pages of other origins that can call the API for this tenant. The platform must have a section `cors`.' })
 export type TenantCors = Static<typeof TenantCors>

@@ -1,6 +1,6 @@
 /** A declared application table. */
 import { type Static, Type } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 
 const identifier = '^[A-Za-z_][A-Za-z0-9_]{0,62}$'
 const identifierText = 'a name of 1 to 63 letters, digits and underscores that does not start with a digit'
@@ -13,7 +13,7 @@ export const columnTypeNames = [
 
 const ColumnName = Type.String({ pattern: identifier, expected: identifierText })
 
-export const ColumnDefinition = Section({
+export const ColumnDefinition = ClosedObject({
   type: Type.Enum(columnTypeNames, { description: 'The PostgreSQL type.' }),
   primaryKey: Optional.Boolean('The column is part of the primary key, together with other columns that set this. Default: false.'),
   notNull: Optional.Boolean('The column does not accept null. Default: false, or true in the primary key.'),
@@ -26,7 +26,7 @@ export const ColumnDefinition = Section({
 }, { description: 'A column.' })
 export type ColumnDefinition = Static<typeof ColumnDefinition>
 
-export const TableDefinition = Section({
+export const TableDefinition = ClosedObject({
   columns: Type.Record(Type.String({ pattern: identifier }), ColumnDefinition, {
     minProperties: 1,
     additionalProperties: false,

@@ -1,6 +1,6 @@
 /** Tenants, and the addresses that they may call. */
 import { type Static, Type } from 'typebox'
-import { type Filled, Optional, Section } from './annotations.js'
+import { ClosedObject, type Filled, Optional } from './annotations.js'
 
 const settingName = {
   pattern: '^[A-Za-z_][A-Za-z0-9_]{0,127}$',
@@ -10,7 +10,7 @@ const settingName = {
 const SettingNames = (description: string) =>
   Optional.Array(description, Type.String(settingName), { uniqueItems: true, default: [] })
 
-export const Tenancy = Section({
+export const Tenancy = ClosedObject({
   provisioning: Optional.Enum(
     'The handling of a token with an unknown tenant: the tenant is created with the plan `free`, or the request fails with 404.',
     ['auto', 'explicit'],
@@ -43,7 +43,7 @@ export type Tenancy = Filled<
   'provisioning' | 'trustHeader' | 'sharedTables' | 'env' | 'overridableEnv' | 'maxLoadedTenants'
 >
 
-export const Egress = Section({
+export const Egress = ClosedObject({
   allow: Optional.Array(
     'Private hosts, addresses and CIDR ranges, each with an optional port, that calls of tenants can reach: `hooks.internal:8080`, `10.0.0.0/8`, `[fd00::1]:443`. A host can resolve to any address.',
     Type.String({ minLength: 1, maxLength: 300, expected: 'a host, an address or a CIDR range, each with an optional port' }),

@@ -1,6 +1,6 @@
 /** Tokens of callers: the server's own, and those of external identity providers. */
 import { type Static, Type } from 'typebox'
-import { type Filled, Optional, Section } from './annotations.js'
+import { ClosedObject, type Filled, Optional } from './annotations.js'
 
 /** Characters. HS256 needs a key at least as long as its 256-bit hash (RFC 7518, 3.2). */
 export const minSecretLength = 32
@@ -10,7 +10,7 @@ export const maxPreviousSecrets = 10
 
 const Secret = (description: string) => Type.String({ minLength: minSecretLength, description })
 
-export const Jwt = Section({
+export const Jwt = ClosedObject({
   secret: Type.Optional(
     Secret('The secret that signs and verifies HS256 tokens. Default: the setting JWT_SECRET if there is no `publicKey`.')
   ),
@@ -55,7 +55,7 @@ const Claim = (description: string, none: string) =>
   )
 const Audience = Type.String({ minLength: 1, maxLength: 500 })
 
-export const AuthProvider = Section({
+export const AuthProvider = ClosedObject({
   issuer: Address('The issuer, the `iss` of the tokens. Required, except for `firebase` with a `projectId`.'),
   jwksUri: Address(
     'The URL of the keys, a JWK set: `https:`, or `http:` on this machine. Required, except for `firebase` with a `projectId`.'

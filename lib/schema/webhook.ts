@@ -2,7 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { eventPatterns } from '../webhooks/events.js'
 import { algorithms, encodings, webhookProviders } from '../webhooks/schemes.js'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 import { Integration } from './integrations.js'
 import { RouteWorkflow } from './workflow.js'
 
@@ -26,7 +26,7 @@ const signatureMembers = {
   encoding: Optional.Enum('For `custom`: the encoding of the signature. Default: both are accepted.', [...encodings])
 }
 
-export const RouteWebhook = Section(signatureMembers, {
+export const RouteWebhook = ClosedObject(signatureMembers, {
   description:
     'Another service calls the route; it signs its requests and sends no token. Bodies are JSON or forms; `{{payload.x}}` reads them. Each delivery is processed once.'
 })
@@ -44,7 +44,7 @@ const Name = Type.String({
   description: 'The unique name in the list of deliveries.'
 })
 
-export const OutboundWebhook = Section({
+export const OutboundWebhook = ClosedObject({
   name: Name,
   url: Type.String({
     text: 'request',
@@ -66,7 +66,7 @@ export const OutboundWebhook = Section({
 }, { description: 'Sends events, each a signed POST (Standard Webhooks).' })
 export type OutboundWebhook = Static<typeof OutboundWebhook>
 
-export const InboundWebhook = Section({
+export const InboundWebhook = ClosedObject({
   name: Name,
   path: Type.String({
     text: 'literal',

@@ -1,6 +1,6 @@
 /** Workflows: named ones of a document, and those of routes. */
 import { type Static, Type } from 'typebox'
-import { Optional, Section } from './annotations.js'
+import { ClosedObject, Optional } from './annotations.js'
 import { Embed, Filter, Order, OrderBy } from './query.js'
 
 const stepId = { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -' }
@@ -14,7 +14,7 @@ export const maxSteps = 100 // of a workflow, at any depth
 export const maxNesting = 3 // `parallel` within each other
 export const maxTimeoutMs = 600_000
 
-export const Retry = Section({
+export const Retry = ClosedObject({
   attempts: Type.Integer({ minimum: 1, maximum: 10, description: 'The maximum number of attempts.' }),
   backoffMs: Optional.Integer(
     'The delay before the second attempt. Each further delay doubles, up to 60,000. Default: 1000.',
@@ -24,7 +24,7 @@ export const Retry = Section({
 
 /** One step. The rules of the document check which members its kind allows. */
 export const Step = Type.Cyclic({
-  Step: Section({
+  Step: ClosedObject({
     id: StepId('The name in `{{steps.<id>.result}}`, unique in the workflow.'),
     type: Optional.Enum(
       'The kind of step. A step with `parallel` has none.',
@@ -95,7 +95,7 @@ const Address = (description: string) => Type.String({ text: 'request', minLengt
 
 export const Callback = Type.Union([
   Address('The URL.'),
-  Section({
+  ClosedObject({
     url: Address('The URL.'),
     secret: Optional.String(
       'The signing secret. Default: the generated secret of the tenant.',
@@ -111,7 +111,7 @@ const Steps = Type.Array(Step, {
   description: 'The steps, run in order; at most 100, including those within `parallel`.'
 })
 
-export const RouteWorkflow = Section({
+export const RouteWorkflow = ClosedObject({
   id: Optional.String('The name of the workflow in the log and in the list of runs.', { ...stepId }),
   steps: Type.Optional(Steps),
   ref: Optional.String("The `id` of one of the document's `workflows`, instead of `steps`.", { ...stepId }),
@@ -121,7 +121,7 @@ export const RouteWorkflow = Section({
 }, { description: 'Runs a workflow, given by its steps or its name.' })
 export type RouteWorkflow = Static<typeof RouteWorkflow>
 
-export const Schedule = Section({
+export const Schedule = ClosedObject({
   cron: Type.String({
     minLength: 9,
     maxLength: 200,
@@ -137,7 +137,7 @@ export const Schedule = Section({
 }, { description: 'The times at which the workflow runs, once over all instances.' })
 export type Schedule = Static<typeof Schedule>
 
-export const Workflow = Section({
+export const Workflow = ClosedObject({
   id: Type.String({ ...stepId, description: 'The id of the workflow, for `ref`.' }),
   steps: Steps,
   requiredPermissions: Optional.Array(

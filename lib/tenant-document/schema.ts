@@ -1,6 +1,6 @@
 /** The schema of the documents that tenants save. */
 import { type Static, type TSchema, Type } from 'typebox'
-import { MapOf, Optional, type SchemaNode, Section } from '../schema/annotations.js'
+import { ClosedObject, MapOf, Optional, type SchemaNode } from '../schema/annotations.js'
 import { Credentials, CustomIntegrations, Integrations } from '../schema/integrations.js'
 import { RateLimit, type WithDefaultRule } from '../schema/limits.js'
 import { Route } from '../schema/route.js'
@@ -22,7 +22,7 @@ const Names = (schema: TSchema, maxItems: number) =>
   Type.Optional(Bounded(Type.Array(Type.String(), { ...schema }), { maxItems, items: Type.String({ maxLength: 128 }) }))
 
 /** The schema of a tenant's route: the platform's, with limits. The compiler limits the cost of its compilation. */
-export const TenantRoute = Type.Object({
+export const TenantRoute = ClosedObject({
   ...Route.properties,
   path: Bounded(Route.properties.path, { maxLength: 500 }),
   description: Type.Optional(Bounded(Route.properties.description, { maxLength: 10_000 })),
@@ -36,9 +36,9 @@ export const TenantRoute = Type.Object({
   firebaseQueries: Type.Optional(Bounded(Route.properties.firebaseQueries, { maxItems: 20 })),
   integrations: Type.Optional(Bounded(Integrations, { maxItems: maxIntegrations })),
   excludeFields: Names(Route.properties.excludeFields, 200)
-}, { additionalProperties: false, description: 'A route.' })
+}, { description: 'A route.' })
 
-export const TenantRateLimit = Section({
+export const TenantRateLimit = ClosedObject({
   enabled: RateLimit.properties.enabled,
   default: RateLimit.properties.default,
   perEndpoint: RateLimit.properties.perEndpoint
@@ -46,7 +46,7 @@ export const TenantRateLimit = Section({
 
 export type TenantRateLimit = WithDefaultRule<Static<typeof TenantRateLimit>>
 
-export const TenantCache = Section({
+export const TenantCache = ClosedObject({
   enabled: Type.Boolean({ description: 'If false, no response is cached, even for routes with `cache`.' }),
   provider: Optional.Enum(
     'Not used: the platform chooses the store of cached responses. Documents of the platform require it.',
@@ -65,7 +65,7 @@ export const Settings = MapOf(Type.Unknown({ text: 'literal' }), {
   description: 'The value of `{{tenant.config}}`: any JSON of at most 64 KB, 16 levels deep. Templates in it are not evaluated.'
 })
 
-export const TenantDocument = Section({
+export const TenantDocument = ClosedObject({
   $schema: Optional.String('The URL of a schema for editors. It is not used by the server.', { text: 'literal', maxLength: 2000 }),
   routes: Optional.Array('The routes.', TenantRoute, { maxItems: maxRoutes, default: [] }),
   credentials: Type.Optional(Credentials),

@@ -8,6 +8,7 @@ import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
 import { sendText } from '../../lib/http/send-text.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { pointerTo } from '../../lib/schema/faults.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -37,8 +38,8 @@ const reading = {
     Type.Boolean({ description: 'Include rows that are marked as deleted, embedded rows too. Default: false.' })
   )
 }
-const One = Type.Object(reading, { additionalProperties: false })
-const Many = Type.Object({
+const One = ClosedObject(reading)
+const Many = ClosedObject({
   ...reading,
   filter: Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), {
@@ -56,11 +57,11 @@ const Many = Type.Object({
     })
   ),
   ...pageQuery('Rows')
-}, { additionalProperties: false })
-const Removal = Type.Object({
+})
+const Removal = ClosedObject({
   hard: Type.Optional(Type.Boolean({ description: 'Permanently remove the row, even if it is marked as deleted. Default: false.' })),
   softDelete: Type.Optional(Type.Boolean({ description: '`softDelete=false` has the effect of `hard=true`.' }))
-}, { additionalProperties: false })
+})
 
 const Entity = named('AnyRow', Type.Record(Type.String(), Type.Unknown(), {
   description: 'A row with its columns and the tables embedded by `select`.'

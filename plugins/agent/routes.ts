@@ -1,6 +1,6 @@
 /** The endpoints of chat and conversations. */
 import type { FastifyRequest } from 'fastify'
-import { type Static, Type } from 'typebox'
+import { type Static } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { leftOf } from '../../lib/http/caller-left.js'
 import { callerErrors } from '../../lib/http/error-schemas.js'
@@ -10,6 +10,7 @@ import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { isUserId } from '../../lib/identity/user-id.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { callerOf, isPlatformAdmin } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
 import { sendEvents } from '../models/event-stream.js'
@@ -22,7 +23,7 @@ import type { AgentEvent, Citation, Conversation, ConversationOwner } from './ty
 const tags = ['Agent']
 const config = { access: 'user' } as const
 const chatErrors = callerErrors(402, 413, 415, 424, 502, 504)
-const ListQuery = Type.Object(pageQuery('Conversations'), { additionalProperties: false })
+const ListQuery = ClosedObject(pageQuery('Conversations'))
 
 export interface AgentRouteOptions {
   /** Milliseconds between comments of event streams. */

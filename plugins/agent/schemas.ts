@@ -2,9 +2,9 @@
 import { type Static, Type } from 'typebox'
 import { ListOf } from '../../lib/http/page.js'
 import { ModelUsage } from '../../lib/models/types.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 
-const closed = { additionalProperties: false } as const
 export const maxMessage = 32_000 // characters
 
 const Id = Type.String({ format: 'uuid' })
@@ -18,7 +18,7 @@ const Citation = named(
 )
 const Citations = Type.Array(Citation, { description: 'The chunks of documents given to the model, best match first.' })
 
-export const ChatBody = Type.Object({
+export const ChatBody = ClosedObject({
   message: Type.String({ minLength: 1, maxLength: maxMessage }),
   conversationId: Type.Optional(
     Type.String({ format: 'uuid', description: 'The id of the conversation to continue. Default: a new conversation.' })
@@ -28,7 +28,7 @@ export const ChatBody = Type.Object({
     Type.Boolean({ description: "Search the tenant's documents and give matching chunks to the model. Default: true." })
   ),
   tools: Type.Optional(Type.Boolean({ description: "Allow the model to call tools with the caller's permissions. Default: false." }))
-}, closed)
+})
 export type ChatBody = Static<typeof ChatBody>
 
 export const ChatResponse = named(

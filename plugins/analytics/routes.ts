@@ -2,6 +2,7 @@
 import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import type {} from '../auth/index.js'
 import type {} from '../tenancy/index.js'
@@ -12,10 +13,10 @@ const maxTextLength = 64 // characters of a date and time
 
 const Time = (description: string) =>
   Type.Optional(Type.String({ maxLength: maxTextLength, description, examples: ['2026-01-31', '2026-01-31T12:00:00Z'] }))
-const Query = Type.Object({
+const Query = ClosedObject({
   from: Time('The start: a date in UTC, or a date and time. Default: 24 hours before `to`.'),
   to: Time('The end: a date in UTC, including that whole day, or a date and time. Default: now.')
-}, { additionalProperties: false })
+})
 
 const Rate = (description: string) => Type.Number({ minimum: 0, maximum: 1, description })
 const Percentile = (part: string) =>

@@ -6,6 +6,7 @@ import { isFound, ListOf, pageIn, pageOf, pageQuery, searchQuery } from '../../l
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings } from '../auth/access.js'
@@ -16,7 +17,6 @@ import { type ApiKeys, type Grantor, maxGraceDays, maxKeys } from './service.js'
 
 const Id = Type.String({ format: 'uuid' })
 const KeyText = Type.String({ description: 'The API key, which is shown only once. Send it in the header `x-api-key`.' })
-const closed = { additionalProperties: false } as const
 
 const shown = {
   id: Id,
@@ -27,11 +27,11 @@ const shown = {
   expiresAt: OrNull(Time(), 'The time at which the key expires; null if it never expires.'),
   lastUsedAt: OrNull(Time(), 'The time of the last use, accurate to the minute; null if the key was never used.')
 }
-const ListQuery = Type.Object({ ...searchQuery('the name'), ...pageQuery('Keys') }, closed)
+const ListQuery = ClosedObject({ ...searchQuery('the name'), ...pageQuery('Keys') })
 const List = ListOf(named('ApiKey', Type.Object(shown)))
 const Made = named('NewApiKey', Type.Object({ key: KeyText, ...shown }))
 
-const NewKey = Type.Object({
+const NewKey = ClosedObject({
   name: Type.String({ minLength: 1, maxLength: 200, pattern: storablePattern, description: 'The purpose of the key.' }),
   scopes: Type.Optional(
     Type.Array(Permission, {
@@ -44,17 +44,17 @@ const NewKey = Type.Object({
   expiresAt: Type.Optional(
     OrNull(Type.String({ format: 'date-time' }), 'The time at which the key expires. It must be in the future. Default: never.')
   )
-}, closed)
+})
 
 const Params = Type.Object({ id: Id })
 
-const Rotation = Type.Object({
+const Rotation = ClosedObject({
   gracePeriodDays: Type.Optional(
     Type.Integer(
       { minimum: 0, maximum: maxGraceDays, default: 0, description: 'The number of days for which the previous key stays valid.' }
     )
   )
-}, closed)
+})
 const Rotated = named('RotatedApiKey', Type.Object(
   { id: Id, key: KeyText, oldKeyValidUntil: Time('The time until which the previous key stays valid.') }
 ))

@@ -7,6 +7,7 @@ import { endOf, ListOf, pageOf, pageQuery, timeOf } from '../../lib/http/page.js
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Time } from '../../lib/http/schemas.js'
 import { tenantIdOf } from '../../lib/identity/tenant-ref.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { insufficientPermissions, isPlatformAdmin } from '../auth/access.js'
@@ -30,7 +31,7 @@ const TenantId = (description: string) =>
     })
   )
 const Outcome = Type.Enum(['success', 'failure'], { description: 'The outcome of the action.' })
-const Query = Type.Object({
+const Query = ClosedObject({
   from: Limit('The start: a date in UTC, or a date and time. Default: the oldest entry.'),
   to: Limit('The end: a date in UTC, including that whole day, or a date and time, which is excluded. Default: now.'),
   action: Type.Optional(Type.Enum([...asked.keys()], { description: 'An action, or a group of actions.' })),
@@ -42,7 +43,7 @@ const Query = Type.Object({
   tenantId: TenantId('The id of a tenant whose entries are listed.'),
   deletedTenant: TenantId('The id of a deleted tenant whose entries are listed.'),
   ...pageQuery('Entries', maxCounted)
-}, { additionalProperties: false })
+})
 
 const Entry = named(
   'AuditEntry',

@@ -5,6 +5,7 @@ import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody, Time } from '../../lib/http/schemas.js'
 import { Plan, type Plans } from '../../lib/plans/plans.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { lazyValidator } from '../../lib/validation/validator.js'
 import { isPlatformAdmin } from '../auth/access.js'
@@ -74,12 +75,12 @@ const Upgraded = named(
 
 /** The body, with an existing plan. */
 function bodyOf (tiers: readonly string[]) {
-  return Type.Object({
+  return ClosedObject({
     targetPlan: Type.Enum([...tiers], {
       description: 'A tier of `GET /billing/plans`; `free` cancels the subscription at the end of the paid period.'
     }),
     billingCycle: Type.Enum([...cycles])
-  }, { additionalProperties: false })
+  })
 }
 
 const tags = ['Billing']

@@ -13,6 +13,7 @@ import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
 import { platformRef } from '../../lib/identity/tenant-ref.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
 import type {} from '../auth/index.js'
@@ -29,7 +30,7 @@ const tenant = (without: string) =>
       description: `The id of a tenant. Without \`tenant\` and \`X-Tenant-ID\`: ${without}.`
     })
   )
-const TenantQuery = (without: string) => Type.Object({ tenant: tenant(without) }, { additionalProperties: false })
+const TenantQuery = (without: string) => ClosedObject({ tenant: tenant(without) })
 
 const Stats = named(
   'CacheStats',
@@ -46,10 +47,10 @@ const Stats = named(
   })
 )
 
-const KeysQuery = Type.Object({
+const KeysQuery = ClosedObject({
   tenant: tenant('the keys of the platform'),
   ...pageQuery('Keys', maxOffset)
-}, { additionalProperties: false })
+})
 
 const Keys = ListOf(
   Type.String({

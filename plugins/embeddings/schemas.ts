@@ -5,6 +5,7 @@ import { isRecord } from '../../lib/json/plain-value.js'
 import { isStorable, isStorableJson, unstorableText } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { ModelUsage } from '../../lib/models/types.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { contentTypes, type NewDocument, searchModes } from './types.js'
@@ -66,17 +67,16 @@ function depthOf (value: unknown): number {
   return 1 + Object.values(value).reduce((most: number, item) => Math.max(most, depthOf(item)), 0)
 }
 
-const closed = { additionalProperties: false } as const
 const Usage = named('ModelUsage', ModelUsage)
 const Metadata = Type.Object({}, { additionalProperties: true, description: 'The metadata sent with the document.' })
 
-export const Texts = Type.Object({
+export const Texts = ClosedObject({
   texts: Type.Array(Type.String({ minLength: 1, maxLength: maxTextLength }), {
     minItems: 1,
     maxItems: maxTexts,
     description: 'The texts. The response has one vector for each.'
   })
-}, closed)
+})
 export const Vectors = named(
   'Embeddings',
   Type.Object({
@@ -86,7 +86,7 @@ export const Vectors = named(
   })
 )
 
-export const Document = Type.Object({
+export const Document = ClosedObject({
   document: Type.Optional(
     Type.String({ minLength: 1, maxLength: maxDocumentLength, description: 'The text of the document. Required without `fileId`.' })
   ),
@@ -110,7 +110,7 @@ export const Document = Type.Object({
       description: 'The id of the document. An existing document with this id is replaced. Default: a new UUID.'
     })
   )
-}, closed)
+})
 export const Put = named(
   'EmbeddedDocument',
   Type.Object({
@@ -121,9 +121,9 @@ export const Put = named(
   })
 )
 
-export const Batch = Type.Object({
+export const Batch = ClosedObject({
   documents: Type.Array(Document, { minItems: 1, maxItems: maxBatch })
-}, closed)
+})
 export const BatchQueued = named(
   'QueuedBatch',
   Type.Object({
@@ -150,7 +150,7 @@ export const BatchStatus = named(
 )
 export const BatchParams = Type.Object({ id: Type.String({ format: 'uuid' }) })
 
-export const ListQuery = Type.Object(pageQuery('Documents'), closed)
+export const ListQuery = ClosedObject(pageQuery('Documents'))
 export const DocumentList = ListOf(named(
   'StoredDocument',
   Type.Object({
@@ -163,7 +163,7 @@ export const DocumentList = ListOf(named(
 ))
 export const DocumentParams = Type.Object({ id: Type.String({ minLength: 1, maxLength: maxIdLength, pattern: '^[^\\u0000]*$' }) })
 
-export const SearchBody = Type.Object({
+export const SearchBody = ClosedObject({
   query: Type.String({ minLength: 1, maxLength: maxQueryLength }),
   limit: Type.Optional(Type.Integer({ minimum: 1, maximum: 100, description: 'The maximum number of results. Default: 10.' })),
   threshold: Type.Optional(
@@ -180,7 +180,7 @@ export const SearchBody = Type.Object({
         'The search mode. `vector`: by meaning. `text`: by words, with `"..."`, `or` and `-`. `hybrid`: both results combined by rank. Default: `vector`.'
     })
   )
-}, closed)
+})
 export const Results = named(
   'SearchResults',
   Type.Object({

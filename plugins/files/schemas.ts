@@ -2,12 +2,11 @@
 import { Type } from 'typebox'
 import { imageQuery } from '../../lib/files/images.js'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { longestSignatureSeconds } from '../../lib/schema/files.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { mediaType } from './content-type.js'
 import { maxEntityLength, maxMetadataLength, maxNameLength } from './input.js'
-
-export const closed = { additionalProperties: false } as const
 
 const TextOrNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
 
@@ -43,26 +42,26 @@ export const EntityParams = Type.Object({
   entityType: Type.String({ minLength: 1, maxLength: maxEntityLength, pattern: '^[^\\u0000]*$' }),
   entityId: Type.String({ minLength: 1, maxLength: maxEntityLength, pattern: '^[^\\u0000]*$' })
 })
-export const ListQuery = Type.Object(pageQuery('Files'), closed)
+export const ListQuery = ClosedObject(pageQuery('Files'))
 
 export const KeyParams = Type.Object({ bucket: Type.String(), '*': Type.String({ description: 'The `key` of the file.' }) })
 
-export const DownloadQuery = Type.Object({
+export const DownloadQuery = ClosedObject({
   inline: Type.Optional(Type.Enum(['0', '1'], {
     description: '`1`: the browser displays the file if its type is safe. `0`: the browser saves the file. Default: `0`.'
   })),
   expires: Type.Optional(Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER, description: 'The expiry time of a signed URL.' })),
   signature: Type.Optional(Type.String({ maxLength: 100, description: 'The signature of a signed URL.' })),
   ...imageQuery
-}, closed)
+})
 
-export const SignQuery = Type.Object({
+export const SignQuery = ClosedObject({
   expiresIn: Type.Optional(Type.Integer({
     minimum: 1,
     maximum: longestSignatureSeconds,
     description: 'The number of seconds for which the URL is valid. Default: `files.signedUrlSeconds` of the document, 3600.'
   }))
-}, closed)
+})
 export const SignedUrl = named(
   'SignedUrl',
   Type.Object({
@@ -71,7 +70,7 @@ export const SignedUrl = named(
   })
 )
 
-export const Announcement = Type.Object({
+export const Announcement = ClosedObject({
   name: Type.String({ minLength: 1, maxLength: maxNameLength }),
   contentType: Type.String({
     maxLength: 200,
@@ -88,7 +87,7 @@ export const Announcement = Type.Object({
   metadata: Type.Optional(
     Type.Object({}, { additionalProperties: true, description: `Metadata of the file, at most ${maxMetadataLength} characters of JSON.` })
   )
-}, closed)
+})
 export const SignedUpload = named(
   'SignedUpload',
   Type.Object({
@@ -100,12 +99,12 @@ export const SignedUpload = named(
   })
 )
 
-export const ContentQuery = Type.Object({
+export const ContentQuery = ClosedObject({
   tenant: Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$' }),
   size: Type.Integer({ minimum: 1, maximum: Number.MAX_SAFE_INTEGER }),
   expires: Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER }),
   signature: Type.String({ maxLength: 100 })
-}, closed)
+})
 
 /** The form of an upload, for the documentation. */
 export const UploadForm = Type.Object({

@@ -2,6 +2,7 @@
 import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf } from '../auth/access.js'
 import { actorOf, anonymousActor } from '../auth/actor.js'
@@ -26,13 +27,13 @@ export interface LoginRouteOptions {
 
 const bodyLimit = 16_384 // bytes: the longest password as `\uXXXX`, and an address
 
-const Credentials = named('Credentials', Type.Object({ email: Email, password: Password }, { additionalProperties: false }))
-const Code = Type.Object({
+const Credentials = named('Credentials', ClosedObject({ email: Email, password: Password }))
+const Code = ClosedObject({
   partialToken: Type.Optional(
     Type.String({ description: 'The partial token of the login. Not required if it is sent as `Authorization: Bearer <partialToken>`.' })
   ),
   code: Type.String({ minLength: 6, maxLength: 64, description: 'The code of 6 digits from the authenticator app, or a backup code.' })
-}, { additionalProperties: false })
+})
 
 const Partial = named(
   'PartialLogin',
@@ -49,9 +50,9 @@ const TenantHeader = NamedTenantHeader(
   'The id of the tenant. Without this header the request is for the platform, where sign-up is not possible.'
 )
 
-const RefreshBody = Type.Object({
+const RefreshBody = ClosedObject({
   refreshToken: Type.String({ maxLength: maxRefreshTokenLength, description: 'The refresh token of the last login or refresh.' })
-}, { additionalProperties: false })
+})
 
 const tags = ['Login']
 const refusals = [400, 403, 429, 500, 503] as const

@@ -4,6 +4,7 @@ import { leftOf } from '../../lib/http/caller-left.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageIn, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
 import { tenantOf } from '../tenancy/required.js'
@@ -62,9 +63,7 @@ export function mcpClientRoutes (app: FastifyGroup, service: McpServers): void {
   })
 }
 
-const closed = { additionalProperties: false } as const
-
-const ServerQuery = Type.Object(pageQuery('Servers'), closed)
+const ServerQuery = ClosedObject(pageQuery('Servers'))
 type ServerQuery = Static<typeof ServerQuery>
 const ServerList = ListOf(named(
   'McpServer',
@@ -91,13 +90,13 @@ const ToolList = Type.Object({
   ))
 })
 
-const ExecuteBody = Type.Object({
+const ExecuteBody = ClosedObject({
   server: Type.String({ minLength: 1, maxLength: 64 }),
   tool: Type.String({ minLength: 1, maxLength: 200 }),
   args: Type.Optional(
     Type.Unknown({ description: "The arguments of the tool, as an object that matches the tool's schema. Default: `{}`." })
   )
-}, closed)
+})
 type ExecuteBody = Static<typeof ExecuteBody>
 
 const ExecuteResponse = Type.Object({

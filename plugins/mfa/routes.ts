@@ -4,6 +4,7 @@ import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { tenantOfToken, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, isPlatformAdmin, refuseApiKeys } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
@@ -28,17 +29,14 @@ const AnyCode = Type.String({
   description: 'The six digits shown in the authenticator app, or one of the backup codes.',
   examples: ['123456']
 })
-const closed = { additionalProperties: false } as const
 
-const SetupBody = Type.Object({ code: Type.Optional(AnyCode) }, {
-  ...closed,
+const SetupBody = ClosedObject({ code: Type.Optional(AnyCode) }, {
   description: '`code` is required if the second factor is enabled.'
 })
-const TotpBody = named('TotpCode', Type.Object({ code: Totp }, closed))
-const BackupCodeBody = Type.Object({ code: BackupCode }, closed)
-const AnyCodeBody = Type.Object({ code: AnyCode }, closed)
-const CodeQuery = Type.Object({ code: Type.Optional(AnyCode) }, {
-  ...closed,
+const TotpBody = named('TotpCode', ClosedObject({ code: Totp }))
+const BackupCodeBody = ClosedObject({ code: BackupCode })
+const AnyCodeBody = ClosedObject({ code: AnyCode })
+const CodeQuery = ClosedObject({ code: Type.Optional(AnyCode) }, {
   description: '`code` is required if the second factor is enabled.'
 })
 

@@ -3,19 +3,18 @@ import { type Static, Type } from 'typebox'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
 import { maxImages, maxMessages, maxParts, maxText } from '../../lib/models/prompt.js'
 import { ModelInfo, ModelUsage } from '../../lib/models/types.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 
-const closed = { additionalProperties: false } as const
-
-export const ImagePart = Type.Object({
+export const ImagePart = ClosedObject({
   type: Type.Literal('image'),
   fileId: Type.String({ format: 'uuid', description: 'The id of a file of the tenant: a PNG, JPEG, WebP or GIF image of at most 5 MB.' })
-}, closed)
-const TextPart = Type.Object({ type: Type.Literal('text'), text: Type.String({ maxLength: maxText }) }, closed)
+})
+const TextPart = ClosedObject({ type: Type.Literal('text'), text: Type.String({ maxLength: maxText }) })
 
 export const Message = named(
   'ModelMessage',
-  Type.Object({
+  ClosedObject({
     role: Type.Enum(['system', 'user', 'assistant'], {
       description: 'The role of the author. `system` messages must come first; images are allowed for `user` only.'
     }),
@@ -26,7 +25,7 @@ export const Message = named(
       description:
         `The text of the message, or its parts. A request has at most ${maxText.toLocaleString('en')} characters and ${maxImages} images.`
     })
-  }, closed)
+  })
 )
 
 const chat = {
@@ -64,12 +63,11 @@ const chat = {
   )
 }
 
-export const ChatBody = named('ChatRequest', Type.Object(chat, closed))
+export const ChatBody = named('ChatRequest', ClosedObject(chat))
 export const StreamBody = named(
   'ChatStreamRequest',
-  Type.Object(
-    { ...chat, stream: Type.Optional(Type.Boolean({ description: 'If false, the response is that of `POST /llm/chat`. Default: true.' })) },
-    closed
+  ClosedObject(
+    { ...chat, stream: Type.Optional(Type.Boolean({ description: 'If false, the response is that of `POST /llm/chat`. Default: true.' })) }
   )
 )
 export type ChatBody = Static<typeof ChatBody>
@@ -94,6 +92,6 @@ export const ChatResponse = named(
   })
 )
 
-export const ModelQuery = Type.Object(pageQuery('Models'), { additionalProperties: false })
+export const ModelQuery = ClosedObject(pageQuery('Models'))
 export type ModelQuery = Static<typeof ModelQuery>
 export const ModelList = ListOf(named('Model', ModelInfo))

@@ -1,7 +1,7 @@
 /** The endpoints of passwords and their schemas. */
-import { Type } from 'typebox'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { callerOf, refuseApiKeys } from '../auth/access.js'
 import { anonymousActor } from '../auth/actor.js'
 import { errorResponses } from '../conventions/index.js'
@@ -13,10 +13,9 @@ import { Email, LinkPassword, LinkTokenText, Password } from '../users/user.js'
 import type { PasswordService } from './service.js'
 
 const bodyLimit = 32_768 // bytes: two of the longest passwords as `\uXXXX`
-const closed = { additionalProperties: false } as const
-const ForgotBody = Type.Object({ email: Email }, closed)
-const VerifyBody = Type.Object({ token: LinkTokenText }, closed)
-const ChangeBody = Type.Object({ currentPassword: Password, password: Password }, closed)
+const ForgotBody = ClosedObject({ email: Email })
+const VerifyBody = ClosedObject({ token: LinkTokenText })
+const ChangeBody = ClosedObject({ currentPassword: Password, password: Password })
 const TenantHeader = NamedTenantHeader("The id of the user's tenant. Without this header the request is for a user of the platform.")
 
 const tags = ['Passwords']

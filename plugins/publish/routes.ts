@@ -5,6 +5,7 @@ import { errorSchema } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody } from '../../lib/http/schemas.js'
 import { sendText } from '../../lib/http/send-text.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { errorResponses } from '../conventions/index.js'
 import type { Readiness } from './readiness.js'
@@ -18,7 +19,7 @@ const TableName = Type.String(
   { minLength: 1, maxLength: maxName, description: 'The name of a table of the application, without its schema.' }
 )
 
-const Init = Type.Object({ checkTables: Type.Array(TableName, { maxItems: maxTables }) }, { additionalProperties: false })
+const Init = ClosedObject({ checkTables: Type.Array(TableName, { maxItems: maxTables }) })
 
 const Initiated = Type.Object({
   ready: Type.Boolean({ description: 'True if no table is missing.' }),
@@ -38,13 +39,13 @@ const Verified = Type.Object({
   }))
 })
 
-const Entity = Type.Object({
+const Entity = ClosedObject({
   table: TableName,
   data: Type.Record(Type.String(), Type.Unknown(), {
     maxProperties: maxColumns,
     description: 'The record with a value for each column. Omitted columns have their default.'
   })
-}, { additionalProperties: false })
+})
 
 const Published = Type.Object({
   success: Type.Boolean(),

@@ -9,6 +9,7 @@ import { EmptyBody, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { sendText } from '../../lib/http/send-text.js'
 import { type Owner, platformRef, tenantField, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { type ActingRequest, actorOf } from '../auth/actor.js'
@@ -23,19 +24,19 @@ const State = Type.Enum([...states], {
 const Name = Type.String({ pattern: '^[a-z][a-z0-9._-]{0,63}$', expected: '1 to 64 of `a-z 0-9 . _ -`, a letter first' })
 const Tenant = Type.String({ pattern: '^[A-Za-z0-9_-]{1,64}$', expected: 'the id of a tenant: 1 to 64 of `A-Z a-z 0-9 _ -`' })
 
-const Query = Type.Object({
+const Query = ClosedObject({
   state: Type.Optional(State),
   name: Type.Optional(Name),
   tenant: Type.Optional(Tenant),
   ...pageQuery('Jobs', maxListed)
-}, { additionalProperties: false })
+})
 
-const New = Type.Object({
+const New = ClosedObject({
   name: Name,
   data: Type.Optional(
     Type.Record(Type.String(), Type.Unknown(), { description: 'The data of the job, at most 1 MiB of JSON. Default: `{}`.' })
   ),
-  options: Type.Optional(Type.Object({
+  options: Type.Optional(ClosedObject({
     tenant: Type.Optional(Tenant),
     key: Type.Optional(
       Type.String(
@@ -46,8 +47,8 @@ const New = Type.Object({
     priority: Type.Optional(
       Type.Integer({ minimum: -maxPriority, maximum: maxPriority, description: 'Jobs with a higher priority run first. Default: 0.' })
     )
-  }, { additionalProperties: false }))
-}, { additionalProperties: false })
+  }))
+})
 
 const Id = Type.Object({ id: Type.String({ format: 'uuid' }) })
 

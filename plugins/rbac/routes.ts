@@ -8,6 +8,7 @@ import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { maxUserIdLength } from '../../lib/identity/user-id.js'
 import { storablePattern } from '../../lib/json/storable.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { maxRoleName, roleNamePattern } from '../../lib/schema/auth.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -15,7 +16,6 @@ import { actorOf } from '../auth/actor.js'
 import { Permission } from '../auth/permissions.js'
 import { maxPermissions, maxPermissionsOfRole, maxRoles, maxRolesOfUser, type PlatformRoles } from './service.js'
 
-const closed = { additionalProperties: false } as const
 const Id = Type.String({ format: 'uuid' })
 // JSON Schema counts every character as one: half as many characters always fit.
 const UserId = Type.String({
@@ -43,18 +43,16 @@ const Permissions = Type.Array(Permission, {
   description: 'The permissions of the role, by name. Each must exist.'
 })
 
-const NewRole = Type.Object(
-  { name: RoleName, description: Description, permissions: Type.Optional({ ...Permissions, default: [] }) },
-  closed
+const NewRole = ClosedObject(
+  { name: RoleName, description: Description, permissions: Type.Optional({ ...Permissions, default: [] }) }
 )
-const RoleChanges = Type.Object({ name: Type.Optional(RoleName), description: Description, permissions: Type.Optional(Permissions) }, {
-  ...closed,
+const RoleChanges = ClosedObject({ name: Type.Optional(RoleName), description: Description, permissions: Type.Optional(Permissions) }, {
   minProperties: 1,
   description: 'Omitted members are not changed; null removes the description.'
 })
-const NewPermission = Type.Object({ name: Permission, description: Description }, closed)
-const Assignment = Type.Object({ userId: UserId, roleId: Id }, closed)
-const PartOfAssignment = Type.Object({ userId: Type.Optional(UserId), roleId: Type.Optional(Id) }, closed)
+const NewPermission = ClosedObject({ name: Permission, description: Description })
+const Assignment = ClosedObject({ userId: UserId, roleId: Id })
+const PartOfAssignment = ClosedObject({ userId: Type.Optional(UserId), roleId: Type.Optional(Id) })
 
 const Role = named(
   'PlatformRole',
@@ -72,7 +70,7 @@ const PermissionEntry = named(
 )
 const Assigned = named('RoleAssignment', Type.Object({ success: Type.Boolean(), userId: Type.String(), roleId: Id }))
 
-const PageQuery = Type.Object(pageQuery('Entries'), closed)
+const PageQuery = ClosedObject(pageQuery('Entries'))
 const Params = Type.Object({ id: Id })
 const UserParams = Type.Object({ id: UserId })
 

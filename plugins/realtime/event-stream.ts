@@ -8,6 +8,7 @@ import { eventData } from '../../lib/http/event-data.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { whileTrue } from '../../lib/realtime/drain.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { callerOf } from '../auth/access.js'
 import { tenantOf } from '../tenancy/required.js'
 import { invalid } from './conditions.js'
@@ -21,7 +22,7 @@ const commentMs = 15_000 // ms; proxies close idle connections
 const lingerMs = 5000 // ms for the client to read the rest of a stream that has ended
 const maxPosition = Number.MAX_SAFE_INTEGER
 
-const Query = Type.Object({
+const Query = ClosedObject({
   watch: Type.Optional(
     Type.Array(Type.String({ minLength: 1, maxLength: 4096 }), {
       maxItems: 50,
@@ -35,7 +36,7 @@ const Query = Type.Object({
       description: 'The name of a room to join. Can be repeated.'
     })
   )
-}, { additionalProperties: false })
+})
 
 export interface StreamParts {
   readonly core: Core

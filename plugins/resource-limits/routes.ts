@@ -7,6 +7,7 @@ import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Percentage } from '../../lib/plans/plans.js'
 import { optional } from '../../lib/plugin/define.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { maxAmount } from '../../lib/schema/limits.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -21,7 +22,6 @@ import { limitedUser, type ResourceLimits, rulesTag } from './service.js'
 
 const bodyLimit = 262_144 // bytes of all rules
 
-const closed = { additionalProperties: false } as const
 const UserId = Type.String({
   minLength: 1,
   maxLength: 1024,
@@ -40,16 +40,16 @@ const Tier = Type.String({
 const Rules = Type.Array(Rule, { maxItems: maxRules, description: 'The rules in the order in which they were saved.' })
 const UseBody = named(
   'LimitedUse',
-  Type.Object({
+  ClosedObject({
     userId: Type.Optional(UserId),
     resource: Name('The name of the used resource.'),
     metric: Name('The counted metric of the resource.'),
     amount: Type.Optional(Type.Integer({ minimum: 1, maximum: maxAmount, default: 1, description: 'The amount.' })),
     role: Type.Optional(Role),
     tier: Type.Optional(Tier)
-  }, closed)
+  })
 )
-const UsageQuery = Type.Object({ userId: Type.Optional(UserId), role: Type.Optional(Role), tier: Type.Optional(Tier) }, closed)
+const UsageQuery = ClosedObject({ userId: Type.Optional(UserId), role: Type.Optional(Role), tier: Type.Optional(Tier) })
 
 const Checked = named(
   'LimitCheck',

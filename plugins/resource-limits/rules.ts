@@ -3,6 +3,7 @@ import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import { deepFreeze } from '../../lib/json/plain-value.js'
 import { unlimited } from '../../lib/plans/plans.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { limitedName } from '../../lib/schema/limits.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { periods } from './periods.js'
@@ -16,7 +17,6 @@ const maxDetails = 50 // in a refusal
 export const gateActions = ['block', 'upgrade', 'login'] as const
 export type GateAction = typeof gateActions[number]
 
-const closed = { additionalProperties: false } as const
 /** Limits a resource, or one of its metrics. */
 export const Name = (description: string) =>
   Type.String({ pattern: limitedName, description: `${description} 1 to 64 of \`A-Z a-z 0-9 _ . : -\`.` })
@@ -24,14 +24,14 @@ const Limit = (description: string) => Type.Integer({ minimum: unlimited, maximu
 
 export const Rule = named(
   'ResourceLimit',
-  Type.Object({
+  ClosedObject({
     resource: Name('The limited resource, such as `workflow` or `llm`.'),
     metric: Name('The counted metric of the resource, such as `count` or `tokens`.'),
     period: Type.Enum([...periods], { description: 'The period of the limit in UTC. A `week` begins on Monday; `total` never ends.' }),
     limit: Limit('The maximum amount that a user can use in a period; -1 means unlimited.'),
     tiers: Type.Optional(
       Type.Record(Type.String({ pattern: limitedName }), Limit('The maximum amount for users of this tier.'), {
-        ...closed,
+        additionalProperties: false,
         maxProperties: maxTiers,
         description: "Limits by the claim `tier` of the user's token. Users with another tier or without a tier have `limit`."
       })
@@ -42,7 +42,7 @@ export const Rule = named(
         description: 'The action at the limit. `block` refuses the request; `upgrade` and `login` tell the application what to offer.'
       })
     ),
-    conditions: Type.Optional(Type.Object({
+    conditions: Type.Optional(ClosedObject({
       roles: Type.Optional(
         Type.Array(Type.String({ pattern: limitedName }), {
           minItems: 1,
@@ -51,8 +51,8 @@ export const Rule = named(
           description: 'The rule applies to users with one of these roles.'
         })
       )
-    }, { ...closed, description: 'The users to whom the rule applies. Default: all users.' }))
-  }, closed)
+    }, { description: 'The users to whom the rule applies. Default: all users.' }))
+  })
 )
 export type Rule = Static<typeof Rule>
 

@@ -7,6 +7,7 @@ import { ListOf, PageInfo, pageOf, pageQuery, searchQuery } from '../../lib/http
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { sendText } from '../../lib/http/send-text.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { maxCounted } from '../audit/store.js'
 import { actorOf } from '../auth/actor.js'
@@ -30,9 +31,8 @@ const Value = (description: string) =>
 const Metadata = Type.Record(Type.String(), Type.Unknown(), {
   description: `Any details, such as type, provider and description; at most ${maxMetadataBytes} bytes of JSON. Metadata is not encrypted.`
 })
-const closed = { additionalProperties: false } as const
 
-const PutBody = Type.Object({
+const PutBody = ClosedObject({
   key: Key,
   value: Value('The value of the secret.'),
   metadata: Type.Optional(Metadata),
@@ -40,7 +40,6 @@ const PutBody = Type.Object({
     OrNull(Type.String({ format: 'date-time' }), 'The time from which the value is null. It must be in the future. null: never.')
   )
 }, {
-  ...closed,
   description: 'Storing an existing key updates it. Omitted members are not changed, except an expiry in the past, which is removed.'
 })
 
@@ -61,8 +60,8 @@ const rotation = {
     )
   )
 }
-const RotateBody = Type.Object(rotation, closed)
-const RotateKeyBody = Type.Object({ key: Key, ...rotation }, closed)
+const RotateBody = ClosedObject(rotation)
+const RotateKeyBody = ClosedObject({ key: Key, ...rotation })
 const KeyParams = Type.Object({ key: Key })
 
 const Secret = named(
@@ -76,7 +75,7 @@ const Secret = named(
     metadata: Metadata
   })
 )
-const ListQuery = Type.Object({ ...searchQuery('the key'), ...pageQuery('Secrets') }, closed)
+const ListQuery = ClosedObject({ ...searchQuery('the key'), ...pageQuery('Secrets') })
 const List = Type.Object({ secrets: Type.Array(Secret, { description: 'The secrets, sorted by key.' }), pagination: PageInfo })
 const Stored = named('StoredSecret', Type.Object({ success: Type.Boolean(), key: Type.String() }))
 const Rotated = named(
@@ -84,10 +83,10 @@ const Rotated = named(
   Type.Object({ success: Type.Boolean(), oldKeyValidUntil: Time('The time until which the previous value is accepted.') })
 )
 
-const AuditQuery = Type.Object({
+const AuditQuery = ClosedObject({
   ...pageQuery('Entries', maxCounted),
   key: Type.Optional(Key)
-}, closed)
+})
 const AuditEntry = named(
   'SecretAuditEntry',
   Type.Object({

@@ -1,11 +1,11 @@
 /** The endpoints that end sessions, and their schemas. */
 import type { FastifyRequest } from 'fastify'
-import { Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import type { Claims } from '../../lib/expressions/types.js'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success } from '../../lib/http/schemas.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, tokenMissing } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
@@ -13,7 +13,7 @@ import type { Sessions } from './service.js'
 
 const Nothing = named(
   'OptionalBody',
-  Type.Object({}, { additionalProperties: false, description: 'An empty object, which can be omitted.' })
+  ClosedObject({}, { description: 'An empty object, which can be omitted.' })
 )
 
 /** An API key has no session to end. */

@@ -1,6 +1,7 @@
 /** Checks products and checkouts of callers beyond their schemas. The currencies are those of payprov's documentation. */
 import { type Static, Type } from 'typebox'
 import { storablePattern } from '../../lib/json/storable.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { type Interval, intervals } from './records.js'
 
@@ -23,9 +24,7 @@ const maxUrl = 2000 // characters
 export const Id = (description: string) =>
   Type.String({ pattern: '^[A-Za-z0-9_-]{1,255}$', expected: '1 to 255 characters of A-Z a-z 0-9 _ -', description })
 
-const closed = { additionalProperties: false } as const
-
-export const NewProduct = Type.Object({
+export const NewProduct = ClosedObject({
   name: Type.String({
     minLength: 3,
     maxLength: 64,
@@ -39,7 +38,7 @@ export const NewProduct = Type.Object({
     })
   ),
   prices: Type.Array(
-    Type.Object({
+    ClosedObject({
       amount: Type.Integer({
         minimum: 0,
         maximum: maxAmount,
@@ -55,10 +54,10 @@ export const NewProduct = Type.Object({
       interval: Type.Enum([...intervals], {
         description: 'The billing interval. All prices of a product must have the same interval. Create a product for each interval.'
       })
-    }, closed),
+    }),
     { minItems: 1, maxItems: currencies.length, description: 'The prices of the product, one for each currency.' }
   )
-}, closed)
+})
 export type NewProduct = Static<typeof NewProduct>
 
 const Url = (description: string) =>
@@ -69,14 +68,14 @@ const Url = (description: string) =>
     description: `${description} An absolute http or https URL without a user name or password.`
   })
 
-export const NewCheckout = Type.Object({
+export const NewCheckout = ClosedObject({
   productPriceId: Id('The id of a price of one of the products.'),
   customerEmail: Type.String({ format: 'email', maxLength: 254 }),
   successUrl: Url(
     'The URL to which payprov redirects the customer after the payment; `{CHECKOUT_ID}` is replaced by the id of the checkout.'
   ),
   cancelUrl: Url('The URL of the link back from the checkout.')
-}, closed)
+})
 export type NewCheckout = Static<typeof NewCheckout>
 
 /** The interval of a product's prices: payprov has one interval per product, and one price per currency. Throws `validationFailed`. */

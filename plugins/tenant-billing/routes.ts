@@ -4,6 +4,7 @@ import { type Static, type TSchema, Type } from 'typebox'
 import { IdempotencyHeaders } from '../../lib/http/idempotency-key.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { actorOf } from '../auth/actor.js'
 import { idempotencyKeyOf } from '../billing/idempotency.js'
 import { errorResponses } from '../conventions/index.js'
@@ -13,9 +14,7 @@ import { Id, NewCheckout, NewProduct } from './input.js'
 import { Checkout, Customer, CustomerState, Product, Subscription } from './records.js'
 import type { Request, TenantBilling } from './service.js'
 
-const closed = { additionalProperties: false } as const
-
-const ListQuery = Type.Object({
+const ListQuery = ClosedObject({
   cursor: Type.Optional(
     Type.String({
       pattern: '^[A-Za-z0-9_-]{1,64}$',
@@ -23,7 +22,7 @@ const ListQuery = Type.Object({
       description: 'The `nextCursor` of the previous response. Default: the first page.'
     })
   )
-}, closed)
+})
 type ListQuery = Static<typeof ListQuery>
 const ListOf = <Item extends TSchema>(item: Item) =>
   Type.Object({
@@ -31,14 +30,14 @@ const ListOf = <Item extends TSchema>(item: Item) =>
     nextCursor: Type.Optional(Type.String({ description: 'The value for `cursor` of the next page; absent on the last page.' }))
   })
 
-const CancelQuery = Type.Object({
+const CancelQuery = ClosedObject({
   atPeriodEnd: Type.Optional(
     Type.Boolean({
       default: false,
       description: 'If true, the subscription ends at the end of its current period. Default: false, it ends immediately.'
     })
   )
-}, closed)
+})
 const CancelHeaders = IdempotencyHeaders(
   'A key that is the same for all attempts of one request. It is sent to the payment provider. Default: each request is a new one.'
 )

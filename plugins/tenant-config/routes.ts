@@ -6,7 +6,7 @@ import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { sendText } from '../../lib/http/send-text.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
-import { Optional } from '../../lib/schema/annotations.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { hasPermission } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
@@ -23,13 +23,13 @@ const Document = named(
   })
 )
 
-const SaveQuery = Type.Object({
+const SaveQuery = ClosedObject({
   dryRun: Optional.Boolean('Check the configuration without saving it. Default: false.')
-}, { additionalProperties: false })
+})
 
-const ReadQuery = Type.Object({
+const ReadQuery = ClosedObject({
   version: Optional.Integer('The number of an earlier version. Default: the active version.', { minimum: 1, maximum: 2_147_483_647 })
-}, { additionalProperties: false })
+})
 
 const Saved = Type.Object({
   success: Type.Boolean(),
@@ -40,7 +40,7 @@ const Saved = Type.Object({
   })
 })
 
-const Page = Type.Object(pageQuery('Versions', 1_000_000), { additionalProperties: false })
+const Page = ClosedObject(pageQuery('Versions', 1_000_000))
 
 const Versions = ListOf(Type.Object({
   version: Type.Integer(),

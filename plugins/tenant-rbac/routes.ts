@@ -8,6 +8,7 @@ import { isFound, ListOf, pageIn, pageOf, pageQuery, searchQuery } from '../../l
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { OrNull, Success } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { holdings } from '../auth/access.js'
 import { actorOf } from '../auth/actor.js'
@@ -21,7 +22,6 @@ const Name = Type.String({
   description: 'The name of the role: 1 to 64 of `A-Z a-z 0-9 _ . -`; not `admin`.',
   examples: ['editor']
 })
-const closed = { additionalProperties: false } as const
 
 const members = {
   description: Type.Optional(OrNull(Type.String({ maxLength: 500, pattern: storablePattern }), 'The purpose of the role.')),
@@ -32,17 +32,16 @@ const members = {
   }),
   parentRole: Type.Optional(OrNull(Name, 'The name of a role from which this role inherits permissions. Default: none.'))
 }
-const NewRole = named('NewTenantRole', Type.Object({ name: Name, ...members }, closed))
-const RoleChanges = Type.Object({ name: Type.Optional(Name), ...members, permissions: Type.Optional(members.permissions) }, {
-  ...closed,
+const NewRole = named('NewTenantRole', ClosedObject({ name: Name, ...members }))
+const RoleChanges = ClosedObject({ name: Type.Optional(Name), ...members, permissions: Type.Optional(members.permissions) }, {
   minProperties: 1,
   description: 'Omitted members are not changed; null removes the description or the parent. The name cannot be changed.'
 })
-const NewRbac = Type.Object({
+const NewRbac = ClosedObject({
   enabled: Type.Boolean({ description: 'Enables the roles. If false, roles grant no permissions.' }),
   defaultRole: Type.Optional(OrNull(Name, 'The role of users without a role or with an unknown role. Default: none.')),
   roles: Type.Optional(Type.Array(NewRole, { maxItems: maxRoles, default: [] }))
-}, { ...closed, description: 'The complete list of roles. Roles that are not listed are deleted.' })
+}, { description: 'The complete list of roles. Roles that are not listed are deleted.' })
 
 const Shown = named(
   'TenantRole',
@@ -62,7 +61,7 @@ const Rbac = named(
     roles: Roles
   })
 )
-const ListQuery = Type.Object({ ...searchQuery('the name or the description'), ...pageQuery('Roles') }, closed)
+const ListQuery = ClosedObject({ ...searchQuery('the name or the description'), ...pageQuery('Roles') })
 const List = ListOf(Shown)
 const Params = Type.Object({ name: Type.String({ maxLength: 64 }) })
 

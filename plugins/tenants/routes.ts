@@ -7,6 +7,7 @@ import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success, Time } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
 import { bytesPerMB, type Plans, unlimited } from '../../lib/plans/plans.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { actorOf } from '../auth/actor.js'
 import type {} from '../tenancy/index.js'
@@ -32,26 +33,26 @@ const Managed = named(
   })
 )
 
-const Query = Type.Object({
+const Query = ClosedObject({
   status: Type.Optional(Status),
   plan: Type.Optional(Type.String({ minLength: 1, maxLength: 200, pattern: storablePattern, description: "The tier of the tenant's plan." })),
   ...searchQuery('the id or the name'),
   ...pageQuery('Tenants')
-}, { additionalProperties: false })
+})
 
 const List = ListOf(Managed)
 
 /** The bodies; a plan must be one of the server's. */
 function bodiesOf (tiers: readonly string[]) {
   const plan = Type.Optional(Type.Enum([...tiers]))
-  const New = Type.Object({ id: Id, name: Name, plan }, { additionalProperties: false })
-  const Changes = Type.Object({
+  const New = ClosedObject({ id: Id, name: Name, plan })
+  const Changes = ClosedObject({
     name: Type.Optional(Name),
     plan,
     status: Type.Optional(
       Type.Enum(['active', 'suspended'], { description: 'The new status. `suspended`: all requests of the tenant are rejected.' })
     )
-  }, { additionalProperties: false, minProperties: 1 })
+  }, { minProperties: 1 })
   return { New, Changes }
 }
 

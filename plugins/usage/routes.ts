@@ -2,6 +2,7 @@
 import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
 import { named } from '../../lib/validation/named-schema.js'
 import type {} from '../auth/index.js'
@@ -24,9 +25,9 @@ const Summary = named(
   })
 )
 
-const HistoryQuery = Type.Object({
+const HistoryQuery = ClosedObject({
   period: Type.Optional(Type.String({ description: 'The month in UTC: `YYYY-MM`. Default: the current month.', examples: ['2026-02'] }))
-}, { additionalProperties: false })
+})
 const History = Type.Object({
   history: Type.Array(Type.Object({ date: Type.String({ format: 'date' }), api_calls: Calls, llm_tokens: Tokens }), {
     maxItems: 31,

@@ -5,6 +5,7 @@ import { callerErrors } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { Success, Time } from '../../lib/http/schemas.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings } from '../auth/access.js'
 import { actorOf, anonymousActor } from '../auth/actor.js'
@@ -18,7 +19,6 @@ import type { Author, UserAdministration } from './administration.js'
 import { Email, LinkPassword, maxEmailLength, Role } from './user.js'
 
 const bodyLimit = 16_384 // bytes: the longest password, written as `\uXXXX`, and a token
-const closed = { additionalProperties: false } as const
 const Status = Type.Union([Type.Literal('active'), Type.Literal('disabled')], {
   description: 'The status of the user. `disabled`: the user cannot log in.'
 })
@@ -35,7 +35,7 @@ const Shown = named(
   })
 )
 const List = ListOf(Shown)
-const ListQuery = Type.Object({
+const ListQuery = ClosedObject({
   ...pageQuery('Users'),
   search: Type.Optional(
     Type.String({
@@ -46,10 +46,10 @@ const ListQuery = Type.Object({
     })
   ),
   status: Type.Optional(Status)
-}, closed)
+})
 const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
-const Changes = Type.Object({ role: Type.Optional(Role), status: Type.Optional(Status) }, { ...closed, minProperties: 1 })
-const Invitation = Type.Object({ email: Email, role: Type.Optional(Role) }, closed)
+const Changes = ClosedObject({ role: Type.Optional(Role), status: Type.Optional(Status) }, { minProperties: 1 })
+const Invitation = ClosedObject({ email: Email, role: Type.Optional(Role) })
 const Invited = Type.Object({
   id: Type.String({ format: 'uuid', description: 'The id of the user that accepting the invitation creates.' }),
   expiresAt: Time('The time at which the link in the mail expires.')

@@ -2,6 +2,7 @@
 import { type Static, Type } from 'typebox'
 import { failure } from '../../lib/errors.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { maxPasswordInput, maxPasswordLength, minPasswordLength } from '../../lib/secrets/passwords.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { type ErrorDetail, errorDetails, lazyValidator } from '../../lib/validation/validator.js'
@@ -43,7 +44,7 @@ export const Password = Type.String({
 
 export const Role = Type.String({ pattern: '^[A-Za-z0-9_.-]{1,64}$', description: 'The name of a role: 1 to 64 of `A-Z a-z 0-9 _ . -`.' })
 
-const Identity = Type.Object({ email: Email, role: Type.Optional(Role) }, { additionalProperties: false })
+const Identity = ClosedObject({ email: Email, role: Type.Optional(Role) })
 
 export interface NewUser extends Static<typeof Identity> {
   /** Empty for the platform. */
@@ -71,5 +72,5 @@ export const LinkTokenText = Type.String({
 
 export const LinkPassword = named(
   'LinkPassword',
-  Type.Object({ token: LinkTokenText, password: Password }, { additionalProperties: false })
+  ClosedObject({ token: LinkTokenText, password: Password })
 )

@@ -7,6 +7,7 @@ import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
 import { EmptyBody, OrNull, Success, Time } from '../../lib/http/schemas.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { eventKinds } from '../../lib/webhooks/events.js'
 import { isPlatformAdmin } from '../auth/access.js'
@@ -17,13 +18,13 @@ import type {} from './webhooks.js'
 
 const maxOffset = 10_000
 
-const Query = Type.Object({
+const Query = ClosedObject({
   status: Type.Optional(Type.Enum(['pending', 'delivered', 'failed'], {
     description: 'The status of the delivery. `pending`: it waits for its first attempt or a retry.'
   })),
   event: Type.Optional(Type.Enum([...eventKinds], { description: 'The kind of event.' })),
   ...pageQuery('Deliveries', maxOffset)
-}, { additionalProperties: false })
+})
 
 const Delivery = named(
   'WebhookDelivery',

@@ -13,7 +13,7 @@ import { sendText } from '../../lib/http/send-text.js'
 import { noTenant, type Owner, platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import type { RouteCall } from '../../lib/runtime/route-call.js'
-import { Section } from '../../lib/schema/annotations.js'
+import { ClosedObject } from '../../lib/schema/annotations.js'
 import { FaultList } from '../../lib/schema/faults.js'
 import { Workflow } from '../../lib/schema/workflow.js'
 import { requireBounds } from '../../lib/tenant-document/bounds.js'
@@ -129,7 +129,7 @@ function disconnectSignal ({ raw }: Pick<RouteReply, 'raw'>): AbortSignal {
   return gone.signal
 }
 
-const Inline = Section({
+const Inline = ClosedObject({
   id: Type.Optional(Workflow.properties.id),
   steps: Workflow.properties.steps,
   webhookOnComplete: Workflow.properties.webhookOnComplete

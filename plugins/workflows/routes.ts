@@ -12,7 +12,7 @@ import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { traceOf } from '../../lib/log/trace-context.js'
-import { Optional } from '../../lib/schema/annotations.js'
+import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { everyStep } from '../../lib/workflows/flow.js'
 import type { CompiledWorkflow } from '../../lib/workflows/index.js'
@@ -27,7 +27,6 @@ import { readDefinition } from './serialization.js'
 import { tokenPattern } from './status-token.js'
 import { type ListedRun, maxCounted, type ReadRun, runStatuses, type StoredStep, type TokenViewer, type Viewer } from './store.js'
 
-const closed = { additionalProperties: false } as const
 const WorkflowId = Type.String({ format: 'uuid', description: 'The id of the run, as returned when it was started.' })
 const Time = Type.String({ format: 'date-time' })
 const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema) => Type.Union([schema, Type.Null()])
@@ -91,25 +90,25 @@ const Queued = named(
   })
 )
 const Canceled = Type.Object({ workflowId: Type.String({ format: 'uuid' }), status: Type.Literal('canceled') })
-const ListedQuery = Type.Object(pageQuery('Workflows'), closed)
+const ListedQuery = ClosedObject(pageQuery('Workflows'))
 const Listed = ListOf(Type.Object({
   id: Type.String({ description: 'The id of the workflow, for `ref`.' }),
   source: Type.Enum(['tenant', 'platform'], { description: "The document that declares the workflow: the tenant's or the platform's." }),
   steps: Type.Integer({ description: 'The number of steps.' })
 }))
 
-const Id = Type.Object({ workflowId: WorkflowId }, closed)
-const StatusQuery = Type.Object({
+const Id = ClosedObject({ workflowId: WorkflowId })
+const StatusQuery = ClosedObject({
   workflowId: WorkflowId,
   token: Optional.String(
     'The token from the `statusUrl`, for callers without credentials. It gives access to this run only.',
     { pattern: tokenPattern, expected: 'the token of a `statusUrl`' }
   )
-}, closed)
-const RunsQuery = Type.Object({ status: Type.Optional(Status), ...pageQuery('Runs', maxCounted) }, closed)
+})
+const RunsQuery = ClosedObject({ status: Type.Optional(Status), ...pageQuery('Runs', maxCounted) })
 const Async = Optional.Boolean('If false, the workflow runs within the request, and the response has its result. Default: true.')
 const Input = Optional.Unknown('The input of the workflow, read as `{{input.field}}`.')
-const NamedBody = Type.Object({
+const NamedBody = ClosedObject({
   ref: Type.String({
     pattern: '^[A-Za-z0-9_-]{1,64}$',
     expected: '1 to 64 of A-Z a-z 0-9 _ -',
@@ -117,8 +116,8 @@ const NamedBody = Type.Object({
   }),
   input: Input,
   async: Async
-}, closed)
-const InlineBody = Type.Object({
+})
+const InlineBody = ClosedObject({
   id: Optional.String('The name shown in the list of runs.', { pattern: '^[A-Za-z0-9_-]{1,64}$', expected: '1 to 64 of A-Z a-z 0-9 _ -' }),
   steps: Type.Array(Type.Object({}, { additionalProperties: true }), {
     minItems: 1,
@@ -130,7 +129,7 @@ const InlineBody = Type.Object({
   webhookOnComplete: Optional.Unknown(
     'The URL that is called when the run ends: a URL, or `{url, secret}` with the secret as `{{secret:KEY}}`.'
   )
-}, closed)
+})
 
 const tags = ['Workflows']
 const config = { access: 'user' } as const

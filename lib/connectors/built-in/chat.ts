@@ -3,8 +3,9 @@
  * secret; the response is `ok`.
  */
 import { Type } from 'typebox'
+import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Flag, Optional, Params, Text } from './params.js'
+import { Flag, Optional, Text } from './params.js'
 
 const further = {
   threadTs: Optional.Text('The id of the message to reply to.', 40),
@@ -22,13 +23,13 @@ export const chat: ConnectorDefinition = {
     sendMessage: {
       method: 'POST',
       path: '',
-      params: Params({ text: Text('The text of the message, in mrkdwn.', 40_000), ...further }),
+      params: ClosedObject({ text: Text('The text of the message, in mrkdwn.', 40_000), ...further }),
       body: { text: '{{params.text}}', ...furtherBody }
     },
     sendBlocks: {
       method: 'POST',
       path: '',
-      params: Params({
+      params: ClosedObject({
         blocks: Type.Array(Type.Object({ type: Type.String({ minLength: 1, maxLength: 64 }) }, { additionalProperties: true }), {
           minItems: 1,
           maxItems: 50,

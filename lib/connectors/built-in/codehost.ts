@@ -1,7 +1,8 @@
 /** GitHub's REST API, version 2022-11-28 (https://docs.github.com/rest). */
 import { Type } from 'typebox'
+import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Count, Flag, Id, inSnakeCase, Optional, Params, Text } from './params.js'
+import { Count, Flag, Id, inSnakeCase, Optional, Text } from './params.js'
 
 const repository = { owner: Id('The account that owns the repository.'), repo: Id('The name of the repository.') }
 const number = Type.Union([Type.Integer({ minimum: 1, maximum: 2_147_483_647 }), Type.String({ pattern: '^[1-9][0-9]{0,9}$' })], {
@@ -21,12 +22,12 @@ export const codehost: ConnectorDefinition = {
     getIssue: {
       method: 'GET',
       path: '/repos/{{params.owner}}/{{params.repo}}/issues/{{params.number}}',
-      params: Params({ ...repository, number })
+      params: ClosedObject({ ...repository, number })
     },
     createIssue: {
       method: 'POST',
       path: '/repos/{{params.owner}}/{{params.repo}}/issues',
-      params: Params({
+      params: ClosedObject({
         ...repository,
         title: Text('The title.', 256),
         body,
@@ -39,7 +40,7 @@ export const codehost: ConnectorDefinition = {
     listIssues: {
       method: 'GET',
       path: '/repos/{{params.owner}}/{{params.repo}}/issues',
-      params: Params({
+      params: ClosedObject({
         ...repository,
         state: Type.Optional(Type.Enum(['open', 'closed', 'all'], { description: 'The state of the listed issues. Default: `open`.' })),
         labels: Optional.Text('The names of labels that the issue must have, separated by commas.'),
@@ -56,7 +57,7 @@ export const codehost: ConnectorDefinition = {
     createPullRequest: {
       method: 'POST',
       path: '/repos/{{params.owner}}/{{params.repo}}/pulls',
-      params: Params({
+      params: ClosedObject({
         ...repository,
         title: Text('The title.', 256),
         head: Text('The branch with the changes; `user:branch` for another repository.', 255),
@@ -70,7 +71,7 @@ export const codehost: ConnectorDefinition = {
     getPullRequest: {
       method: 'GET',
       path: '/repos/{{params.owner}}/{{params.repo}}/pulls/{{params.number}}',
-      params: Params({ ...repository, number })
+      params: ClosedObject({ ...repository, number })
     }
   }
 }

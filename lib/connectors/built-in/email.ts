@@ -1,13 +1,12 @@
 /** SendGrid's Mail Send API v3 (https://www.twilio.com/docs/sendgrid/api-reference/mail-send). It answers 202 without a body. */
 import { Type } from 'typebox'
+import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Optional, Params, Text } from './params.js'
+import { Optional, Text } from './params.js'
 
 const address = Type.Union([
   Type.String({ minLength: 3, maxLength: 320 }),
-  Type.Object({ email: Type.String({ minLength: 3, maxLength: 320 }), name: Type.Optional(Type.String({ maxLength: 255 })) }, {
-    additionalProperties: false
-  })
+  ClosedObject({ email: Type.String({ minLength: 3, maxLength: 320 }), name: Type.Optional(Type.String({ maxLength: 255 })) })
 ], { description: 'An e-mail address, or `{email, name}`.' })
 const Addresses = (description: string) =>
   Type.Union([...address.anyOf, Type.Array(address, { minItems: 1, maxItems: 1000 })], { description })
@@ -44,12 +43,12 @@ export const email: ConnectorDefinition = {
     sendEmail: {
       method: 'POST',
       path: '/v3/mail/send',
-      params: Type.Object({
+      params: ClosedObject({
         ...envelope,
         subject: Text('The subject.', 998),
         text: Optional.Text('The message as plain text.', 1_000_000),
         html: Optional.Text('The message as HTML.', 1_000_000)
-      }, { additionalProperties: false, anyOf: [{ required: ['text'] }, { required: ['html'] }] }),
+      }, { anyOf: [{ required: ['text'] }, { required: ['html'] }] }),
       compute,
       body: {
         personalizations: [recipients],
@@ -61,7 +60,7 @@ export const email: ConnectorDefinition = {
     sendTemplate: {
       method: 'POST',
       path: '/v3/mail/send',
-      params: Params({
+      params: ClosedObject({
         ...envelope,
         templateId: Text('The id of the dynamic template.', 255),
         data: Type.Optional(Type.Record(Type.String(), Type.Unknown(), { description: 'The values for the template, by name.' }))

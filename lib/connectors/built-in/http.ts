@@ -1,7 +1,8 @@
 /** Any request. */
 import { Type } from 'typebox'
+import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Params, Text } from './params.js'
+import { Text } from './params.js'
 
 const value = Type.Union([Type.String(), Type.Number(), Type.Boolean(), Type.Null()])
 
@@ -13,7 +14,7 @@ export const http: ConnectorDefinition = {
       method: "{{params.method || 'GET'}}",
       path: '',
       addresses: ['url'],
-      params: Params({
+      params: ClosedObject({
         url: Text('The URL. Template values are percent-encoded, unless one template is the whole URL.', 8192),
         method: Type.Optional(
           Type.Enum(['GET', 'POST', 'PUT', 'PATCH', 'DELETE', 'HEAD', 'OPTIONS'], { description: 'The HTTP method. Default: `GET`.' })

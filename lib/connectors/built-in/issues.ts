@@ -1,7 +1,8 @@
 /** Jira Cloud's REST API v3 (https://developer.atlassian.com/cloud/jira/platform/rest/v3). Long texts are Atlassian documents. */
 import { Type } from 'typebox'
+import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Count, Flag, Id, Optional, Params, Text } from './params.js'
+import { Count, Flag, Id, Optional, Text } from './params.js'
 
 const issueKey = Id('The key or id of the issue, such as `APP-12`.')
 const LongText = (description: string) =>
@@ -47,7 +48,7 @@ export const issues: ConnectorDefinition = {
     getIssue: {
       method: 'GET',
       path: '/rest/api/3/issue/{{params.issueKey}}',
-      params: Params({
+      params: ClosedObject({
         issueKey,
         fields: Optional.Text('The fields in the response, separated by commas. Default: all.'),
         expand: Optional.Text('Additional parts of the response.', 500)
@@ -57,7 +58,7 @@ export const issues: ConnectorDefinition = {
     createIssue: {
       method: 'POST',
       path: '/rest/api/3/issue',
-      params: Params({
+      params: ClosedObject({
         projectKey: Id('The key of the project.'),
         issueType: Type.Optional(Text('The name of the issue type. Default: `Task`.', 255)),
         summary: Text('The summary.', 255),
@@ -71,7 +72,7 @@ export const issues: ConnectorDefinition = {
     updateIssue: {
       method: 'PUT',
       path: '/rest/api/3/issue/{{params.issueKey}}',
-      params: Params({
+      params: ClosedObject({
         issueKey,
         summary: Optional.Text('The summary.', 255),
         ...fields,
@@ -85,7 +86,7 @@ export const issues: ConnectorDefinition = {
       method: 'POST',
       path: '/rest/api/3/search/jql',
       safe: true,
-      params: Params({
+      params: ClosedObject({
         jql: Text('The query in JQL. It must have a condition, such as a project.', 10_000),
         fields: Type.Optional(
           Type.Array(Text('The name of a field.', 255), {
@@ -108,7 +109,7 @@ export const issues: ConnectorDefinition = {
     getProjects: {
       method: 'GET',
       path: '/rest/api/3/project/search',
-      params: Params({
+      params: ClosedObject({
         query: Optional.Text('Part of the name or key of the project.', 255),
         startAt: Type.Optional(
           Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'The number of skipped projects. Default: 0.' })
@@ -120,12 +121,12 @@ export const issues: ConnectorDefinition = {
     getTransitions: {
       method: 'GET',
       path: '/rest/api/3/issue/{{params.issueKey}}/transitions',
-      params: Params({ issueKey })
+      params: ClosedObject({ issueKey })
     },
     transitionIssue: {
       method: 'POST',
       path: '/rest/api/3/issue/{{params.issueKey}}/transitions',
-      params: Params({
+      params: ClosedObject({
         issueKey,
         transitionId: Id('The id of the transition, as returned by `getTransitions`.'),
         comment: LongText('The text of the comment.'),

@@ -1,10 +1,5 @@
 /** Schemas that several connectors share for their params. */
-import { type TProperties, Type } from 'typebox'
-
-/** An object with only the named params. */
-export function Params<Properties extends TProperties> (properties: Properties) {
-  return Type.Object(properties, { additionalProperties: false })
-}
+import { Type } from 'typebox'
 
 export const Text = (description: string, maxLength = 2000) => Type.String({ minLength: 1, maxLength, description })
 export const Optional = { Text: (description: string, maxLength = 2000) => Type.Optional(Text(description, maxLength)) }

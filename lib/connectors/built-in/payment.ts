@@ -1,7 +1,8 @@
 /** Stripe's API v1: forms in, JSON out (https://docs.stripe.com/api). */
 import { Type } from 'typebox'
+import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Amount, Flag, Id, inSnakeCase, Metadata, Optional, Params } from './params.js'
+import { Amount, Flag, Id, inSnakeCase, Metadata, Optional } from './params.js'
 
 export const payment: ConnectorDefinition = {
   name: 'payment',
@@ -14,7 +15,7 @@ export const payment: ConnectorDefinition = {
       method: 'POST',
       path: '/v1/payment_intents',
       bodyType: 'form',
-      params: Params({
+      params: ClosedObject({
         amount: Amount('The amount in minor units of the currency.'),
         currency: Type.String({ minLength: 3, maxLength: 3, description: 'The ISO code of the currency, such as `usd`.' }),
         customer: Type.Optional(Id('The id of the customer.')),
@@ -35,7 +36,7 @@ export const payment: ConnectorDefinition = {
       method: 'POST',
       path: '/v1/customers',
       bodyType: 'form',
-      params: Params({
+      params: ClosedObject({
         email: Optional.Text('The e-mail address.', 512),
         name: Optional.Text('The full name of the person or business.', 256),
         phone: Optional.Text('The phone number.', 20),
@@ -49,7 +50,7 @@ export const payment: ConnectorDefinition = {
       method: 'POST',
       path: '/v1/subscriptions',
       bodyType: 'form',
-      params: Params({
+      params: ClosedObject({
         customer: Id('The id of the customer.'),
         price: Id('The id of the price.'),
         quantity: Type.Optional(Type.Integer({ minimum: 0, maximum: 1_000_000, description: 'The quantity. Default: 1.' })),
@@ -74,7 +75,7 @@ export const payment: ConnectorDefinition = {
       method: 'DELETE',
       path: '/v1/subscriptions/{{params.subscription}}',
       bodyType: 'form',
-      params: Params({
+      params: ClosedObject({
         subscription: Id('The id of the subscription, which is canceled immediately.'),
         invoiceNow: Flag('Bill usage that has not been billed yet.'),
         prorate: Flag('Credit the remaining time.')

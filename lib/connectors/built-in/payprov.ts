@@ -1,7 +1,8 @@
 /** Polar's API, version 2026-04 (https://docs.polar.sh/api-reference). */
 import { Type } from 'typebox'
+import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Amount, Count, Flag, Id, inSnakeCase, Metadata, Optional, Params, Text } from './params.js'
+import { Amount, Count, Flag, Id, inSnakeCase, Metadata, Optional, Text } from './params.js'
 
 const paging = {
   page: Count('The number of the page. Default: 1.', 100_000),
@@ -19,7 +20,7 @@ export const payprov: ConnectorDefinition = {
     createCheckout: {
       method: 'POST',
       path: '/v1/checkouts/',
-      params: Params({
+      params: ClosedObject({
         products: Type.Array(Id('The id of a product.'), {
           minItems: 1,
           maxItems: 50,
@@ -44,17 +45,17 @@ export const payprov: ConnectorDefinition = {
     getCheckout: {
       method: 'GET',
       path: '/v1/checkouts/{{params.id}}',
-      params: Params({ id: Id('The id of the checkout.') })
+      params: ClosedObject({ id: Id('The id of the checkout.') })
     },
     getSubscription: {
       method: 'GET',
       path: '/v1/subscriptions/{{params.id}}',
-      params: Params({ id: Id('The id of the subscription.') })
+      params: ClosedObject({ id: Id('The id of the subscription.') })
     },
     listSubscriptions: {
       method: 'GET',
       path: '/v1/subscriptions/',
-      params: Params({
+      params: ClosedObject({
         customerId: Type.Optional(Id('The id of a customer, as a filter.')),
         externalCustomerId: Type.Optional(Id('Your own id of a customer, as a filter.')),
         productId: Type.Optional(Id('The id of a product, as a filter.')),
@@ -66,13 +67,13 @@ export const payprov: ConnectorDefinition = {
     cancelSubscription: {
       method: 'PATCH',
       path: '/v1/subscriptions/{{params.id}}',
-      params: Params({ id: Id('The id of the subscription, which is canceled at the end of the paid period.') }),
+      params: ClosedObject({ id: Id('The id of the subscription, which is canceled at the end of the paid period.') }),
       body: { cancel_at_period_end: true }
     },
     createCustomer: {
       method: 'POST',
       path: '/v1/customers/',
-      params: Params({
+      params: ClosedObject({
         email: Text('The e-mail address.', 320),
         name: Optional.Text('The name.', 256),
         externalId: Type.Optional(Id('Your own id of the customer.')),
@@ -83,12 +84,12 @@ export const payprov: ConnectorDefinition = {
     getCustomer: {
       method: 'GET',
       path: '/v1/customers/{{params.id}}',
-      params: Params({ id: Id('The id of the customer.') })
+      params: ClosedObject({ id: Id('The id of the customer.') })
     },
     listCustomers: {
       method: 'GET',
       path: '/v1/customers/',
-      params: Params({
+      params: ClosedObject({
         email: Optional.Text('The e-mail address of a customer, as a filter.', 320),
         query: Optional.Text('Part of the name or e-mail address of a customer.', 255),
         ...paging
@@ -98,7 +99,7 @@ export const payprov: ConnectorDefinition = {
     listProducts: {
       method: 'GET',
       path: '/v1/products/',
-      params: Params({
+      params: ClosedObject({
         isArchived: Flag('Only archived, or only unarchived records.'),
         isRecurring: Flag('Only subscriptions, or only one-time products.'),
         ...paging

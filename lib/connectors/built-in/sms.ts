@@ -1,6 +1,7 @@
 /** Twilio's Messages (https://www.twilio.com/docs/messaging/api/message-resource): a form in, JSON out. */
+import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Optional, Params, Text } from './params.js'
+import { Optional, Text } from './params.js'
 
 export const sms: ConnectorDefinition = {
   name: 'sms',
@@ -13,7 +14,7 @@ export const sms: ConnectorDefinition = {
       method: 'POST',
       path: '/2010-04-01/Accounts/{{credentials.accountSid}}/Messages.json',
       bodyType: 'form',
-      params: Params({
+      params: ClosedObject({
         to: Text('The phone number of the recipient, such as +15558675310.', 64),
         body: Text('The message.', 1600),
         from: Optional.Text('The phone number of the sender. Default: `fromNumber` of the credentials.', 64),

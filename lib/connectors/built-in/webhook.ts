@@ -3,8 +3,9 @@
  * (https://www.standardwebhooks.com).
  */
 import { Type } from 'typebox'
+import { ClosedObject } from '../../schema/annotations.js'
 import type { ConnectorDefinition } from '../definition.js'
-import { Params, Text } from './params.js'
+import { Text } from './params.js'
 
 const url = Text('The URL.', 8192)
 const headers = Type.Optional(
@@ -20,7 +21,7 @@ export const webhook: ConnectorDefinition = {
       method: 'POST',
       path: '',
       addresses: ['url'],
-      params: Params({ url, body, headers }),
+      params: ClosedObject({ url, body, headers }),
       headers: '{{params.headers}}',
       compute: { body: 'params.body == null ? {} : params.body' },
       body: '{{params.body}}'
@@ -29,7 +30,7 @@ export const webhook: ConnectorDefinition = {
       method: 'POST',
       path: '',
       addresses: ['url'],
-      params: Params({
+      params: ClosedObject({
         url,
         body,
         headers,
