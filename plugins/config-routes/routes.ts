@@ -11,9 +11,10 @@ import { RouteRequest } from '../../lib/runtime/route-request.js'
 import type { Origin } from '../../lib/runtime/services.js'
 import { FaultList, formatFault } from '../../lib/schema/faults.js'
 import type { Route } from '../../lib/schema/route.js'
+import { acceptForms } from '../files/multipart.js'
 import type { ServeCall } from '../tools/types.js'
 import { keepSignedBodies } from './inbound.js'
-import { acceptForms, type Serving, servingCalls } from './serving.js'
+import { type Serving, servingCalls } from './serving.js'
 
 const recheckAfter = 1000 // ms between checks of a database with pending migrations, or with tables that a route does not fit
 const retryAfter = { 'retry-after': String(recheckAfter / 1000) }

@@ -1,5 +1,4 @@
 /** The parts of an app that declared routes use. */
-import multipart from '@fastify/multipart'
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import type { RouteReply } from '../../lib/http/route-reply.js'
 import { optional } from '../../lib/plugin/define.js'
@@ -7,7 +6,6 @@ import type { RouteCall } from '../../lib/runtime/route-call.js'
 import { createWarned } from '../../lib/runtime/secrets.js'
 import type { RouteServices } from '../../lib/runtime/services.js'
 import { hasPermission, requirePermissions } from '../auth/access.js'
-import { formLimits } from '../files/buckets.js'
 import type {} from '../idempotency/index.js'
 import type {} from '../realtime/types.js'
 import type {} from '../resource-limits/index.js'
@@ -74,10 +72,4 @@ export function servingCalls (serving: Serving): RouteServices<RouteCall, RouteR
       throw new Error('a webhook accepts only signed requests')
     }
   }
-}
-
-/** Accepts multipart bodies in this context; its routes parse them. */
-export async function acceptForms (app: FastifyInstance): Promise<void> {
-  app.decorateRequest('receivedForm', null)
-  await app.register(multipart, { limits: formLimits, throwFileSizeLimit: false })
 }

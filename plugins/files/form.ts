@@ -8,6 +8,7 @@ import { requirePermissions } from '../auth/access.js'
 import { watchForm } from './body.js'
 import { formLimits } from './buckets.js'
 import { describe, type UploadFields } from './input.js'
+import type { Form } from './multipart.js'
 import type { FilesService } from './service.js'
 import type { StoredFile, Uploader } from './types.js'
 import type { Received, UploadTenant } from './uploads.js'
@@ -23,6 +24,7 @@ type Fields = Partial<Record<typeof fieldNames[number], string>>
  */
 export async function receiveForm (
   request: FastifyRequest,
+  form: Form,
   tenant: UploadTenant,
   { buckets, uploads }: FilesService,
   by: Uploader,
@@ -33,7 +35,7 @@ export async function receiveForm (
   let name: string | undefined
   let received: Received | null = null
   try {
-    for await (const part of partsOf(request.parts(), slow, expected)) {
+    for await (const part of partsOf(form.parts(), slow, expected)) {
       if (part.type === 'field') {
         take(fields, part)
         continue

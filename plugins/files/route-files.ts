@@ -11,6 +11,7 @@ import { actorOf } from '../auth/actor.js'
 import { reading, watchForm } from './body.js'
 import { partsOf, readingPart } from './form.js'
 import { describe } from './input.js'
+import { type Form, formOf } from './multipart.js'
 import type { Removal } from './removal.js'
 import type { FilesService } from './service.js'
 import { createStorageRunner } from './storage-runner.js'
@@ -22,10 +23,11 @@ export function createRouteFiles (service: FilesService, rules: FileRules, slowM
   return {
     rules,
     step: createStorageRunner(service),
-    async receive (request, form) {
-      if (!request.isMultipart()) throw failure('mediaTypeUnsupported', { message: 'Send the form as multipart/form-data' })
+    async receive (request, declared) {
+      const form = formOf(request)
+      if (form === undefined) throw failure('mediaTypeUnsupported', { message: 'Send the form as multipart/form-data' })
       const tenant = uploadTenantOf(request)
-      const receive = (slow: Promise<never>) => receiveRouteForm(request, form, tenant, service, uploaderOf(request), slow)
+      const receive = (slow: Promise<never>) => receiveRouteForm(request, form, declared, tenant, service, uploaderOf(request), slow)
       return await service.uploads.inPlace(tenant.id, () => reading(request.raw, slowMs, receive))
     }
   }
@@ -46,6 +48,7 @@ const maxFieldBytes = 65_536
  */
 async function receiveRouteForm (
   request: FastifyRequest,
+  form: Form,
   { files, validate }: DeclaredForm,
   tenant: UploadTenant,
   { buckets, uploads, removal, shown, wake, log }: FilesService,
@@ -105,7 +108,7 @@ async function receiveRouteForm (
     parts: maxFields + files.length + 1
   }
   try {
-    for await (const part of partsOf(request.parts({ limits }), slow, expected)) {
+    for await (const part of partsOf(form.parts({ limits }), slow, expected)) {
       if (part.type === 'field') takeField(part)
       else await takeFile(part)
     }

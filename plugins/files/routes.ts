@@ -1,5 +1,4 @@
 /** The endpoints of files. */
-import type {} from '@fastify/multipart'
 import type { FastifyRequest } from 'fastify'
 import { failure } from '../../lib/errors.js'
 import { callerErrors } from '../../lib/http/error-schemas.js'
@@ -14,11 +13,11 @@ import { errorResponses } from '../conventions/index.js'
 import type {} from '../responses/index.js'
 import { tenantOf } from '../tenancy/required.js'
 import { bytesOf, lengthOf, reading } from './body.js'
-import { formLimits } from './buckets.js'
 import { headerOf } from './content-type.js'
 import { disposition, downloadRoutes, parseKey } from './download.js'
 import { receiveForm } from './form.js'
 import { describe } from './input.js'
+import { acceptForms, formOf } from './multipart.js'
 import { resumableRoutes } from './resumable-routes.js'
 import {
   Announcement, ContentQuery, EntityParams, File, FileList, FileParams, KeyParams, ListQuery, SignedUpload, SignedUrl,
@@ -48,12 +47,9 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
     return file
   }
 
-  // The parser logs its options at `trace`, with the headers of the request, which contain its token.
-  const busboyOptions = ({ limits }: { limits?: unknown }) => JSON.stringify({ limits })
-  // In a child context, since the multipart parser would apply to other routes too.
+  // In a child context, since the parser would apply to other routes too.
   await group.register(async (app: FastifyGroup) => {
-    const { default: multipart } = await import('@fastify/multipart')
-    await app.register(multipart, { limits: formLimits, throwFileSizeLimit: false })
+    await acceptForms(app)
     const description = 'The size of the file is limited by `files.maxFileSizeMB`, its bucket and the plan; the smallest limit applies.'
     const schema = { tags, summary: 'Upload a file', description }
     app.post('/files/upload', {
@@ -66,12 +62,13 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
       schema: { ...schema, response: { 201: File, ...errorResponses(...uploadErrors) } }
     }, async (request, reply) => {
       const tenant = uploadTenantOf(request)
-      if (!request.isMultipart()) throw failure('mediaTypeUnsupported', { message: 'Send the file as multipart/form-data' })
-      const receive = (slow: Promise<never>) => receiveForm(request, tenant, service, uploaderOf(request), slow)
+      const form = formOf(request)
+      if (form === undefined) throw failure('mediaTypeUnsupported', { message: 'Send the file as multipart/form-data' })
+      const receive = (slow: Promise<never>) => receiveForm(request, form, tenant, service, uploaderOf(request), slow)
       const file = await service.uploads.inPlace(tenant.id, () => reading(request.raw, slowMs, receive))
       return reply.code(201).header('location', `${prefix}/files/${file.id}`).send(bodyOf(file))
     })
-  }, { logSerializers: { busboyOptions } })
+  })
 
   await group.register(async (app) => resumableRoutes(app, service, slowMs))
 

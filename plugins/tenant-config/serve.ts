@@ -1,5 +1,5 @@
 /** Serves the requests that match no route of the server: those to tenants' own routes. */
-import type { FastifyInstance, FastifyReply, FastifyRequest, HTTPMethods } from 'fastify'
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify'
 import { whenKnown } from '../../lib/cache/async-cache.js'
 import type { CompiledRoute } from '../../lib/compiler/route.js'
 import { failure } from '../../lib/errors.js'
@@ -11,8 +11,9 @@ import type { RouteServices } from '../../lib/runtime/services.js'
 import { requireProvider, tokenMissing } from '../auth/access.js'
 import { keepSignedBodies } from '../config-routes/inbound.js'
 import { readinessOf } from '../config-routes/routes.js'
-import { acceptForms, type Serving, servingCalls, servingOf } from '../config-routes/serving.js'
+import { type Serving, servingCalls, servingOf } from '../config-routes/serving.js'
 import { webhookDeduplicationOf } from '../config-routes/webhook-deduplication.js'
+import { acceptForms, formOf } from '../files/multipart.js'
 import type { LoadedDocuments } from './load.js'
 import { placedExpression, type TenantRoute, type TenantRoutes } from './tenant-routes.js'
 
@@ -86,18 +87,14 @@ export async function serveTenantRoutes (
     return compiled
   }
 
-  // The form parser adds hooks, which reads do not need.
-  await app.register(async (own) => mount(own, ['GET', 'DELETE'], false))
-  await app.register(async (own) => mount(own, ['POST', 'PUT', 'PATCH'], true))
-
-  async function mount (own: FastifyInstance, methods: HTTPMethods[], takesForms: boolean): Promise<void> {
+  await app.register(async (own) => {
     keepSignedBodies(own, ({ tenantRoute }) => tenantRoute?.declared.webhook !== undefined)
-    if (takesForms) await acceptForms(own)
+    await acceptForms(own)
     own.setErrorHandler((error, { tenantRoute }) => {
       throw tenantRoute === null ? error : placedExpression(error, tenantRoute.placeOf)
     })
     own.route({
-      method: methods,
+      method: ['GET', 'DELETE', 'POST', 'PUT', 'PATCH'],
       url: '/*',
       config: { access: 'open', openapi: false, tenantInQuery: true, fallback: true },
       onRequest (request, reply, done) {
@@ -109,7 +106,7 @@ export async function serveTenantRoutes (
         else settle(met)
       },
       preHandler (request, _reply, done) {
-        const isRefused = takesForms && request.isMultipart() && request.tenantRoute?.declared.multipart !== true
+        const isRefused = formOf(request) !== undefined && request.tenantRoute?.declared.multipart !== true
         done(isRefused ? failure('mediaTypeUnsupported') : undefined)
       },
       handler: (request, reply) =>
@@ -119,7 +116,7 @@ export async function serveTenantRoutes (
           return new RouteRequest(compiledOf(tenantRoute), serving, request, reply, tenantRoute).serve()
         })
     })
-  }
+  })
 
   return async (route, call, reply) => {
     try {
