@@ -43,7 +43,7 @@ export async function downloadJson (address: string, stop: AbortController, time
 
 const renewAfter = 600_000 // ms between readings of the keys
 const searchPause = 30_000 // ms between two searches for unknown keys, which callers can invent
-const retryPause = 5_000 // ms until a provider without any known keys is asked again
+const retryPause = 5_000 // ms after a failed read until a token with an unknown key reads again
 const maxWaiting = 1_000 // requests that wait for one response of the provider
 
 export interface JwksOptions {
@@ -62,6 +62,8 @@ export type Jwks = ReturnType<typeof createJwks>
 export function createJwks ({ address, algorithms, now, onChange, onError }: JwksOptions) {
   let keys: KeySet | null = null
   let readAt = -Infinity
+  /** The last read failed: the provider may have other keys. */
+  let hasFailed = false
   let askedAt = -Infinity
   let searchedAt = -Infinity
   let asking: Promise<void> | null = null
@@ -71,7 +73,12 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
 
   /** One read at a time, for all waiting requests. It never rejects. */
   function ask (): Promise<void> {
-    asking ??= read().catch(onError).finally(() => {
+    asking ??= read().then(() => {
+      hasFailed = false
+    }, (error: unknown) => {
+      hasFailed = true
+      onError(error)
+    }).finally(() => {
       asking = null
     })
     return asking
@@ -106,9 +113,9 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
     waiting++
     await ask()
     waiting--
-    if (keys === null) throw unavailable(retryPause / 1000)
-    const key = keys.find(algorithm, kid)
+    const key = keys?.find(algorithm, kid)
     if (key !== undefined) return key
+    if (keys === null || hasFailed) throw unavailable(retryPause / 1000)
     // The response that this request waited for counts as its search.
     searchedAt = askedAt
     throw tokenInvalid()
@@ -117,19 +124,18 @@ export function createJwks ({ address, algorithms, now, onChange, onError }: Jwk
   return {
     /**
      * The key of a token, at once if it is known. Throws, or rejects with, `tokenInvalid` for an unknown key, and
-     * `identityProviderUnavailable` if the keys cannot be read, or too many requests wait for them.
+     * `identityProviderUnavailable` if it is unknown because the keys cannot be read, or if too many requests wait for them.
      */
     find (algorithm: SignatureAlgorithm, kid: string | undefined): KeyObject | Promise<KeyObject> {
-      if (keys === null) {
-        if (asking === null && !hasPassed(retryPause, askedAt)) throw unavailable(retryPause / 1000)
-        return search(algorithm, kid)
-      }
       renew()
-      const key = keys.find(algorithm, kid)
+      const key = keys?.find(algorithm, kid)
       if (key !== undefined) return key
       // Without a key id, a search cannot tell which of several keys signed the token.
-      if (kid === undefined) throw tokenInvalid()
-      if (asking === null && !hasPassed(searchPause, searchedAt)) throw tokenInvalid()
+      if (keys !== null && kid === undefined) throw tokenInvalid()
+      if (asking === null) {
+        if (hasFailed && !hasPassed(retryPause, askedAt)) throw unavailable(retryPause / 1000)
+        if (keys !== null && !hasPassed(searchPause, searchedAt)) throw tokenInvalid()
+      }
       return search(algorithm, kid)
     },
     renew,
