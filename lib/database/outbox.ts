@@ -22,6 +22,8 @@ export interface OutboundEvent {
   /** The receivers' `data`: JSON of at most `maxEventBytes`, without secrets. */
   readonly data: object
   readonly at: Date
+  /** The number of webhooks that led to it. Default: 0. */
+  readonly depth?: number | undefined
 }
 
 /** The part of `app.webhooks` that other plugins use to send their events. */
@@ -32,12 +34,12 @@ export interface Emitter {
 }
 
 /** Inserts the event, unless its tenant is gone or is being deleted. Throws if its data are too large. */
-export async function writeEvent (db: Kysely<SystemTables>, { tenant, type, subject, data, at }: OutboundEvent): Promise<void> {
+export async function writeEvent (db: Kysely<SystemTables>, { tenant, type, subject, data, at, depth = 0 }: OutboundEvent): Promise<void> {
   await sql`with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share)
-    insert into tenantry.webhook_events (tenant_id, type, subject, data, at)
+    insert into tenantry.webhook_events (tenant_id, type, subject, data, at, depth)
     select ${tenant}::text, ${type}::text, ${subject}::text, ${
     eventText(data)
-  }::json, ${at}::timestamptz where ${tenant}::text = '' or exists (select from live)`.execute(db)
+  }::json, ${at}::timestamptz, ${depth}::smallint where ${tenant}::text = '' or exists (select from live)`.execute(db)
 }
 
 /** The data as JSON, without NUL and lone surrogates, which PostgreSQL cannot store. */

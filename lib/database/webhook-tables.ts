@@ -23,6 +23,8 @@ export interface WebhookTables {
     at: Timestamp
     /** Every subscribed webhook has a delivery. */
     fanned_out: Generated<boolean>
+    /** The number of webhooks that led to it. */
+    depth: Generated<number>
   }
 
   /** A delivery of an event to one address. */

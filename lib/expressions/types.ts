@@ -54,6 +54,8 @@ export interface Scope {
   readonly events?: boolean
   /** The trace of the request, which is passed on with calls to other services. Default: none. */
   readonly trace?: TraceContext | null
+  /** The number of webhooks that led to the request. Default: 0. */
+  readonly depth?: number
 }
 
 /** The source of a template's value. */

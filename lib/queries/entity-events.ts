@@ -82,6 +82,7 @@ export function tableEvents (
       ? literal(table.name)
       : [literal(`${table.name}:`), keys.map((name) => `${columnOf(row, name)}::text`).join(" || ',' || ")].join(' || '),
     name: literal(table.name),
+    depth: draft.add(depthOf, 'int2'),
     id,
     record: columns === '' ? "'{}'::json" : `(select row_to_json(x.*) from (select ${columns}) x)`
   })
@@ -97,10 +98,13 @@ export function documentEvents (collection: Binder, kind: EntityEvent | ((row: s
     type: typeof kind === 'function' ? kind(row) : `'entity.${kind}'`,
     subject: `concat(${name}, ':', ${columnOf(row, 'id')})`,
     name,
+    depth: draft.add(depthOf, 'int2'),
     id: `to_json(${columnOf(row, 'id')})`,
     record: `${columnOf(row, 'record')}::json`
   })
 }
+
+const depthOf: Binder = ({ depth = 0 }) => depth
 
 interface EventParts {
   /** The alias of a row of `w`. */
@@ -109,14 +113,15 @@ interface EventParts {
   readonly type: string
   readonly subject: string
   readonly name: string
+  readonly depth: string
   readonly id: string
   readonly record: string
 }
 
-function insertEvents ({ row, tenant, type, subject, name, id, record }: EventParts): string {
+function insertEvents ({ row, tenant, type, subject, name, depth, id, record }: EventParts): string {
   const members = `'table', ${name}, 'id', ${id}`
   const data =
     `case when octet_length(j.record::text) > ${maxEventBytes} then json_build_object(${members}, 'record', null, 'truncated', true) else json_build_object(${members}, 'record', j.record) end`
-  return `, e as (insert into ${eventsTable} (tenant_id, type, subject, data, at) ` +
-    `select ${tenant}, ${type}, ${subject}, ${data}, now() from w ${row}, lateral (select ${record} as record offset 0) j)`
+  return `, e as (insert into ${eventsTable} (tenant_id, type, subject, data, at, depth) ` +
+    `select ${tenant}, ${type}, ${subject}, ${data}, now(), ${depth} from w ${row}, lateral (select ${record} as record offset 0) j)`
 }

@@ -10,6 +10,8 @@ export interface RouteCall
   readonly tenant: ScopeTenant | null
   /** The number of tool calls around this one. Absent without the plugin tools. */
   readonly toolDepth?: number
+  /** The signature of a webhook was verified. */
+  readonly signed?: boolean
   /** Set by a route with files when it has read the form. */
   receivedForm: ReceivedForm | null
 }

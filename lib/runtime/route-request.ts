@@ -10,6 +10,7 @@ import { idempotencyHeader, idempotencyKeyIn } from '../http/idempotency-key.js'
 import type { RouteReply } from '../http/route-reply.js'
 import { noTenant, tenantOrPlatform } from '../identity/tenant-ref.js'
 import { traceOf } from '../log/trace-context.js'
+import { depthOf } from '../webhooks/depth.js'
 import { throughCache } from './cached.js'
 import { type Once, once } from './idempotency.js'
 import { type Guarding, guardingOf } from './precondition.js'
@@ -259,7 +260,8 @@ function scopeOf (request: RouteCall, fullAccess: boolean, secrets: Scope['secre
     events,
     // Only webhook routes read it.
     payload: request.body,
-    trace: request.headers['traceparent'] === undefined ? null : traceOf(request.headers)
+    trace: request.headers['traceparent'] === undefined ? null : traceOf(request.headers),
+    depth: depthOf(request)
   }
 }
 

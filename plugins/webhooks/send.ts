@@ -9,12 +9,14 @@ import type { CompiledValue, Scope } from '../../lib/expressions/types.js'
 import { type Owner, platformRef } from '../../lib/identity/tenant-ref.js'
 import { optional } from '../../lib/plugin/define.js'
 import { callbackPlace, type SecretCipher, SecretUnreadable } from '../../lib/secrets/cipher.js'
+import { depthHeader, maxDepth } from '../../lib/webhooks/depth.js'
 import type {} from '../outbound/index.js'
 import type {} from '../secrets/index.js'
 import type { SigningSecrets } from './secret.js'
 import type { Attempt, Ending } from './store.js'
 import type { SubscriberDirectory } from './subscribers.js'
 
+const loop = `${maxDepth} webhooks led to this event: they start each other`
 const gone = 410 // the receiver wants no further deliveries (Standard Webhooks)
 
 export interface SenderParts {
@@ -66,13 +68,15 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
   }
 
   return async (attempt, signal) => {
-    const { attempts, giveUpAt, tenant, messageId, type, at, data } = attempt
+    const { attempts, giveUpAt, tenant, messageId, type, at, data, depth } = attempt
     const ended = (status: number | null, error: string, called = true): Ending => ({
       delivered: false,
       status,
       error,
       again: nextAttempt(attempts, new Date(now()), giveUpAt, called)
     })
+    // A tenant decides about its depths, and must not keep events from the platform.
+    if (depth >= maxDepth && tenant !== platformRef) return { delivered: false, status: null, error: loop, again: null }
     try {
       const target = await targetOf(attempt)
       if (target === null) {
@@ -83,6 +87,7 @@ export function createSend ({ app, subscribers, secrets, cipher, now, timeoutMs 
       const headers = {
         'content-type': 'application/json; charset=utf-8',
         'user-agent': 'tenantry-webhooks',
+        [depthHeader]: String(Math.min(depth + 1, maxDepth)),
         ...signedHeaders(target.secret, body, messageId, now())
       }
       const { status } = await app.outbound.request({

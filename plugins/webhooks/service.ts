@@ -91,15 +91,15 @@ async function writeCallback (
   transaction: Kysely<SystemTables>,
   { id, event, url, sealed, now, giveUpAt }: NewCallback
 ): Promise<void> {
-  const { tenant, type, subject, data, at } = event
+  const { tenant, type, subject, data, at, depth = 0 } = event
   // No other delivery waits for it: a subject has one callback.
   await sql`
     with live as (select id from tenantry.tenants where id = ${tenant} and status <> 'deleting' for share),
     added as (
-      insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
+      insert into tenantry.webhook_events (tenant_id, type, subject, data, at, depth, fanned_out)
       select ${tenant}::text, ${type}::text, ${subject}::text, ${
     eventText(data)
-  }::json, ${at}::timestamptz, true where ${tenant}::text = '' or exists (select from live)
+  }::json, ${at}::timestamptz, ${depth}::smallint, true where ${tenant}::text = '' or exists (select from live)
       returning place
     )
     insert into tenantry.webhook_deliveries (id, tenant_id, event, type, subject, endpoint, url, sealed, next_attempt_at, give_up_at, created_at)

@@ -33,6 +33,8 @@ export interface Attempt {
   readonly at: Date
   /** JSON. */
   readonly data: string
+  /** The number of webhooks that led to the event. */
+  readonly depth: number
 }
 
 /** The result of an attempt. `again`: the time of the next one; null for none. */
@@ -127,7 +129,7 @@ export function takeStatement ({ now, holder, platform, tenants, each }: Taking)
       returning d.id, d.tenant_id, d.source, d.event, d.endpoint, d.sealed, d.attempts, d.give_up_at
     )
     select t.id, t.tenant_id as tenant, t.source, t.endpoint, t.sealed, t.attempts, t.give_up_at as "giveUpAt",
-      e.id as "messageId", e.type, e.at, e.data::text as data
+      e.id as "messageId", e.type, e.at, e.data::text as data, e.depth
     from taken t join tenantry.webhook_events e on e.place = t.event`
 }
 

@@ -26,6 +26,8 @@ export interface Callback {
   readonly data: object
   readonly subject: string
   readonly at: Date
+  /** The number of webhooks that led to it. Default: 0. */
+  readonly depth?: number | undefined
 }
 
 /** The outbound webhooks of a version of a tenant's document; version 0: no document was saved. */

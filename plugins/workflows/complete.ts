@@ -10,7 +10,8 @@ import { faultOfCallbackUrl } from '../../lib/workflows/index.js'
 import type { CompiledCallback } from '../../lib/workflows/types.js'
 import type { Webhooks } from '../webhooks/webhooks.js'
 import { Interrupted, throughOutages } from './journal.js'
-import type { HeldRun, RunEnd, RunStore } from './store.js'
+import { readDepth } from './serialization.js'
+import type { RunEnd, RunStore, TakenRun } from './store.js'
 
 const maxSentBytes = 200_000 // of a result, as JSON: an event has at most 262,144
 
@@ -32,7 +33,7 @@ export interface Address {
 
 /** Writes the end if this attempt still holds the run; otherwise rejects with `Interrupted`. */
 export type CompleteRun = (
-  run: HeldRun & { readonly workflow: string | null },
+  run: Pick<TakenRun, 'tenant' | 'id' | 'attempt' | 'workflow' | 'scope'>,
   end: RunEnd,
   address: Address | null,
   signal: AbortSignal
@@ -50,7 +51,7 @@ export function createCompletion ({ store, dbFor, webhooks, log }: CompletionPar
     return await dbFor(run.tenant).transaction().execute(async (transaction) => {
       if (!await store.end(transaction, run, end)) return false
       if (emitter === null) return true
-      const event = { tenant: run.tenant, type: `workflow.${end.status}`, subject: run.id, data: dataOf(run, end), at: new Date() }
+      const event = { tenant: run.tenant, type: `workflow.${end.status}`, subject: run.id, data: dataOf(run, end), at: new Date(), depth: readDepth(run) }
       await emitter.emit(transaction, event)
       if (address !== null) await emitter.callback(transaction, { ...event, ...address })
       return true

@@ -56,7 +56,10 @@ const nothing = Object.freeze({})
  */
 function scopeOf (
   { definition: { named } }: CompiledWorkflow,
-  { body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, input, payload, events = false, trace = null }: Scope,
+  {
+    body, params, query, headers, auth, tenant, secrets, results, files, fullAccess, input, payload, events = false, trace = null,
+    depth
+  }: Scope,
   steps: Record<string, unknown>
 ): Scope {
   return {
@@ -74,6 +77,7 @@ function scopeOf (
     payload: named ? undefined : payload,
     events,
     trace,
+    depth,
     steps
   }
 }

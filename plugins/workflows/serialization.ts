@@ -27,6 +27,7 @@ interface StoredScope {
   readonly payload?: unknown
   readonly fullAccess: boolean
   readonly trace?: TraceContext | null
+  readonly depth?: number
   readonly caller?: StoredCaller
 }
 
@@ -62,6 +63,7 @@ export function scopeText ({ sources }: CompiledWorkflow, scope: Scope, caller?:
     ...sources.input && { input: scope.input },
     ...sources.payload && { payload: scope.payload },
     ...scope.trace && { trace: scope.trace },
+    ...scope.depth && { depth: scope.depth },
     ...caller !== undefined && { caller }
   }
   const text = stringifyJson(stored)
@@ -91,7 +93,8 @@ export function readScope (
     input,
     payload,
     fullAccess,
-    trace = null
+    trace = null,
+    depth = 0
   }: StoredScope = Object(parseJson(text))
   return {
     body,
@@ -104,10 +107,17 @@ export function readScope (
     results: {},
     fullAccess,
     trace,
+    depth,
     ...files !== undefined && { files },
     ...input !== undefined && { input },
     ...payload !== undefined && { payload }
   }
+}
+
+/** The number of webhooks that led to the run. */
+export function readDepth ({ scope }: { readonly scope: string }): number {
+  const { depth = 0 }: StoredScope = Object(parseJson(scope))
+  return depth
 }
 
 /** The caller of a run; undefined for a run without a request. */

@@ -2,9 +2,10 @@
 import type { ServerResponse } from 'node:http'
 import { test } from 'tap'
 import { startInstance } from '../../helpers/instances.js'
+import { secretText } from '../../helpers/log-scan.js'
 import { forEachEngine, postgresDatabase } from '../../helpers/postgres.js'
 import type { TestDocument } from '../../helpers/server.js'
-import { testServer } from '../../helpers/server.js'
+import { listen, testServer } from '../../helpers/server.js'
 import { signToken } from '../../helpers/tokens.js'
 import { until } from '../../helpers/until.js'
 import { caller, remoteCaller } from '../../http/caller.js'
@@ -232,4 +233,40 @@ test('further deliveries to the platform are rejected only for a tenant with too
   await until('the other is rejected', async () => (await failed())?.length === 1)
   t.match(await failed(), [{ attempts: 0, lastError: 'too many deliveries wait already' }])
   t.strictSame(eventsOf(platform), ['entity.created notes of victim'])
+})
+
+test("a tenant's webhooks that start each other end", async (t) => {
+  const webhook = { provider: 'payprov', secret: '{{secret:loop}}' } as const
+  const workflow: NonNullable<TestDocument['routes']>[number]['workflow'] = {
+    async: true,
+    steps: [{ id: 'none', type: 'database', operation: 'select', table: 'notes' }]
+  }
+  const app = await testServer(t, {
+    tables,
+    routes: [
+      { path: '/notes', method: 'post', queries: [{ table: 'notes', operation: 'insert' }] },
+      { path: '/hooks/notes', method: 'post', webhook, queries: [{ table: 'notes', operation: 'insert', data: { title: 'after {{payload.data.id}}' } }] },
+      { path: '/runs', method: 'post', workflow },
+      { path: '/hooks/runs', method: 'post', webhook, workflow }
+    ],
+    egress: { allow: ['127.0.0.1'] }
+  }, { engine: { provider: 'embedded' }, tenants: ['acme'] })
+  const origin = await listen(app)
+  const ask = caller(t, app, admin('acme'))
+  await ask('POST /tenant/secrets', { body: { key: 'loop', value: secretText('whsec_c2VjcmV0IG9mIHRoZSBsb29wIG9mIGFjbWU=', 'the secret') } })
+  const own = (name: string, event: 'entity.created' | 'workflow.completed') => ({
+    name,
+    url: `${origin}/hooks/${name}?tenant=acme`,
+    events: [event],
+    secret: '{{secret:loop}}'
+  })
+  const body = { webhooks: [own('notes', 'entity.created'), own('runs', 'workflow.completed')] }
+  t.equal((await ask('POST /tenant/config', { body })).status, 200)
+  // A caller cannot keep its event from the webhooks.
+  t.equal((await ask('POST /notes', { body: { title: 'first' }, headers: { 'tenantry-depth': '10' } })).status, 201)
+  t.equal((await ask('POST /runs')).status, 202)
+  const deliveries = async (status: string) => Object((await ask(`GET /webhooks/deliveries?limit=100&status=${status}`)).body['data'])
+  await until('both end', async () => (await deliveries('failed')).length === 2)
+  t.match(await deliveries('failed'), [{ attempts: 1, lastError: /start each other/ }, { attempts: 1, lastError: /start each other/ }])
+  await until('ten deliveries of each', async () => (await deliveries('delivered')).length === 20)
 })

@@ -15,7 +15,7 @@ import { systemTables } from './system-tables.js'
 import { resourceLimits, tenantConfigs, tenantRbac, tenants } from './tenants.js'
 import { requestStats, usage, usageNotices, usageRequests } from './usage.js'
 import { apiKeys, attempts, refreshTokens, revocations, userLinks, userMfa, users, usersEmailVerified } from './users.js'
-import { idempotencyKeys, webhookReceipts, webhooks, webhookSources } from './webhooks.js'
+import { idempotencyKeys, webhookDepths, webhookReceipts, webhooks, webhookSources } from './webhooks.js'
 import { workflows, workflowSchedules, workflowStatusTokens, workflowStepCalls } from './workflows.js'
 
 /** In the order of their numbers; append new ones at the end. */
@@ -68,5 +68,6 @@ export const systemMigrations: readonly SystemMigration[] = [
   realtimeBatches,
   realtimeGates,
   realtimeTimeline,
-  queueStates
+  queueStates,
+  webhookDepths
 ]

@@ -89,6 +89,9 @@ where e.place = d.event and d.tenant_id = '' and d.status = 'pending' and e.tena
   "create index webhook_deliveries_order on tenantry.webhook_deliveries (tenant_id, source, endpoint, subject, event) where status = 'pending'"
 ])
 
+/** The number of webhooks that led to an event, which bounds webhooks that start each other. */
+export const webhookDepths = systemMigration('webhook_depths', [], ['alter table tenantry.webhook_events add column depth smallint not null default 0'])
+
 /** Idempotency keys of requests, with the responses to replay. */
 export const idempotencyKeys = systemMigration('idempotency_keys', ['tenantry.idempotency_keys'], [
   // The empty tenant is the platform.
