@@ -118,8 +118,9 @@ function hasTag ({ method, workflow, writes }: CompiledRoute): boolean {
   return method === 'GET' && workflow === null && writes.length === 0
 }
 
-function bodySchema ({ method, request, queries, files }: CompiledRoute): JsonSchema | undefined {
-  if (files !== null) return formSchema(request.body, files)
+function bodySchema (parts: CompiledRoute): JsonSchema | undefined {
+  const { method, request, queries, files } = parts
+  if (files !== null) return formSchema(request.body ?? readBody(parts).body, files)
   if (request.body !== undefined || !takesBody(method)) return request.body
   const inputs = queries.flatMap(({ input }) => input === null ? [] : [input])
   return inputs.length > 1 ? { allOf: inputs } : inputs[0]

@@ -77,9 +77,10 @@ function checkMultipart (route: Route, pointer: string, rules: FileRules | null 
 
 /** The form in the documentation: the fields of the body, and a binary string for each file. */
 export function formSchema (body: JsonSchema | undefined, files: readonly CompiledFile[]): JsonSchema {
-  const { properties = {}, required = [], ...rest } = body ?? { type: 'object' }
+  const { properties = {}, required = [], ...rest } = body ?? {}
   const needed = [...Array.isArray(required) ? required : [], ...files.filter((file) => file.required).map(({ name }) => name)]
   return {
+    type: 'object',
     ...rest,
     properties: { ...Object(properties), ...Object.fromEntries(files.map(({ name }) => [name, { type: 'string', format: 'binary' }])) },
     ...needed.length > 0 && { required: needed }

@@ -178,6 +178,8 @@ test('a body that no rules describe is documented by the members that templates 
     ] as const
   ) t.match(documented(route), { body, bodyOptional: true })
   t.strictSame(Object(documented(run('true')).querystring).properties, { n: { type: 'string' } }, 'steps of workflows read the query string too')
+  const form: Route = { path, method: 'post', requireAuth: true, multipart: true, response: { t: '{{body.t}}', file: '{{files.file.id}}' } }
+  t.strictSame(bodyOf(form), { type: 'object', properties: { t: {}, file: { type: 'string', format: 'binary' } } })
   for (const route of [{ path, method: 'post', response: {} }, { path, method: 'get', response: { a: '{{body.a}}' } }, deletion] as const) {
     t.notOk('body' in documented(route))
   }
