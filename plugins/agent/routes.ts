@@ -7,7 +7,7 @@ import { callerErrors } from '../../lib/http/error-schemas.js'
 import { idempotencyHeader } from '../../lib/http/idempotency-key.js'
 import { pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { Success } from '../../lib/http/schemas.js'
+import { IdParams, Success } from '../../lib/http/schemas.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { isUserId } from '../../lib/identity/user-id.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
@@ -16,7 +16,7 @@ import { actorOf } from '../auth/actor.js'
 import { sendEvents } from '../models/event-stream.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
-import { AgentHealth, ChatBody, ChatResponse, ConversationList, ConversationParams, ConversationWithMessages } from './schemas.js'
+import { AgentHealth, ChatBody, ChatResponse, ConversationList, ConversationWithMessages } from './schemas.js'
 import type { AgentService } from './service.js'
 import type { AgentEvent, Citation, Conversation, ConversationOwner } from './types.js'
 
@@ -89,7 +89,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
     schema: {
       tags,
       summary: 'Retrieve a conversation of the caller with its messages',
-      params: ConversationParams,
+      params: IdParams,
       response: { 200: ConversationWithMessages, ...callerErrors() }
     }
   }, async (request) => {
@@ -98,7 +98,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
       role,
       content,
       ...citations.length > 0 && { citations },
-      createdAt: createdAt.toISOString()
+      createdAt
     }))
     return { ...shown(conversation), messages }
   })
@@ -108,7 +108,7 @@ export function agentRoutes (app: FastifyGroup, service: AgentService, { heartbe
     schema: {
       tags,
       summary: 'Delete a conversation of the caller',
-      params: ConversationParams,
+      params: IdParams,
       response: { 200: Success, ...callerErrors() }
     }
   }, async (request) => {
@@ -141,7 +141,7 @@ function ownerOf (request: FastifyRequest): ConversationOwner {
 }
 
 function shown ({ id, title, createdAt, updatedAt }: Conversation) {
-  return { id, title, createdAt: createdAt.toISOString(), updatedAt: updatedAt.toISOString() }
+  return { id, title, createdAt, updatedAt }
 }
 
 async function responseOf (events: AsyncIterable<AgentEvent>): Promise<Static<typeof ChatResponse>> {

@@ -1,6 +1,7 @@
 /** Bodies of the endpoints of chat and conversations. */
 import { type Static, Type } from 'typebox'
 import { ListOf } from '../../lib/http/page.js'
+import { Time } from '../../lib/http/schemas.js'
 import { ModelUsage } from '../../lib/models/types.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -45,8 +46,8 @@ export const ChatResponse = named(
 const members = {
   id: Id,
   title: Type.String({ description: 'The title of the conversation: the beginning of its first message.' }),
-  createdAt: Type.String({ format: 'date-time' }),
-  updatedAt: Type.String({ format: 'date-time' })
+  createdAt: Time(),
+  updatedAt: Time()
 }
 
 export const ConversationList = ListOf(
@@ -62,14 +63,12 @@ export const ConversationWithMessages = named(
         role: Type.Enum(['user', 'assistant']),
         content: Type.String(),
         citations: Type.Optional(Citations),
-        createdAt: Type.String({ format: 'date-time' })
+        createdAt: Time()
       }),
       { description: 'The messages of the conversation, oldest first.' }
     )
   })
 )
-
-export const ConversationParams = Type.Object({ id: Id })
 
 const Part = (description: string) => Type.Enum(['up', 'down', 'off'], { description })
 export const AgentHealth = named(

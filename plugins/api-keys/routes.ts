@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import { isFound, ListOf, pageIn, pageOf, pageQuery, searchQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { OrNull, Success, Time } from '../../lib/http/schemas.js'
+import { IdParams, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -45,8 +45,6 @@ const NewKey = ClosedObject({
     OrNull(Type.String({ format: 'date-time' }), 'The time at which the key expires. It must be in the future. Default: never.')
   )
 })
-
-const Params = Type.Object({ id: Id })
 
 const Rotation = ClosedObject({
   gracePeriodDays: Type.Optional(
@@ -95,7 +93,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
 
   app.delete('/tenant/api-keys/:id', {
     config,
-    schema: { tags, summary: 'Revoke an API key', params: Params, response: { 200: Success, ...callerErrors() } }
+    schema: { tags, summary: 'Revoke an API key', params: IdParams, response: { 200: Success, ...callerErrors() } }
   }, async (request) => {
     await service.delete(tenantOf(request), request.params.id, actorOf(request))
     return { success: true }
@@ -107,7 +105,7 @@ export function apiKeyRoutes (app: FastifyGroup, service: ApiKeys, now: () => nu
       tags,
       summary: 'Rotate an API key',
       description: 'The key keeps its id and scopes. A caller who is not an administrator must have all scopes of the key.',
-      params: Params,
+      params: IdParams,
       body: Rotation,
       bodyOptional: true,
       response: { 200: Rotated, ...callerErrors(409) }

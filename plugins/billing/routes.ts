@@ -3,7 +3,7 @@ import type { FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { EmptyBody, Time } from '../../lib/http/schemas.js'
+import { EmptyBody, OrNull, Time } from '../../lib/http/schemas.js'
 import { Plan, type Plans } from '../../lib/plans/plans.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
@@ -55,18 +55,16 @@ const Upgraded = named(
   'Upgrade',
   Type.Object({
     success: Type.Boolean(),
-    checkoutUrl: Type.Union([Type.String({ format: 'uri' }), Type.Null()], {
-      description: 'The URL of the checkout page; null if an existing subscription was changed.'
-    }),
+    checkoutUrl: OrNull(Type.String({ format: 'uri' }), 'The URL of the checkout page; null if an existing subscription was changed.'),
     session: Type.Object({
       id: Type.String({ description: 'The id of the checkout or of the subscription.' }),
       provider: Type.Enum([...providerNames]),
       plan: PlanName,
       billing_cycle: Type.Enum([...cycles]),
-      amount: Type.Union([Type.Integer(), Type.Null()], {
-        description:
-          'The amount in minor units of the currency. For a change: the price of the plan per billing cycle, without prorated charges or credits for the current cycle; null for a price by agreement.'
-      }),
+      amount: OrNull(
+        Type.Integer(),
+        'The amount in minor units of the currency. For a change: the price of the plan per billing cycle, without prorated charges or credits for the current cycle; null for a price by agreement.'
+      ),
       currency: Type.String({ description: 'The currency in lower case, such as `usd`.' }),
       effectiveAt: Type.Optional(Time('The time at which a change of the plan takes effect.'))
     })

@@ -5,14 +5,14 @@ import { leftOf } from '../../lib/http/caller-left.js'
 import { callerErrors, errorResponses } from '../../lib/http/error-schemas.js'
 import { pageOf } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { Success } from '../../lib/http/schemas.js'
+import { IdParams, Success } from '../../lib/http/schemas.js'
 import type { Owner } from '../../lib/identity/tenant-ref.js'
 import { actorOf } from '../auth/actor.js'
 import { limitedUser } from '../resource-limits/service.js'
 import { tenantOf } from '../tenancy/required.js'
 import type { Batches } from './batches.js'
 import {
-  Batch, BatchParams, BatchQueued, BatchStatus, checkDocument, checkFilter, Document, DocumentList, DocumentParams,
+  Batch, BatchQueued, BatchStatus, checkDocument, checkFilter, Document, DocumentList, DocumentParams,
   ListQuery, Put, Reindexing, Results, SearchBody, Texts, Vectors
 } from './schemas.js'
 import type { EmbeddingsService } from './service.js'
@@ -90,7 +90,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
       tags,
       summary: 'Retrieve the progress of a batch',
       description: 'The status is kept for 7 days after the batch has ended.',
-      params: BatchParams,
+      params: IdParams,
       response: { 200: BatchStatus, ...callerErrors() }
     }
   }, async (request) => {
@@ -111,7 +111,7 @@ export function embeddingRoutes (app: FastifyGroup, { service, batches, reindex,
     const page = pageOf(request)
     const { data, total } = await service.list(tenantOf(request), page)
     return {
-      data: data.map(({ metadata, createdAt, ...rest }) => ({ ...rest, metadata: { ...metadata }, createdAt: createdAt.toISOString() })),
+      data: data.map(({ metadata, ...rest }) => ({ ...rest, metadata: { ...metadata } })),
       pagination: { ...page, total }
     }
   })

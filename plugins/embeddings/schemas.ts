@@ -1,6 +1,7 @@
 /** The bodies of documents and searches, and the limits of documents and their metadata. */
 import { Type } from 'typebox'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
+import { Time } from '../../lib/http/schemas.js'
 import { isRecord } from '../../lib/json/plain-value.js'
 import { isStorable, isStorableJson, unstorableText } from '../../lib/json/storable.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
@@ -148,7 +149,6 @@ export const BatchStatus = named(
     )
   })
 )
-export const BatchParams = Type.Object({ id: Type.String({ format: 'uuid' }) })
 
 export const ListQuery = ClosedObject(pageQuery('Documents'))
 export const DocumentList = ListOf(named(
@@ -158,7 +158,7 @@ export const DocumentList = ListOf(named(
     contentType: Type.String(),
     metadata: Metadata,
     chunks: Type.Integer(),
-    createdAt: Type.String({ format: 'date-time' })
+    createdAt: Time()
   })
 ))
 export const DocumentParams = Type.Object({ id: Type.String({ minLength: 1, maxLength: maxIdLength, pattern: '^[^\\u0000]*$' }) })

@@ -5,6 +5,7 @@ import { PassThrough, Readable } from 'node:stream'
 import type { FastifyReply, FastifyRequest } from 'fastify'
 import { Type } from 'typebox'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { IdParams } from '../../lib/http/schemas.js'
 import { requirePermissions } from '../auth/access.js'
 import { errorResponses } from '../conventions/index.js'
 import type {} from '../cors/index.js'
@@ -21,7 +22,6 @@ const config = {
   streamsBody: 'any',
   exposedHeaders: 'tus-resumable, upload-expires, upload-length, upload-metadata, upload-offset'
 } as const
-const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const None = Type.Null({ description: 'The response has no body, only the headers of the protocol.' })
 const refusals = [400, 401, 403, 404, 409, 412, 429, 500, 503] as const
 const protocol = 'Implements the tus protocol 1.0 with its extensions creation, creation-with-upload, termination and expiration.'
@@ -47,7 +47,7 @@ export function resumableRoutes (app: FastifyGroup, { buckets, resumable, upload
     schema: {
       tags,
       summary: 'Retrieve the offset of a resumable upload',
-      params: Params,
+      params: IdParams,
       response: { 200: None, ...errorResponses(...refusals) }
     }
   }, async (request, reply) => await handle(request, reply, request.params.id))
@@ -58,14 +58,14 @@ export function resumableRoutes (app: FastifyGroup, { buckets, resumable, upload
       tags,
       summary: 'Send bytes of a resumable upload',
       description: 'The request that completes the upload creates the file. The file has the id of the upload.',
-      params: Params,
+      params: IdParams,
       response: { 204: None, ...errorResponses(...refusals, 408, 413, 415, 507) }
     }
   }, async (request, reply) => await handle(request, reply, request.params.id))
 
   app.delete('/files/resumable/:id', {
     config,
-    schema: { tags, summary: 'Cancel a resumable upload', params: Params, response: { 204: None, ...errorResponses(...refusals) } }
+    schema: { tags, summary: 'Cancel a resumable upload', params: IdParams, response: { 204: None, ...errorResponses(...refusals) } }
   }, async (request, reply) => await handle(request, reply, request.params.id))
 
   for (const url of ['/files/resumable', '/files/resumable/:id']) {

@@ -114,8 +114,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
     const described = describe({ ...said, metadata: metadata === undefined ? undefined : stringifyJson(metadata) }, buckets)
     await requirePermissions(request, described.bucket.permissions)
     const announced = await signed.announce(uploadTenantOf(request), described, { contentType, size }, uploaderOf(request))
-    const { id, method, url, headers, expiresAt } = announced
-    return reply.code(201).send({ id, method, url: withPrefix(prefix, url), headers: { ...headers }, expiresAt: expiresAt.toISOString() })
+    return reply.code(201).send({ ...announced, url: withPrefix(prefix, announced.url), headers: { ...announced.headers } })
   })
 
   group.post('/files/:fileId/confirm', {
@@ -194,8 +193,7 @@ export async function fileRoutes (group: FastifyGroup, service: FilesService, sl
     const file = await readable(request, id)
     if (file.bucket !== bucket) throw failure('notFound')
     const { expiresIn } = request.query
-    const { url, expiresAt } = await service.signDownload(file, disposition(file.name, false), headerOf(file.contentType), expiresIn)
-    return { url, expiresAt: expiresAt.toISOString() }
+    return await service.signDownload(file, disposition(file.name, false), headerOf(file.contentType), expiresIn)
   })
 
   downloadRoutes(group, service)

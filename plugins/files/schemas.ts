@@ -2,13 +2,12 @@
 import { Type } from 'typebox'
 import { imageQuery } from '../../lib/files/images.js'
 import { ListOf, pageQuery } from '../../lib/http/page.js'
+import { OrNull, Time } from '../../lib/http/schemas.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { longestSignatureSeconds } from '../../lib/schema/files.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { mediaType } from './content-type.js'
 import { maxEntityLength, maxMetadataLength, maxNameLength } from './input.js'
-
-const TextOrNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
 
 export const File = named(
   'File',
@@ -21,8 +20,8 @@ export const File = named(
     size: Type.Integer({ description: 'The size in bytes.' }),
     sha256: Type.String({ description: 'The SHA-256 hash of the content, in hexadecimal.' }),
     public: Type.Boolean({ description: 'True if anyone can download the file because its bucket is public.' }),
-    entityType: TextOrNull('The kind of entity that the file belongs to, such as a table.'),
-    entityId: TextOrNull('The id of the entity that the file belongs to.'),
+    entityType: OrNull(Type.String(), 'The kind of entity that the file belongs to, such as a table.'),
+    entityId: OrNull(Type.String(), 'The id of the entity that the file belongs to.'),
     metadata: Type.Object({}, { additionalProperties: true, description: 'The metadata sent by the uploader.' }),
     createdBy: Type.String({ description: 'The `sub` of the uploader.' }),
     createdAt: Type.String({ format: 'date-time' }),
@@ -31,7 +30,7 @@ export const File = named(
       status: Type.Enum(['waiting', 'infected', 'tooLarge'], {
         description: 'The status of the scan. `waiting`: not scanned yet; `tooLarge`: too large for the scanner.'
       }),
-      signature: TextOrNull('The name of the malware reported by the scanner.')
+      signature: OrNull(Type.String(), 'The name of the malware reported by the scanner.')
     }, { description: 'The result of the scan. Present only for files in quarantine, which only administrators of the tenant can read.' }))
   })
 )
@@ -66,7 +65,7 @@ export const SignedUrl = named(
   'SignedUrl',
   Type.Object({
     url: Type.String({ description: 'The URL for the download: a path of this server, or an address of the storage. It needs no token.' }),
-    expiresAt: Type.String({ format: 'date-time' })
+    expiresAt: Time()
   })
 )
 
@@ -95,7 +94,7 @@ export const SignedUpload = named(
     method: Type.Literal('PUT'),
     url: Type.String({ description: 'The URL for the upload: a path of this server, or an address of the storage. It needs no token.' }),
     headers: Type.Record(Type.String(), Type.String(), { description: 'The headers that the upload request must have.' }),
-    expiresAt: Type.String({ format: 'date-time', description: 'The time until which the content must be uploaded and confirmed.' })
+    expiresAt: Time('The time until which the content must be uploaded and confirmed.')
   })
 )
 

@@ -5,7 +5,7 @@ import { failure } from '../../lib/errors.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { EmptyBody, OrNull, Success, Time } from '../../lib/http/schemas.js'
+import { EmptyBody, IdParams, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { sendText } from '../../lib/http/send-text.js'
 import { type Owner, platformRef, tenantField, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
@@ -49,8 +49,6 @@ const New = ClosedObject({
     )
   }))
 })
-
-const Id = Type.Object({ id: Type.String({ format: 'uuid' }) })
 
 const job = {
   id: Type.String({ format: 'uuid' }),
@@ -133,7 +131,7 @@ export function queueRoutes (app: FastifyGroup): void {
       summary: 'Send a job',
       description: 'The name must be defined by the server.',
       body: New,
-      response: { 201: Type.Object({ id: Type.String({ format: 'uuid' }) }), ...errorResponses(...refusals, 404, 409) }
+      response: { 201: IdParams, ...errorResponses(...refusals, 404, 409) }
     }
   }, async (request, reply) => {
     const { name, data = {}, options: { tenant: named = '', ...options } = {} } = request.body
@@ -155,7 +153,7 @@ export function queueRoutes (app: FastifyGroup): void {
 
   app.get('/queue/jobs/:id', {
     config,
-    schema: { tags, summary: 'Retrieve a job with its data', params: Id, response: { 200: Job, ...errorResponses(...refusals, 404) } }
+    schema: { tags, summary: 'Retrieve a job with its data', params: IdParams, response: { 200: Job, ...errorResponses(...refusals, 404) } }
   }, async ({ params: { id } }, reply) => {
     const found = await list.find(id)
     if (found === null) throw failure('notFound')
@@ -168,7 +166,7 @@ export function queueRoutes (app: FastifyGroup): void {
       tags,
       summary: 'Cancel a job',
       description: 'A running job stops within seconds. Effects until then are not undone.',
-      params: Id,
+      params: IdParams,
       response: { 200: Success, ...errorResponses(...refusals, 404, 409) }
     }
   }, async (request) => {
@@ -191,7 +189,7 @@ export function queueRoutes (app: FastifyGroup): void {
     schema: {
       tags,
       summary: 'Retry a failed or cancelled job',
-      params: Id,
+      params: IdParams,
       bodyOptional: true,
       body: EmptyBody,
       response: { 200: Success, ...errorResponses(...refusals, 404, 409) }

@@ -4,7 +4,7 @@ import { type Static, Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import { ListOf, pageIn, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { OrNull, Success, Time } from '../../lib/http/schemas.js'
+import { IdParams, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { maxUserIdLength } from '../../lib/identity/user-id.js'
 import { storablePattern } from '../../lib/json/storable.js'
@@ -26,9 +26,7 @@ const UserId = Type.String({
 })
 
 const Description = Type.Optional(
-  Type.Union([Type.String({ maxLength: 500, pattern: storablePattern }), Type.Null()], {
-    description: 'The purpose of the role or permission.'
-  })
+  OrNull(Type.String({ maxLength: 500, pattern: storablePattern }), 'The purpose of the role or permission.')
 )
 const RoleName = Type.String({
   minLength: 1,
@@ -71,7 +69,6 @@ const PermissionEntry = named(
 const Assigned = named('RoleAssignment', Type.Object({ success: Type.Boolean(), userId: Type.String(), roleId: Id }))
 
 const PageQuery = ClosedObject(pageQuery('Entries'))
-const Params = Type.Object({ id: Id })
 const UserParams = Type.Object({ id: UserId })
 
 const tags = ['Platform roles']
@@ -112,7 +109,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
 
   app.get('/rbac/roles/:id', {
     config,
-    schema: { tags, summary: 'Retrieve a role', params: Params, response: { 200: Role, ...callerErrors() } }
+    schema: { tags, summary: 'Retrieve a role', params: IdParams, response: { 200: Role, ...callerErrors() } }
   }, (request) => service.role(request.params.id))
 
   app.put('/rbac/roles/:id', {
@@ -121,7 +118,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       tags,
       summary: 'Update a role',
       description: 'The default role cannot be renamed.',
-      params: Params,
+      params: IdParams,
       body: RoleChanges,
       response: { 200: Role, ...callerErrors(409) }
     }
@@ -133,7 +130,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       tags,
       summary: 'Delete a role',
       description: 'The role is unassigned from all users. The default role cannot be deleted.',
-      params: Params,
+      params: IdParams,
       response: { 200: Success, ...callerErrors(409) }
     }
   }, async (request) => {
@@ -175,7 +172,7 @@ export function rbacRoutes (app: FastifyGroup, service: PlatformRoles): void {
       tags,
       summary: 'Delete a permission',
       description: 'The permission is removed from all roles.',
-      params: Params,
+      params: IdParams,
       response: { 200: Success, ...callerErrors() }
     }
   }, async (request) => {

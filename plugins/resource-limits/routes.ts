@@ -5,6 +5,7 @@ import { failure } from '../../lib/errors.js'
 import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/caching.js'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { OrNull } from '../../lib/http/schemas.js'
 import { Percentage } from '../../lib/plans/plans.js'
 import { optional } from '../../lib/plugin/define.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
@@ -55,10 +56,7 @@ const Checked = named(
   'LimitCheck',
   Type.Object({
     allowed: Type.Boolean({ description: 'True if the limit allows the amount.' }),
-    gateAction: Type.Union([Type.Enum([...gateActions]), Type.Null()], {
-      description:
-        'The action of the limit shown in `usage`: the limit with the least remaining amount, or a limit that refuses. null if no limit applies.'
-    }),
+    gateAction: OrNull(Type.Enum([...gateActions]), 'The action of the limit shown in `usage`: the limit with the least remaining amount, or a limit that refuses. null if no limit applies.'),
     usage: Type.Object({
       current: Type.Integer({ description: 'The amount used in the current period.' }),
       limit: Type.Integer({ description: 'The limit of the period; -1 means unlimited.' })

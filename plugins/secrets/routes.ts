@@ -95,9 +95,7 @@ const AuditEntry = named(
       enum: ['create', 'update', 'access', 'delete', 'rotate', 'expire'],
       description: 'The action. `access`: the server used the value.'
     }),
-    userId: Type.Union([Type.String(), Type.Null()], {
-      description: 'The `sub` of the user who performed the action; null for the server itself.'
-    }),
+    userId: OrNull(Type.String(), 'The `sub` of the user who performed the action; null for the server itself.'),
     key: Type.String(),
     count: Type.Optional(Type.Integer({ description: 'The number of uses within one hour that an `access` entry counts.' }))
   })

@@ -1,6 +1,7 @@
 /** The response of a login, also of other endpoints that begin a session. */
 import type { FastifyReply } from 'fastify'
 import { Type } from 'typebox'
+import { OrNull } from '../../lib/http/schemas.js'
 import { tenantField, tenantRef } from '../../lib/identity/tenant-ref.js'
 import { named } from '../../lib/validation/named-schema.js'
 import type { SessionUser } from './refresh-tokens.js'
@@ -19,7 +20,7 @@ export const LoginSession = named(
       id: Type.String({ format: 'uuid', description: 'The id of the user: the `sub` of the token.' }),
       email: Type.String(),
       role: Type.String(),
-      tenantId: Type.Union([Type.String(), Type.Null()], { description: "The id of the user's tenant; null for a user of the platform." })
+      tenantId: OrNull(Type.String(), "The id of the user's tenant; null for a user of the platform.")
     })
   })
 )

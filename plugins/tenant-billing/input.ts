@@ -1,5 +1,6 @@
 /** Checks products and checkouts of callers beyond their schemas. The currencies are those of payprov's documentation. */
 import { type Static, Type } from 'typebox'
+import { OrNull } from '../../lib/http/schemas.js'
 import { storablePattern } from '../../lib/json/storable.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { invalidInput } from '../../lib/validation/detail.js'
@@ -33,9 +34,7 @@ export const NewProduct = ClosedObject({
     examples: ['Pro']
   }),
   description: Type.Optional(
-    Type.Union([Type.String({ maxLength: 10_000, pattern: storablePattern }), Type.Null()], {
-      description: 'The description of the product. Default: none.'
-    })
+    OrNull(Type.String({ maxLength: 10_000, pattern: storablePattern }), 'The description of the product. Default: none.')
   ),
   prices: Type.Array(
     ClosedObject({

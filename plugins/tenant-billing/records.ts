@@ -3,11 +3,12 @@
  * undocumented responses.
  */
 import { type Static, type TSchema, Type } from 'typebox'
+import { OrNull } from '../../lib/http/schemas.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { documented } from '../billing/providers/call.js'
 
 const Text = (description: string) => Type.String({ description })
-const TextOrNull = (description: string) => Type.Union([Type.String(), Type.Null()], { description })
+const TextOrNull = (description: string) => OrNull(Type.String(), description)
 const Time = (description: string) => Type.String({ format: 'date-time', description })
 
 export const intervals = ['day', 'week', 'month', 'year'] as const
@@ -17,10 +18,10 @@ export const Price = named(
   'Price',
   Type.Object({
     id: Text('The id of the price, for `productPriceId` of a checkout.'),
-    amount: Type.Union([Type.Integer(), Type.Null()], {
-      description:
-        'The amount in minor units of the currency; 0 is free. null if it is not fixed: a price per seat, per unit or by usage, or an amount chosen by the customer.'
-    }),
+    amount: OrNull(
+      Type.Integer(),
+      'The amount in minor units of the currency; 0 is free. null if it is not fixed: a price per seat, per unit or by usage, or an amount chosen by the customer.'
+    ),
     currency: Text('The ISO 4217 code of the currency in lower case, such as `usd`.'),
     interval: TextOrNull('The billing interval: `day`, `week`, `month` or `year`; null for a one-time payment.'),
     intervalCount: Type.Optional(Type.Integer({ description: 'The number of intervals between two payments. Absent means 1.' }))
@@ -101,7 +102,7 @@ export interface Page<Item> {
 }
 
 const Given = Type.String()
-const GivenOrNull = Type.Optional(Type.Union([Type.String(), Type.Null()]))
+const GivenOrNull = Type.Optional(OrNull(Type.String()))
 const GivenTime = Type.String({ format: 'date-time' })
 const Amount = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
 
@@ -116,7 +117,7 @@ const GivenProduct = Type.Object({
   name: Given,
   description: GivenOrNull,
   recurring_interval: GivenOrNull,
-  recurring_interval_count: Type.Optional(Type.Union([Type.Integer({ minimum: 1 }), Type.Null()])),
+  recurring_interval_count: Type.Optional(OrNull(Type.Integer({ minimum: 1 }))),
   prices: Type.Array(GivenPrice)
 })
 const GivenCustomer = Type.Object({ id: Given, email: GivenOrNull, name: GivenOrNull, created_at: GivenTime })

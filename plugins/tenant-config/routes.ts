@@ -4,6 +4,7 @@ import { IfMatchHeaders, ifMatchOf, notModified, withTag } from '../../lib/http/
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { Time } from '../../lib/http/schemas.js'
 import { sendText } from '../../lib/http/send-text.js'
 import { stringifyJson } from '../../lib/json/stringify.js'
 import { ClosedObject, Optional } from '../../lib/schema/annotations.js'
@@ -44,7 +45,7 @@ const Page = ClosedObject(pageQuery('Versions', 1_000_000))
 
 const Versions = ListOf(Type.Object({
   version: Type.Integer(),
-  createdAt: Type.String({ format: 'date-time' }),
+  createdAt: Time(),
   createdBy: Type.String({ description: 'The `sub` of the user who saved the version.' })
 }))
 
@@ -102,10 +103,7 @@ export function tenantConfigRoutes (app: FastifyGroup, service: ConfigService): 
   }, async (request) => {
     const page = pageOf(request)
     const { data, total } = await service.versions(tenantOf(request), page)
-    return {
-      data: data.map(({ createdAt, ...version }) => ({ ...version, createdAt: createdAt.toISOString() })),
-      pagination: { ...page, total }
-    }
+    return { data, pagination: { ...page, total } }
   })
 }
 

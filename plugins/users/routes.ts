@@ -4,7 +4,7 @@ import { Type } from 'typebox'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { Success, Time } from '../../lib/http/schemas.js'
+import { IdParams, Success, Time } from '../../lib/http/schemas.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { callerOf, holdings } from '../auth/access.js'
@@ -47,7 +47,6 @@ const ListQuery = ClosedObject({
   ),
   status: Type.Optional(Status)
 })
-const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const Changes = ClosedObject({ role: Type.Optional(Role), status: Type.Optional(Status) }, { minProperties: 1 })
 const Invitation = ClosedObject({ email: Email, role: Type.Optional(Role) })
 const Invited = Type.Object({
@@ -77,7 +76,7 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
 
   app.get('/users/:id', {
     config,
-    schema: { tags, summary: 'Retrieve a user', params: Params, response: { 200: Shown, ...callerErrors() } }
+    schema: { tags, summary: 'Retrieve a user', params: IdParams, response: { 200: Shown, ...callerErrors() } }
   }, (request) => service.read(tenantOf(request), request.params.id))
 
   app.patch('/users/:id', {
@@ -87,7 +86,7 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
       summary: 'Update a user',
       description:
         `${rule} Changing the role revokes the user's tokens; refresh tokens return new ones. Disabling a user revokes the user's tokens, sessions and API keys.`,
-      params: Params,
+      params: IdParams,
       body: Changes,
       response: { 200: Shown, ...callerErrors(409) }
     }
@@ -99,7 +98,7 @@ export function userRoutes (app: FastifyGroup, service: UserAdministration): voi
       tags,
       summary: 'Delete a user',
       description: rule,
-      params: Params,
+      params: IdParams,
       response: { 200: Success, ...callerErrors(409) }
     }
   }, async (request) => {

@@ -6,7 +6,7 @@ import { callerErrors } from '../../lib/http/error-schemas.js'
 import { errorResponses } from '../../lib/http/error-schemas.js'
 import { ListOf, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
-import { EmptyBody, OrNull, Success, Time } from '../../lib/http/schemas.js'
+import { EmptyBody, IdParams, OrNull, Success, Time } from '../../lib/http/schemas.js'
 import { ClosedObject } from '../../lib/schema/annotations.js'
 import { named } from '../../lib/validation/named-schema.js'
 import { eventKinds } from '../../lib/webhooks/events.js'
@@ -45,7 +45,6 @@ const Delivery = named(
     deliveredAt: OrNull(Time(), 'The time at which the receiver accepted the delivery.')
   })
 )
-const Params = Type.Object({ id: Type.String({ format: 'uuid' }) })
 const Secret = Type.Object({ secret: Type.String({ description: 'The secret in the form `whsec_<base64>` of Standard Webhooks.' }) })
 
 const tags = ['Webhooks']
@@ -80,7 +79,7 @@ export function webhookRoutes (app: FastifyGroup): void {
       summary: 'Send a delivery again',
       description:
         'The delivery is sent immediately with the same `webhook-id`, and retried for 24 hours if it fails. A delivery that waits for an earlier delivery of the same entity keeps waiting.',
-      params: Params,
+      params: IdParams,
       bodyOptional: true,
       body: EmptyBody,
       response: { 202: Success, ...callerErrors() }

@@ -7,6 +7,7 @@ import type { Scope } from '../../lib/expressions/types.js'
 import { callerErrors } from '../../lib/http/error-schemas.js'
 import { ListOf, pageIn, pageOf, pageQuery } from '../../lib/http/page.js'
 import type { FastifyGroup } from '../../lib/http/schema-types.js'
+import { OrNull, Time } from '../../lib/http/schemas.js'
 import { sendText } from '../../lib/http/send-text.js'
 import { platformRef, tenantOrPlatform } from '../../lib/identity/tenant-ref.js'
 import { parseJson } from '../../lib/json/parse.js'
@@ -28,14 +29,12 @@ import { tokenPattern } from './status-token.js'
 import { type ListedRun, maxCounted, type ReadRun, runStatuses, type StoredStep, type TokenViewer, type Viewer } from './store.js'
 
 const WorkflowId = Type.String({ format: 'uuid', description: 'The id of the run, as returned when it was started.' })
-const Time = Type.String({ format: 'date-time' })
-const orNull = <Schema extends ReturnType<typeof Type.String>>(schema: Schema) => Type.Union([schema, Type.Null()])
 const RunError = named(
   'WorkflowError',
   Type.Optional(Type.Object({ message: Type.String(), code: Type.String() }, { description: 'The reason for the failure.' }))
 )
 const Status = Type.Enum([...runStatuses])
-const Name = Type.Union([Type.String(), Type.Null()], { description: 'The id of the workflow; null if it has none.' })
+const Name = OrNull(Type.String(), 'The id of the workflow; null if it has none.')
 
 const StepStatus = named(
   'WorkflowStep',
@@ -44,8 +43,8 @@ const StepStatus = named(
     status: Type.Enum(['pending', 'running', 'completed', 'failed', 'skipped', 'canceled'], {
       description: 'The status of the step. `pending`: it has not started.'
     }),
-    startedAt: orNull(Time),
-    finishedAt: orNull(Time),
+    startedAt: OrNull(Time()),
+    finishedAt: OrNull(Time()),
     error: RunError
   })
 )
@@ -58,8 +57,8 @@ const RunStatus = named(
     steps: Type.Array(StepStatus, { description: 'All steps, in the order of their declaration.' }),
     result: Optional.Unknown('The result of a completed run: the result of the last executed step.'),
     error: RunError,
-    createdAt: Time,
-    finishedAt: orNull(Time)
+    createdAt: Time(),
+    finishedAt: OrNull(Time())
   })
 )
 const Run = named(
@@ -69,8 +68,8 @@ const Run = named(
     workflow: Name,
     status: Status,
     error: RunError,
-    createdAt: Time,
-    finishedAt: orNull(Time)
+    createdAt: Time(),
+    finishedAt: OrNull(Time())
   })
 )
 const Completed = named(
@@ -303,8 +302,8 @@ function stepOf (id: string, step: StoredStep | undefined, isOver: boolean): Sta
   return {
     id,
     status: isOver && status === 'running' ? 'canceled' : status,
-    startedAt: startedAt.toISOString(),
-    finishedAt: finishedAt === null ? null : finishedAt.toISOString(),
+    startedAt,
+    finishedAt,
     ...error !== null && { error }
   }
 }
@@ -315,7 +314,7 @@ function listed ({ id, workflow, status, error, createdAt, finishedAt }: ListedR
     workflow,
     status,
     ...error !== null && { error },
-    createdAt: createdAt.toISOString(),
-    finishedAt: finishedAt === null ? null : finishedAt.toISOString()
+    createdAt,
+    finishedAt
   }
 }

@@ -3,6 +3,7 @@
  * before (they belong to the subscription). An event has the version of its webhook endpoint, which may differ from that of the SDK.
  */
 import { type Static, type TSchema, Type } from 'typebox'
+import { OrNull } from '../../../../lib/http/schemas.js'
 import { documented, Id as IdOf } from '../call.js'
 
 /** Seconds since 1970, until the year 9999. */
@@ -10,7 +11,6 @@ const Timestamp = Type.Integer({ minimum: 0, maximum: 253_402_300_799 })
 const Id = IdOf(255)
 const Currency = Type.String({ pattern: '^[a-z]{3}$' })
 const Amount = Type.Integer({ minimum: 0, maximum: Number.MAX_SAFE_INTEGER })
-const OrNull = <S extends TSchema>(schema: S) => Type.Union([schema, Type.Null()])
 const Metadata = Type.Object({ tenant_id: Type.Optional(Type.String({ maxLength: 500 })) })
 
 /** An object, or its id where it is not expanded. */

@@ -1,17 +1,18 @@
 /** A subscription as Polar documents it, and its snapshot. */
 import { type Static, Type } from 'typebox'
+import { OrNull } from '../../../../lib/http/schemas.js'
 import { isTenantId, type TenantId } from '../../../../lib/identity/tenant-ref.js'
 import { documented, Id as IdOf, Time } from '../call.js'
 import type { Snapshot, SubscriptionStatus } from '../provider.js'
 
 const Id = IdOf(200)
-const NullableTime = Type.Union([Time, Type.Null()])
+const NullableTime = OrNull(Time)
 const Metadata = Type.Record(Type.String(), Type.Unknown())
 
 /** The members of a customer that name the tenant. */
 export const Customer = Type.Object({
-  external_id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
-  default_payment_method_id: Type.Optional(Type.Union([Type.String(), Type.Null()])),
+  external_id: Type.Optional(OrNull(Type.String())),
+  default_payment_method_id: Type.Optional(OrNull(Type.String())),
   metadata: Metadata
 })
 
@@ -46,7 +47,7 @@ export const Subscription = Type.Object({
   metadata: Metadata,
   customer: Customer,
   prices: Type.Array(Type.Object({ id: Id }), { maxItems: 100 }),
-  pending_update: Type.Optional(Type.Union([Type.Object({ product_id: Type.Union([Id, Type.Null()]) }), Type.Null()]))
+  pending_update: Type.Optional(OrNull(Type.Object({ product_id: OrNull(Id) })))
 })
 export type Subscription = Static<typeof Subscription>
 

@@ -1,13 +1,14 @@
 /** Events of payprov's webhooks, read after the check of their signature. */
 import type { IncomingHttpHeaders } from 'node:http'
 import { type Static, Type } from 'typebox'
+import { OrNull } from '../../../../lib/http/schemas.js'
 import { keysOf, verified } from '../../../../lib/webhooks/schemes.js'
 import { documented, Id as IdOf, readSigned, Time } from '../call.js'
 import type { Payment, ProviderEvent } from '../provider.js'
 import { Customer, readSubscription, snapshotOf, tenantOf } from './subscription.js'
 
 const Id = IdOf(200)
-const NullableId = Type.Union([Id, Type.Null()])
+const NullableId = OrNull(Id)
 const Amount = Type.Integer({ minimum: Number.MIN_SAFE_INTEGER, maximum: Number.MAX_SAFE_INTEGER })
 const Currency = Type.String({ pattern: '^[A-Za-z]{3}$' })
 
