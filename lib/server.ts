@@ -11,7 +11,7 @@ import { securityRules } from './firestore/rules.js'
 import { handleClientError } from './http/client-error.js'
 import type { Home } from './http/equip.js'
 import { handleUnroutedError } from './http/error-handler.js'
-import { limitHeaderCount, limitPipelining, passAllHeaders, requestIds } from './http/first-hooks.js'
+import { checkHeaders, headerOptions, limitPipelining, passAllHeaders, requestIds } from './http/first-hooks.js'
 import { loggerOptions, RequestLog } from './log/request-log.js'
 import { type Group, group, sortPlugins } from './plugin/group.js'
 import { serverOptions } from './plugin/lifecycle.js'
@@ -239,6 +239,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
     genReqId: requestIds(),
     // Plugins wait for the database, which has its own timeouts, and for migrations, which have none.
     pluginTimeout: 0,
+    http: headerOptions,
     requestTimeout,
     bodyLimit: config.server.bodyLimit,
     routerOptions: { maxParamLength },
@@ -254,7 +255,7 @@ export function createServer (document: ConfigInput | Config, options: ServerOpt
   app.server.on('checkExpectation', (request, response) => app.server.emit('request', request, response))
   passAllHeaders(app)
   app.addHook('onRequest', limitPipelining)
-  app.addHook('onRequest', limitHeaderCount)
+  app.addHook('onRequest', checkHeaders)
   // Before the other hooks, so that it also sees requests that they reject.
   logAbortedRequests(app)
   const assembly = assemblyOf(config, env, options.deliverMail)

@@ -59,19 +59,31 @@ export const requestIdHeader = 'x-request-id'
 const maxHeaders = 200
 
 /**
- * Makes Node pass all headers, so that `limitHeaderCount` can count them. By default it leaves out those after the first two thousand. A
+ * Makes Node pass all headers, so that `checkHeaders` can count them. By default it leaves out those after the first two thousand. A
  * caller could so hide headers that a proxy appends, such as the caller's address. Their total size has a limit of its own.
  */
 export function passAllHeaders ({ server }: FastifyInstance): void {
   server.maxHeadersCount = 0
 }
 
+/** Repeated headers are joined with commas: no proxy takes another value than this server. `checkHeaders` answers without a Host. */
+export const headerOptions = Object.freeze({ joinDuplicateHeaders: true, requireHostHeader: false })
+
 /** Must run before hooks that read headers: reading thousands takes a millisecond. */
-export const limitHeaderCount: onRequestHookHandler = ({ id, raw: { rawHeaders } }, reply, done) => {
-  if (rawHeaders.length <= 2 * maxHeaders) return done()
+export const checkHeaders: onRequestHookHandler = ({ id, raw }, reply, done) => {
+  const fault = raw.rawHeaders.length > 2 * maxHeaders ? tooMany : hasHost(raw) ? null : hostless
+  if (fault === null) return done()
   // The hooks that set them have not run.
   reply.headers(securityHeaders).header(requestIdHeader, id).header('connection', 'close')
-  done(Object.assign(new Error(`The request has more than ${maxHeaders} headers`), { statusCode: 431, expose: true }))
+  done(Object.assign(new Error(fault.message), { statusCode: fault.statusCode, expose: true }))
+}
+
+const tooMany = { statusCode: 431, message: `The request has more than ${maxHeaders} headers` }
+const hostless = { statusCode: 400, message: 'The request must have one header Host' }
+
+/** One Host (RFC 9112, 3.2), which HTTP/1.0 may leave out. */
+function hasHost ({ headers: { host }, httpVersion }: IncomingMessage): boolean {
+  return host === undefined ? httpVersion === '1.0' : !host.includes(',')
 }
 
 export const setCommonHeaders: onRequestHookHandler = (request, reply, done) => {

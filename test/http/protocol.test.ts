@@ -4,6 +4,7 @@ import { connect } from 'node:net'
 import { type Test, test } from 'tap'
 import { postgresDatabase } from '../helpers/postgres.js'
 import { listen, testServer } from '../helpers/server.js'
+import { signToken } from '../helpers/tokens.js'
 import { caller, checked, parsed, refused, type Reply } from './caller.js'
 import { everyKind } from './document.js'
 
@@ -211,6 +212,18 @@ test('HTTP', async (t) => {
     }
     const refusal = await send(t, port, `${head.replace('/notes', '/nothing')}Expect: tea\r\nContent-Length: 0\r\n\r\n`)
     t.strictSame(refusal.map(({ status }) => status), [404])
+  })
+
+  await t.test('a request needs one Host, and the first of two tokens does not win', async (t) => {
+    const end = 'Connection: close\r\n\r\n'
+    for (const hosts of ['', 'Host: x\r\nHost: x\r\n', 'Host: x\r\nHost: y\r\n', 'Host: x, y\r\n']) {
+      const responses = await send(t, port, `GET /echo/1 HTTP/1.1\r\n${hosts}${end}`)
+      t.match(responses, [{ status: 400, headers: { connection: 'close' }, body: { code: 'TENANTRY_BAD_REQUEST' } }], hosts)
+    }
+    t.match(await send(t, port, 'GET /echo/1 HTTP/1.0\r\n\r\n'), [{ status: 200 }], 'HTTP/1.0 has no Host')
+    const authorization = `Authorization: Bearer ${signToken({ tenant_id: 'a' })}\r\n`
+    const get = (headers: string) => send(t, port, `GET /notes HTTP/1.1\r\nHost: x\r\n${headers}${end}`)
+    t.match([...await get(authorization), ...await get(authorization + authorization)], [{ status: 200 }, { status: 401 }])
   })
 
   await t.test('a request with more than 200 headers is refused, so that it hides none behind them', async (t) => {
