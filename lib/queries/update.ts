@@ -97,6 +97,8 @@ function asksForHard ({ query }: Scope): boolean {
  */
 function checkFilters ({ query, table, pointer, context, filters }: Subject): boolean {
   const hasFilters = (query.filters ?? []).length > 0
+  // Filters with faults are left out: what remains says nothing about the declared ones.
+  if (context.faults.faults.some(({ pointer: at }) => at.startsWith(`${pointer}/filters/`))) return false
   if (query.single === true && query.id === undefined && hasFilters && !isUnique(filters, table)) {
     const verb = query.operation === 'update' ? 'change' : 'delete'
     context.faults.add(

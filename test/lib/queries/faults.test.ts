@@ -200,6 +200,9 @@ test('a query that contradicts the database or itself is reported with its place
     [{ table: 'articles', operation: 'delete', filters: [{ column: 'title', value: '{{query.x}}', optional: true }] }, [
       '/q/filters: all filters of this `delete` are optional: without them it would affect all rows'
     ]],
+    [{ table: 'articles', operation: 'delete', single: true, filters: [{ column: 'titel', value: 'x' }] }, [
+      '/q/filters/0/column: the table "articles" has no column "titel", did you mean "title"?'
+    ]],
     [{ table: 'articles', operation: 'delete', filters: [{ or: [{ column: 'title', value: '{{query.x}}', optional: true }] }] }, [
       '/q/filters: all filters of this `delete` are optional: without them it would affect all rows'
     ]],
