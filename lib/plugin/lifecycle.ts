@@ -53,7 +53,7 @@ export function runWhenReady (app: FastifyInstance, start: () => (() => Promise<
   let end: (() => Promise<void>) | undefined
   app.addHook('onReady', async () => {
     // Other plugins may become ready after this hook.
-    app.ready().then(() => {
+    rootOf(app).ready().then(() => {
       if (!isStopping) end = start()
     }, () => {})
   })
@@ -61,6 +61,12 @@ export function runWhenReady (app: FastifyInstance, start: () => (() => Promise<
     isStopping = true
     await end?.()
   })
+}
+
+/** The app itself: at this moment `ready` of a context below it throws, outside of any promise. */
+function rootOf (app: FastifyInstance): FastifyInstance {
+  const above: FastifyInstance = Object.getPrototypeOf(app)
+  return 'ready' in above ? rootOf(above) : app
 }
 
 /**

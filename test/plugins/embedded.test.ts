@@ -59,6 +59,22 @@ t.test('queue needs a database', async (t) => {
   t.strictSame(done, [{ name: 'Ada' }])
 })
 
+t.test('a queue in a context below the app made its start fail', async (t) => {
+  const { connectionString } = await postgresDatabase(t)
+  const app = bare(t)
+  const done: unknown[] = []
+  await app.register(async (below) => {
+    await below.register(database, { provider: 'postgres', postgres: { connectionString } })
+    await below.register(queue, { routes: false })
+    below.queue.define('greet', {}, async ({ data }) => {
+      done.push(data)
+    })
+    below.addHook('onListen', () => below.queue.send('greet', { tenant: '', data: { name: 'Ada' } }).then(() => {}))
+  })
+  await app.listen({ port: 0 })
+  await until('the job is done', async () => done.length > 0)
+})
+
 t.test('integrations need a database, tenancy and outbound', async (t) => {
   const there = await remote(t, (_request, response) => {
     response.setHeader('content-type', 'application/json').end('{"to":"Ada"}')
