@@ -227,24 +227,26 @@ export async function redeliver (
  * Removes events older than 30 days with their deliveries, then the oldest ended deliveries beyond `keptDeliveries`, then events
  * without deliveries.
  */
-export function sweepDeliveries (db: Kysely<SystemTables>, now: Date): Promise<boolean> {
-  return sweep(db, 'tenantry.webhook_deliveries.sweep', [
+export async function sweepDeliveries (db: Kysely<SystemTables>, now: Date): Promise<boolean> {
+  // Found once for all batches. As text, which keeps all digits.
+  const { rows: full } = await sql<{ tenant: Owner, source: string, until: string }>`with many as materialized (
+      select tenant_id, source from tenantry.webhook_deliveries group by tenant_id, source having count(*) > ${keptDeliveries}
+    )
+    select tenant_id as tenant, source, (
+      select created_at::text from tenantry.webhook_deliveries d where d.tenant_id = many.tenant_id and d.source = many.source
+      order by created_at desc, id desc offset ${keptDeliveries} limit 1) as until from many`.execute(db)
+  return await sweep(db, 'tenantry.webhook_deliveries.sweep', [
     removal(
       'tenantry.webhook_events',
       sql`at < ${new Date(now.getTime() - keptMs)} and not exists (
       select from tenantry.webhook_deliveries d where d.event = place and d.status = 'pending')`
     ),
-    async (transaction) => {
-      await sql`
-        delete from tenantry.webhook_deliveries d using (
-            select tenant_id, source from tenantry.webhook_deliveries group by tenant_id, source having count(*) > ${keptDeliveries}) many,
-          lateral (select created_at from tenantry.webhook_deliveries k where k.tenant_id = many.tenant_id and k.source = many.source
-            order by created_at desc, id desc offset ${keptDeliveries} limit 1) last
-        where d.tenant_id = many.tenant_id and d.source = many.source and d.created_at <= last.created_at and d.status <> 'pending'`
-        .execute(transaction)
-      // One statement finds them all.
-      return 0
-    },
+    ...full.map(({ tenant, source, until }) =>
+      removal(
+        'tenantry.webhook_deliveries',
+        sql`tenant_id = ${tenant} and source = ${source} and created_at <= ${until}::timestamptz and status <> 'pending'`
+      )
+    ),
     removal('tenantry.webhook_events', sql`fanned_out and not exists (select from tenantry.webhook_deliveries d where d.event = place)`)
   ])
 }

@@ -115,3 +115,25 @@ test('deliveries are removed after 30 days, and so are events without deliveries
     'old and waiting'
   ])
 })
+
+test('a log of more than 100,000 deliveries is shortened in batches', async (t) => {
+  const { connectionString, admin } = await postgresDatabase(t, { role: 'owner' })
+  const { app } = await open(t, { provider: 'postgres', postgres: { connectionString } }, { deliver: false })
+  await admin(`with events as (
+      insert into tenantry.webhook_events (tenant_id, type, subject, data, at, fanned_out)
+      select case when n <= 115000 then 'flooder' else 'other' || n end, 'entity.created', n, '{}', now() - n * interval '1 second', true
+      from generate_series(1, 120000) n returning place, tenant_id, subject, at
+    )
+    insert into tenantry.webhook_deliveries (tenant_id, event, type, subject, endpoint, url, status, give_up_at, created_at)
+    select tenant_id, place, 'entity.created', subject, 'out', 'https://example.com', case when subject = '114000' then 'pending' else 'delivered' end, at, at
+    from events`)
+  await admin('analyze tenantry.webhook_deliveries')
+  t.equal(await sweepDeliveries(app.db, new Date()), true)
+  t.strictSame(
+    await admin(`select tenant_id = 'flooder' as full, count(*)::int as n, max(subject::int) filter (where status <> 'pending') as oldest
+      from tenantry.webhook_deliveries group by 1 order by 1`),
+    [{ full: false, n: 5000, oldest: 120_000 }, { full: true, n: 100_001, oldest: 100_000 }],
+    'the oldest ended ones are gone'
+  )
+  t.strictSame(await admin('select count(*)::int as n from tenantry.webhook_events'), [{ n: 105_001 }], 'with their events')
+})
