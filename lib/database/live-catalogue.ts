@@ -20,7 +20,7 @@ export function createLiveCatalogue ({ schema, wanted, rowLevelSecurity, read, w
   let reading: Reading = { catalogue: withDeclared({ schema, tables: new Map() }, wanted), constraints: { columnsOf: () => undefined } }
   let fingerprint = ''
   let timer: NodeJS.Timeout | null = null
-  let lastRefresh = 0
+  let lastRefresh = -Infinity
   let isClosed = false
   // A running read may have begun before the caller's change of the tables, so the caller waits for the next read.
   const refresh = together<void, Catalogue>(readAgain)
@@ -56,10 +56,10 @@ export function createLiveCatalogue ({ schema, wanted, rowLevelSecurity, read, w
     /** Reads the tables soon, at most once a second. */
     refreshSoon (): void {
       if (timer !== null || isClosed) return
-      const wait = Math.max(0, lastRefresh + refreshPauseMs - Date.now())
+      const wait = Math.max(0, lastRefresh + refreshPauseMs - performance.now())
       timer = setTimeout(() => {
         timer = null
-        lastRefresh = Date.now()
+        lastRefresh = performance.now()
         refresh().catch((error: unknown) => warn(error, 'the schema of the database could not be read again'))
       }, wait)
       timer.unref()

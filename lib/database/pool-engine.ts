@@ -74,8 +74,8 @@ export function createPoolEngine (connections: Connections, options: PoolEngineO
   }
 
   function warnOfPooler (error: unknown): void {
-    if (Date.now() < lastPoolerWarning + poolerWarningPauseMs) return
-    lastPoolerWarning = Date.now()
+    if (performance.now() < lastPoolerWarning + poolerWarningPauseMs) return
+    lastPoolerWarning = performance.now()
     options.warn(error, lostSetting)
   }
 

@@ -229,8 +229,8 @@ async function connect (url: string, log: Log): Promise<RedisConnection> {
       }, (error: unknown) => {
         pending--
         // The log reports the commands that a lost connection fails once.
-        if (isUp && client.stream.writable && Date.now() - lastRefusal > refusalLogTime) {
-          lastRefusal = Date.now()
+        if (isUp && client.stream.writable && performance.now() - lastRefusal > refusalLogTime) {
+          lastRefusal = performance.now()
           log.warn({ redis, reason: messageOf(error) }, 'Redis rejected a command: this instance continued without it')
         }
         return fallback()

@@ -45,12 +45,12 @@ export function readinessOf (engine: Engine, log: FastifyBaseLogger): Promise<Re
 
 async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise<Readiness> {
   let pending = !engine.isMigrated && (await engine.pendingMigrations()).length > 0
-  let lookedAt = Date.now()
-  let refreshedAt = 0
+  let lookedAt = performance.now()
+  let refreshedAt = -Infinity
 
   async function recheck (): Promise<void> {
-    if (Date.now() - lookedAt < recheckAfter) throw failure('migrationPending', { headers: retryAfter })
-    lookedAt = Date.now()
+    if (performance.now() - lookedAt < recheckAfter) throw failure('migrationPending', { headers: retryAfter })
+    lookedAt = performance.now()
     if ((await engine.pendingMigrations()).length > 0) throw failure('migrationPending', { headers: retryAfter })
     await engine.refresh()
     pending = false
@@ -59,8 +59,8 @@ async function createReadiness (engine: Engine, log: FastifyBaseLogger): Promise
   return {
     whenMigrated: (handle) => pending ? recheck().then(handle) : handle(),
     schemaChanged () {
-      if (Date.now() - refreshedAt >= recheckAfter) {
-        refreshedAt = Date.now()
+      if (performance.now() - refreshedAt >= recheckAfter) {
+        refreshedAt = performance.now()
         engine.refresh().catch((err: unknown) => log.warn({ err }, 'the schema of the database could not be read again'))
       }
       return failure('schemaChanged', { headers: retryAfter })

@@ -38,7 +38,7 @@ export default definePlugin<McpClientOptions>({
   routeDependencies: ['auth'],
   optional: ['metrics'],
   options: { servers: list, maxProcesses: whole(1, 1000), now: callback },
-  async setup (app, { servers, maxProcesses = 8, now = Date.now }) {
+  async setup (app, { servers, maxProcesses = 8, now }) {
     withoutFaults((faults) => checkMcpServers(servers, faults))
     // Without servers the endpoints have empty lists, and need no package.
     const sdk = servers.length === 0 ? undefined : await loadSdk()
@@ -47,7 +47,7 @@ export default definePlugin<McpClientOptions>({
       open: async (server, signal) => await connect(sdk ?? await loadSdk(), server, log, signal),
       maxProcesses,
       maxWait: Math.max(...servers.map(({ timeoutMs = defaultTimeout }) => timeoutMs), 0) + closeTime,
-      now,
+      now: now ?? (() => performance.now()),
       onFailure: ({ name }, err) => log.warn({ err, server: name }, 'an MCP server has stopped')
     })
     const service = createMcpServers({
@@ -60,7 +60,7 @@ export default definePlugin<McpClientOptions>({
         labelNames: ['server', 'outcome']
       }),
       log,
-      now
+      now: now ?? Date.now
     })
     app.decorate('mcpServers', service)
     whenGone(app, pool.endOf)

@@ -17,7 +17,7 @@ const maxFailures = 10_000 // servers whose failures are remembered
 
 interface Failures {
   readonly count: number
-  /** Milliseconds since 1970. */
+  /** In milliseconds of the pool's clock. */
   readonly until: number
 }
 

@@ -29,7 +29,7 @@ export interface OutboundOptions extends ClockOption {
 export default definePlugin<OutboundOptions>({
   name: 'outbound',
   options: { egress: section(EgressSection), lookup: callback, now: callback },
-  setup (app, { egress, lookup, now = Date.now }) {
+  setup (app, { egress, lookup, now = () => performance.now() }) {
     const service = createOutbound({ rule: compileEgress(egress?.allow), lookup, now })
     app.decorate('outbound', service)
     app.addHook('onClose', () => service.close())

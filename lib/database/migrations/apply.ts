@@ -67,7 +67,7 @@ async function withLockRetries (
   options: ApplyOptions
 ): Promise<void> {
   const isLast = step === migration.steps.at(-1)
-  const end = Date.now() + options.patienceMs
+  const end = performance.now() + options.patienceMs
   for (let pauseMs = firstPauseMs; ; pauseMs = Math.min(pauseMs * 2, longestPauseMs)) {
     try {
       if (step.kind !== 'alone') {
@@ -82,7 +82,7 @@ async function withLockRetries (
       // The error of the step is reported, whatever `undo` does. An index that cannot be removed here is removed before the next attempt.
       if (step.undo !== undefined && !isFailure(error, 'databaseUnavailable')) await session.alone(step.undo).catch(() => {})
       if (!isContended(error, step)) throw refused(migration, step, error)
-      if (Date.now() + pauseMs > end) throw await overdue(session, migration, step, options.patienceMs, error)
+      if (performance.now() + pauseMs > end) throw await overdue(session, migration, step, options.patienceMs, error)
       report('waiting')
       await sleep(pauseMs * (0.75 + Math.random() / 2))
     }

@@ -257,3 +257,17 @@ test('a closed plugin sends nothing more, and aborts running calls', async (t) =
   await t.rejects(call1, { code: 'TENANTRY_STOPPING' })
   await t.rejects(call(app, server.origin), { code: 'TENANTRY_STOPPING' })
 })
+
+test('a host that failed is called again after a pause, also if the clock is set back', async (t) => {
+  const server = await remote(t, (_request, response) => {
+    response.writeHead(500).end()
+  })
+  const app = await appOf(t)
+  for (let count = 0; count < 5; count++) t.equal((await call(app, server.origin)).status, 500)
+  const { now } = Date
+  t.teardown(() => {
+    Date.now = now
+  })
+  Date.now = () => now() - 3_600_000
+  await t.rejects(call(app, server.origin), { code: busy, headers: { 'retry-after': /^\d0?$/ } })
+})
